@@ -168,7 +168,8 @@ class _Asking:
         array = self._column(given, "expiries")
         if not (kinds.is_timestamp(array.type) or kinds.is_null(array.type)):
             raise self._refused(f"returned expiries of type {array.type}.", "Give timestamps, null for never.")
-        return expire_at(array, default=same_expiry(len(array), None))
+        never, live = same_expiry(len(array), None), np.ones(len(array), bool)
+        return expire_at(array, "expiries", default=never, live=live, refuses_far=False)
 
     def _column(self, given: object, name: str) -> pa.ChunkedArray:
         if not isinstance(given, pa.Array | pa.ChunkedArray):

@@ -19,8 +19,6 @@ from slatespark.table.rows.key_bounds import KeyBounds
 from slatespark.table.rows.lost_versions import DistinctTimes, remainders_of
 from slatespark.table.rows.row_expiry import (
     Expiries,
-    check_instants,
-    check_ttls,
     expire_after,
     expire_at,
     expire_each,
@@ -216,16 +214,24 @@ class RowEncoder:
         default = same_expiry(len(table), stamp.expire_ts_ms)
         if times is not None and stamp.ttl_from_ms is None:
             counted_from, default = times, expire_each(times, stamp.ttl_ms)
+        refuses_far = not self.has_own_time
         if self.ttl_column is not None:
-            ttls = table.column(self.ttl_column)
-            if not self.has_own_time:
-                check_ttls(ttls, self.ttl_column, live=live)
-            return expire_after(ttls, self.ttl_column, created_ms=counted_from, default=default, live=live)
+            return expire_after(
+                table.column(self.ttl_column),
+                self.ttl_column,
+                created_ms=counted_from,
+                default=default,
+                live=live,
+                refuses_far=refuses_far,
+            )
         if self.expire_at_column is not None:
-            instants = table.column(self.expire_at_column)
-            if not self.has_own_time:
-                check_instants(instants, self.expire_at_column, live=live)
-            return expire_at(instants, default=default)
+            return expire_at(
+                table.column(self.expire_at_column),
+                self.expire_at_column,
+                default=default,
+                live=live,
+                refuses_far=refuses_far,
+            )
         return default
 
     def _ranks(self, table: pa.Table) -> Ranks | None:

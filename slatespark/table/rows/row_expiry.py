@@ -82,6 +82,7 @@ def expire_after(
     created_ms: int | NDArray[np.int64],
     default: Expiries,
     live: NDArray[np.bool_],
+    refuses_far: bool,
 ) -> Expiries:
     """Return when rows expire by a TTL each.
 
@@ -92,73 +93,54 @@ def expire_after(
     created_ms : the start of TTLs; a row whose end 64 bits do not hold never expires, as in the SlateDB client
     default : the expiry of rows without a TTL
     live : (n,) False for rows of which the TTL does not matter
+    refuses_far : refuse a TTL above 1,000 years, as the option `ttl` does: such rows are meant never to expire
 
     Raises
     ------
     SchemaError
-        When a TTL is negative.
+        When a TTL is negative, or too long.
     """
     numbers, there = _numbers(ttls)
+    ttl_ms, finite = to_ms(numbers, ttls.type)
+    column, given = f"ttlColumn: {name}", live & there
+    if refuses_far:
+        _refuse(ttls, given & (~finite | (ttl_ms > MAX_TTL_MS)), column, "more than 1,000 years", todo=_NEVER)
     _refuse(
         ttls,
-        live & there & (numbers < 0),
-        f"ttlColumn: {name}",
+        given & (numbers < 0),
+        column,
         "a negative time to live",
         todo="Give 0 for a row that expires at once, null for the ttl of the write.",
     )
-    ttl_ms, finite = to_ms(numbers, ttls.type)
     finite &= ttl_ms <= MAX_MS - np.maximum(created_ms, 0)
-    counted = np.where(there & finite & live, ttl_ms, 0) + np.asarray(created_ms, np.int64)
+    counted = np.where(given & finite, ttl_ms, 0) + np.asarray(created_ms, np.int64)
     return _or_default(counted, there, finite, default)
 
 
-def check_ttls(ttls: pa.ChunkedArray, name: str, *, live: NDArray[np.bool_]) -> None:
-    """Refuse a TTL above 1,000 years, as the option `ttl` does: such rows are meant never to expire.
-
-    Parameters
-    ----------
-    ttls, name, live : as for `expire_after`
-
-    Raises
-    ------
-    SchemaError
-        With the first one.
-    """
-    numbers, there = _numbers(ttls)
-    ttl_ms, finite = to_ms(numbers, ttls.type)
-    bad = live & there & (~finite | (ttl_ms > MAX_TTL_MS))
-    _refuse(ttls, bad, f"ttlColumn: {name}", "more than 1,000 years", todo=_NEVER)
-
-
-def check_instants(instants: pa.ChunkedArray, name: str, *, live: NDArray[np.bool_]) -> None:
-    """Refuse an expiry beyond the year 9999, where the calendars of most programs end.
-
-    Parameters
-    ----------
-    instants, name, live : as for `expire_at`
-
-    Raises
-    ------
-    SchemaError
-        With the first one.
-    """
-    numbers, there = _numbers(instants)
-    at_ms, finite = to_ms(numbers, instants.type)
-    bad = live & there & (~finite | (at_ms > MAX_CALENDAR_MS))
-    _refuse(instants, bad, f"expireAtColumn: {name}", "beyond the year 9999", todo=_NEVER)
-
-
-def expire_at(instants: pa.ChunkedArray, *, default: Expiries) -> Expiries:
+def expire_at(
+    instants: pa.ChunkedArray, name: str, *, default: Expiries, live: NDArray[np.bool_], refuses_far: bool
+) -> Expiries:
     """Return when rows expire by an instant each.
 
     Parameters
     ----------
     instants : of a type that `check_expire_at_type` accepts; parts of a millisecond are cut off, without a time zone
         they are UTC. One beyond 64 bits of milliseconds counts as never, or as always past.
+    name : of the column, for the message
     default : the expiry of rows without one
+    live : (n,) False for rows of which the expiry does not matter
+    refuses_far : refuse an expiry beyond the year 9999, where the calendars of most programs end
+
+    Raises
+    ------
+    SchemaError
+        When an expiry is too far.
     """
     numbers, there = _numbers(instants)
     at_ms, finite = to_ms(numbers, instants.type)
+    if refuses_far:
+        bad = live & there & (~finite | (at_ms > MAX_CALENDAR_MS))
+        _refuse(instants, bad, f"expireAtColumn: {name}", "beyond the year 9999", todo=_NEVER)
     return _or_default(at_ms, there, finite, default)
 
 
