@@ -6,7 +6,7 @@ docs/explanation/cooperative-writes.md, also for what is not sound: it is docume
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,13 +15,18 @@ import pyarrow as pa
 import pytest
 
 from slatespark import CommitConflictError, SlateStore, TransactionConflictError
+from slatespark.format.references import SstHandle
 from slatespark.storage.local_store import LocalStore
 from slatespark.table.compaction import auto
 from slatespark.table.cooperation import load_commit
+from slatespark.table.cooperation.claimed_job import ClaimedJob
+from slatespark.table.gc.report import VacuumReport
 from slatespark.table.log.compactions import fetch_compactions
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.records.commit_record import CommitRecord
+from slatespark.table.records.commits import fetch_commit_records
 from slatespark.table.records.handed_loads import HandedLoad
+from slatespark.table.records.operations import Operation
 from slatespark.table.stores import TableStores
 from slatespark.table.transaction.transaction import Transaction
 from tests.faults.jobs import stores_of
@@ -340,3 +345,66 @@ def random_load(random: np.random.Generator) -> dict[bytes, bytes | None]:
     count = int(random.choice([1, 20, 200]))
     numbers = sorted(random.choice(400, count, replace=False).tolist())
     return {b"key%05d" % number: None if random.random() < 0.2 else b"load %d" % number for number in numbers}
+
+
+# --- what a vacuum makes of a load whose process died -----------------------------------------------------------------
+
+
+class KilledError(BaseException):
+    """Ends a load at some step, as if its process had been killed."""
+
+
+def killed_load(monkeypatch: pytest.MonkeyPatch, live: LiveClient, step: str) -> SlateStore:
+    """A load whose process is killed right before a step; returns the table."""
+
+    def killed(*_: Any, **__: Any) -> Any:
+        raise KilledError
+
+    flushed(live, a="old")
+    with monkeypatch.context() as patched:
+        patched.setattr(load_commit, step, killed)
+        with pytest.raises(KilledError):
+            load_beside(live.location.folder, {b"a": b"load"}, txnAppId="app", txnVersion=1)
+    return SlateStore.open(str(live.location.folder))
+
+
+def loads_in(report: VacuumReport) -> list[str]:
+    return [file.action for file in report.files if file.kind == "load"]
+
+
+def test_a_vacuum_records_a_load_that_nobody_recorded(live: LiveClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = killed_load(monkeypatch, live, "record_load")
+    version = store.resolve().version
+    for _ in range(3):  # versions that the vacuum deletes, and without which nobody could tell
+        flushed(live, b="new")
+    report = store.vacuum("0s", force=True)
+    assert loads_in(report) == ["deleted"]
+    rows = pa.table({"key": [b"a"], "value": [b"load"]})
+    store.write(rows, ifClientActive="cooperate", txnAppId="app", txnVersion=1)
+    records = fetch_commit_records(LocalStore(live.location.folder))
+    assert [(record.manifest_id, record.operation) for record in records] == [(version, Operation.COOPERATIVE_WRITE)]
+    shows(live, {"a": "load", "b": "new"})
+    assert loads_in(store.vacuum("0s", force=True)) == []
+    assert live.is_open()
+
+
+def test_a_vacuum_keeps_what_the_client_may_still_take(database: Location, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client dies with the process of the load, and takes the load when it is back."""
+    hand_over = load_commit.hand_over_together
+    with LiveClient(database, IDLE) as live:
+
+        def last_words(outputs: Mapping[ClaimedJob, Sequence[SstHandle]]) -> None:
+            live.kill()
+            hand_over(outputs)
+
+        monkeypatch.setattr(load_commit, "hand_over_together", last_words)
+        store = killed_load(monkeypatch, live, "await_end")
+    for _ in range(2):
+        report = store.vacuum("0s", force=True)
+        assert loads_in(report) == ["kept"]
+        assert store.get(b"a") == {"key": b"a", "value": b"old"}
+    with LiveClient(database, IDLE) as live:
+        shows(live, {"a": "load"})
+        assert loads_in(store.vacuum("0s", force=True)) == ["deleted"]
+        shows(live, {"a": "load"})
+    assert [facts.operation for facts in store.history(1)] == [Operation.COOPERATIVE_WRITE]

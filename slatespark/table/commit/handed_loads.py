@@ -122,11 +122,17 @@ def _files_of_run(manifest: Manifest, run_id: int) -> tuple[str, ...] | None:
 
 
 def record_load(stores: TableStores, load: HandedLoad, number: int, now_ms: int) -> CommitRecord:
-    """Record that version `number` committed a load, and return the record of the commit."""
+    """Record that version `number` committed a load, in place of the load, and return the record of the commit."""
+    record = publish_load_commit(stores, load, number, now_ms)
+    if fetch_commit_record(stores.main, number) is not None:
+        delete_handed_load(stores.main, load)
+    return record
+
+
+def publish_load_commit(stores: TableStores, load: HandedLoad, number: int, now_ms: int) -> CommitRecord:
+    """Record that version `number` committed a load, and return the record; its publication may have failed."""
     record = replace(load.record, manifest_id=number, committed_ms=now_ms)
     publish_commit_record(stores.main, record)
     if (outcome := outcome_of_load(load, number)) is not None:
         publish_txn_record(stores.main, outcome)
-    if fetch_commit_record(stores.main, number) is not None:
-        delete_handed_load(stores.main, load)
     return record

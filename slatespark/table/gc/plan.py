@@ -165,6 +165,7 @@ def plan_versions(
     busy_ms: int | None = None,
     busy_until_ms: int | None = None,
     proof: int | None = None,
+    handed: int | None = None,
 ) -> PlannedVersions:
     """Decide which versions are kept.
 
@@ -178,6 +179,7 @@ def plan_versions(
     busy_ms, busy_until_ms : when the oldest running job of ours began, and when the last lease ends; None without any
     proof : manifests from this one on prove that other clients dropped nothing of a history table; None if no proof is
         needed
+    handed : later manifests than this one may tell whether a client committed a load; None without any
     """
     numbers = sorted(listed)
     young = [number for number in numbers if is_younger(listed[number], min_age_ms, now_ms)]
@@ -196,6 +198,8 @@ def plan_versions(
             kept[number] = Reason(f"the newest version within the last {duration_to_text(min_age_ms)}", until_ms)
         elif number >= busy_from:
             kept[number] = Reason("a running job may just have committed it", busy_until_ms)
+        elif handed is not None and number > handed:
+            kept[number] = Reason("it tells whether a client has committed a load that it was handed")
         elif proof is not None and number >= proof:
             kept[number] = Reason("it proves that no other client dropped rows of the table's history")
     return PlannedVersions(kept, min(recent_from, latest_id))

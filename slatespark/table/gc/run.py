@@ -1,7 +1,8 @@
 """One vacuum: finds unreferenced objects, and deletes them in an order that is safe to interrupt at any point.
 
 1. List SSTs, then read leases and compactions (`gc.survey` explains the order).
-2. Release expired checkpoints, and remove abandoned compactions from the list.
+2. Remove abandoned compactions from the list, record what became of loads that a client was handed, and release
+   expired checkpoints.
 3. Move the boundary past the manifests to delete. Then read the newest manifest again: versions that a checkpoint pins
    by now stay. A client that pins an older version later checks the boundary, and withdraws the checkpoint.
 4. Delete manifests first, so that no version exists without its files; then compactions files, behind a boundary of
@@ -47,6 +48,7 @@ from slatespark.table.commit.wal_place import fetch_state_with_wal
 from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.gc.deletion import delete_each, delete_together
 from slatespark.table.gc.leftovers import collect_leftovers
+from slatespark.table.gc.loads import Loads, list_loads, settle_loads
 from slatespark.table.gc.plan import (
     CLIENT_MIN_AGE_MS,
     KeptVersion,
@@ -194,9 +196,20 @@ class _Collection:
         ssts, wal = stores.main.list(COMPACTED_DIR), stores.wal.list(WAL_DIR)
         workers = list_workers(stores)  # a job that leaves one has put its lease before
         leases = survey_leases(stores, self.now_ms)
+        handed = list_loads(stores)
         jobs = self._drop_dead_jobs()
+        loads = settle_loads(
+            stores,
+            self.clock,
+            handed,
+            jobs,
+            now_ms=self.now_ms,
+            min_age_ms=self.min_age_ms,
+            dry_run=self.dry_run,
+        )
+        jobs = loads.jobs
         released = self._release_checkpoints()
-        versions = self._decide_versions(leases)
+        versions = self._decide_versions(leases, loads)
         needs = self._needs(versions, leases, jobs)
         compactions = self._decide_compactions(needs)
         claims, commits = list_claims(stores), list_commits(stores)
@@ -212,6 +225,7 @@ class _Collection:
             ("claim", stores.main, judge_claims(claims, stay, needs)),
             ("claim", stores.main, judge_workers(workers, jobs, leases, needs)),
             ("commit record", stores.main, judge_commits(commits, batched, stay, needs)),
+            ("load", stores.main, loads.verdicts),
             (LEASE, stores.main, leases.verdicts),
         ]
         files = [file for kind, store, verdicts in phases for file in self._act(kind, store, verdicts)]
@@ -264,13 +278,13 @@ class _Collection:
     def _is_over(self, point: Checkpoint) -> bool:
         return is_outcome(point) or 0 < s_to_ms(point.expire_time_s) <= self.now_ms
 
-    def _decide_versions(self, leases: Leases) -> _ManifestPlan:
+    def _decide_versions(self, leases: Leases, loads: Loads) -> _ManifestPlan:
         """Decide which versions are deleted, and declare them dead if the store can.
 
         The newest version when the vacuum began is kept, even if the vacuum publishes newer ones: users know it. Later
         versions may be of jobs that began after the leases were read.
         """
-        versions = self._plan_versions(leases)
+        versions = self._plan_versions(leases, loads)
         going = {number for number in versions.listed if number not in versions.planned.kept}
         going = {number for number in going if number < self.found_id}
         stuck = self._declare_dead(manifest_log(self.stores), max(going, default=0))
@@ -278,10 +292,10 @@ class _Collection:
             return replace(versions, stuck=stuck)
         if self.dry_run or not going:
             return replace(versions, going=tuple(going))
-        again = self._plan_versions(leases)
+        again = self._plan_versions(leases, loads)
         return replace(again, going=tuple(going & again.listed.keys() - again.planned.kept.keys()))
 
-    def _plan_versions(self, leases: Leases) -> _ManifestPlan:
+    def _plan_versions(self, leases: Leases, loads: Loads) -> _ManifestPlan:
         """Plan the manifests; the newest one is read after they are listed, so that it has every checkpoint."""
         found = ((numbered(meta.path, MANIFEST_EXTENSION), meta) for meta in self.stores.main.list(MANIFEST_DIR))
         listed = {number: meta for number, meta in found if number is not None}
@@ -295,6 +309,7 @@ class _Collection:
             busy_ms=leases.since_ms,
             busy_until_ms=leases.until_ms,
             proof=self._proof(latest),
+            handed=loads.base,
         )
         return _ManifestPlan(latest_id, latest, listed, planned)
 

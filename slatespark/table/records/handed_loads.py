@@ -6,7 +6,6 @@ load of which nobody has told yet whether it was committed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -86,16 +85,23 @@ def fetch_handed_loads(store: ObjectStore) -> list[HandedLoad]:
     CorruptDataError
         When a record is damaged.
     """
-    return list(_fetched(store, sorted(meta.path for meta in store.list(HANDED_LOADS_DIR))))
+    paths = sorted(meta.path for meta in store.list(HANDED_LOADS_DIR))
+    return [load for path in paths if (load := fetch_handed_load(store, path)) is not None]
 
 
-def _fetched(store: ObjectStore, paths: Iterable[str]) -> Iterable[HandedLoad]:
-    for path in paths:
-        try:
-            data = bytes(store.get(path))
-        except FileNotFoundError:  # deleted meanwhile
-            continue
-        yield _decode(path, decode_json(path, data))
+def fetch_handed_load(store: ObjectStore, path: str) -> HandedLoad | None:
+    """Return the load that is recorded there; None if the record was deleted meanwhile.
+
+    Raises
+    ------
+    CorruptDataError
+        When the record is damaged.
+    """
+    try:
+        data = bytes(store.get(path))
+    except FileNotFoundError:
+        return None
+    return _decode(path, decode_json(path, data))
 
 
 def _decode(path: str, content: dict[str, Any]) -> HandedLoad:

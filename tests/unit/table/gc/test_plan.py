@@ -64,3 +64,7 @@ def test_versions_that_a_running_job_may_have_committed_are_kept() -> None:
     ages = {1: 100, 2: 40, 3: 30, 4: 20}
     assert kept(ages, min_age_min=0, busy_ms=NOW_MS - 25 * MINUTE_MS) == [3, 4], "with ten minutes of clock skew"
     assert kept(ages, min_age_min=0, proof=2) == [2, 3, 4]
+
+
+def test_versions_that_tell_what_became_of_a_load_are_kept() -> None:
+    assert kept({1: 100, 2: 40, 3: 30, 4: 20}, min_age_min=0, handed=2) == [3, 4]
