@@ -10,10 +10,9 @@ from slatespark.storage.local_store import MAP_BYTES
 from slatespark.storage.remote_store import MAX_GAP_BYTES, MAX_MERGED_BYTES
 from slatespark.storage.retry import RetryPolicy
 from slatespark.table.commit.active_jobs import HEARTBEAT_FRESH_MS
-from slatespark.table.commit.turn import COMMIT_PATIENCE_MS
+from slatespark.table.commit.turn import MAX_COMMIT_ATTEMPTS
 from slatespark.table.compaction import auto, filter_rows, periodic_plan
 from slatespark.table.log.manifests import MAX_AHEAD_MS
-from slatespark.table.log.versioned_object import MAX_ATTEMPTS
 from slatespark.table.read.arrow import MAX_BATCH_BYTES, MAX_BATCH_ROWS
 from slatespark.table.read.cursor import MAX_WINDOW_BYTES, MIN_WINDOW_BYTES
 from slatespark.table.read.fetch import INDEX_CACHE_BYTES
@@ -26,7 +25,6 @@ from tests.docs.pages import REPOSITORY
 KIB, MIB = 1 << 10, 1 << 20
 RETRIES = RetryPolicy()
 SECONDS = {10: "ten seconds"}
-MINUTES = {5: "five"}
 PARTS = {8: "an eighth"}
 
 FACTS = {
@@ -52,13 +50,13 @@ FACTS = {
     ],
     "docs/explanation/architecture.md": [f"the {MAX_SAMPLED_INDEXES} largest files"],
     "docs/explanation/how-a-commit-works.md": [
-        f"up to {MAX_ATTEMPTS} times, and for\n{MINUTES[COMMIT_PATIENCE_MS // 60_000]} minutes",
+        f"up to {MAX_COMMIT_ATTEMPTS} times",
         f"expires after {LEASE_LIFETIME_MS // 3_600_000} hours",
     ],
     "docs/how-to/work-beside-a-live-client.md": [f"within the last {HEARTBEAT_FRESH_MS // 1000} seconds"],
     "docs/how-to/troubleshooting.md": [
         f"more than {SECONDS[MAX_AHEAD_MS // 1000]} ahead",
-        f"faster {MAX_ATTEMPTS} times in a row, and for {MINUTES[COMMIT_PATIENCE_MS // 60_000]} minutes",
+        f"faster {MAX_COMMIT_ATTEMPTS} times in a row",
         f"No Java {OLDEST_JAVA} to {NEWEST_JAVA} was found",
     ],
     "docs/how-to/bulk-load.md": [f"{MAX_KEY_BYTES:,} bytes", f"below {MIN_FILTER_KEYS:,} rows"],

@@ -13,6 +13,7 @@ from slatespark import CommitConflictError, SlateStore, TableExistsError
 from slatespark.format.manifest import Manifest
 from slatespark.options import WriteOptions
 from slatespark.storage.local_store import LocalStore
+from slatespark.table.commit.turn import MAX_COMMIT_ATTEMPTS
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.records.commits import fetch_commit_records
@@ -219,7 +220,7 @@ def test_a_race_that_is_always_lost_ends(busy: tuple[Path, list[Pair]]) -> None:
     store = FailingStore(LocalStore(folder))
     store.fail("create", "manifest/*", times=10**9, error=FileExistsError())
     job = Job(store, FakeClock()).upload(table_of([(b"k002", b"ours")]))
-    with pytest.raises(CommitConflictError, match=r"\b20\b"):
+    with pytest.raises(CommitConflictError, match=rf"\b{MAX_COMMIT_ATTEMPTS}\b"):
         job.commit()
     check_serves_on(folder, rows)
 

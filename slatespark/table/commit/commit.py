@@ -53,7 +53,7 @@ from slatespark.table.commit.tree_edit import (
     removed_ranges,
     replaced_ranges,
 )
-from slatespark.table.commit.turn import COMMIT_PATIENCE_MS, Turn, claim_patience_ms, step_back
+from slatespark.table.commit.turn import MAX_COMMIT_ATTEMPTS, Turn, claim_patience_ms, step_back
 from slatespark.table.commit.version_retention import (
     READERS_LIFETIME_MS,
     UNDO_LIFETIME_MS,
@@ -146,7 +146,7 @@ def commit_write(
     commit.requirements = (*commit.own_requirements(depends_on), *requirements)
     commit.rows.check_newest_time()
     name = f"{stores.url}: the table"
-    record = retry_lost_races(clock, commit.attempt, name, pause=step_back, patience_ms=COMMIT_PATIENCE_MS)
+    record = retry_lost_races(clock, commit.attempt, name, pause=step_back, max_attempts=MAX_COMMIT_ATTEMPTS)
     if record.write_id == job.write_id:
         publish_commit_record(stores.main, record)
         record_outcome(stores, outcome_of(options, record.manifest_id, record.write_id, record.committed_ms))

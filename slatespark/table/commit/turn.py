@@ -22,7 +22,8 @@ from slatespark.table.records.claims import ClaimRecord, find_claim, manifest_di
 from slatespark.table.records.leases import has_lease
 from slatespark.table.stores import TableStores
 
-COMMIT_PATIENCE_MS: Final = 300_000  # of a commit that loses races
+# Among writers without pause a loss tells only that they are many: of four, each wins one attempt in four.
+MAX_COMMIT_ATTEMPTS: Final = 200
 MAX_PATIENCE_MS: Final = 60_000  # whatever a claim says
 MIN_POLL_MS: Final = 2
 STEPS_AFTER_CLAIM: Final = 10  # how many times as long they may take as those before it

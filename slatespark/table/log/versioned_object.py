@@ -5,7 +5,6 @@ Manifests, definitions and compactions files change this way, and so do whole co
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Generic, NamedTuple, TypeVar
@@ -85,34 +84,24 @@ def retry_lost_races(
     name: str,
     *,
     pause: Callable[[Clock, int], None] = back_off,
-    patience_ms: int = 0,
+    max_attempts: int = MAX_ATTEMPTS,
 ) -> T:
     """Call `attempt` with 0, 1, ... until it loses no race, and return its result.
-
-    It is called `MAX_ATTEMPTS` times at least: where many commit without pause, a number of losses tells only that they
-    are many.
 
     Parameters
     ----------
     attempt : called with the number of the attempt; raises `RaceLostError` when another process was faster
     name : of the contested object, for the message
     pause : called with the clock and the number of an attempt that lost; by default waits longer after each loss
-    patience_ms : how long it goes on trying
 
     Raises
     ------
     CommitConflictError
         When too many races were lost.
     """
-    began_ms = clock.now_ms()
-    for number in itertools.count():
+    for number in range(max_attempts):
         try:
             return attempt(number)
         except RaceLostError:
-            lost, waited_ms = number + 1, clock.now_ms() - began_ms
-        if lost >= MAX_ATTEMPTS and waited_ms >= patience_ms:
-            break
-        pause(clock, number)
-    raise CommitConflictError(
-        f"{name}: other processes changed it {lost} times in a row, for {waited_ms} ms.", todo="Try again."
-    )
+            pause(clock, number)
+    raise CommitConflictError(f"{name}: other processes changed it {max_attempts} times in a row.", todo="Try again.")
