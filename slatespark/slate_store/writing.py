@@ -26,7 +26,7 @@ from slatespark.table.write.alteration import (
     set_properties,
 )
 from slatespark.table.write.ingest import ingest_files, parse_ingest
-from slatespark.table.write.load import load_batches
+from slatespark.table.write.load import begin_load, run_load
 from slatespark.table.write.range_replace import delete_range
 from slatespark.table.write.update import update_where
 
@@ -59,8 +59,11 @@ class Writes(OpenTable):
         schema, rows = as_batches(batches)
         latest_id, _ = fetch_latest_manifest(self._stores)
         overwrite = mode == "overwrite"
-        record = load_batches(self._stores, self._clock, schema, rows, parsed, overwrite=overwrite)
-        compact_after_write(self._stores, self._clock, record, parsed)
+        load = begin_load(self._stores, self._clock, schema, parsed, overwrite=overwrite)
+        if load is None:
+            return latest_id
+        record = run_load(self._stores, self._clock, load, schema, rows)
+        compact_after_write(self._stores, self._clock, record, parsed, load.job.definition)
         return version_of(record, latest_id)
 
     def begin(self, readTimestamp: int | str | datetime | None = None, **options: Any) -> Transaction:

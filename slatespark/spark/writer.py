@@ -59,7 +59,7 @@ class SlateWriter(DataSourceArrowWriter):
         outputs = [message.files for message in sorted(arrived, key=lambda message: message.partition)]
         with spark_errors():
             record = commit_load(self._stores(), self._clock(), self._load, outputs)
-        compact_after_write(self._stores(), self._clock(), record, self._options)
+        compact_after_write(self._stores(), self._clock(), record, self._options, self._load.job.definition)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Abandon the write. Garbage collection takes the files, since a failed commit may have published them."""

@@ -56,7 +56,13 @@ RETRY_MS: Final = 3_600_000  # pause after a failure, for due files
 _log = logging.getLogger(__name__)
 
 
-def compact_after_write(stores: TableStores, clock: Clock, record: CommitRecord | None, options: WriteOptions) -> None:
+def compact_after_write(
+    stores: TableStores,
+    clock: Clock,
+    record: CommitRecord | None,
+    options: WriteOptions,
+    definition: TableDefinition | None = None,
+) -> None:
     """Merge the small runs of a table if a write has left too many, else rewrite its due files; never raises.
 
     A failure is logged, unless it was a conflict.
@@ -65,23 +71,28 @@ def compact_after_write(stores: TableStores, clock: Clock, record: CommitRecord 
     ----------
     record : of the write's commit; None if there was no commit
     options : of the write
+    definition : as the write found it; by default it is read
     """
     if record is None:
         return
     try:
-        _compact(stores, clock, record, options)
+        _compact(stores, clock, record, options, definition)
     except ConflictError:
         return
     except Exception as exc:  # the rows are written; `.compactions` lists what was tried
         _log.warning("autoCompact of %s failed: %s", stores.url, exc)
 
 
-def _compact(stores: TableStores, clock: Clock, record: CommitRecord, options: WriteOptions) -> None:
+def _compact(
+    stores: TableStores, clock: Clock, record: CommitRecord, options: WriteOptions, found: TableDefinition | None
+) -> None:
+    if found is not None and not _may_compact(found):
+        return
     manifest = fetch_manifest(stores, record.manifest_id)
     if not manifest.run_ids():
         return
-    definition = resolve_definition(stores, manifest)
-    if definition == NO_DEFINITION or not definition.auto_compacts:
+    definition = resolve_definition(stores, manifest) if found is None else found
+    if not _may_compact(definition):
         return
     trees = trees_of(record.manifest_id, manifest, fetch_layers(stores, manifest))
     pick: Pick = plan_after_write
@@ -98,6 +109,10 @@ def _compact(stores: TableStores, clock: Clock, record: CommitRecord, options: W
         refuse_foreign_client(stores, *fetch_latest_manifest(stores), left, now_ms=clock.now_ms())
     most = -(-len(trees) // WRITES_PER_ROUND)
     compact_table(stores, clock, pick=pick, most=most, options=_options(options), baseline=left)
+
+
+def _may_compact(definition: TableDefinition) -> bool:
+    return definition != NO_DEFINITION and definition.auto_compacts
 
 
 def _plans(pick: Pick, trees: Sequence[Tree]) -> list[tuple[Tree, CompactionPlan]]:

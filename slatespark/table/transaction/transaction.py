@@ -409,7 +409,7 @@ class Transaction:
         self._state = TransactionState.COMMITTED
         if record is not None:
             self._files.delete_unpublished(record, repeats=repeats)
-        compact_after_write(self._stores, self._clock, record, self._options)
+        compact_after_write(self._stores, self._clock, record, self._options, self._job.definition)
         return self.readVersion if record is None else record.manifest_id
 
     def rollback(self) -> None:

@@ -265,8 +265,19 @@ def load_batches(
     depends_on : the read set, which must be unchanged; None for a write that depends on no read
     """
     load = begin_load(stores, clock, schema, options, overwrite=overwrite)
-    if load is None:
-        return None
+    return None if load is None else run_load(stores, clock, load, schema, batches, depends_on=depends_on)
+
+
+def run_load(
+    stores: TableStores,
+    clock: Clock,
+    load: Load,
+    schema: pa.Schema,
+    batches: Iterable[pa.RecordBatch],
+    *,
+    depends_on: ReadSet | None = None,
+) -> CommitRecord | None:
+    """Write batches as the single task of a load, and commit it; as `load_batches`."""
     with abandoned_on_error(stores, load.job):
         files = run_task(stores, clock, load, 0, require_schema(batches, schema))
         return commit_load(stores, clock, load, (files,), depends_on=depends_on)

@@ -112,6 +112,18 @@ def test_writes_compact_small_runs_in_commits_of_their_own() -> None:
     assert operations.count("write") == 33
 
 
+def test_the_definition_is_that_of_the_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = table()
+
+    def read_again(*_: Any) -> Any:
+        raise AssertionError("the definition was read after a write")
+
+    monkeypatch.setattr("slatespark.table.compaction.auto.resolve_definition", read_again)
+    for number in range(MIN_RUNS):
+        write(store, number)
+    assert len(store.runs()) < MIN_RUNS
+
+
 @pytest.mark.parametrize(
     ("properties", "options"),
     [
