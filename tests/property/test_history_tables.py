@@ -1,9 +1,9 @@
 """A history table under all that may happen to it: every read as of a time is the model's, or refused with the bound.
 
 Timed writes, deletions, range deletions and erasures of ours, floors and `historyRetention`, trims, restores,
-collections, compactions, which keep what the floor asks for; the real client's writes, flushes and compactions, which
-may cost versions: then reads from before are refused, and later ones stay exact. Every version, checkpoint and clone
-knows of each instant what it knew then, from the bounds on that it had then.
+collections, compactions, which keep what the floor asks for, and upkeep, which does all of that; the real client's
+writes, flushes and compactions, which may cost versions: then reads from before are refused, and later ones stay exact.
+Every version, checkpoint and clone knows of each instant what it knew then, from the bounds on that it had then.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ from tests.support.effort import examples
 from tests.support.fake_clock import FakeClock
 from tests.support.history_model import HistoryModel, HistoryVersion, Rows
 from tests.support.our_reads import to_ms
+from tests.support.upkeep import keep_up
 
 KEYS = [b"a", b"b", b"c", b"d"]
 AGE_MS, STEP_MS = 3_600_000, 1000
@@ -79,6 +80,7 @@ ARGUMENTS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     "restore": {"number": st.integers(0, 100)},
     "compact": {"start": st.none() | keys},
     "vacuum": {},
+    "keep_up": {},
     "erase": {"key": keys},
     "make_checkpoint": {},
     "clone": {"place": places},
@@ -205,13 +207,23 @@ class HistoryMachine(RuleBasedStateMachine):
     def compact(self, start: bytes | None) -> None:
         """Of versions above the floor nothing goes, and no read may tell the difference. The stored floor follows."""
         before = self.version()
+        self.follow_retention()
+        self.store.compact(mergeOperator="concat", **({"full": True} if start is None else {"startKey": start}))
+        if self.version() != before:
+            self.committed()
+
+    def keep_up(self) -> None:
+        before = self.version()
+        self.follow_retention()
+        keep_up(self.store.url, self.clock, mergeOperator="concat")
+        if self.version() != before:
+            self.committed()
+
+    def follow_retention(self) -> None:
         if self.retention is not None:
             floor = max(self.top, self.clock.now_ms() - SKEW_MS) - self.retention
             if self.floor is None or floor - self.floor >= self.retention // STEPS:
                 self.floor = floor
-        self.store.compact(mergeOperator="concat", **({"full": True} if start is None else {"startKey": start}))
-        if self.version() != before:
-            self.committed()
 
     def vacuum(self) -> None:
         """Versions stay for `versionRetention`, and so does what proves that nobody else dropped anything."""

@@ -1,4 +1,7 @@
-"""Ranges replaced, deleted, erased, compacted among our writes and the client's: both read what the model says."""
+"""Ranges replaced, deleted, erased, compacted, and upkeep, among our writes and the client's.
+
+Both read what the model says.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +24,7 @@ from tests.support.client import Client, ClientOptions, Location, Put, Written
 from tests.support.client_admin import clone_database, compact_full
 from tests.support.effort import examples
 from tests.support.our_reads import our_rows
+from tests.support.upkeep import keep_up
 from tests.support.workload import keys
 
 
@@ -55,7 +59,12 @@ class Erase:
     keys: KeyRange | tuple[bytes, ...]
 
 
-Turn: TypeAlias = OurWrite | ClientSession | Replace | DeleteRange | Compact | Erase
+@dataclass(frozen=True)
+class KeepUp:
+    """Upkeep does all that is due."""
+
+
+Turn: TypeAlias = OurWrite | ClientSession | Replace | DeleteRange | Compact | Erase | KeepUp
 
 
 def key_ranges() -> st.SearchStrategy[KeyRange]:
@@ -77,7 +86,8 @@ def turns() -> st.SearchStrategy[list[Turn]]:
     change = st.one_of(replacements(), st.builds(DeleteRange, key_ranges()))
     compactions = st.builds(Compact, st.just(ALL_KEYS) | key_ranges(), st.booleans())
     erasures = st.builds(Erase, key_ranges() | st.lists(keys(), max_size=3).map(tuple))
-    kinds = st.one_of(our_writes(), sessions(), sessions(), change, change, change, compactions, erasures)
+    upkeep = st.builds(KeepUp)
+    kinds = st.one_of(our_writes(), sessions(), sessions(), change, change, change, compactions, erasures, upkeep)
     return st.tuples(sessions(), st.lists(kinds, max_size=5), change).map(lambda parts: [parts[0], *parts[1], parts[2]])
 
 
@@ -125,6 +135,8 @@ class ReplacedDatabase(Database):
                 self.compact(turn)
             case Erase():
                 self.erase(turn.keys)
+            case KeepUp():
+                self.keep_up()
 
     def compact(self, turn: Compact) -> None:
         chosen: dict[str, Any] = {"startKey": turn.keys.start, "endKey": turn.keys.end}
@@ -134,6 +146,11 @@ class ReplacedDatabase(Database):
             self.close_client()
         if turn.collects:
             self.store.vacuum(minAge="0s", force=True)
+
+    def keep_up(self) -> None:
+        outcomes = keep_up(self.store.url, ifClientActive="fence", mergeOperator="concat")
+        if any(outcome.is_done for outcome in outcomes):
+            self.close_client()
 
     def erase(self, chosen: KeyRange | tuple[bytes, ...]) -> None:
         """Erase keys: no object holds or names them any more, but what something else keeps."""

@@ -1,4 +1,4 @@
-"""Intervals of every key type replaced, deleted, compacted and vacuumed among our writes and the client's.
+"""Intervals of every key type replaced, deleted, erased and kept in shape among our writes and the client's.
 
 After each step the table shows what the model says, to us and to the client, and no view is without rows.
 """
@@ -21,6 +21,7 @@ from slatespark.table.log.manifests import fetch_latest_manifest
 from tests.support.client import Client, ClientOptions, Location
 from tests.support.client_admin import compact_full
 from tests.support.effort import examples
+from tests.support.upkeep import keep_up
 from tests.unit.table.write.test_neighbouring_intervals import KEYS
 
 SHOPS = (None, "", "a", "b")
@@ -89,7 +90,19 @@ def keys_of(name: str) -> st.SearchStrategy[tuple[Key, ...]]:
 def cases(draw: st.DrawFn) -> Case:
     name = draw(st.sampled_from(sorted(KEYS)))
     kinds = st.sampled_from(
-        ["replace", "replace", "deleteRange", "deleteRange", "delete", "upsert", "compact", "vacuum", "client"]
+        [
+            "replace",
+            "replace",
+            "deleteRange",
+            "deleteRange",
+            "delete",
+            "upsert",
+            "erase",
+            "compact",
+            "vacuum",
+            "upkeep",
+            "client",
+        ]
     )
     steps = st.lists(st.builds(Step, kinds, conditions(name), keys_of(name)), min_size=1, max_size=7)
     return Case(name, (Step("upsert", draw(conditions(name)), draw(keys_of(name))), *draw(steps)))
@@ -113,34 +126,46 @@ class TypedTable:
 
     def take(self, step: Step) -> None:
         self.count += 1
-        where = step.where.text
         match step.kind:
             case "upsert":
                 self.store.write(self.table(step.keys), ifClientActive="fence")
                 self.put(step.keys)
+            case "client":
+                self.client_session(step)
+            case "vacuum":
+                self.vacuum()
+            case "upkeep":
+                keep_up(str(self.folder), ifClientActive="fence")
+            case "compact":
+                self.store.compact(where=step.where.text, ifClientActive="fence")
             case "replace":
-                inside = tuple(key for key in step.keys if step.where.holds(key))
-                self.store.write(
-                    self.table(inside), mode="overwrite", replaceWhere=where, ifClientActive="fence", sstSize="64k"
-                )
-                self.drop(step.where)
-                self.put(inside)
+                self.replace(step)
+            case _:
+                self.remove(step)
+
+    def replace(self, step: Step) -> None:
+        inside = tuple(key for key in step.keys if step.where.holds(key))
+        chosen: dict[str, Any] = {"mode": "overwrite", "replaceWhere": step.where.text}
+        self.store.write(self.table(inside), ifClientActive="fence", sstSize="64k", **chosen)
+        self.drop(step.where)
+        self.put(inside)
+
+    def remove(self, step: Step) -> None:
+        """Remove the rows of a condition in one of several ways."""
+        where = step.where.text
+        match step.kind:
             case "deleteRange":
                 before = self.store.resolve().version
                 held = any(step.where.holds(key) for key in self.by_key.values())
                 version = self.store.deleteRange(where, ifClientActive="fence")
                 assert version > before or not held
-                self.drop(step.where)
             case "delete":
                 for part in where.split(" OR "):  # the filter of a read knows no OR
                     self.store.delete(part, ifClientActive="fence")
-                self.drop(step.where)
-            case "compact":
-                self.store.compact(where=where, ifClientActive="fence")
-            case "vacuum":
-                self.vacuum()
-            case "client":
-                self.client_session(step)
+            case "erase":
+                report = self.store.erase(where=where, ifClientActive="fence")
+                assert all(place.is_kept and not place.is_current for place in report.found)
+        self.drop(step.where)
 
     def table(self, keys: tuple[Key, ...]) -> pa.Table:
         columns = list(zip(*keys, strict=True)) or [(), (), ()]

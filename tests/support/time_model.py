@@ -23,8 +23,8 @@ class TimeModel(Model):
     retention_ms : of the table
     tick_ms : highest creation time of all that was ever written
     memtable : seqs of the client's rows that no flush of its memtable has rewritten yet
-    reaped_ms : the latest instant that a reaper went by
-    touched : keys of which the reaper may have removed versions that an earlier `now` would show
+    reaped_ms : the latest instant that a reaper, or a merge of some runs, went by
+    touched : keys of which they may have removed versions that an earlier `now` would show
     """
 
     retention_ms: int | None = None
@@ -81,6 +81,18 @@ class TimeModel(Model):
             self.versions[key].clear()
         self.reaped_ms = now_ms if self.reaped_ms is None else max(now_ms, self.reaped_ms)
         return gone
+
+    def purge(self, now_ms: int) -> None:
+        """Let a merge of some of the files remove what has expired or retired."""
+        self.touched |= {
+            key for key, versions in self.versions.items() if any(self._may_go(version, now_ms) for version in versions)
+        }
+        self.reaped_ms = now_ms if self.reaped_ms is None else max(now_ms, self.reaped_ms)
+
+    def _may_go(self, version: Version, now_ms: int) -> bool:
+        due_ms = None if self.retention_ms is None else now_ms - self.retention_ms
+        is_retired = due_ms is not None and version.create_ts is not None and version.create_ts <= due_ms
+        return version.is_expired(now_ms) or is_retired
 
     def _is_in_memtable(self, version: Version) -> bool:
         return version.seq in self.memtable
