@@ -2,13 +2,44 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from slatespark import __version__
+from slatespark.cli.command_table import COMMANDS
+
+
+def load_commands(*names: str) -> None:
+    """Import the modules of some commands, which registers them."""
+    for name in names:
+        import_module(f"slatespark.cli.{COMMANDS[name].module}")
+
+
+class _Commands(TyperGroup):
+    """Imports a command when it is called; until then it has only a line of help."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        line = COMMANDS.get(cmd_name)
+        if cmd_name in self.commands or line is None:
+            return super().get_command(ctx, cmd_name)
+        return TyperCommand(cmd_name, help=line.help, hidden=line.hidden)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        # An unknown name is compared with all of them.
+        load_commands(*([args[0]] if args[0] in COMMANDS else COMMANDS))
+        registered: Any = typer.main.get_command(app)
+        self.commands = registered.commands
+        return super().resolve_command(ctx, args)
+
 
 app = typer.Typer(
+    cls=_Commands,
     help="Inspect, read, write, maintain and check SlateDB databases as tables.",
     no_args_is_help=True,
     add_completion=False,

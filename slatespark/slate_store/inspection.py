@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from slatespark.errors import SlateError
 from slatespark.slate_store.base import OpenTable
-from slatespark.table.inspection.describe import (
-    TableFacts,
-    TableSummary,
-    describe_table,
-    summarise_table,
-)
-from slatespark.table.inspection.dump import NEWEST, ObjectDump, dump_object
-from slatespark.table.inspection.files import FileFacts, LayerFacts, list_files, list_layers
-from slatespark.table.inspection.timeline import KeyTimeline, read_timeline
-from slatespark.table.retention.expiry_run import report_expiry
-from slatespark.table.retention.expiry_tally import ExpiryReport
+from slatespark.table.inspection.dump import NEWEST
+
+if TYPE_CHECKING:
+    from slatespark.table.inspection.describe import TableFacts, TableSummary
+    from slatespark.table.inspection.dump import ObjectDump
+    from slatespark.table.inspection.files import FileFacts, LayerFacts
+    from slatespark.table.inspection.timeline import KeyTimeline
+    from slatespark.table.retention.expiry_tally import ExpiryReport
 
 
 class Inspection(OpenTable):
@@ -30,14 +27,20 @@ class Inspection(OpenTable):
         countRows : whether to count row versions, which costs a request per file
         options : read options that choose a version
         """
+        from slatespark.table.inspection.describe import describe_table
+
         return describe_table(self._stores, self._read_options(options), self._clock, count_rows=countRows)
 
     def files(self, *, countRows: bool = False, **options: Any) -> tuple[FileFacts, ...]:
         """Return the files of a version, layer by layer, newest first; parameters as for `detail`."""
+        from slatespark.table.inspection.files import list_files
+
         return list_files(self._stores, self._read_options(options), self._clock, count_rows=countRows)
 
     def runs(self, **options: Any) -> tuple[LayerFacts, ...]:
         """Return the layers of a version, L0 views and sorted runs, newest first; `options` as for `detail`."""
+        from slatespark.table.inspection.files import list_layers
+
         return list_layers(self._stores, self._read_options(options), self._clock)
 
     def timeline(self, version: int | None = None, **options: Any) -> KeyTimeline:
@@ -48,6 +51,8 @@ class Inspection(OpenTable):
         version : a manifest id; by default the newest one
         options : read options that choose a version another way
         """
+        from slatespark.table.inspection.timeline import read_timeline
+
         return read_timeline(self._stores, self._read_options({**options, "versionAsOf": version}), self._clock)
 
     def dump(self, name: str = NEWEST, *, rows: int = 0) -> ObjectDump:
@@ -66,6 +71,8 @@ class Inspection(OpenTable):
         CorruptDataError, UnsupportedFormatError
             When it is damaged, or a later release wrote it.
         """
+        from slatespark.table.inspection.dump import dump_object
+
         return dump_object(self._stores, name, rows=rows)
 
     def expiry(self, per: str | None = None, **options: Any) -> ExpiryReport:
@@ -83,6 +90,8 @@ class Inspection(OpenTable):
         OptionError
             When `per` is invalid, or an option would exclude rows.
         """
+        from slatespark.table.retention.expiry_run import report_expiry
+
         return report_expiry(self._stores, self._read_options(options), self._clock, per=per)
 
     def plotLayers(self, ax: Any = None, **options: Any) -> Any:
@@ -153,4 +162,6 @@ class Inspection(OpenTable):
             return failure_html(repr(self), exc)
 
     def _summary(self, options: dict[str, Any]) -> TableSummary:
+        from slatespark.table.inspection.describe import summarise_table
+
         return summarise_table(self._stores, self._read_options(options), self._clock)

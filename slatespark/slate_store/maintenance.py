@@ -12,14 +12,8 @@ from slatespark.options.values import (
     refuse_misspelt,
 )
 from slatespark.slate_store.base import OpenTable
-from slatespark.table.gc.report import VacuumReport
-from slatespark.table.gc.run import vacuum_table
 from slatespark.table.retention.reap_limits import ReapLimits
-from slatespark.table.retention.reap_report import ReapReport
-from slatespark.table.retention.reap_run import reap_table
 from slatespark.table.tasks import THREADS, TaskRunner
-from slatespark.table.verify.findings import VerifyReport
-from slatespark.table.verify.run import verify_table
 from slatespark.units import parse_time_ms
 
 if TYPE_CHECKING:
@@ -29,6 +23,9 @@ if TYPE_CHECKING:
     from slatespark.table.compaction.report import CompactionReport
     from slatespark.table.compaction.run import Progress
     from slatespark.table.gc.absence_report import AbsenceReport
+    from slatespark.table.gc.report import VacuumReport
+    from slatespark.table.retention.reap_report import ReapReport
+    from slatespark.table.verify.findings import VerifyReport
 
 
 class Maintenance(OpenTable):
@@ -139,6 +136,8 @@ class Maintenance(OpenTable):
         ConflictError
             When other commits kept conflicting, or a SlateDB client is active.
         """
+        from slatespark.table.retention.reap_run import reap_table
+
         refuse_misspelt(options, ("maxBatchRows", "maxBatchBytes", "now"))
         limits = ReapLimits.parse(maxBatchRows, maxBatchBytes)
         return reap_table(
@@ -178,6 +177,8 @@ class Maintenance(OpenTable):
         UnavailableError
             When the store stopped answering; the next vacuum continues.
         """
+        from slatespark.table.gc.run import vacuum_table
+
         min_age_ms = parse_min_age(minAge, is_forced=force or dryRun)
         return vacuum_table(self._stores, self._clock, min_age_ms=min_age_ms, dry_run=dryRun, fences=fences)
 
@@ -278,4 +279,6 @@ class Maintenance(OpenTable):
 
     def verify(self, *, allVersions: bool = False) -> VerifyReport:
         """Read every byte of the newest version, or of all existing versions, and return the findings."""
+        from slatespark.table.verify.run import verify_table
+
         return verify_table(self._stores, self._clock, all_versions=allVersions)

@@ -18,10 +18,8 @@ from slatespark.slate_store.reading import Reads
 from slatespark.slate_store.versions import Versions
 from slatespark.slate_store.writing import Writes
 from slatespark.table.clock import Clock
-from slatespark.table.definition.plan import plan_creation
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.tasks import Progress
-from slatespark.table.write.load import create_table
 
 if TYPE_CHECKING:
     from slatespark.table.gc.drop_plan import DropReport
@@ -91,6 +89,9 @@ class SlateStore(Explanations, Reads, Writes, Versions, Inspection, Maintenance)
         SchemaError, OptionError, UnsupportedFormatError
             When the schema or a property is invalid.
         """
+        from slatespark.table.definition.plan import plan_creation
+        from slatespark.table.write.load import create_table
+
         if isinstance(clock, str) and not is_clock(clock):
             properties, clock = {**properties, "clock": clock}, None
         formats, known, storage = split_creation(properties)

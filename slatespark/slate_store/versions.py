@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from slatespark.errors import OptionError
 from slatespark.options.values import (
@@ -15,32 +15,15 @@ from slatespark.options.values import (
     parse_text,
 )
 from slatespark.slate_store.base import OpenTable, version_of
-from slatespark.table.checkpoints.store import (
-    CheckpointFacts,
-    create_checkpoint,
-    delete_checkpoint,
-    list_checkpoints,
-    refresh_checkpoint,
-)
-from slatespark.table.commit.idempotence import record_outcomes
-from slatespark.table.inspection.sequences import (
-    SequenceMatch,
-    SequencePoint,
-    find_seq_point,
-    find_time_point,
-    list_sequences,
-)
-from slatespark.table.inspection.versions import VersionFacts, list_versions
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read.time_travel import resolve_version
 from slatespark.table.tasks import THREADS, Progress, TaskRunner
-from slatespark.table.write.alteration import (
-    raise_history_floor,
-)
-from slatespark.table.write.clone import clone_table
-from slatespark.table.write.restore import restore_to_version
-from slatespark.table.write.trim import trim_history
 from slatespark.units import parse_time_ms
+
+if TYPE_CHECKING:
+    from slatespark.table.checkpoints.store import CheckpointFacts
+    from slatespark.table.inspection.sequences import SequenceMatch, SequencePoint
+    from slatespark.table.inspection.versions import VersionFacts
 
 _VERSION = parse_count(1, 2**63 - 1)
 
@@ -50,10 +33,14 @@ class Versions(OpenTable):
 
     def history(self, limit: int | None = None) -> tuple[VersionFacts, ...]:
         """Return the newest `limit` versions of the table, newest first, with the known facts of their commits."""
+        from slatespark.table.inspection.versions import list_versions
+
         return list_versions(self._stores, None if limit is None else parse_count(0, 2**63 - 1)(limit, "limit"))
 
     def sequences(self) -> tuple[SequencePoint, ...]:
         """Return the points of the sequence tracker, oldest first: which sequence number was reached when."""
+        from slatespark.table.inspection.sequences import list_sequences
+
         return list_sequences(self._stores)
 
     def seqToTimestamp(self, seq: int | str, *, round: str = "down") -> SequenceMatch | None:  # noqa: A002  # the name of the client
@@ -73,6 +60,8 @@ class Versions(OpenTable):
         OptionError
             When `seq` is not a number, or `round` is invalid.
         """
+        from slatespark.table.inspection.sequences import find_seq_point
+
         number = parse_count(0, 2**63 - 1)(seq, "seq")
         return find_seq_point(self._stores, number, round_up=parse_rounding(round))
 
@@ -89,11 +78,15 @@ class Versions(OpenTable):
         OptionError
             When `timestamp` is not an instant, or `round` is invalid.
         """
+        from slatespark.table.inspection.sequences import find_time_point
+
         time_ms = parse_time_ms(timestamp, name="timestamp")
         return find_time_point(self._stores, time_ms, round_up=parse_rounding(round))
 
     def checkpoints(self) -> tuple[CheckpointFacts, ...]:
         """Return the checkpoints, including those that commits made for `versionRetention`."""
+        from slatespark.table.checkpoints.store import list_checkpoints
+
         return list_checkpoints(self._stores)
 
     def createCheckpoint(
@@ -114,6 +107,8 @@ class Versions(OpenTable):
         SnapshotExpiredError
             When the version, or a file of it, was collected.
         """
+        from slatespark.table.checkpoints.store import create_checkpoint
+
         return create_checkpoint(
             self._stores,
             self._clock,
@@ -130,12 +125,18 @@ class Versions(OpenTable):
         InvalidRequestError
             When no checkpoint has this id or name; it may have expired.
         """
+        from slatespark.table.checkpoints.store import refresh_checkpoint
+        from slatespark.table.commit.idempotence import record_outcomes
+
         lifetime_ms = parse_lasting_duration(lifetime, "lifetime")
         record_outcomes(self._stores)
         return refresh_checkpoint(self._stores, self._clock, parse_text(idOrName, "idOrName"), lifetime_ms)
 
     def deleteCheckpoint(self, idOrName: str) -> None:
         """Delete a checkpoint: files that it alone kept may now be collected. Raises as `refreshCheckpoint`."""
+        from slatespark.table.checkpoints.store import delete_checkpoint
+        from slatespark.table.commit.idempotence import record_outcomes
+
         record_outcomes(self._stores)
         delete_checkpoint(self._stores, self._clock, parse_text(idOrName, "idOrName"))
 
@@ -157,6 +158,8 @@ class Versions(OpenTable):
         CommitConflictError
             When another process commits at the same time.
         """
+        from slatespark.table.write.restore import restore_to_version
+
         parsed = self._write_options(options)
         return restore_to_version(self._stores, self._clock, _VERSION(version, "version"), parsed).manifest_id
 
@@ -193,6 +196,8 @@ class Versions(OpenTable):
         CommitConflictError
             When another commit came first, or a SlateDB client is active.
         """
+        from slatespark.table.write.trim import trim_history
+
         after_ms = parse_time_ms(after, name="trimHistory")
         parsed = self._write_options(options)
         latest_id, _ = fetch_latest_manifest(self._stores)
@@ -216,6 +221,8 @@ class Versions(OpenTable):
         OptionError
             When the instant is in the future.
         """
+        from slatespark.table.write.alteration import raise_history_floor
+
         raise_history_floor(self._stores, self._clock, parse_time_ms(ts, name="setHistoryFloor"))
 
     def clone(
@@ -242,6 +249,8 @@ class Versions(OpenTable):
         HistoryTrimmedError
             When the version was collected.
         """
+        from slatespark.table.write.clone import clone_table
+
         if version is not None and checkpoint is not None:
             raise OptionError("version and checkpoint are both given.", todo="Give one of them.")
         number = None if version is None else _VERSION(version, "version")

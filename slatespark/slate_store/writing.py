@@ -5,30 +5,19 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from slatespark.errors import OptionError
 from slatespark.slate_store.base import OpenTable, version_of
-from slatespark.table.compaction.auto import compact_after_write
-from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.rows.batches import as_batches
 from slatespark.table.tasks import THREADS, TaskRunner
-from slatespark.table.transaction.begin import begin_transaction
-from slatespark.table.transaction.transaction import Transaction
-from slatespark.table.write.alteration import (
-    current_definition,
-    delete_history_range,
-    delete_where,
-    drop_columns,
-    set_properties,
-)
-from slatespark.table.write.ingest import ingest_files, parse_ingest
-from slatespark.table.write.load import begin_load, run_load
-from slatespark.table.write.range_replace import delete_range
-from slatespark.table.write.update import update_where
+
+if TYPE_CHECKING:
+    from slatespark.table.definition.table_definition import TableDefinition
+    from slatespark.table.transaction.transaction import Transaction
 
 
 class Writes(OpenTable):
@@ -52,6 +41,9 @@ class Writes(OpenTable):
         CommitConflictError
             When a SlateDB client is active on the table, or other writers won every race.
         """
+        from slatespark.table.compaction.auto import compact_after_write
+        from slatespark.table.write.load import begin_load, run_load
+
         mode = options.pop("mode", "append")
         if mode not in ("append", "overwrite"):
             raise OptionError(f"mode: {mode!r} is not acceptable.", todo="Choose append or overwrite.")
@@ -81,6 +73,8 @@ class Writes(OpenTable):
         HistoryTrimmedError
             When the requested past can no longer be read exactly.
         """
+        from slatespark.table.transaction.begin import begin_transaction
+
         return begin_transaction(self._stores, self._clock, self._common, readTimestamp, options)
 
     def ingest(
@@ -108,6 +102,9 @@ class Writes(OpenTable):
         CommitConflictError
             When newer versions of the keys are stored, or other writers won every race.
         """
+        from slatespark.table.compaction.auto import compact_after_write
+        from slatespark.table.write.ingest import ingest_files, parse_ingest
+
         parsed = parse_ingest(self._common, options)
         given = [os.fspath(path) for path in ([paths] if isinstance(paths, str | os.PathLike) else paths)]
         latest_id, _ = fetch_latest_manifest(self._stores)
@@ -130,6 +127,8 @@ class Writes(OpenTable):
         TransactionConflictError
             When another commit changed keys that the condition can match, after the rows were searched.
         """
+        from slatespark.table.write.alteration import delete_where
+
         given = self._without_clock(options)
         latest_id, _ = fetch_latest_manifest(self._stores)
         return version_of(delete_where(self._stores, self._clock, condition, self._common, given), latest_id)
@@ -153,6 +152,9 @@ class Writes(OpenTable):
         TransactionConflictError
             When another commit changed keys that the condition can match, after the rows were read.
         """
+        from slatespark.table.compaction.auto import compact_after_write
+        from slatespark.table.write.update import update_where
+
         given = self._without_clock(options)
         latest_id, _ = fetch_latest_manifest(self._stores)
         record = update_where(self._stores, self._clock, condition, set or {}, self._common, given)
@@ -192,6 +194,9 @@ class Writes(OpenTable):
         TransactionConflictError
             On a history table, when another commit changed the range after its rows were searched.
         """
+        from slatespark.table.write.alteration import delete_history_range
+        from slatespark.table.write.range_replace import delete_range
+
         latest_id, _ = fetch_latest_manifest(self._stores)
         given = {**self._without_clock(options), "timestamp": timestamp}
         if self.definition.has_history:
@@ -205,10 +210,14 @@ class Writes(OpenTable):
     @property
     def definition(self) -> TableDefinition:
         """The present key columns, formats, schema and properties."""
+        from slatespark.table.write.alteration import current_definition
+
         return current_definition(self._stores)
 
     def setProperties(self, **properties: Any) -> None:
         """Set table properties; others stay. Raises `OptionError` for one that is unknown or cannot change."""
+        from slatespark.table.write.alteration import set_properties
+
         set_properties(self._stores, self._clock, properties)
 
     def dropColumns(self, *names: str) -> None:
@@ -219,4 +228,6 @@ class Writes(OpenTable):
         SchemaError
             When a column does not exist or is part of the key.
         """
+        from slatespark.table.write.alteration import drop_columns
+
         drop_columns(self._stores, self._clock, names)

@@ -42,6 +42,17 @@ def test_imports_are_cheap(module: str) -> None:
     assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
+def test_a_reader_imports_no_writer() -> None:
+    script = (
+        "import sys, slatespark.slate_store\nprint([name for name in sys.modules if name.startswith('slatespark')])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    packages = {".".join(name.strip("[]', \n").split(".")[:3]) for name in done.stdout.split(",")}
+    assert "slatespark.table.read" in packages
+    parts = ("commit", "compaction", "gc", "transaction", "upkeep", "verify", "write")
+    assert not packages & {f"slatespark.table.{part}" for part in parts}
+
+
 def test_spark_gets_the_data_source() -> None:
     assert pyspark_slate.DefaultSource.name() == "slate"
 

@@ -5,13 +5,17 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
+import typer
 from typer.testing import CliRunner, Result
 
 from slatespark import SlateStore, __version__
-from slatespark.cli.commands import ORDER, app
+from slatespark.cli.app import load_commands
+from slatespark.cli.command_table import COMMANDS
+from slatespark.cli.commands import app
 from tests.support.fixture_databases import FIXTURES, FixtureDatabase, fixture_databases
 
 CLIENT_VIEW = ("--option", "includeExpired=true", "--option", "mergeOperator=concat")
@@ -204,8 +208,25 @@ def test_usage_errors(arguments: list[str]) -> None:
 def test_version_and_help() -> None:
     assert run("--version").stdout == f"slatespark {__version__}\n"
     shown = run("--help").stdout
-    places = [shown.index(f"│ {command} ") for command in ORDER]
+    places = [shown.index(f"│ {name} ") for name, line in COMMANDS.items() if not line.hidden]
     assert places == sorted(places)
+
+
+def test_help_says_of_each_command_what_the_command_says() -> None:
+    load_commands(*COMMANDS)
+    registered: Any = typer.main.get_command(app)
+    assert set(registered.commands) == set(COMMANDS)
+    for name, line in COMMANDS.items():
+        command = registered.commands[name]
+        assert (command.help.partition("\n\n")[0].replace("\n", " "), command.hidden) == (line.help, line.hidden)
+
+
+def test_help_imports_no_command() -> None:
+    asked = "import sys; from slatespark.cli.commands import main\ntry: main()\nfinally: print([*sys.modules])"
+    done = subprocess.run([sys.executable, "-c", asked, "--help"], capture_output=True, text=True, check=True)
+    shown, _, modules = done.stdout.rpartition("[")
+    assert "│ prove-absent " in shown
+    assert not {"pyarrow", "numpy", "slatespark.slate_store"} & set(modules.replace("'", "").rstrip("]\n").split(", "))
 
 
 @pytest.mark.parametrize("module", ["slatespark", "slatespark.cli"])

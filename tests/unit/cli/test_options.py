@@ -13,6 +13,8 @@ import pytest
 import typer
 
 from slatespark import SlateStore
+from slatespark.cli.app import load_commands
+from slatespark.cli.command_table import COMMANDS
 from slatespark.cli.commands import app
 from slatespark.options import ReadOptions, WriteOptions, option_keys
 from tests.unit.cli.shell import answer, done, refused, rows, run
@@ -30,6 +32,7 @@ def table(tmp_path: Path) -> Path:
 
 def commands() -> Iterator[tuple[str, Any]]:
     """The name of every command, and the function that has its parameters in the shell."""
+    load_commands(*COMMANDS)
     groups: list[tuple[str, typer.Typer]] = [("", app)]
     groups += [(f"{group.name} ", group.typer_instance) for group in app.registered_groups if group.typer_instance]
     for prefix, group in groups:
