@@ -14,6 +14,7 @@ from benchmarks import (
     as_of,
     bulk_write,
     changes,
+    cold,
     compaction,
     compaction_worker,
     erase,
@@ -40,6 +41,7 @@ MakeBenchmark: TypeAlias = Callable[[DataFolder, int], Benchmark]
 
 # name -> (what it compares, rows of the full size, how its alternatives are set up)
 BENCHMARKS: Final[dict[str, tuple[str, int, MakeBenchmark]]] = {
+    "cold": (cold.TITLE, 1, cold.make),
     "scan": (scan.TITLE, 2_000_000, scan.make),
     "write": (bulk_write.TITLE, 1_000_000, bulk_write.make),
     "spark-count": (spark_count.TITLE, 5_000_000, spark_count.make),
