@@ -14,7 +14,6 @@ from slatespark.options import ReadOptions, WriteOptions, no_path
 from slatespark.spark.failures import spark_errors
 from slatespark.spark.reader import open_reader
 from slatespark.spark.type_mapping import arrow_schema, spark_schema
-from slatespark.spark.writer import SlateWriter
 from slatespark.table.definition.versions import resolve_codec
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read.arrow import Projection, project
@@ -46,6 +45,8 @@ class SlateDataSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # Spark's signature
         """Return a writer."""
+        from slatespark.spark.writer import SlateWriter  # not needed in the processes that read
+
         with spark_errors():
             options = WriteOptions.parse(_given(self.options))
             columns = arrow_schema(schema, options.key_columns or ())
