@@ -19,7 +19,7 @@ from slatespark.format.references import SstHandle
 from slatespark.storage.local_store import LocalStore
 from slatespark.table.compaction import auto
 from slatespark.table.cooperation import load_commit
-from slatespark.table.cooperation.claimed_job import ClaimedJob
+from slatespark.table.cooperation.claimed_job import ClaimedJob, hand_over_together
 from slatespark.table.gc.report import VacuumReport
 from slatespark.table.log.compactions import fetch_compactions
 from slatespark.table.log.manifests import fetch_latest_manifest
@@ -390,7 +390,7 @@ def test_a_vacuum_records_a_load_that_nobody_recorded(live: LiveClient, monkeypa
 
 def test_a_vacuum_keeps_what_the_client_may_still_take(database: Location, monkeypatch: pytest.MonkeyPatch) -> None:
     """The client dies with the process of the load, and takes the load when it is back."""
-    hand_over = load_commit.hand_over_together
+    hand_over = hand_over_together
     with LiveClient(database, IDLE) as live:
 
         def last_words(outputs: Mapping[ClaimedJob, Sequence[SstHandle]]) -> None:
