@@ -60,7 +60,8 @@ def _upserts(rows: int) -> Iterator[pa.RecordBatch]:
     batches = itertools.chain(*(make_batches(rows, part, PARTS) for part in range(PARTS)))
     passed = 0
     for batch in batches:
-        chosen = batch.take(pa.array(range(-passed % (rows // CHANGED), len(batch), rows // CHANGED)))
+        places = range(-passed % (rows // CHANGED), len(batch), rows // CHANGED)  # none, in some of the last batches
+        chosen = batch.take(pa.array(places, pa.int64()))
         passed += len(batch)
         place = SCHEMA.get_field_index("quantity")
         yield chosen.set_column(place, SCHEMA.field(place), pc.add(chosen.column(place), 1).cast(pa.int32()))
