@@ -52,7 +52,7 @@ def test_a_vacuum_and_a_reap(table: Path) -> None:
     assert "objects    0 of" in done("explain", "vacuum", table)
     found = answer("explain", "vacuum", table, "--min-age", "0s", "--force", "--analyze")
     deleted = [file for file in found["report"]["files"] if file["action"] == "deleted"]
-    assert found["measured"]["delete"] == len(deleted)
+    assert 0 < found["measured"]["delete"] < len(deleted)  # many at a time
     assert "looked through  0 files" in done("explain", "reap", table)
     later = ["--now", "2100-01-01"]
     refused("OptionError", "explain", "reap", table, *later)
