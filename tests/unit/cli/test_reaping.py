@@ -83,7 +83,8 @@ def test_bad_arguments(arguments: list[str], message: str, visits: Path, tmp_pat
     assert keys(visits) == [b"new", b"old"]
 
 
-def test_every_stays_until_it_is_interrupted(visits: Path) -> None:
+@pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM], ids=str)
+def test_every_stays_until_it_is_stopped(visits: Path, kind: signal.Signals) -> None:
     command = [sys.executable, "-m", "slatespark", "reap", str(visits), "--every", "1s", "--json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -92,7 +93,7 @@ def test_every_stays_until_it_is_interrupted(visits: Path) -> None:
         assert (report["rows"], report["error"]) == (1, None)
         time.sleep(0.2)
         assert process.poll() is None
-        process.send_signal(signal.SIGINT)
+        process.send_signal(kind)
         assert process.wait(20) == 0
         assert process.stderr.read() == ""
     assert keys(visits) == [b"new"]
