@@ -24,7 +24,7 @@ from slatespark.format.paths import (
 from slatespark.format.wal import decode_wal
 from slatespark.kernels.columns import HAS_CREATE
 from slatespark.table.clock import Clock, present_of_read
-from slatespark.table.log.manifests import fetch_latest_manifest, seen_manifest
+from slatespark.table.log.manifests import fetch_latest_manifest, manifest_log, seen_manifest
 from slatespark.table.log.versioned_object import Version
 from slatespark.table.stores import TableStores, object_context
 
@@ -111,7 +111,8 @@ def fetch_newest_state(stores: TableStores) -> tuple[int, Manifest, WalTail]:
 
     A writer may flush, and a collector delete, WAL files after the manifest was read. Both need a newer manifest for
     that, so the tail is complete if none exists after it was listed; otherwise both are read again. Who has seen a
-    manifest before starts from it, so that this is the only look for a newer one.
+    manifest before starts from it, so that this is the only look for a newer one. Right after another look it is enough
+    to ask for the next version, which is cheaper than a listing.
 
     Raises
     ------
@@ -119,7 +120,9 @@ def fetch_newest_state(stores: TableStores) -> tuple[int, Manifest, WalTail]:
     UnavailableError
         When newer manifests keep coming.
     """
-    version = seen_manifest(stores) or fetch_latest_manifest(stores)
+    seen = seen_manifest(stores)
+    version = fetch_latest_manifest(stores) if seen is None else seen
+    is_fresh = seen is None
     for _ in range(_STATE_ATTEMPTS):
         try:
             tail = fetch_wal_tail(stores, version.value, None)
@@ -128,10 +131,12 @@ def fetch_newest_state(stores: TableStores) -> tuple[int, Manifest, WalTail]:
             if newest.number == version.number:
                 raise
         else:
+            if is_fresh and not manifest_log(stores).has(version.number + 1):
+                return version.number, version.value, tail
             newest = fetch_latest_manifest(stores)
             if newest.number == version.number:
                 return version.number, version.value, tail
-        version = newest
+        version, is_fresh = newest, True
     raise UnavailableError(f"{stores.url}: the manifest changes faster than it can be read.", todo="Retry.")
 
 

@@ -81,19 +81,21 @@ def _committed_in_part(stores: TableStores, load: HandedLoad, number: int, manif
 def find_load_seq(stores: TableStores, number: int, added: Collection[Ulid]) -> int | None:
     """Return the sequence number of the rows of the load that a version is the commit of; None if it is none.
 
+    A client may commit several loads in one version, in different segments: then it is the lowest one.
+
     Parameters
     ----------
     number : the version, which was fetched before
     added : the files that the version before did not have
     """
     names = set(map(str, added))
-    for load in fetch_handed_loads(stores.main):  # before the commit record, which exists when a load is deleted here
-        if load.base < number and names.intersection(load.outputs):
-            return load.record.first_seq
-    record = fetch_commit_record(stores.main, number)
-    if record is None or record.operation != Operation.COOPERATIVE_WRITE:
-        return None
-    return record.first_seq
+    # Before the commit record, which exists when a load is deleted here.
+    loads = [load for load in fetch_handed_loads(stores.main) if load.base < number and names & set(load.outputs)]
+    records = [load.record for load in loads]
+    committed = fetch_commit_record(stores.main, number)
+    if committed is not None and committed.operation == Operation.COOPERATIVE_WRITE:
+        records.append(committed)
+    return min((record.first_seq for record in records if record.first_seq is not None), default=None)
 
 
 def has_sources_of(manifest: Manifest, load: HandedLoad) -> bool:
@@ -124,9 +126,15 @@ def _files_of_run(manifest: Manifest, run_id: int) -> tuple[str, ...] | None:
 def record_load(stores: TableStores, load: HandedLoad, number: int, now_ms: int) -> CommitRecord:
     """Record that version `number` committed a load, in place of the load, and return the record of the commit."""
     record = publish_load_commit(stores, load, number, now_ms)
-    if fetch_commit_record(stores.main, number) is not None:
+    if is_recorded(stores, record):
         delete_handed_load(stores.main, load)
     return record
+
+
+def is_recorded(stores: TableStores, record: CommitRecord) -> bool:
+    """Tell whether a version has this record. A client may have committed another job of ours in it, which has one."""
+    found = fetch_commit_record(stores.main, record.manifest_id)
+    return found is not None and found.write_id == record.write_id
 
 
 def publish_load_commit(stores: TableStores, load: HandedLoad, number: int, now_ms: int) -> CommitRecord:

@@ -14,14 +14,14 @@ from slatespark.errors import CorruptDataError, UnavailableError
 from slatespark.format.ulid import Ulid
 from slatespark.storage import ObjectMeta
 from slatespark.table.clock import Clock
-from slatespark.table.commit.handed_loads import find_commit_of, has_sources_of, publish_load_commit
+from slatespark.table.commit.handed_loads import find_commit_of, has_sources_of, is_recorded, publish_load_commit
 from slatespark.table.cooperation.job_list import JobList
 from slatespark.table.cooperation.outcome import withdraw
 from slatespark.table.gc.plan import Verdict, is_younger
 from slatespark.table.gc.survey import Jobs
 from slatespark.table.log.manifests import fetch_latest_manifest
-from slatespark.table.records.commits import fetch_commit_record
 from slatespark.table.records.handed_loads import HANDED_LOADS_DIR, HandedLoad, fetch_handed_load
+from slatespark.table.records.idempotent_writes import fetch_txn_record
 from slatespark.table.stores import TableStores
 
 
@@ -107,8 +107,8 @@ class _Settlement:
             number = find_commit_of(self.stores, load)
         except UnavailableError as exc:
             is_old = not is_younger(meta.modified_ms, self.min_age_ms, self.now_ms)
-            if not active and is_old and load.app is None:
-                return Verdict(meta, goes=True, reason="its jobs have ended, and nobody can ask for its outcome")
+            if not active and is_old and self._needs_no_answer(load):
+                return Verdict(meta, goes=True, reason="its jobs have ended, and nobody needs it to know its outcome")
             return Verdict(meta, goes=False, reason=exc.args[0])
         if number is not None:
             return self._record(meta, load, number)
@@ -123,9 +123,15 @@ class _Settlement:
         self.withdrawn |= active
         return Verdict(meta, goes=True, reason="what it was merged with is gone, so no client can commit it")
 
+    def _needs_no_answer(self, load: HandedLoad) -> bool:
+        """Tell whether a repeated write asks for no outcome, or finds it elsewhere."""
+        if load.app is None or load.version is None:
+            return True
+        return fetch_txn_record(self.stores.main, load.app, load.version) is not None
+
     def _record(self, meta: ObjectMeta, load: HandedLoad, number: int) -> Verdict:
         if not self.dry_run:
-            publish_load_commit(self.stores, load, number, self.now_ms)
-            if fetch_commit_record(self.stores.main, number) is None:
-                return Verdict(meta, goes=False, reason=f"version {number} committed it, which could not be recorded")
+            record = publish_load_commit(self.stores, load, number, self.now_ms)
+            if not is_recorded(self.stores, record):  # nor where the version has the record of another write
+                return Verdict(meta, goes=False, reason=f"version {number} committed it, and has no record of it")
         return Verdict(meta, goes=True, reason=f"version {number} committed it, as its record says")

@@ -10,9 +10,9 @@ import pytest
 from slatespark.errors import UnavailableError
 from slatespark.format.manifest import Manifest, Segment, SortedRun, SstMap, SstView
 from slatespark.format.paths import manifest_path
-from slatespark.table.commit.handed_loads import find_commit_of, find_committed_load, record_load
-from slatespark.table.records.commit_record import CommitRecord
-from slatespark.table.records.commits import fetch_commit_record
+from slatespark.table.commit.handed_loads import find_commit_of, find_committed_load, find_load_seq, record_load
+from slatespark.table.records.commit_record import CommitRecord, commit_path
+from slatespark.table.records.commits import fetch_commit_record, publish_commit_record
 from slatespark.table.records.handed_loads import HandedLoad, HandedPart, fetch_handed_loads, publish_handed_load
 from slatespark.table.records.idempotent_writes import fetch_txn_record
 from slatespark.table.stores import TableStores
@@ -147,3 +147,18 @@ def test_the_record_of_the_commit_takes_the_place_of_the_load() -> None:
     outcome = fetch_txn_record(stores.main, "app", 1)
     assert outcome is not None
     assert outcome.manifest_id == 2
+
+
+def test_a_client_may_commit_another_write_in_the_same_version() -> None:
+    """The other one has the record of the version, so this one stays known by its load."""
+    stores = versions(SHOWN)
+    publish_handed_load(stores.main, L0_LOAD)
+    other = replace(RECORD, manifest_id=2, write_id="f" * 16, first_seq=7, last_seq=7)
+    publish_commit_record(stores.main, other)
+    record_load(stores, L0_LOAD, 2, 99)
+    assert fetch_handed_loads(stores.main) == [L0_LOAD]
+    assert fetch_txn_record(stores.main, "app", 1) is not None
+    assert find_load_seq(stores, 2, {sst(50).id}) == 7
+    stores.main.delete(commit_path(2))
+    publish_commit_record(stores.main, replace(other, operation="compact"))
+    assert find_load_seq(stores, 2, {sst(50).id}) == RECORD.first_seq

@@ -13,7 +13,7 @@ from slatespark.format.paths import manifest_path
 from slatespark.table.gc.loads import Loads, list_loads, settle_loads
 from slatespark.table.gc.survey import survey_jobs
 from slatespark.table.log.compactions import fetch_compactions
-from slatespark.table.records.commits import fetch_commit_record
+from slatespark.table.records.commits import fetch_commit_record, publish_commit_record
 from slatespark.table.records.handed_loads import HANDED_LOADS_DIR, HandedLoad, publish_handed_load
 from slatespark.table.records.idempotent_writes import fetch_txn_record
 from slatespark.table.stores import TableStores
@@ -99,6 +99,25 @@ def test_a_load_that_waits_keeps_its_files() -> None:
 def test_what_cannot_be_known_any_more_is_kept_for_those_who_may_ask(load: HandedLoad, age_ms: int, goes: bool) -> None:
     _, loads = settled(SHOWN, MERGED, listed=False, gone=2, load=load, age_ms=age_ms)
     assert [verdict.goes for verdict in loads.verdicts] == [goes]
+
+
+def test_a_load_stays_where_its_version_has_the_record_of_another_write() -> None:
+    """Until nobody can compare that version any more; its outcome was recorded."""
+    stores, _ = settled(listed=False)
+    publish(stores, 2, SHOWN)
+    publish_commit_record(stores.main, replace(LOAD.record, manifest_id=2, write_id="f" * 16))
+    assert _judged_again(stores) == [False]
+    publish(stores, 3, MERGED)
+    stores.main.delete(manifest_path(2))
+    assert _judged_again(stores) == [True]
+
+
+def _judged_again(stores: TableStores) -> list[bool]:
+    (meta,) = list_loads(stores)
+    now_ms = meta.modified_ms + HOUR_MS
+    jobs = survey_jobs(stores, now_ms, HOUR_MS)[1]
+    loads = settle_loads(stores, FakeClock(now_ms), [meta], jobs, now_ms=now_ms, min_age_ms=HOUR_MS, dry_run=False)
+    return [verdict.goes for verdict in loads.verdicts]
 
 
 def test_a_damaged_record_stays() -> None:
