@@ -14,8 +14,12 @@ def stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    kinds = (signal.SIGTERM, signal.SIGINT)
-    before = {kind: signal.signal(kind, lambda *_: stop()) for kind in kinds}
+
+    def handle(*_: object) -> None:
+        # A handler interrupts the main thread, which may hold a lock that `stop` needs.
+        threading.Thread(target=stop, name="slatespark-stop").start()
+
+    before = {kind: signal.signal(kind, handle) for kind in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield
     finally:
