@@ -116,7 +116,7 @@ def test_loads_into_runs_for_which_others_submit_jobs(seed: int, tmp_path: Path)
         load_beside(location.folder, {b"00": b"first"})
         expected["00"] = "first"
         with submissions(location, np.random.default_rng(seed)):
-            for number in range(8):
+            for number in range(examples(2)):
                 key = f"{number % 30:02d}"
                 with contextlib.suppress(CommitConflictError):
                     load_beside(location.folder, {key.encode(): b"load %d" % number}, clientTimeout="10s")

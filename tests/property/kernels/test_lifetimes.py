@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import ctypes
+from collections.abc import Iterator
+
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slatespark.kernels import _lifetimes
+from slatespark.kernels._compile import OBJECT_CODE
 from slatespark.kernels._lifetimes import has_reached
 from slatespark.kernels._sources import address_of
 from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, TOMBSTONE
@@ -15,6 +21,15 @@ from slatespark.units import MAX_MS, MIN_MS
 TIMES = st.sampled_from([MIN_MS, -1, 0, 1, 5, MAX_MS])
 
 FLAGS = st.sampled_from([0, TOMBSTONE, HAS_EXPIRE, HAS_CREATE, HAS_CREATE | HAS_EXPIRE])
+
+
+@pytest.fixture(autouse=True, scope="module")
+def loads() -> Iterator[None]:
+    """With object code, steps of kernels are plain functions without the instruction that loads a number."""
+    with pytest.MonkeyPatch.context() as patch:
+        if OBJECT_CODE is not None:
+            patch.setattr(_lifetimes, "load64", lambda address: ctypes.c_int64.from_address(address).value)
+        yield
 
 
 @given(st.lists(st.tuples(FLAGS, TIMES), min_size=1, max_size=8), TIMES, st.sampled_from([HAS_CREATE, HAS_EXPIRE]))
