@@ -86,7 +86,7 @@ def submissions(location: Location, random: np.random.Generator) -> Iterator[Non
     ended = threading.Event()
 
     def submit() -> None:
-        while not ended.wait(float(random.random()) * 0.03):
+        while not ended.wait(float(random.random()) * 0.2):
             runs = [run.id for run in read_manifest(location).compacted][:2]
             sources = [uniffi.SourceId.SORTED_RUN(run) for run in runs]
             with contextlib.suppress(uniffi.Error):
@@ -119,7 +119,7 @@ def test_loads_into_runs_for_which_others_submit_jobs(seed: int, tmp_path: Path)
             for number in range(examples(2)):
                 key = f"{number % 30:02d}"
                 with contextlib.suppress(CommitConflictError):
-                    load_beside(location.folder, {key.encode(): b"load %d" % number}, clientTimeout="10s")
+                    load_beside(location.folder, {key.encode(): b"load %d" % number}, clientTimeout="4s")
                     expected[key] = f"load {number}"
         assert awaited(lambda: rows_of(live), expected) == expected
         assert live.is_open()
