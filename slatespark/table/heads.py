@@ -24,18 +24,21 @@ class Head:
 
 
 class Heads:
-    """At most one head for each folder of a table. Another process starts without any."""
+    """At most one head for each folder of a root: a table reads definitions and manifests of its parents too.
+
+    Another process starts without any.
+    """
 
     def __init__(self) -> None:
-        self._heads: dict[str, Head] = {}
+        self._heads: dict[tuple[str, str], Head] = {}
 
     def __reduce__(self) -> tuple[type[Heads], tuple[()]]:
         return Heads, ()
 
-    def get(self, folder: str) -> Head | None:
-        """Return the head of a folder; None if none was seen."""
-        return self._heads.get(folder)
+    def get(self, url: str, folder: str) -> Head | None:
+        """Return the head of a folder below a root; None if none was seen."""
+        return self._heads.get((url, folder))
 
-    def put(self, folder: str, head: Head) -> None:
+    def put(self, url: str, folder: str, head: Head) -> None:
         """Remember the head of a folder instead of an earlier one."""
-        self._heads[folder] = head
+        self._heads[url, folder] = head

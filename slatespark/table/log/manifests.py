@@ -53,7 +53,7 @@ def fetch_latest_manifest(stores: TableStores) -> Version[Manifest]:
 
 def seen_manifest(stores: TableStores) -> Version[Manifest] | None:
     """Return the newest manifest that these stores have shown, without a request; there may be later ones."""
-    head = stores.heads.get(MANIFEST_DIR)
+    head = stores.heads.get(stores.main.url, MANIFEST_DIR)
     if head is None:
         return None
     return Version(head.number, _decode_manifest(manifest_log(stores), head.number, bytes(head.data)))

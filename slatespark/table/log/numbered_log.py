@@ -75,19 +75,19 @@ class NumberedLog:
             if found is None:
                 return None
             number, meta = found
-            known = self.heads.get(self.folder)
+            known = self.heads.get(self.store.url, self.folder)
             if known is not None and known.meta == meta:  # else it may be of a table that was created anew in its place
                 return number, known.data
             try:
                 data = self.store.get(meta.path)
             except FileNotFoundError:
                 continue
-            self.heads.put(self.folder, Head(number, meta, data))
+            self.heads.put(self.store.url, self.folder, Head(number, meta, data))
             return number, data
         raise UnavailableError(f"{self.store.url}/{self.folder}: the newest version keeps disappearing.", todo="Retry.")
 
     def _newest_meta(self) -> tuple[int, ObjectMeta] | None:
-        if (known := self.heads.get(self.folder)) is not None:
+        if (known := self.heads.get(self.store.url, self.folder)) is not None:
             listed = self._numbered(self.store.list(self.folder, self.path(known.number - 1)))
             newest = max(listed, default=0)
             # A page of a remote listing shows one instant; a local folder changes while it is listed.

@@ -159,4 +159,19 @@ def test_it_answers_as_a_log_that_has_seen_nothing(actions: list[tuple[str, int]
 
 def test_another_process_starts_without() -> None:
     heads = pickle.loads(pickle.dumps(Heads()))
-    assert heads.get(MANIFEST_DIR) is None
+    assert heads.get("memory://x", MANIFEST_DIR) is None
+
+
+def test_each_root_has_its_own(name: str, clock: FakeClock) -> None:
+    """Versions of two tables may have equal names, sizes and times."""
+    heads = Heads()
+    logs = [
+        NumberedLog(
+            MemoryStore(f"{name}/{table}", clock.now_ms), MANIFEST_DIR, MANIFEST_EXTENSION, manifest_path, None, heads
+        )
+        for table in "ab"
+    ]
+    for data, log in zip((b"a", b"b"), logs, strict=True):
+        log.create(1, data)
+    assert [log.latest() for log in logs] == [(1, b"a"), (1, b"b")]
+    assert [log.latest() for log in logs] == [(1, b"a"), (1, b"b")]
