@@ -128,13 +128,13 @@ def fetch_newest_state(stores: TableStores) -> tuple[int, Manifest, WalTail]:
             tail = fetch_wal_tail(stores, version.value, None)
         except (InvalidRequestError, SnapshotExpiredError):
             newest = fetch_latest_manifest(stores)
-            if newest.number == version.number:
+            if newest == version:
                 raise
         else:
             if is_fresh and not manifest_log(stores).has(version.number + 1):
                 return version.number, version.value, tail
             newest = fetch_latest_manifest(stores)
-            if newest.number == version.number:
+            if newest == version:  # equal numbers are not enough: the table may have been created anew
                 return version.number, version.value, tail
         version, is_fresh = newest, True
     raise UnavailableError(f"{stores.url}: the manifest changes faster than it can be read.", todo="Retry.")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pyarrow as pa
@@ -84,3 +85,22 @@ def test_an_explanation_shows_itself() -> None:
     assert "price" in str(found)
     assert found._repr_html_().startswith("<div class='slatespark'")
     assert store.explain("vacuum").operation == "vacuum"
+
+
+def test_a_table_that_was_created_anew_in_its_place(tmp_path: Path) -> None:
+    """A store that has seen the table before, with as many versions, shows nothing of it."""
+    folder = tmp_path / "t"
+
+    def create(value: bytes) -> SlateStore:
+        store = SlateStore.create(folder)
+        store.write(pa.table({"key": [b"a"], "value": [value]}))
+        return store
+
+    store = create(b"old")
+    assert store.get(b"a") == {"key": b"a", "value": b"old"}
+    shutil.rmtree(folder)
+    anew = create(b"new")
+    assert store.resolve().version == anew.resolve().version
+    assert store.get(b"a") == {"key": b"a", "value": b"new"}
+    store.write(pa.table({"key": [b"b"], "value": [b"1"]}))
+    assert anew.scan().read_all().num_rows == 2
