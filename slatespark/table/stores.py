@@ -62,10 +62,6 @@ class TableStores:
         store = _other_root(root, tuple(sorted(self.storage.items())))
         return store if self.tally is None else _counted(store, self.tally)
 
-    def afresh(self) -> TableStores:
-        """Return the same stores as new ones that have shown no version yet."""
-        return replace(self, heads=Heads())
-
     def counted(self, tally: RequestTally) -> TableStores:
         """Return the same stores, with all requests counted, and as new ones that have shown no version yet."""
         main = _counted(self.main, tally)

@@ -61,7 +61,6 @@ def verify_table(
     UnavailableError
         When the store does not respond; damage never raises.
     """
-    stores = stores.afresh()
     findings, listener = Findings(), progress or _ignore
     files = FileCheck(stores, findings, listener)
     return _Verification(stores, clock, all_versions, buffer_bytes, listener, findings, files).run()
