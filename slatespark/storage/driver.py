@@ -57,8 +57,8 @@ class Driver(Protocol):
     def delete(self, path: str) -> None:
         """Delete an object."""
 
-    def delete_many(self, paths: Sequence[str]) -> None:
-        """Delete up to `MOST_DELETED` objects, in one request where the server can; missing ones are not an error."""
+    def delete_many(self, paths: Sequence[str]) -> bool:
+        """Delete up to `MOST_DELETED` objects with one request; return False if they must be deleted one by one."""
 
 
 def driver_name(url: str, options: BackendOptions) -> str:

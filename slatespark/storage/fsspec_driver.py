@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 from slatespark.errors import InvalidRequestError
@@ -13,7 +12,6 @@ from slatespark.ranges import ByteRange
 from slatespark.storage.credentials import BackendOptions
 from slatespark.storage.known_options import constructor_options, refuse_unknown_options
 from slatespark.storage.object_store import Buffer, ObjectMeta
-from slatespark.storage.readahead import run_concurrently
 from slatespark.units import ns_to_ms, parse_time_ms
 
 # Concurrent requests of one call, for drivers that support it.
@@ -125,9 +123,9 @@ class FsspecDriver:
         except FileNotFoundError:
             return
 
-    def delete_many(self, paths: Sequence[str]) -> None:
-        """Delete objects, several requests at a time."""
-        run_concurrently([partial(self.delete, path) for path in paths], is_remote=True)
+    def delete_many(self, paths: Sequence[str]) -> bool:
+        """Return False: most drivers send a request for each, and do not say which of them failed."""
+        return False
 
     def _key(self, path: str) -> str:
         return f"{self._root}/{path}"

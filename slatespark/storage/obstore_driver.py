@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any, Final
 
 from slatespark.errors import InvalidRequestError
@@ -13,7 +12,6 @@ from slatespark.storage.conditional_writes import CONTENT, prove_once
 from slatespark.storage.credentials import BackendOptions
 from slatespark.storage.object_store import Buffer, ObjectMeta
 from slatespark.storage.obstore_config import Bucket, import_obstore, open_bucket, parse_url
-from slatespark.storage.readahead import run_concurrently
 from slatespark.storage.s3_driver import PARTS_IN_FLIGHT, part_size
 from slatespark.units import datetime_to_ms
 
@@ -116,12 +114,13 @@ class ObstoreDriver:
         except FileNotFoundError:
             return
 
-    def delete_many(self, paths: Sequence[str]) -> None:
-        """Delete objects, with as few requests as the server can."""
+    def delete_many(self, paths: Sequence[str]) -> bool:
+        """Delete objects, with as few requests as the server can; return False if one is missing."""
         try:
             self._obstore.delete(self._store, [self._key(path) for path in paths])
         except FileNotFoundError:  # of one, and the others are left
-            run_concurrently([partial(self.delete, path) for path in paths], is_remote=True)
+            return False
+        return True
 
     def _key(self, path: str) -> str:
         return self._prefix + path

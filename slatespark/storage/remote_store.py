@@ -5,6 +5,8 @@ from __future__ import annotations
 import bisect
 import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from operator import methodcaller
 from typing import TypeVar
 
 from slatespark.errors import CorruptDataError, InvalidRequestError
@@ -13,6 +15,7 @@ from slatespark.storage.addressing import check_folder, check_path, check_span
 from slatespark.storage.credentials import BackendOptions, refuse_user_info
 from slatespark.storage.driver import Driver, check_options, make_driver
 from slatespark.storage.object_store import Buffer, ObjectMeta
+from slatespark.storage.readahead import run_concurrently
 from slatespark.storage.requests import MOST_DELETED
 from slatespark.storage.retry import Outcome, RetryPolicy, call_with_retries, classify_error, create_once
 
@@ -144,7 +147,8 @@ class RemoteStore:
             check_path(path)
         for at in range(0, len(paths), MOST_DELETED):
             some = paths[at : at + MOST_DELETED]
-            self._ask("delete", some[0], lambda driver, some=some: driver.delete_many(some))  # type: ignore[misc]
+            if not self._ask("delete", some[0], methodcaller("delete_many", some)):
+                run_concurrently([partial(self.delete, path) for path in some], is_remote=True)
 
     def prune(self, folders: Sequence[str]) -> None:
         """Do nothing: object stores have no folders."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import builtins
 import os
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from itertools import accumulate
 from typing import Any
 
@@ -17,7 +16,6 @@ from slatespark.storage.credentials import BackendOptions
 from slatespark.storage.fsspec_driver import CONCURRENCY, shared_file_system
 from slatespark.storage.known_options import S3_OPTIONS, refuse_unknown_options
 from slatespark.storage.object_store import Buffer, ObjectMeta
-from slatespark.storage.readahead import run_concurrently
 from slatespark.storage.retry import Outcome, classify_error
 from slatespark.units import datetime_to_ms
 
@@ -120,18 +118,18 @@ class S3Driver:
         """Delete an object."""
         self._fs.call_s3("delete_object", Bucket=self._bucket, Key=self._prefix + path)
 
-    def delete_many(self, paths: Sequence[str]) -> None:
-        """Delete objects with one request; one by one where the server refuses that."""
+    def delete_many(self, paths: Sequence[str]) -> bool:
+        """Delete objects with one request; return False if the server refuses that."""
         keys = [{"Key": self._prefix + path} for path in paths]
         try:
             answer = self._fs.call_s3("delete_objects", Bucket=self._bucket, Delete={"Objects": keys, "Quiet": True})
         except Exception as exc:
             if classify_error(exc) is not Outcome.REFUSED:
                 raise
-            run_concurrently([partial(self.delete, path) for path in paths], is_remote=True)
-            return
+            return False
         if failures := answer.get("Errors"):
             raise _not_deleted(failures)
+        return True
 
     def _name(self, path: str) -> str:
         name = f"{self._bucket}/{self._prefix}{path}"

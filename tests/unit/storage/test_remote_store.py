@@ -3,6 +3,7 @@ from __future__ import annotations
 import itertools
 import os
 import pickle
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -110,8 +111,8 @@ class FakeDriver:
         self.data = self.data or data
         self._fail()
 
-    def delete_many(self, paths: Sequence[str]) -> None:
-        raise NotImplementedError
+    def delete_many(self, paths: Sequence[str]) -> bool:
+        return False
 
     def replace(self, path: str, data: bytes, expected: bytes) -> None:
         self.data = data
@@ -131,6 +132,25 @@ def store_on(driver: FakeDriver, attempts: int = 3) -> RemoteStore:
     store = RemoteStore("gs://fake", policy=RetryPolicy(attempts, sleep=lambda _: None))
     store._driver, store._pid = driver, os.getpid()
     return store
+
+
+class UnreliableDriver(FakeDriver):
+    """Deletes no object at the first attempt, and not several with one request."""
+
+    def __init__(self) -> None:
+        super().__init__(b"")
+        self.attempts: Counter[str] = Counter()
+
+    def delete(self, path: str) -> None:
+        self.attempts[path] += 1
+        if self.attempts[path] == 1:
+            raise ConnectionResetError
+
+
+def test_each_of_many_objects_is_tried_again_by_itself() -> None:
+    driver, paths = UnreliableDriver(), [f"{number}" for number in range(50)]
+    store_on(driver, attempts=2).delete_many(paths)
+    assert driver.attempts == dict.fromkeys(paths, 2)
 
 
 def test_near_ranges_are_read_together() -> None:
