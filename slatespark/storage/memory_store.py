@@ -24,6 +24,13 @@ class _Bucket:
     lock: threading.Lock = field(default_factory=threading.Lock)
     clock_ms: Callable[[], int] = _server_clock_ms
 
+    def store(self, key: str, data: bytes) -> None:
+        """Store an object, with another time than the one it replaces: listings must show that it changed."""
+        now_ms, earlier = self.clock_ms(), self.objects.get(key)
+        if earlier is not None and earlier[1] == now_ms:
+            now_ms += 1
+        self.objects[key] = (data, now_ms)
+
 
 _BUCKETS: dict[str, _Bucket] = {}
 
@@ -104,7 +111,7 @@ class MemoryStore:
         with self._bucket.lock:
             if key in self._bucket.objects:
                 raise object_exists(f"{self.url}/{path}")
-            self._bucket.objects[key] = (bytes(data), self._bucket.clock_ms())
+            self._bucket.store(key, bytes(data))
 
     def list_unfinished(self, prefix: str) -> Sequence[ObjectMeta]:
         """Return nothing: there are no incomplete objects."""
@@ -117,13 +124,13 @@ class MemoryStore:
         with self._bucket.lock:
             if self._find(path)[0] != expected:
                 raise object_exists(f"{self.url}/{path}")
-            self._bucket.objects[key] = (bytes(data), self._bucket.clock_ms())
+            self._bucket.store(key, bytes(data))
 
     def put(self, path: str, parts: Sequence[Buffer]) -> None:
         """Store the concatenation of `parts`, replacing an existing object."""
         key, data = self._key(path), b"".join(parts)
         with self._bucket.lock:
-            self._bucket.objects[key] = (data, self._bucket.clock_ms())
+            self._bucket.store(key, data)
 
     def copy(self, source: str, target: str) -> None:
         """Copy an object within the store."""

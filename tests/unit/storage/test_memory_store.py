@@ -38,3 +38,12 @@ def test_the_clock_of_a_bucket_can_be_set() -> None:
     store = open_store("memory://clocked")
     store.create("x", b"")
     assert store.head("x").modified_ms == 7
+
+
+def test_an_object_that_replaces_another_has_a_time_of_its_own() -> None:
+    store = MemoryStore("replaced", clock_ms=lambda: 7)
+    store.create("object", b"some")
+    seen = store.head("object")
+    store.put("object", [b"same"])
+    assert store.list("") != [seen]
+    assert store.list("") == [store.head("object")]
