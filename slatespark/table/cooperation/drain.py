@@ -63,9 +63,9 @@ def drain_segment(
         planned = submitter.submit(plan)
         if planned is None:
             return None
-        number = _find_drained(stores, planned, prefix)
-        if number is not None:
-            return _recorded(stores, clock, number, prefix)
+        found = _find_drained(stores, planned, prefix)
+        if found is not None:
+            return _recorded(stores, clock, *found, prefix)
     raise CommitConflictError(
         f"{stores.url}: the client refused {MAX_ATTEMPTS} times to drop segment {prefix.hex()}.",
         why="It compacted the segment at the same time.",
@@ -73,15 +73,17 @@ def drain_segment(
     )
 
 
-def _find_drained(stores: TableStores, planned: Version[Manifest], prefix: bytes) -> int | None:
-    """Return the first version since the plan in which its layers of the segment are gone; None for none.
+def _find_drained(
+    stores: TableStores, planned: Version[Manifest], prefix: bytes
+) -> tuple[Manifest, Version[Manifest]] | None:
+    """Return the first version since the plan in which its layers of the segment are gone, behind the one before.
 
-    A compaction would have put a run in their place.
+    None for none: a compaction would have put a run in their place.
     """
     tree = find_tree(planned.value, prefix)
     assert tree is not None  # it was planned
     views = {view.id for view in tree.l0}
-    latest_id, latest = fetch_latest_manifest(stores)
+    before, (latest_id, latest) = planned.value, fetch_latest_manifest(stores)
     for number in range(planned.number + 1, latest_id + 1):
         try:
             manifest = latest if number == latest_id else fetch_manifest(stores, number)
@@ -89,22 +91,24 @@ def _find_drained(stores: TableStores, planned: Version[Manifest], prefix: bytes
             continue
         left = find_tree(manifest, prefix)
         if left is None or not (left.compacted or views & {view.id for view in left.l0}):
-            return number
+            return before, Version(number, manifest)
+        before = manifest
     return None
 
 
-def _recorded(stores: TableStores, clock: Clock, number: int, prefix: bytes) -> CommitRecord:
-    before, after = fetch_manifest(stores, number - 1), fetch_manifest(stores, number)
+def _recorded(
+    stores: TableStores, clock: Clock, before: Manifest, after: Version[Manifest], prefix: bytes
+) -> CommitRecord:
     record = CommitRecord(
-        manifest_id=number,
+        manifest_id=after.number,
         operation=Operation.DELETE_RANGE,
         write_id=f"{clock.random_bits(64):016x}",
         engine=ENGINE,
         committed_ms=clock.now_ms(),
-        write_time_ms=after.last_l0_clock_tick,
+        write_time_ms=after.value.last_l0_clock_tick,
         first_seq=None,
         last_seq=None,
-        removed=[str(sst_id) for sst_id in before.ssts if sst_id not in after.ssts],
+        removed=[str(sst_id) for sst_id in before.ssts if sst_id not in after.value.ssts],
         compactor_epoch=CLIENT_EPOCH,
         replaced=[hex_bounds(prefix_range(prefix))],
     )
