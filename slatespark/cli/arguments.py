@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
 import typer
 
@@ -48,90 +48,70 @@ TimestampAsOf: TypeAlias = Annotated[
 
 _METAVAR: Final = "NAME=VALUE"
 
+
+def _option(text: str) -> Any:
+    """Return the parameter `--option`, with its help."""
+    return typer.Option("--option", metavar=_METAVAR, help=text)
+
+
 Storage: TypeAlias = Annotated[
     list[str] | None,
     typer.Option("--storage", metavar=_METAVAR, help="Option of the storage backend; may be repeated."),
 ]
 ReadOption: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option(
-        "--option",
-        metavar=_METAVAR,
-        help="Another read option; may be repeated: checkpoint, seqAsOf, now, includeExpired, includeDeleted, "
-        "ignoreUndecodable, mergeOperator, walPath, ...",
+    _option(
+        "Another read option; may be repeated: checkpoint, seqAsOf, now, includeExpired, includeDeleted, "
+        "ignoreUndecodable, mergeOperator, walPath, ..."
     ),
 ]
 ChangesOption: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option(
-        "--option",
-        metavar=_METAVAR,
-        help="Another option of the change feed; may be repeated: startingBoundInclusive, endingBoundInclusive, "
-        "expired, metadataColumns, mergeOperator, walPath, ...",
+    _option(
+        "Another option of the change feed; may be repeated: startingBoundInclusive, endingBoundInclusive, "
+        "expired, metadataColumns, mergeOperator, walPath, ..."
     ),
 ]
 VersionOption: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option(
-        "--option",
-        metavar=_METAVAR,
-        help="Another read option that selects a version: checkpoint, seqAsOf; for expiry also now; walPath. "
-        "May be repeated.",
+    _option(
+        "Another read option that selects a version: checkpoint, seqAsOf; for expiry also now; walPath. "
+        "May be repeated."
     ),
 ]
 WriteOption: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option(
-        "--option",
-        metavar=_METAVAR,
-        help="Another write option; may be repeated: ttl, timestamp, compression, ifLastSeq, txnAppId, txnVersion, "
-        "ifClientActive, walPath, ...",
+    _option(
+        "Another write option; may be repeated: ttl, timestamp, compression, ifLastSeq, txnAppId, txnVersion, "
+        "ifClientActive, walPath, ..."
     ),
 ]
 CommitOption: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option(
-        "--option",
-        metavar=_METAVAR,
-        help="Another write option of the commit; may be repeated: ifClientActive, compression, walPath, ...",
-    ),
+    _option("Another write option of the commit; may be repeated: ifClientActive, compression, walPath, ..."),
 ]
 CreationOption: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option(
-        "--option",
-        metavar=_METAVAR,
-        help="keyFormat, valueFormat, or a table property; may be repeated: history, defaultTtl, retention, ...",
-    ),
+    _option("keyFormat, valueFormat, or a table property; may be repeated: history, defaultTtl, retention, ..."),
 ]
 ErasureOption: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option(
-        "--option",
-        metavar=_METAVAR,
-        help="startKey, endKey or keyPrefix instead of the key of a raw table; ifClientActive, compression, "
-        "walPath, ... May be repeated.",
+    _option(
+        "startKey, endKey or keyPrefix instead of the key of a raw table; ifClientActive, compression, "
+        "walPath, ... May be repeated."
     ),
 ]
 AbsenceOption: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option(
-        "--option",
-        metavar=_METAVAR,
-        help="startKey, endKey or keyPrefix instead of the key of a raw table; walPath. May be repeated.",
-    ),
+    _option("startKey, endKey or keyPrefix instead of the key of a raw table; walPath. May be repeated."),
 ]
 MergedFileOption: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option(
-        "--option",
-        metavar=_METAVAR,
-        help="Option of new files; may be repeated: compression, blockSize, sstSize, bloomBitsPerKey, writeBuffer.",
-    ),
+    _option("Option of new files; may be repeated: compression, blockSize, sstSize, bloomBitsPerKey, writeBuffer."),
 ]
 LocationOption: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option("--option", metavar=_METAVAR, help="walPath=PATH, if the WAL is kept apart from the table."),
+    _option("walPath=PATH, if the WAL is kept apart from the table."),
 ]
 MergeSchema: TypeAlias = Annotated[
     bool,
