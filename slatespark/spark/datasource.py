@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamWriter, DataSourceWriter
 from pyspark.sql.types import StructType
 
 from slatespark.encoding.row_codec import RowCodec
@@ -51,6 +51,16 @@ class SlateDataSource(DataSource):
             options = WriteOptions.parse(_given(self.options))
             columns = arrow_schema(schema, options.key_columns or ())
         return SlateWriter(options, columns, overwrite=overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # Spark's signature
+        """Return a writer of one micro-batch; `overwrite` says that it is the whole result."""
+        from slatespark.options.streaming import StreamWriteOptions
+        from slatespark.spark.streaming.sink import SlateStreamWriter
+
+        with spark_errors():
+            options = StreamWriteOptions.parse(_given(self.options))
+            columns = arrow_schema(schema, options.write.key_columns or ())
+        return SlateStreamWriter(options, columns, overwrite=overwrite)
 
     def _read_options(self) -> ReadOptions:
         return ReadOptions.parse(_given(self.options))

@@ -24,7 +24,12 @@ from slatespark.table.checkpoints.store import LAST_S, OWN_NAMES
 from slatespark.table.commit.handed_loads import find_committed_load
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.records.commit_record import CommitRecord
-from slatespark.table.records.idempotent_writes import TxnRecord, fetch_txn_record, publish_txn_record
+from slatespark.table.records.idempotent_writes import (
+    TxnRecord,
+    fetch_txn_record,
+    list_txn_versions,
+    publish_txn_record,
+)
 from slatespark.table.records.operations import ENGINE
 from slatespark.table.stores import TableStores
 from slatespark.units import ms_to_s, s_to_ms
@@ -53,6 +58,18 @@ def find_outcome(stores: TableStores, manifest: Manifest, options: WriteOptions)
     entries = (_outcome(point) for point in manifest.checkpoints)
     named = next((entry for entry in entries if entry and (entry.app, entry.version) == options.txn), None)
     return named or fetch_txn_record(stores.main, *options.txn) or find_committed_load(stores, options.txn)
+
+
+def find_last_version(stores: TableStores, manifest: Manifest, app: str, least: int) -> int | None:
+    """Return the highest committed version of an application; None if it is below `least`, or there is none.
+
+    Parameters
+    ----------
+    manifest : the newest one, fetched before this is called
+    """
+    entries = filter(None, map(_outcome, manifest.checkpoints))
+    named = [entry.version for entry in entries if entry.app == app and entry.version >= least]
+    return max((*named, *list_txn_versions(stores.main, app, least=least)), default=None)
 
 
 def known_record(outcome: TxnRecord, operation: str) -> CommitRecord:

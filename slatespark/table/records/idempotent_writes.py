@@ -7,9 +7,9 @@ import hashlib
 from dataclasses import asdict, dataclass
 from typing import Final
 
-from slatespark.errors import CorruptDataError
+from slatespark.errors import CorruptDataError, SlateError
 from slatespark.storage import ObjectStore
-from slatespark.table.records.json_objects import JSON_SUFFIX, ROOT, decode_json, encode_json
+from slatespark.table.records.json_objects import JSON_SUFFIX, ROOT, decode_json, encode_json, list_numbered
 
 TXN_DIR: Final = f"{ROOT}txn/"
 
@@ -39,12 +39,34 @@ class TxnRecord:
     committed_ms: int
 
 
-def txn_path(app: str, version: int) -> str:
-    """Return the path of the record of an idempotent write; a digest replaces a long name."""
+def folder_name(app: str) -> str:
+    """Return an application's name as part of a path; a digest replaces a long one."""
     name = "".join(chr(byte) if byte in _PLAIN else f"={byte:02x}" for byte in app.encode())
     if len(name) > _MAX_NAME:
-        name = f"=={hashlib.sha256(app.encode()).hexdigest()}"  # no encoded name begins with ==
-    return f"{TXN_DIR}{name}/{version:020d}{JSON_SUFFIX}"
+        return f"=={hashlib.sha256(app.encode()).hexdigest()}"  # no encoded name begins with ==
+    return name
+
+
+def txn_path(app: str, version: int) -> str:
+    """Return the path of the record of an idempotent write."""
+    return f"{_folder(app)}{version:020d}{JSON_SUFFIX}"
+
+
+def list_txn_versions(store: ObjectStore, app: str, *, least: int = 0) -> list[int]:
+    """Return the versions of an application that have records, from `least` on."""
+    start_after = txn_path(app, least - 1) if least else ""
+    return sorted(list_numbered(store, _folder(app), start_after))
+
+
+def delete_txn_records(store: ObjectStore, app: str, below: int) -> None:
+    """Delete the records of the versions of an application below `below`; one that fails is deleted the next time."""
+    with contextlib.suppress(SlateError):
+        versions = list_txn_versions(store, app)
+        store.delete_many([txn_path(app, version) for version in versions if version < below])
+
+
+def _folder(app: str) -> str:
+    return f"{TXN_DIR}{folder_name(app)}/"
 
 
 def publish_txn_record(store: ObjectStore, record: TxnRecord) -> None:
