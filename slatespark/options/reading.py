@@ -25,6 +25,7 @@ from slatespark.options.values import (
     parse_choice,
     parse_clock,
     parse_count,
+    parse_duration_of,
     parse_duration_or_none,
     parse_flag,
     parse_key,
@@ -32,6 +33,7 @@ from slatespark.options.values import (
     parse_names,
     parse_operator,
     parse_size,
+    parse_stream_id,
     parse_text,
     parse_time,
 )
@@ -40,6 +42,15 @@ from slatespark.ranges import KeyRange
 _ANY_READ: Final = (Call.READ, Call.TRANSACTION_READ)
 _OUTSIDE: Final = (Call.READ,)  # not in a transaction, which fixes the table and the state that its reads see
 _VERSION: Final = (Call.READ, Call.AS_OF_JOIN)
+_STREAM_FIELDS: Final = (
+    "max_files_per_trigger",
+    "max_bytes_per_trigger",
+    "max_rows_per_trigger",
+    "poll_interval_ms",
+    "fail_on_data_loss",
+    "stream_retention_ms",
+    "stream_id",
+)
 _FEED_FIELDS: Final = (
     "changes",
     "starting_version",
@@ -50,6 +61,7 @@ _FEED_FIELDS: Final = (
     "ending_bound_inclusive",
     "pre_images",
     "expired",
+    *_STREAM_FIELDS,
 )
 _ROWS: Final = (Call.READ, Call.TRANSACTION_READ, Call.AS_OF_JOIN)
 
@@ -262,6 +274,60 @@ class ReadOptions:
         default=None,
         shown="`delete`",
     )
+    max_files_per_trigger: int | None = option(
+        "maxFilesPerTrigger",
+        doc="Stream: a batch ends after about as many stored bytes as so many files have on average.",
+        parse=parse_count(1, 2**63 - 1),
+        calls=_OUTSIDE,
+        default=None,
+    )
+    max_bytes_per_trigger: int | None = option(
+        "maxBytesPerTrigger",
+        doc="Stream: a batch ends after about so many stored bytes, which may lie anywhere within a file.",
+        parse=parse_size,
+        calls=_OUTSIDE,
+        default=None,
+    )
+    max_rows_per_trigger: int | None = option(
+        "maxRowsPerTrigger",
+        doc="Stream: a batch has at most so many changes; those of one key are never in two batches.",
+        parse=parse_count(1, 2**63 - 1),
+        calls=_OUTSIDE,
+        default=None,
+    )
+    poll_interval_ms: int | None = option(
+        "pollInterval",
+        doc="Stream: how long to wait between two looks for a new version.",
+        parse=parse_duration_of(1),
+        calls=_OUTSIDE,
+        default=None,
+        shown="`1s`",
+    )
+    fail_on_data_loss: bool | None = option(
+        "failOnDataLoss",
+        doc="Stream: `false` goes on with the next version that exists if the one to go on from was collected. What "
+        "changed in between is left out. `true` ends the query with an error.",
+        parse=parse_flag,
+        calls=_OUTSIDE,
+        default=None,
+        shown="`true`",
+    )
+    stream_retention_ms: int | None = option(
+        "streamRetention",
+        doc="Stream: how long the versions that it needs to go on are kept after it stopped.",
+        parse=parse_duration_of(1000),
+        calls=_OUTSIDE,
+        default=None,
+        shown="`24h`",
+    )
+    stream_id: str | None = option(
+        "streamId",
+        doc="Stream: names its checkpoints `slatespark/stream/<streamId>`; only one query may use it at a time. "
+        "Default: another random name in each run.",
+        parse=parse_stream_id,
+        calls=_OUTSIDE,
+        default=None,
+    )
     split_bytes: int = option(
         "splitSize",
         doc="Stored bytes per read partition.",
@@ -334,17 +400,43 @@ class ReadOptions:
         for pair in (("startingVersion", "startingTimestamp"), ("endingVersion", "endingTimestamp")):
             if given.keys() >= set(pair):
                 raise OptionError(f"{pair[0]} and {pair[1]} are both given.", todo="Give one of them.")
-        if not given.keys() & {"startingVersion", "startingTimestamp"}:
-            raise OptionError(
-                "readChangeFeed needs a start.",
-                todo="Give startingVersion, or startingTimestamp; 1 is the first version.",
-            )
         for kind in ("Version", "Timestamp"):
             start, end = given.get(f"starting{kind}"), given.get(f"ending{kind}")
             if start is not None and end is not None and start > end:
                 raise OptionError(
                     f"starting{kind} {start} is after ending{kind} {end}.", todo="Give the earlier one as the start."
                 )
+
+    def refuse_for_batch(self) -> None:
+        """Raise `OptionError` where the changes between two versions cannot be read with these options."""
+        for item in fields(self):
+            if item.name in _STREAM_FIELDS and getattr(self, item.name) is not None:
+                raise OptionError(
+                    f"{item.metadata['key']} is an option of streams.", todo="Omit it, or use readStream."
+                )
+        if self.starting_version is None and self.starting_timestamp_ms is None:
+            raise OptionError(
+                "readChangeFeed needs a start.",
+                todo="Give startingVersion, or startingTimestamp; 1 is the first version.",
+            )
+
+    def refuse_for_stream(self) -> None:
+        """Raise `OptionError` where the changes of a table cannot be read as a stream with these options."""
+        if not self.read_change_feed:
+            raise OptionError("A stream of a table is one of its changes.", todo="Add readChangeFeed=true.")
+        given = {
+            "endingVersion": self.ending_version,
+            "endingTimestamp": self.ending_timestamp_ms,
+            "endingBoundInclusive": self.ending_bound_inclusive,
+        }
+        for name, value in given.items():
+            if value is not None:
+                raise OptionError(
+                    f"{name} is given, but a stream has no end.",
+                    todo="Omit it; the trigger availableNow ends at the newest version.",
+                )
+        if self.pin_ms is not None:
+            raise OptionError("pin is given for a stream.", todo="Use streamRetention.")
 
     @property
     def includes_start(self) -> bool:

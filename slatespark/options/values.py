@@ -28,6 +28,7 @@ MAX_DIGITS: Final = 20  # of a number as text; for thousands of them Python rais
 
 _MISSPELT: Final = 0.75  # similarity of names; storage options differ more from the names of properties
 _HEX_LITERAL: Final = re.compile(r"[xX]'((?:[0-9a-fA-F]{2})*)'")
+_STREAM_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,100}")
 _DECIMAL: Final = re.compile(r"\d+(\.\d+)?", re.ASCII)
 
 Parser: TypeAlias = Callable[[Any, str], Any]
@@ -51,6 +52,16 @@ def parse_app_id(value: object, name: str) -> str:
     if size > MAX_APP_ID_BYTES:
         raise OptionError(
             f"{name}: {size} bytes are too many.", todo=f"Give a name of at most {MAX_APP_ID_BYTES} bytes of UTF-8."
+        )
+    return text
+
+
+def parse_stream_id(value: object, name: str) -> str:
+    """Return the name of a stream, which becomes part of checkpoint names."""
+    text = parse_text(value, name)
+    if not _STREAM_ID.fullmatch(text):
+        raise OptionError(
+            f"{name}: {text!r} is not acceptable.", todo="Give at most 100 letters, digits, dots, hyphens, underscores."
         )
     return text
 
@@ -211,6 +222,18 @@ def is_bare_number(value: object) -> bool:
     if isinstance(value, str):
         return value.strip().isascii() and value.strip().isdigit()
     return isinstance(value, int) and not isinstance(value, bool)
+
+
+def parse_duration_of(least_ms: int) -> Parser:
+    """Return a parser of durations in ms that are not shorter than `least_ms`."""
+
+    def parse(value: object, name: str) -> int:
+        duration_ms = parse_duration(value, name)
+        if duration_ms < least_ms:
+            raise OptionError(f"{name}: {value!r} is too short.", todo=f"Give {least_ms}ms or more.")
+        return duration_ms
+
+    return parse
 
 
 def parse_lasting_duration(value: object, name: str) -> int | None:

@@ -37,18 +37,23 @@ class ChangeReader(DataSourceReader):
         """Resolve both versions, and cut the keys in which they differ into splits."""
         with spark_errors():
             clock = resolve_clock(self._options.clock)
-            plan = fetch_change_plan(self._stores(), self._options, clock, projection=self._projection)
+            plan = fetch_change_plan(_stores(self._options), self._options, clock, projection=self._projection)
             return [ChangePartition(split, plan.settings) for split in plan.splits]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the changes of one split."""
-        if not isinstance(partition, ChangePartition):  # Spark passes an empty one when a plan has no splits
-            return
-        with spark_errors():
-            changes = scan_changes(self._stores(), partition.split, partition.settings)
-            yield from with_bounded_times(changes, partition.settings.projection)
-        freeze_gc()
+        return read_changes(partition, self._options)
 
-    def _stores(self) -> TableStores:
-        options = self._options
-        return open_stores(options.path, storage=options.storage, wal_path=options.wal_path)
+
+def read_changes(partition: InputPartition, options: ReadOptions) -> Iterator[pa.RecordBatch]:
+    """Yield the changes of one split, in a task."""
+    if not isinstance(partition, ChangePartition):  # Spark passes an empty one when a plan has no splits
+        return
+    with spark_errors():
+        changes = scan_changes(_stores(options), partition.split, partition.settings)
+        yield from with_bounded_times(changes, partition.settings.projection)
+    freeze_gc()
+
+
+def _stores(options: ReadOptions) -> TableStores:
+    return open_stores(options.path, storage=options.storage, wal_path=options.wal_path)

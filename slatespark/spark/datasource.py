@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamWriter, DataSourceWriter
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
 from pyspark.sql.types import StructType
 
 from slatespark.encoding.row_codec import RowCodec
@@ -61,6 +67,15 @@ class SlateDataSource(DataSource):
             options = StreamWriteOptions.parse(_given(self.options))
             columns = arrow_schema(schema, options.write.key_columns or ())
         return SlateStreamWriter(options, columns, overwrite=overwrite)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # Spark's name
+        """Return a reader of the changes as a stream; a schema given by the user selects columns."""
+        from slatespark.spark.streaming.source import SlateStreamReader
+
+        with spark_errors():
+            options = self._read_options()
+            options.refuse_for_stream()
+            return SlateStreamReader(options, _projection_of(schema, options, _fetch_codec(options)))
 
     def _read_options(self) -> ReadOptions:
         return ReadOptions.parse(_given(self.options))

@@ -33,6 +33,13 @@ class FeedBounds:
     committed_ms: int
 
 
+def resolve_start(stores: TableStores, options: ReadOptions, clock: Clock) -> int:
+    """Return the version whose state the changes of a stream start from; raises as `resolve_bounds`."""
+    if options.starting_version is None and options.starting_timestamp_ms is None:
+        return NOTHING
+    return _Search(stores, KeptVersions(stores), clock).before(options)
+
+
 def resolve_bounds(stores: TableStores, options: ReadOptions, clock: Clock) -> FeedBounds:
     """Return the bounds that the options of a change feed ask for.
 
@@ -41,10 +48,11 @@ def resolve_bounds(stores: TableStores, options: ReadOptions, clock: Clock) -> F
     InvalidRequestError
         When a version does not exist yet.
     OptionError
-        When an instant lies in the future, or the start after the end.
+        When an instant lies in the future, the start after the end, or there is no start.
     HistoryTrimmedError
         When a version was collected.
     """
+    options.refuse_for_batch()
     kept = KeptVersions(stores)
     search = _Search(stores, kept, clock)
     before, after = search.before(options), search.after(options)

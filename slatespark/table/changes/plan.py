@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.kernels.columns import Visibility
 from slatespark.options import ReadOptions
-from slatespark.ranges import KeyRange
+from slatespark.ranges import ALL_KEYS, KeyRange
 from slatespark.table.changes.bounds import NOTHING, FeedBounds, resolve_bounds
 from slatespark.table.changes.differences import LayerDifferences, compare_layers
 from slatespark.table.changes.due import find_due
@@ -92,6 +92,11 @@ class ChangeSettings:
     version: int
     committed_ms: int
 
+    @property
+    def are_all_new(self) -> bool:
+        """Whether the changes start from nothing: every row is new."""
+        return self.old.visibility == _NOTHING_VISIBLE
+
 
 @dataclass(frozen=True, slots=True)
 class ChangePlan:
@@ -128,6 +133,29 @@ def fetch_change_plan(
     InvalidRequestError, HistoryTrimmedError, CorruptDataError, UnsupportedFormatError
     """
     bounds = resolve_bounds(stores, options, clock)
+    return plan_between(stores, options, clock, bounds, projection=projection)
+
+
+def plan_between(
+    stores: TableStores,
+    options: ReadOptions,
+    clock: Clock,
+    bounds: FeedBounds,
+    *,
+    projection: Projection | None = None,
+    keys: KeyRange = ALL_KEYS,
+) -> ChangePlan:
+    """Cut the keys in which two versions may differ into splits.
+
+    Parameters
+    ----------
+    options, projection : as of `fetch_change_plan`
+    keys : only changes of them, besides what the options choose
+
+    Raises
+    ------
+    InvalidRequestError, HistoryTrimmedError, CorruptDataError, UnsupportedFormatError
+    """
     snapshot, definition = resolve_held(stores, options.of_version(bounds.after), clock)
     codec = definition.codec()
     columns = project(options, codec=codec) if projection is None else renewed(projection, codec)
@@ -146,7 +174,9 @@ def fetch_change_plan(
     settings = ChangeSettings(old, new, columns, condition, options.with_pre_images, bounds.after, bounds.committed_ms)
     differences = compare_layers(old_layers, layers)
     due = find_due(stores, snapshot, differences.shared, old, new)
-    splits = _plan_splits(stores, options, codec, condition, _Compared(old_layers, layers, differences, due, settings))
+    chosen = chosen_range(options, codec).intersect(keys)
+    compared = _Compared(old_layers, layers, differences, due, settings)
+    splits = _plan_splits(stores, options, codec, condition, compared, chosen)
     return ChangePlan(bounds, settings, splits, differences, due)
 
 
@@ -187,12 +217,16 @@ class _Compared:
 
 
 def _plan_splits(
-    stores: TableStores, options: ReadOptions, codec: RowCodec, condition: Filter | None, compared: _Compared
+    stores: TableStores,
+    options: ReadOptions,
+    codec: RowCodec,
+    condition: Filter | None,
+    compared: _Compared,
+    chosen: KeyRange,
 ) -> tuple[ChangeSplit, ...]:
-    """Return the splits: of the searched layers, within the keys that options and condition choose."""
-    if not compared.searched and not compared.has_wal:
+    """Return the splits: of the searched layers, within the chosen keys and those of the condition."""
+    if chosen.is_empty() or (not compared.searched and not compared.has_wal):
         return ()
-    ranges = (chosen_range(options, codec),)
-    splits, _ = plan_key_splits(stores, compared.searched, options, ranges, codec, condition, tuple)
+    splits, _ = plan_key_splits(stores, compared.searched, options, (chosen,), codec, condition, tuple)
     found = [compared.within(split) for split in splits]
     return tuple(each for each in found if compared.has_wal or each.points or each.searched)

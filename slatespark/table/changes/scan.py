@@ -20,9 +20,9 @@ from slatespark.table.changes.plan import ChangePlan, ChangeSettings, ChangeSpli
 from slatespark.table.read.arrow import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION, decode_columns, instants
 from slatespark.table.read.fetch import fetch_wal_rows
 from slatespark.table.read.materialise import Materialiser, join_small
-from slatespark.table.read.plan import Layer
+from slatespark.table.read.plan import Layer, Split
 from slatespark.table.read.points import CHUNK_KEYS, key_cursors
-from slatespark.table.read.scan import ScanSettings, cut_rows, visible_windows
+from slatespark.table.read.scan import ScanSettings, cut_rows, visible_rows, visible_windows
 from slatespark.table.rows.row_keeper import to_tombstones
 from slatespark.table.stores import TableStores
 
@@ -58,19 +58,47 @@ def scan_changes(stores: TableStores, split: ChangeSplit, settings: ChangeSettin
     return join_small(_change_batches(stores, split, settings))
 
 
+def scan_changed_keys(
+    stores: TableStores, split: ChangeSplit, settings: ChangeSettings
+) -> Iterator[tuple[RowColumns, NDArray[np.int64]]]:
+    """Yield the changed rows of a split in key order, some at a time, and where in them each key begins.
+
+    No key is in two parts. Raises as `scan_changes`.
+    """
+    for changes in _found_changes(stores, split, settings):
+        if len(changes.words):
+            yield take_rows(changes.sources, changes.rows), np.flatnonzero(changes.words != _POSTIMAGE)
+
+
 def _change_batches(stores: TableStores, split: ChangeSplit, settings: ChangeSettings) -> Iterator[pa.RecordBatch]:
+    made = Materialiser(settings.projection, None, settings.new.table, None)
+    for changes in _found_changes(stores, split, settings):
+        yield from made.batches(changes.sources, changes.rows, _known(changes.words, settings))
+
+
+def _found_changes(stores: TableStores, split: ChangeSplit, settings: ChangeSettings) -> Iterator[_Changes]:
+    if settings.are_all_new:
+        yield from _all_new(stores, split, settings)
+        return
     tails = _tail(stores, split, settings.old), _tail(stores, split, settings.new)
     if split.points is not None:
         found: Iterable[Candidates] = [Candidates(list(split.points), [])]
     else:
         found = find_candidates(stores, split, settings, tails)
-    made = Materialiser(settings.projection, None, settings.new.table, None)
     for chunk in _joined(found):
         old = _visible(stores, split.old, chunk.keys, settings.old, tails[0])
         new = _visible(stores, split.new, chunk.keys, settings.new, tails[1])
         for old_rows, new_rows, written in aligned(old, new, map(_all_of, chunk.written)):
-            changes = _in_key_order([_compared(old_rows, new_rows, settings), _judged(written, settings)])
-            yield from made.batches([changes.rows], _all_of(changes.rows)[1], _known(changes.words, settings))
+            yield _in_key_order([_compared(old_rows, new_rows, settings), _judged(written, settings)])
+
+
+def _all_new(stores: TableStores, split: ChangeSplit, settings: ChangeSettings) -> Iterator[_Changes]:
+    """Yield the rows that the later version shows: no look-up tells more."""
+    word = _INSERT if settings.pre_images else _UPSERT
+    whole = Split(split.keys, split.new, split.ranges, split.points)
+    for found in visible_rows(stores, whole, settings.new):
+        sources, rows = _passing(found, settings)
+        yield _Changes(sources, rows, np.full(len(rows), word))
 
 
 def _tail(stores: TableStores, split: ChangeSplit, settings: ScanSettings) -> RowColumns | None:
@@ -115,9 +143,16 @@ def _all_of(rows: RowColumns) -> Rows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Changes:
-    """Changed rows in key order, and what each one is: a number of `_WORDS`."""
+    """Changed rows in key order.
 
-    rows: RowColumns
+    Attributes
+    ----------
+    sources, rows : packed rows
+    words : (m,) what each one is: a number of `_WORDS`
+    """
+
+    sources: Sequence[RowColumns]
+    rows: NDArray[np.int64]
     words: NDArray[np.int8]
 
 
@@ -148,19 +183,19 @@ def _judged(written: Rows, settings: ChangeSettings) -> _Changes:
 def _changes(rows: RowColumns, words: NDArray[np.int8], settings: ChangeSettings) -> _Changes:
     if not settings.pre_images:
         to_tombstones(rows, np.flatnonzero(words == _DELETE))  # only the key is told
-    return _Changes(rows, words)
+    return _Changes(*_all_of(rows), words)
 
 
 def _in_key_order(parts: Sequence[_Changes]) -> _Changes:
-    """Return all changes of several parts, which have no key in common."""
+    """Return all changes of several parts, which have no key in common, and all rows of one source each."""
     found = [part for part in parts if len(part.words)]
     if len(found) < 2:
         return found[0] if found else parts[0]
-    sources = [part.rows for part in found]
+    sources = [source for part in found for source in part.sources]
     order = in_key_order(sources)
     starts = np.cumsum([0, *(len(part.words) for part in found[:-1])])
     places = starts[order >> ROW_BITS] + (order & ((1 << ROW_BITS) - 1))
-    return _Changes(take_rows(sources, order), np.concatenate([part.words for part in found])[places])
+    return _Changes(sources, order, np.concatenate([part.words for part in found])[places])
 
 
 def _passing(rows: Rows, settings: ChangeSettings) -> Rows:

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
+from slatespark.errors import CorruptDataError
 from slatespark.format.manifest import Manifest
 from slatespark.format.paths import MANIFEST_DIR, MANIFEST_EXTENSION, numbered
 from slatespark.table.log.manifests import fetch_latest_manifest, fetch_manifest, list_manifests, manifest_log
 from slatespark.table.records.commit_record import CommitRecord
-from slatespark.table.records.commits import fetch_commit_records
+from slatespark.table.records.commits import fetch_commit_record, fetch_commit_records
 from slatespark.table.stores import TableStores
 
 
@@ -73,6 +75,15 @@ class KeptVersions:
     def time_ms(self, number: int) -> int:
         """Return when one of `numbers` was committed."""
         return self.times_ms[bisect_left(self.numbers, number)]
+
+
+def fetch_commit_time(stores: TableStores, number: int) -> int:
+    """Return when a version that exists was committed, looking at no other version."""
+    with suppress(CorruptDataError):
+        record = fetch_commit_record(stores.main, number)
+        if record is not None:
+            return record.committed_ms
+    return stores.main.head(manifest_log(stores).path(number)).modified_ms
 
 
 def stored_times(stores: TableStores, first: int) -> dict[int, int]:

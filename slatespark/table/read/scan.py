@@ -95,7 +95,7 @@ def scan_split(
             yield from join_small(_interval_batches(stores, split, settings, settings.validity, made))
         else:
             yield from join_small(
-                batch for found in _windows(stores, split, settings) for batch in made.batches(*found)
+                batch for found in visible_rows(stores, split, settings) for batch in made.batches(*found)
             )
     finally:
         if tally is None:
@@ -106,13 +106,13 @@ def split_intervals(
     stores: TableStores, split: Split, settings: ScanSettings, validity: ValiditySettings
 ) -> Iterator[Intervals]:
     """Yield the versions of a split that were ever valid, with their intervals; raises as `scan_split`."""
-    return valid_intervals(_windows(stores, split, settings), validity, settings.fold)
+    return valid_intervals(visible_rows(stores, split, settings), validity, settings.fold)
 
 
-def _windows(
+def visible_rows(
     stores: TableStores, split: Split, settings: ScanSettings
 ) -> Iterator[tuple[list[RowColumns], NDArray[np.int64]]]:
-    """Yield the packed rows of a split that are visible, keys ascending."""
+    """Yield the packed rows of a split that are visible, keys ascending; raises as `scan_split`."""
     for cursors in _open_chunks(stores, split, settings):
         for sources, selection in visible_windows(
             cursors, settings.visibility, settings.fold, retired_ms=settings.retired_ms

@@ -24,6 +24,8 @@ TIMES = {"timestamp", "timestampColumn"}
 READ_POINT = {"versionAsOf", "timestampAsOf", "seqAsOf", "checkpoint", "pin"}
 FEED = {"readChangeFeed", "changes", "preImages", "expired", "startingVersion", "startingTimestamp", "endingVersion"}
 FEED |= {"endingTimestamp", "startingBoundInclusive", "endingBoundInclusive"}
+FEED |= {"maxFilesPerTrigger", "maxBytesPerTrigger", "maxRowsPerTrigger", "pollInterval", "failOnDataLoss"}
+FEED |= {"streamRetention", "streamId"}
 PLACE = {"path", "walPath", "clock"}
 
 TAKEN = {

@@ -32,8 +32,6 @@ def test_flags_are_read() -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        {},
-        {"endingVersion": 3},
         {"startingVersion": 0},
         {"startingVersion": 4, "endingVersion": 3},
         {"startingTimestamp": "2026-02-01", "endingTimestamp": "2026-01-01"},

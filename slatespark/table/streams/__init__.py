@@ -1,0 +1,4 @@
+"""Streams of changes: where a consumer stands, how far it goes next, and which versions it holds on to.
+
+What lies here knows no Spark. What changed between two versions is the part of `changes`.
+"""

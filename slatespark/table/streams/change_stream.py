@@ -1,0 +1,348 @@
+"""A stream of the changes of a table: where it starts, how far the next batch goes, and what lies in between.
+
+The changes are those from the version where the stream stands to the newest one: together they are one unit, which the
+limits of a batch cut into ranges of keys. The versions at both ends are held until the unit is delivered.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+from dataclasses import replace
+from typing import Final
+
+from slatespark.errors import HistoryTrimmedError, InvalidRequestError, SchemaError, SnapshotExpiredError
+from slatespark.format.manifest import Manifest
+from slatespark.options import ReadOptions
+from slatespark.ranges import KeyRange
+from slatespark.table.changes.bounds import NOTHING, FeedBounds, resolve_start
+from slatespark.table.changes.differences import compare_layers
+from slatespark.table.changes.plan import ChangePlan, plan_between
+from slatespark.table.clock import Clock, SystemClock
+from slatespark.table.log.manifests import fetch_latest_manifest, fetch_manifest, list_manifests, may_be_claim
+from slatespark.table.log.versioned_object import Version
+from slatespark.table.read.arrow import Projection, project
+from slatespark.table.read.kept_versions import fetch_commit_time
+from slatespark.table.read.layers import fetch_layers
+from slatespark.table.records.identity import find_identity, resolve_identity
+from slatespark.table.snapshot import pin_version
+from slatespark.table.stores import TableStores
+from slatespark.table.streams.holds import Holds
+from slatespark.table.streams.limits import LimitedUnit, Limits
+from slatespark.table.streams.position import Part, Position
+from slatespark.table.streams.throttle import Throttle
+from slatespark.units import duration_to_text
+
+POLL_INTERVAL_MS: Final = 1000
+STREAM_RETENTION_MS: Final = 24 * 3_600_000
+
+_STATES: Final = 8
+
+_log = logging.getLogger(__name__)
+
+
+class ChangeStream:
+    """One run of a stream. It may be asked for anything at any time: it remembers only what saves work.
+
+    Parameters
+    ----------
+    stores, options : of the table and the change feed
+    projection : the columns that were promised
+    clock : that judges expiry
+    machine : the clock of the machine, for intervals and checkpoints
+
+    Raises
+    ------
+    OptionError
+        When the options are not those of a stream.
+    """
+
+    def __init__(
+        self,
+        stores: TableStores,
+        options: ReadOptions,
+        projection: Projection,
+        clock: Clock,
+        machine: Clock | None = None,
+    ) -> None:
+        options.refuse_for_stream()
+        self._stores, self._options, self._clock = stores, options, clock
+        self._projection = projection
+        self._has_all_columns = projection.schema == project(options, codec=projection.codec).schema
+        self._machine = machine or SystemClock()
+        self._throttle = Throttle(self._machine, options.poll_interval_ms or POLL_INTERVAL_MS)
+        self._retention_ms = options.stream_retention_ms or STREAM_RETENTION_MS
+        self._holds = Holds(stores, self._machine, options.stream_id, self._retention_ms)
+        self._limits = Limits(
+            options.max_rows_per_trigger, options.max_bytes_per_trigger, options.max_files_per_trigger
+        )
+        self._initial: Position | None = None
+        self._ends = False
+        self._last: Position | None = None  # where the run ends
+        self._newest: Position | None = None
+        self._no_news: tuple[int, Version[Manifest]] | None = None  # a version, and one that shows the same rows
+        self._states: dict[int, Position] = {}
+        self._gone: dict[Position, Position] = {}  # positions whose versions were collected, and where to go on
+        self._unit: tuple[int, Position] | None = None  # that was found last: the version before, and its end
+        self._limited: tuple[int, int, LimitedUnit] | None = None
+
+    @property
+    def newest(self) -> Position | None:
+        """The newest state that is known without a request; None before the first look."""
+        return self._newest
+
+    @property
+    def stream_id(self) -> str:
+        """The name of the stream."""
+        return self._holds.stream_id
+
+    def initial(self) -> Position:
+        """Return where the options say that the stream starts; always the same.
+
+        Raises
+        ------
+        InvalidRequestError, OptionError
+            When the start does not exist yet.
+        HistoryTrimmedError
+            When it was collected.
+        """
+        if self._initial is None:
+            version = resolve_start(self._stores, self._options, self._clock)
+            identity = resolve_identity(self._stores.main, self._machine)
+            self._holds.take({version} - {NOTHING})
+            self._initial = self._state(identity, version)
+        return self._initial
+
+    def stop_at_newest(self) -> None:
+        """Let this run end at the version that is the newest one when it begins."""
+        self._ends = True
+
+    def next(self, start: Position, *, is_limited: bool) -> Position:
+        """Return the end of the batch that starts at a position: that position where nothing is new.
+
+        It looks for a new version at most once in each `pollInterval`. What lies before `start` is held no longer.
+
+        Parameters
+        ----------
+        is_limited : whether the limits of the options count
+
+        Raises
+        ------
+        InvalidRequestError
+            When the position is not one of this table, or another query uses the `streamId`.
+        HistoryTrimmedError
+            When what follows was collected.
+        """
+        given, start = start, self._existing(start)
+        end = self._end_of_unit(start)
+        if end is None:
+            return given
+        self._holds.renew({*start.versions, *end.versions, *(self._last.versions if self._last else ())})
+        if not (is_limited and self._limits.are_given):
+            return end
+        key = self._limited_unit(start.version, end.version).end_of_batch(_key_of(start))
+        return end if key is None else replace(start, part=Part(end.version, key))
+
+    def plan(self, start: Position, end: Position) -> ChangePlan | None:
+        """Return the plan of the changes between two positions, by these alone; None where there are none.
+
+        Raises
+        ------
+        InvalidRequestError
+            When they are not of this table, or not of one stream.
+        HistoryTrimmedError
+            When their versions were collected.
+        SchemaError
+            When the columns of the table have changed.
+        """
+        if start == end:
+            return None
+        start, end = self._existing(start), self._existing(end)
+        after = _version_behind(start, end)
+        if after == start.version:
+            return None
+        keys = KeyRange(_key_of(start), None if end.part is None else end.part.key)
+        return self._plan(start.version, after, keys)
+
+    # --- units ------------------------------------------------------------------------------------------------------
+
+    def _end_of_unit(self, start: Position) -> Position | None:
+        """Return the state that the unit of a position leads to; None if nothing follows yet."""
+        within = None if start.part is None else self._state(start.table, start.part.version)
+        if self._ends and self._last is None:
+            reached = within or start
+            self._last = self._look(reached, start.versions) or reached
+        if within is not None:
+            return within
+        if self._last is not None:
+            return self._last if self._last.version > start.version else None
+        if self._unit is not None and self._unit[0] == start.version:
+            return self._unit[1]
+        if not self._throttle.allows():
+            return None
+        found = self._look(start, start.versions)
+        self._unit = None if found is None else (start.version, found)
+        return found
+
+    def _look(self, reached: Position, needed: Collection[int]) -> Position | None:
+        """Return the newest state if it differs from the one that was reached, and hold it and the needed versions."""
+        found = None
+        if self._is_news(reached, fetch_latest_manifest(self._stores)):
+            self._check_table(reached)
+            found = self._holds.advance(needed, lambda newest: self._is_news(reached, newest))
+        self._newest = reached if found is None else self._state(reached.table, found.number)
+        if found is None:
+            self._holds.renew(needed)
+            return None
+        return self._newest
+
+    def _is_news(self, reached: Position, newest: Version[Manifest]) -> bool:
+        """Tell whether the newest version may show other rows than a state: checkpoints, for example, change none."""
+        self._holds.check(newest.value)
+        if newest.number < reached.version:
+            self._check_table(reached)
+            raise _restored(self._stores.url, reached)
+        if newest.number == reached.version or self._no_news == (reached.version, newest):
+            return False
+        before = () if reached.version == NOTHING else fetch_layers(self._stores, self._manifest(reached.version))
+        differences = compare_layers(before, fetch_layers(self._stores, newest.value))
+        is_news = bool(differences.old_only or differences.new_only)
+        if not is_news and not may_be_claim(newest.value):  # else its commit is about to follow
+            is_news = self._last_seq(newest) != reached.seq
+        if not is_news:
+            self._no_news = reached.version, newest
+        return is_news
+
+    def _last_seq(self, newest: Version[Manifest]) -> int:
+        """Return the last sequence number of the newest version; 0 where a later one has replaced it meanwhile."""
+        try:
+            return pin_version(self._stores, newest.number, newest.value).max_seq
+        except (SnapshotExpiredError, InvalidRequestError):  # files of its WAL were collected
+            if fetch_latest_manifest(self._stores).number == newest.number:
+                raise
+            return 0
+
+    def _limited_unit(self, before: int, after: int) -> LimitedUnit:
+        if self._limited is None or self._limited[:2] != (before, after):
+
+            def plan_of(keys: KeyRange, split_bytes: int | None) -> ChangePlan:
+                return self._plan(before, after, keys, split_bytes)
+
+            self._limited = before, after, LimitedUnit(self._stores, plan_of, self._limits)
+        return self._limited[2]
+
+    def _plan(self, before: int, after: int, keys: KeyRange, split_bytes: int | None = None) -> ChangePlan:
+        options = self._options if split_bytes is None else replace(self._options, split_bytes=split_bytes)
+        bounds = FeedBounds(before, after, fetch_commit_time(self._stores, after))
+        try:
+            plan = plan_between(self._stores, options, self._clock, bounds, projection=self._projection, keys=keys)
+        except SchemaError as exc:
+            raise _schema_changed(self._stores.url) from exc
+        columns = project(options, codec=plan.settings.projection.codec)
+        if self._has_all_columns and columns.schema != self._projection.schema:
+            raise _schema_changed(self._stores.url)
+        return plan
+
+    # --- positions --------------------------------------------------------------------------------------------------
+
+    def _state(self, table: str, version: int) -> Position:
+        """Return the position at the state of a version that exists."""
+        if version == NOTHING:
+            return Position(table, NOTHING, 0, 0)
+        if version not in self._states:
+            manifest = self._manifest(version)
+            seq = pin_version(self._stores, version, manifest).max_seq
+            self._states[version] = Position(table, version, seq, manifest.wal_id_last_seen)
+            while len(self._states) > _STATES:
+                self._states.pop(next(iter(self._states)))
+        return self._states[version]
+
+    def _manifest(self, version: int) -> Manifest:
+        return fetch_manifest(self._stores, version)
+
+    def _existing(self, position: Position) -> Position:
+        """Return a position whose versions exist and are held: the one given, or one behind what was lost."""
+        position = self._gone.get(position, position)
+        missing = position.versions - set(self._holds.versions)
+        if not missing:
+            return position
+        self._check_table(position)
+        newest = fetch_latest_manifest(self._stores).number
+        if max(missing) > newest:
+            raise _restored(self._stores.url, position)
+        try:
+            self._holds.take(missing)
+            state = self._state(position.table, position.version)
+        except HistoryTrimmedError as exc:
+            behind = self._behind(position, newest, exc)
+            self._gone[position] = behind
+            return behind
+        if (state.seq, state.wal) != (position.seq, position.wal):
+            raise _restored(self._stores.url, position)
+        return position
+
+    def _behind(self, position: Position, newest: int, cause: HistoryTrimmedError) -> Position:
+        """Return where a stream goes on whose versions were collected; raises `HistoryTrimmedError` if it may not."""
+        lost = max(position.versions)
+        url = self._stores.url
+        if self._options.fail_on_data_loss is not False:
+            raise HistoryTrimmedError(
+                f"{url}: version {min(position.versions)}, from which the stream goes on, does not exist any more.",
+                why=f"It was collected: versions are kept for streamRetention "
+                f"({duration_to_text(self._retention_ms)}) after a stream stopped.",
+                todo="Start a query with a new checkpoint folder, which begins with all rows of the table; or set "
+                "failOnDataLoss=false to leave out what changed until the next version that exists.",
+            ) from cause
+        for version in [number for number in list_manifests(self._stores) if number >= lost] or [newest]:
+            try:
+                self._holds.take({version})
+                found = self._state(position.table, version)
+            except HistoryTrimmedError:
+                continue
+            _log.warning("%s: the changes between versions %d and %d are lost.", url, position.version, version)
+            return found
+        raise cause
+
+    def _check_table(self, position: Position) -> None:
+        """Raise `InvalidRequestError` for a position of another table."""
+        if find_identity(self._stores.main) != position.table:
+            raise InvalidRequestError(
+                f"{self._stores.url} is not the table that the stream has read so far.",
+                why="The query has the checkpoint folder of another table, or the table was dropped and created anew.",
+                todo="Start the query with a new checkpoint folder.",
+            )
+
+
+def _key_of(position: Position) -> bytes:
+    return b"" if position.part is None else position.part.key
+
+
+def _version_behind(start: Position, end: Position) -> int:
+    """Return the version to which the unit that two positions lie in leads; raises `InvalidRequestError`."""
+    if end.part is None:
+        after, is_one = end.version, start.part is None or start.part.version == end.version
+    else:
+        after, is_one = end.part.version, start.version == end.version and start.part in (None, start.part)
+        is_one = is_one and (start.part is None or start.part.version == after)
+    if not is_one or start.table != end.table or start.version > after:
+        raise InvalidRequestError(
+            f"The offsets {start} and {end} are not those of one batch.",
+            todo="Start the query with a new checkpoint folder.",
+        )
+    return after
+
+
+def _restored(url: str, position: Position) -> InvalidRequestError:
+    return InvalidRequestError(
+        f"{url}: the stream has read version {max(position.versions)} with sequence number {position.seq}, "
+        "which the table does not have.",
+        why="An older copy of the table was put in its place.",
+        todo="Start the query with a new checkpoint folder, which begins with all rows of the table.",
+    )
+
+
+def _schema_changed(url: str) -> SchemaError:
+    return SchemaError(
+        f"{url}: the columns of the table have changed since the stream was loaded.",
+        todo="Restart the query with a new load(): it goes on where it stopped, with the columns of now.",
+    )

@@ -1,0 +1,207 @@
+"""Holds: the checkpoints by which a stream keeps the versions that it needs to go on.
+
+They expire, so that a stream that never comes back holds nothing for ever, and are renewed as long as it runs. Each run
+of a stream has holds of its own. It learns from those of others that another query has taken its name.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection
+from dataclasses import replace
+from typing import Final
+from uuid import UUID
+
+from slatespark.errors import InvalidRequestError
+from slatespark.format.manifest import Checkpoint, Manifest
+from slatespark.table.checkpoints.store import (
+    LAST_S,
+    OWN_NAMES,
+    add_checkpoint,
+    expire_time_s,
+    present_s,
+    refuse_unfinished,
+)
+from slatespark.table.clock import Clock, new_uuid, read_clock
+from slatespark.table.log.manifests import fetch_latest_manifest, manifest_object
+from slatespark.table.log.versioned_object import Version
+from slatespark.table.stores import TableStores
+from slatespark.units import ms_to_text, s_to_ms
+
+STREAM_NAMES: Final = f"{OWN_NAMES}stream/"
+
+_ID_BITS: Final = 32
+_RUN_BITS: Final = 64  # the upper half of a checkpoint's id is that of the run
+_RENEWED_AT: Final = 2  # holds are renewed once less than this part of their time is left: a half
+_REPORTED_AT: Final = 4  # a quarter: batches take so long that the renewal is late
+
+_log = logging.getLogger(__name__)
+
+
+class Holds:
+    """The versions that one run of a stream holds.
+
+    Parameters
+    ----------
+    stores : of the table
+    clock : by which garbage collectors judge checkpoints: that of the machine
+    stream_id : of the stream; None for a random one
+    lifetime_ms : how long a hold lasts unless it is renewed
+    """
+
+    def __init__(self, stores: TableStores, clock: Clock, stream_id: str | None, lifetime_ms: int) -> None:
+        self._stores, self._clock, self._lifetime_ms = stores, clock, lifetime_ms
+        self.stream_id = stream_id or f"{clock.random_bits(_ID_BITS):08x}"
+        self._run = new_uuid(clock).int >> _RUN_BITS
+        self._expires_s: dict[int, int] = {}  # by version
+        self._earlier: frozenset[int] | None = None  # runs of the same stream that there were before
+
+    @property
+    def name(self) -> str:
+        """The name of all checkpoints of the stream."""
+        return f"{STREAM_NAMES}{self.stream_id}"
+
+    @property
+    def versions(self) -> Collection[int]:
+        """The versions that are held."""
+        return self._expires_s.keys()
+
+    def take(self, versions: Collection[int]) -> None:
+        """Hold versions that exist, besides those that are held.
+
+        Raises
+        ------
+        SnapshotExpiredError
+            When one of them, or a file of it, was collected.
+        InvalidRequestError
+            When one does not exist yet, or the store is read-only.
+        """
+        manifest = fetch_latest_manifest(self._stores).value
+        self.check(manifest)
+        for version in sorted(set(versions) - self._expires_s.keys()):
+            self._report_end(version, manifest)
+            add_checkpoint(
+                self._stores,
+                self._clock,
+                checkpoint_id=self._new_id(),
+                name=self.name,
+                lifetime_ms=self._lifetime_ms,
+                manifest_id=version,
+            )
+            self._expires_s[version] = expire_time_s(read_clock(self._clock), self._lifetime_ms)
+
+    def advance(
+        self, needed: Collection[int], is_wanted: Callable[[Version[Manifest]], bool]
+    ) -> Version[Manifest] | None:
+        """Hold the newest version if it is wanted, and release all others but the needed ones: in one manifest.
+
+        A version is newest when it is held, so that no collector can have taken it.
+
+        Returns
+        -------
+        That version; None if it is not wanted.
+        """
+        self._report_lag()
+        found: Version[Manifest] | None = None
+        point_id = self._new_id()
+
+        def change(newest: Version[Manifest]) -> Manifest | None:
+            nonlocal found
+            self.check(newest.value)
+            found = newest if is_wanted(newest) else None
+            if found is None:
+                return None
+            refuse_unfinished(self._stores, newest.value)
+            now_ms = read_clock(self._clock)
+            expires_s = expire_time_s(now_ms, self._lifetime_ms)
+            point = Checkpoint(point_id, newest.number, expires_s, present_s(now_ms), self.name)
+            return replace(newest.value, checkpoints=(*self._kept(newest.value, needed, expires_s), point))
+
+        manifest_object(self._stores, self._clock).update(
+            self._clock, change, is_done=lambda manifest: any(point.id == point_id for point in manifest.checkpoints)
+        )
+        if found is not None:
+            self._record({*needed, found.number})
+        return found
+
+    def renew(self, needed: Collection[int]) -> None:
+        """Renew the holds where they are due; without a request where they are not."""
+        if self._lasts_for(_RENEWED_AT):
+            return
+        self._report_lag()
+        named = self._named(fetch_latest_manifest(self._stores).value)
+        self._expires_s = {point.manifest_id: point.expire_time_s for point in named if _run_of(point) == self._run}
+        self.take(needed)  # what was released after its time
+
+        def change(newest: Version[Manifest]) -> Manifest:
+            self.check(newest.value)
+            expires_s = expire_time_s(read_clock(self._clock), self._lifetime_ms)
+            return replace(newest.value, checkpoints=self._kept(newest.value, needed, expires_s))
+
+        manifest_object(self._stores, self._clock).update(self._clock, change)
+        self._record(needed)
+
+    def check(self, manifest: Manifest) -> None:
+        """Raise `InvalidRequestError` if another query has taken the name of the stream meanwhile."""
+        others = frozenset(map(_run_of, self._named(manifest))) - {self._run}
+        if self._earlier is None:
+            self._earlier = others
+        if not others <= self._earlier:
+            raise InvalidRequestError(
+                f"{self._stores.url}: another query uses streamId {self.stream_id!r}.",
+                why="It started after this one, which can no longer rely on its versions.",
+                todo="Give each query a streamId of its own, or none.",
+            )
+
+    def _lasts_for(self, parts: int) -> bool:
+        """Tell whether all holds last for one of so many parts of their lifetime."""
+        left_ms = s_to_ms(min(self._expires_s.values(), default=LAST_S)) - read_clock(self._clock)
+        return left_ms * parts > self._lifetime_ms
+
+    def _report_lag(self) -> None:
+        if not self._lasts_for(_REPORTED_AT):
+            _log.warning(
+                "%s: stream %s lags: its versions are kept until %s. Batches take too long for its streamRetention.",
+                self._stores.url,
+                self.stream_id,
+                ms_to_text(s_to_ms(min(self._expires_s.values()))),
+            )
+
+    def _named(self, manifest: Manifest) -> list[Checkpoint]:
+        return [point for point in manifest.checkpoints if point.name == self.name]
+
+    def _kept(self, manifest: Manifest, needed: Collection[int], expires_s: int) -> tuple[Checkpoint, ...]:
+        """Return the checkpoints without the holds of the stream that are not needed, and with the others renewed."""
+        kept: list[Checkpoint] = []
+        for point in manifest.checkpoints:
+            if point.name != self.name:
+                kept.append(point)
+            elif _run_of(point) == self._run and point.manifest_id in needed:
+                kept.append(replace(point, expire_time_s=expires_s))
+        return tuple(kept)
+
+    def _record(self, held: Collection[int]) -> None:
+        expires_s = expire_time_s(read_clock(self._clock), self._lifetime_ms)
+        self._expires_s = dict.fromkeys(held, expires_s)
+
+    def _new_id(self) -> UUID:
+        return UUID(int=self._run << _RUN_BITS | self._clock.random_bits(_RUN_BITS), version=4)
+
+    def _report_end(self, version: int, manifest: Manifest) -> None:
+        """Tell that a stream was away for so long that the version to go on from was soon lost."""
+        ends_s = [point.expire_time_s for point in manifest.checkpoints if point.manifest_id == version]
+        if not ends_s or 0 in ends_s:
+            return
+        if (s_to_ms(max(ends_s)) - read_clock(self._clock)) * _RENEWED_AT < self._lifetime_ms:
+            _log.warning(
+                "%s: stream %s goes on from version %d, which was kept until %s only. A longer streamRetention keeps "
+                "the versions of a stream for longer while it is stopped.",
+                self._stores.url,
+                self.stream_id,
+                version,
+                ms_to_text(s_to_ms(max(ends_s))),
+            )
+
+
+def _run_of(point: Checkpoint) -> int:
+    return point.id.int >> _RUN_BITS

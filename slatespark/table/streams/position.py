@@ -1,0 +1,86 @@
+"""Positions of a stream, and the offsets as which they are stored by whoever runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from slatespark.errors import InvalidRequestError
+
+_FIELDS: Final = ("table", "version", "seq", "wal", "part")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A place within the changes from one version to another.
+
+    Attributes
+    ----------
+    version : the later one
+    key : the changes of keys below it have been delivered
+    """
+
+    version: int
+    key: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """What has been delivered of a table's changes: a state of the table, and maybe a part of what follows it.
+
+    A position says all that is needed to go on from it, and two of them all that lies in between.
+
+    Attributes
+    ----------
+    table : identity of the table
+    version : changes up to its state have been delivered; 0 is no state, before the first row
+    seq : the last sequence number of that state
+    wal : the last WAL file that it has seen
+    part : of the changes that come next; None if none of them was delivered
+    """
+
+    table: str
+    version: int
+    seq: int
+    wal: int
+    part: Part | None = None
+
+    @property
+    def versions(self) -> frozenset[int]:
+        """The versions that are needed to go on from here."""
+        found = {self.version} if self.part is None else {self.version, self.part.version}
+        return frozenset(found - {0})
+
+
+def encode_position(position: Position) -> dict[str, Any]:
+    """Return the offset of a position: the same one for equal positions, also in the order of its fields."""
+    part = position.part
+    return {
+        "table": position.table,
+        "version": position.version,
+        "seq": position.seq,
+        "wal": position.wal,
+        "part": None if part is None else {"version": part.version, "key": part.key.hex()},
+    }
+
+
+def decode_position(offset: Mapping[str, Any]) -> Position:
+    """Return the position of an offset; raises `InvalidRequestError` where it is none."""
+    try:
+        table, version, seq, wal, part = (offset[name] for name in _FIELDS)
+        found = None if part is None else Part(part["version"], bytes.fromhex(part["key"]))
+    except (KeyError, TypeError, ValueError) as exc:
+        raise _no_offset(offset) from exc
+    numbers = [version, seq, wal, *([] if found is None else [found.version])]
+    if not isinstance(table, str) or any(type(number) is not int or number < 0 for number in numbers):
+        raise _no_offset(offset)
+    return Position(table, version, seq, wal, found)
+
+
+def _no_offset(offset: Mapping[str, Any]) -> InvalidRequestError:
+    return InvalidRequestError(
+        f"{dict(offset)!r} is not an offset of a slate stream.",
+        why="The checkpoint folder of the query belongs to another source.",
+        todo="Start the query with a new checkpoint folder.",
+    )

@@ -1,0 +1,140 @@
+"""The stream source through Spark: triggers, restarts, limits, and errors of ours."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import AnalysisException, StreamingQueryException
+
+from slatespark import InvalidRequestError, OptionError, SlateError, SlateStore
+from slatespark.spark.failures import find_own_error
+from tests.support.feeds import State, applied, state_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+pytestmark = pytest.mark.spark
+
+SCHEMA = pa.schema([("id", pa.int64()), ("n", pa.int64())])
+WAIT_S = 300
+
+
+def rows(ids: range, n: int = 0) -> pa.Table:
+    return pa.table({"id": list(ids), "n": [n] * len(ids)}, SCHEMA)
+
+
+class Mirror:
+    """A copy of a table that a query keeps, batch by batch."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self.spark, self.folder = spark, folder
+        self.store = SlateStore.create(str(folder / "t"), SCHEMA, "id", autoCompact=False)
+        self.state: State = {}
+        self.sizes: dict[int, int] = {}
+        self.fails: Callable[[int], None] = lambda _: None
+
+    def load(self, **options: Any) -> DataFrame:
+        given = {"readChangeFeed": "true", "pollInterval": "100ms", **options}
+        return self.spark.readStream.format("slate").options(**given).load(self.store.url)
+
+    def start(self, trigger: dict[str, Any], **options: Any) -> StreamingQuery:
+        writer = self.load(**options).writeStream.option("checkpointLocation", str(self.folder / "checkpoint"))
+        return writer.trigger(**trigger).foreachBatch(self._take).start()
+
+    def run(self, trigger: dict[str, Any] | None = None, **options: Any) -> StreamingQuery:
+        query = self.start(trigger or {"availableNow": True}, **options)
+        assert query.awaitTermination(WAIT_S)
+        return query
+
+    def _take(self, frame: DataFrame, batch: int) -> None:
+        found = [(row._change_type, {"id": row.id, "n": row.n}) for row in frame.collect()]
+        self.fails(batch)
+        self.sizes[batch] = len(found)
+        self.state = applied(self.state, found, ["id"])
+
+    def now(self) -> State:
+        return state_of(self.store, ["id"], self.store.resolve().version)
+
+    def wait(self) -> None:
+        ends = time.monotonic() + WAIT_S
+        while self.state != self.now():
+            assert time.monotonic() < ends
+            time.sleep(0.05)
+
+
+def error_of(query: StreamingQuery) -> SlateError:
+    """The error of ours that ended a query."""
+    with pytest.raises(StreamingQueryException) as caught:
+        query.awaitTermination(WAIT_S)
+    found = find_own_error(str(caught.value))
+    assert found is not None
+    return found
+
+
+@pytest.mark.smoke
+def test_a_copy_follows_its_table(spark: SparkSession, tmp_path: Path) -> None:
+    mirror = Mirror(spark, tmp_path)
+    mirror.store.write(rows(range(20)))
+    query = mirror.run()
+    assert mirror.state == mirror.now()
+    assert query.lastProgress is not None
+    [source] = query.lastProgress["sources"]
+    assert f'"version": {mirror.store.resolve().version - 1}, "seq": 1' in source["endOffset"]
+    mirror.store.write(rows(range(10, 30), 1))
+    mirror.store.delete("id < 3")
+    query = mirror.start({"processingTime": "100 milliseconds"})
+    mirror.wait()
+    mirror.store.write(rows(range(40, 50), 2))
+    mirror.wait()
+    query.stop()
+    assert sum(mirror.sizes.values()) == 20 + 3 + 2 * 10 + 10 + 10
+
+
+def test_limits_split_a_batch_and_a_failed_one_comes_again(spark: SparkSession, tmp_path: Path) -> None:
+    mirror = Mirror(spark, tmp_path)
+    mirror.store.write(rows(range(7)))
+
+    def fail(batch: int) -> None:
+        if batch == 1:
+            raise RuntimeError("the batch fails")
+
+    mirror.fails = fail
+    with pytest.raises(StreamingQueryException):
+        mirror.run(maxRowsPerTrigger="3")
+    mirror.store.write(rows(range(7), 1))
+    mirror.store.vacuum(minAge="0s", force=True)
+    mirror.fails = lambda _: None
+    mirror.run({"once": True}, maxRowsPerTrigger="3")
+    assert mirror.sizes == {0: 3, 1: 3}
+    assert mirror.state == {(key,): {"id": key, "n": 0} for key in range(6)}
+    if hasattr(spark.readStream, "changes"):  # from 4.2 on Spark tells the limit of a trigger
+        mirror.run({"once": True}, maxRowsPerTrigger="3")
+        assert mirror.sizes[2] == 1
+        mirror.run(maxRowsPerTrigger="3")
+    while mirror.state != mirror.now():
+        mirror.run(maxRowsPerTrigger="3")
+    assert max(mirror.sizes.values()) <= 3
+
+
+def test_errors_are_ours(spark: SparkSession, tmp_path: Path) -> None:
+    mirror, other = Mirror(spark, tmp_path / "a"), Mirror(spark, tmp_path / "b")
+    for each in (mirror, other):
+        each.store.write(rows(range(3)))
+    with pytest.raises(AnalysisException, match=r"OptionError: .*readChangeFeed"):
+        mirror.load(readChangeFeed="false")
+    with pytest.raises(AnalysisException, match=r"OptionError: .*maxRowsPerTrigger"):
+        mirror.load(maxRowsPerTrigger="0")
+    batch = spark.read.format("slate").options(readChangeFeed="true", startingVersion="1", streamId="s")
+    with pytest.raises(Exception, match=r"OptionError: .*streamId"):
+        batch.load(mirror.store.url).collect()
+    assert isinstance(error_of(mirror.start({"once": True}, endingVersion="3")), OptionError)
+    mirror.run()
+    other.folder = mirror.folder
+    assert isinstance(error_of(other.start({"availableNow": True})), InvalidRequestError)
+    assert other.sizes == {}
