@@ -10,6 +10,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from benchmarks import busy_table
 from benchmarks.data import DataFolder, make_batches, make_table, stored_bytes
 from benchmarks.harness import Alternative, Benchmark, Target, Task
 from benchmarks.worker import Sample, Stopwatch
@@ -20,6 +21,10 @@ TITLE: Final = "Reaping a table, against writing what stays anew"
 DROPPED: Final = "150 of 200 files past retention: reap"
 ONE_PERCENT: Final = "1 % of one file past retention: reap"
 ANEW: Final = ": write the rest anew"
+BUSY: Final = "2,000 rows in batches of 100"
+BUSY_ALONE: Final = f"{BUSY}: reap alone"
+BUSY_WRITER: Final = f"{BUSY}: writer alone"
+BUSY_BOTH: Final = f"{BUSY}: reap beside the writer"
 
 LAYERS: Final = 4  # each of 50 files, and overlapping all others; three of them are old
 FILES: Final = 200
@@ -36,8 +41,14 @@ def make(data: DataFolder, rows: int) -> Benchmark:
         DROPPED: data.made(f"reap-files-{rows}", lambda path: _fill_files(path, rows)),
         ONE_PERCENT: data.made(f"reap-percent-{rows}", lambda path: _fill_one(path, rows)),
     }
+    busy = str(data.made("reap-busy", busy_table.fill))
     return Benchmark(
         alternatives=[
+            Alternative(name=BUSY_ALONE, task=Task("benchmarks.busy_table:reap_alone", {"table": busy})),
+            Alternative(name=BUSY_WRITER, task=Task("benchmarks.busy_table:write_alone", {"table": busy})),
+            Alternative(name=BUSY_BOTH, task=Task("benchmarks.busy_table:reap_beside", {"table": busy})),
+        ]
+        + [
             Alternative(
                 name=name if kind == "reap" else name.replace(": reap", ANEW),
                 task=Task("benchmarks.reap:delete", {"table": str(path), "kind": kind}),
@@ -51,9 +62,12 @@ def make(data: DataFolder, rows: int) -> Benchmark:
             Target(alternative=DROPPED, within_s=5),
             Target(alternative=DROPPED, against=DROPPED.replace(": reap", ANEW), at_least=10),
             Target(alternative=ONE_PERCENT, against=ONE_PERCENT.replace(": reap", ANEW), at_least=10),
+            Target(alternative=BUSY_BOTH, against=BUSY_ALONE, at_most=2),
+            Target(alternative=BUSY_BOTH, against=BUSY_WRITER, at_most=2, measure="commit_s"),
         ],
         notes=[
             f"{rows:,} rows of 116 bytes; 200 files of {LAYERS} commits that overlap, and one file of a history table.",
+            "The writer is another process that commits a row without pause; commit_s is its time per commit.",
             "Anew: a scan of the rows that stay, written to an empty table. Both sync to disk what they write.",
         ],
         same=(),
