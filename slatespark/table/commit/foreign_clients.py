@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from slatespark.errors import CommitConflictError, CorruptDataError, OptionError, SnapshotExpiredError
@@ -10,10 +11,11 @@ from slatespark.format.compactions import Compactions
 from slatespark.format.manifest import Manifest, decode_manifest
 from slatespark.format.tables import refuse_unknown_fields
 from slatespark.options import WriteOptions
+from slatespark.storage import run_concurrently
 from slatespark.table.commit.active_jobs import has_fresh_heartbeat, is_own_job
 from slatespark.table.log.compactions import fetch_compactions
 from slatespark.table.log.manifests import manifest_log
-from slatespark.table.records.claims import fetch_claimed_digests, manifest_digest
+from slatespark.table.records.claims import fetch_claimed_digests, fetch_digests_between, manifest_digest
 from slatespark.table.records.commits import fetch_commit_record
 from slatespark.table.snapshot import wal_sizes
 from slatespark.table.stores import TableStores
@@ -124,7 +126,7 @@ def refuse_cooperation(options: WriteOptions, operation: str, todo: str) -> None
 def _find_foreign_epoch(stores: TableStores, latest_id: int, latest: Manifest, baseline: Baseline) -> str | None:
     """Return the first epoch raised since the baseline without a claim of ours."""
     known = _epochs(baseline)
-    if known == _epochs(latest):
+    if known == _epochs(latest) or _raised_by_claims(stores, latest_id, latest, baseline):
         return None
     log = manifest_log(stores)
     for number in range(baseline.manifest_id + 1, latest_id + 1):
@@ -139,6 +141,22 @@ def _find_foreign_epoch(stores: TableStores, latest_id: int, latest: Manifest, b
             return f"writer epoch {epochs[0]}" if epochs[0] != known[0] else f"compactor epoch {epochs[1]}"
         known = epochs
     return None
+
+
+def _raised_by_claims(stores: TableStores, latest_id: int, latest: Manifest, baseline: Baseline) -> bool:
+    """Tell whether there are as many claims of ours as the epochs were raised since; each raises both by one."""
+    raised = {now - then for now, then in zip(_epochs(latest), _epochs(baseline), strict=True)}
+    claims = fetch_digests_between(stores.main, baseline.manifest_id + 1, latest_id)
+    if len(raised) > 1 or sum(raised) > len(claims):
+        return False
+    log = manifest_log(stores)
+    fetches = [partial(log.get, number) for number in claims]
+    try:
+        found = run_concurrently(fetches, is_remote=stores.main.is_remote)
+    except SnapshotExpiredError:
+        return False
+    ours = sum(manifest_digest(bytes(data)) in claims[number] for number, data in zip(claims, found, strict=True))
+    return raised == {ours}
 
 
 def are_epochs_ours(stores: TableStores, latest_id: int, latest: Manifest) -> bool:

@@ -10,6 +10,7 @@ A SlateDB client does not take turns. See docs/explanation/how-a-commit-works.md
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -62,15 +63,23 @@ class Turn:
     clock: Clock
     write_id: str
 
-    def wait(self, newest: Version[Manifest], losses: int) -> Version[Manifest]:
+    def wait(
+        self,
+        newest: Version[Manifest],
+        losses: int,
+        *,
+        meanwhile: Callable[[Version[Manifest]], None] = lambda _: None,
+    ) -> Version[Manifest]:
         """Return the newest version once no sibling is about to commit on top of it.
 
         Parameters
         ----------
         newest : the newest version found so far
         losses : how often others have claimed before this commit
+        meanwhile : called with each claim before the wait for its commit, for what can be done already
         """
         while (claim := self._open_claim(newest)) is not None:
+            meanwhile(newest)
             later = self._await_later(newest, min(claim.patience_ms, MAX_PATIENCE_MS))
             if later is None:
                 break

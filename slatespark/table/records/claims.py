@@ -84,11 +84,27 @@ def find_claim(store: ObjectStore, manifest_id: int, digest: str) -> ClaimRecord
 
 def fetch_claimed_digests(store: ObjectStore, manifest_id: int) -> frozenset[str]:
     """Return the digests recorded for one manifest id."""
-    digests = []
-    for path in _list_claims(store, manifest_id, manifest_id):
-        with contextlib.suppress(FileNotFoundError):
-            digests.append(str(decode_json(path, bytes(store.get(path))).get("sha256")))
-    return frozenset(digests)
+    return fetch_digests_between(store, manifest_id, manifest_id).get(manifest_id, frozenset())
+
+
+def fetch_digests_between(store: ObjectStore, first_id: int, last_id: int) -> dict[int, frozenset[str]]:
+    """Return the digests recorded for manifests [first_id, last_id], by id; those without any are left out."""
+    paths = _list_claims(store, first_id, last_id)
+    found: dict[int, frozenset[str]] = {}
+    for at in range(0, len(paths), REQUESTS_TOGETHER):
+        some = paths[at : at + REQUESTS_TOGETHER]
+        fetches = [partial(_fetch_digest, store, path) for path in some]
+        for path, digest in zip(some, run_concurrently(fetches, is_remote=store.is_remote), strict=True):
+            if digest is not None:
+                number = int(path.removeprefix(CLAIMS_DIR).split("-")[0])
+                found[number] = found.get(number, frozenset()) | {digest}
+    return found
+
+
+def _fetch_digest(store: ObjectStore, path: str) -> str | None:
+    with contextlib.suppress(FileNotFoundError):
+        return str(decode_json(path, bytes(store.get(path))).get("sha256"))
+    return None
 
 
 def fetch_claimed_removals(store: ObjectStore, first_id: int, last_id: int) -> dict[str, tuple[KeyRange, ...]]:

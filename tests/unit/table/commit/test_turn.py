@@ -101,6 +101,19 @@ def test_it_waits_for_one_sibling_after_the_other(stores: TableStores) -> None:
     assert clock.now_ms() - NOW_MS >= 100 + MIN_PATIENCE_MS
 
 
+def test_what_can_be_done_already_is_done_before_each_wait(stores: TableStores) -> None:
+    claim(stores)
+    clock = WaitingClock(100, lambda: (commit(stores), claim(stores, "00000000000000aa")))
+    done: list[tuple[int, int]] = []
+    newest = Turn(stores, clock, "fedcba9876543210").wait(
+        fetch_latest_manifest(stores), 0, meanwhile=lambda found: done.append((found.number, clock.now_ms()))
+    )
+    assert ([number for number, _ in done], newest.number) == ([2, 4], 4)
+    assert done[0][1] == NOW_MS
+    Turn(stores, clock, "00000000000000aa").wait(newest, 0, meanwhile=lambda _: done.clear())
+    assert done  # nothing is waited for
+
+
 @pytest.mark.parametrize("patience_ms", [10, 1_000, 3_600_000])
 def test_it_does_not_wait_for_ever(stores: TableStores, patience_ms: int) -> None:
     claim(stores, patience_ms=patience_ms)

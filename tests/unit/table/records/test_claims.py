@@ -13,6 +13,7 @@ from slatespark.table.records.claims import (
     CLAIMS_DIR,
     fetch_claimed_digests,
     fetch_claimed_removals,
+    fetch_digests_between,
     manifest_digest,
     publish_claim,
 )
@@ -37,6 +38,9 @@ def test_claims_of_one_version(store: ObjectStore) -> None:
     assert fetch_claimed_digests(store, 5) == {manifest_digest(b"1"), manifest_digest(b"2")}
     assert fetch_claimed_digests(store, 6) == {manifest_digest(b"3")}
     assert fetch_claimed_digests(store, 4) == frozenset()
+    one, two, three = (manifest_digest(data) for data in (b"1", b"2", b"3"))
+    assert fetch_digests_between(store, 1, 49) == {5: {one, two}, 6: {three}}
+    assert fetch_digests_between(store, 6, 5) == {}
 
 
 def test_the_digest_is_on_disk() -> None:
