@@ -43,6 +43,7 @@ from slatespark.format.references import (
     run_of,
     view_of,
 )
+from slatespark.format.reused_tables import ReusingBuilder
 from slatespark.format.sequence_tracker import encode_sequence_tracker
 from slatespark.format.tables import (
     bytes_of,
@@ -168,17 +169,17 @@ def encode_manifest(manifest: Manifest) -> bytes:
     UnsupportedFormatError : it was decoded from a manifest with fields that would be erased
     """
     refuse_unknown_fields(manifest.unknown_fields, "The manifest")
-    builder = flatbuffers.Builder(1024 + 256 * len(manifest.ssts))
+    builder = ReusingBuilder(1024 + 256 * len(manifest.ssts))
     builder.Finish(_put_manifest(builder, manifest))
     return _VERSION.pack(VERSION) + bytes(builder.Output())
 
 
-def _put_manifest(builder: flatbuffers.Builder, manifest: Manifest) -> int:
+def _put_manifest(builder: ReusingBuilder, manifest: Manifest) -> int:
     external_dbs = put_offsets(builder, [_put_external_db(builder, entry) for entry in manifest.external_dbs])
     marker = _put_optional_ulid(builder, manifest.last_compacted_l0_sst_view_id)
-    ssts = put_offsets(builder, [put_handle(builder, handle) for handle in manifest.ssts.values()])
-    l0 = put_offsets(builder, [put_view(builder, view) for view in manifest.l0])
-    compacted = put_offsets(builder, [put_run(builder, run) for run in manifest.compacted])
+    ssts = put_offsets(builder, [builder.put(put_handle, handle) for handle in manifest.ssts.values()])
+    l0 = put_offsets(builder, [builder.put(put_view, view) for view in manifest.l0])
+    compacted = put_offsets(builder, [builder.put(put_run, run) for run in manifest.compacted])
     checkpoints = put_offsets(builder, [_put_checkpoint(builder, entry) for entry in manifest.checkpoints])
     tracker = builder.CreateByteVector(encode_sequence_tracker(manifest.sequence_tracker))
     segments = put_offsets(builder, [_put_segment(builder, entry) for entry in manifest.segments])
@@ -249,11 +250,11 @@ def _put_checkpoint(builder: flatbuffers.Builder, checkpoint: Checkpoint) -> int
     return int(CheckpointTable.End(builder))
 
 
-def _put_segment(builder: flatbuffers.Builder, segment: Segment) -> int:
+def _put_segment(builder: ReusingBuilder, segment: Segment) -> int:
     prefix = builder.CreateByteVector(segment.prefix)
     marker = _put_optional_ulid(builder, segment.last_compacted_l0_sst_view_id)
-    l0 = put_offsets(builder, [put_view(builder, view) for view in segment.l0])
-    compacted = put_offsets(builder, [put_run(builder, run) for run in segment.compacted])
+    l0 = put_offsets(builder, [builder.put(put_view, view) for view in segment.l0])
+    compacted = put_offsets(builder, [builder.put(put_run, run) for run in segment.compacted])
     SegmentTable.Start(builder)
     SegmentTable.AddPrefix(builder, prefix)
     if marker is not None:

@@ -22,6 +22,7 @@ from slatespark.format._generated import CompactedSsTableV2 as HandleTable
 from slatespark.format._generated import CompactedSsTableView as ViewTable
 from slatespark.format._generated import SortedRunV2 as RunTable
 from slatespark.format.info import FORMAT_VERSION, SstInfo, check_format_version, info_of, put_info
+from slatespark.format.reused_tables import ReusingBuilder
 from slatespark.format.tables import put_offsets, put_ulid, ulid_at, ulid_of
 from slatespark.format.ulid import Ulid
 from slatespark.format.wire_table import WireTable, field_numbers
@@ -263,9 +264,9 @@ def run_of(table: WireTable) -> SortedRun:
     return SortedRun(table.u32(_RUN_ID), tuple(map(view_of, table.tables(_RUN_VIEWS))))
 
 
-def put_run(builder: flatbuffers.Builder, run: SortedRun) -> int:
+def put_run(builder: ReusingBuilder, run: SortedRun) -> int:
     """Add a sorted run to the builder; returns its offset."""
-    views = put_offsets(builder, [put_view(builder, view) for view in run.views])
+    views = put_offsets(builder, [builder.put(put_view, view) for view in run.views])
     RunTable.Start(builder)
     RunTable.AddSsts(builder, views)
     RunTable.AddId(builder, run.id)
