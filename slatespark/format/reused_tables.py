@@ -43,6 +43,8 @@ _kept: dict[tuple[object, ...], _Built] = {}
 class ReusingBuilder(flatbuffers.Builder):  # type: ignore[misc]  # it has no types
     """A builder that copies values which any such builder has built before."""
 
+    minalign: int
+
     def __init__(self, size: int) -> None:
         super().__init__(size)
         self._ended: list[int] = []

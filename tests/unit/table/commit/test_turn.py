@@ -103,7 +103,12 @@ def test_it_waits_for_one_sibling_after_the_other(stores: TableStores) -> None:
 
 def test_what_can_be_done_already_is_done_before_each_wait(stores: TableStores) -> None:
     claim(stores)
-    clock = WaitingClock(100, lambda: (commit(stores), claim(stores, "00000000000000aa")))
+
+    def commit_and_claim() -> None:
+        commit(stores)
+        claim(stores, "00000000000000aa")
+
+    clock = WaitingClock(100, commit_and_claim)
     done: list[tuple[int, int]] = []
     newest = Turn(stores, clock, "fedcba9876543210").wait(
         fetch_latest_manifest(stores), 0, meanwhile=lambda found: done.append((found.number, clock.now_ms()))
