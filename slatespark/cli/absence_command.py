@@ -22,12 +22,12 @@ from slatespark.cli.file_formats import format_of
 from slatespark.cli.key_arguments import key_arrays, key_values
 from slatespark.cli.output import EXIT_FAILED, EXIT_UNCHECKED, failing_with, json_document, progress_bar
 from slatespark.cli.read_files import read_files
-from slatespark.cli.table_arguments import table_codec, write_arguments
+from slatespark.cli.table_arguments import TableArguments, table_codec, write_arguments
 from slatespark.cli.target_columns import TargetColumns
 from slatespark.display.absence_text import absence_text
 from slatespark.display.key_names import KeyNames
 from slatespark.encoding.row_codec import RowCodec
-from slatespark.errors import SchemaError
+from slatespark.errors import OptionError, SchemaError
 from slatespark.table.gc.absence_report import AbsenceReport
 
 KeyRange: TypeAlias = Annotated[
@@ -47,6 +47,14 @@ KeyFile: TypeAlias = Annotated[
 ]
 
 
+ReleaseVersions: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--release-versions", help="Give up replaced versions that hold copies; they cannot be read any more."
+    ),
+]
+
+
 @app.command(context_settings=NEGATIVE_KEYS)
 @failing_with(EXIT_UNCHECKED)
 def erase(
@@ -54,12 +62,7 @@ def erase(
     key: OptionalKey = None,
     where: KeyRange = None,
     file: KeyFile = None,
-    release_versions: Annotated[
-        bool,
-        typer.Option(
-            "--release-versions", help="Give up replaced versions that hold copies; they cannot be read any more."
-        ),
-    ] = False,
+    release_versions: ReleaseVersions = False,
     option: ErasureOption = None,
     storage: Storage = None,
     as_text: AsText = False,
@@ -100,6 +103,18 @@ def prove_absent(
     values, keys = _values(key, codec, as_text=as_text), _keys(file, codec, as_text=as_text)
     report = arguments.open_store().proveAbsent(*values, where=where, keys=keys, **arguments.options)
     _show(report, codec, as_text=as_text, as_json=as_json)
+
+
+def chosen_keys(
+    arguments: TableArguments, key: list[str] | None, where: str | None, file: str | None, *, as_text: bool
+) -> dict[str, Any]:
+    """Return the arguments of `erase` that name keys; a single key as a list of one."""
+    codec = table_codec(arguments.open_stores())
+    if not key:
+        return {"where": where, "keys": _keys(file, codec, as_text=as_text)}
+    if file is not None:
+        raise OptionError("A key and a file of keys are given together.", todo="Give one of them.")
+    return {"where": where, "keys": [tuple(_values(key, codec, as_text=as_text))]}
 
 
 def _values(key: list[str] | None, codec: RowCodec, *, as_text: bool) -> list[Any]:

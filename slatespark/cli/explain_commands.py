@@ -1,4 +1,4 @@
-"""Commands that show what an operation touches and costs: `explain read`, `compact`, `vacuum`, `reap`."""
+"""Commands that show what an operation touches and costs: `explain read`, `compact`, `vacuum`, `reap`, `erase`."""
 
 from __future__ import annotations
 
@@ -8,17 +8,27 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
+from slatespark.cli.absence_command import KeyFile, KeyRange, ReleaseVersions, chosen_keys
 from slatespark.cli.app import app
-from slatespark.cli.arguments import AsJson, Where
+from slatespark.cli.arguments import (
+    NEGATIVE_KEYS,
+    AsJson,
+    AsText,
+    ErasureOption,
+    OptionalKey,
+    Storage,
+    TablePath,
+    Where,
+)
 from slatespark.cli.compact_command import CompactionArguments, compaction
 from slatespark.cli.output import EXIT_FAILED, failing_with, json_document
 from slatespark.cli.parameter_groups import committed_table, located_table, table_rows, taking
-from slatespark.cli.table_arguments import ReadArguments, TableArguments, parse_pairs
+from slatespark.cli.table_arguments import ReadArguments, TableArguments, parse_pairs, write_arguments
 from slatespark.cli.vacuum_command import Fences, Force, MinAge
 from slatespark.display.explanation_text import explanation_text
 
 explain_app = typer.Typer(
-    help="Show what a read, compaction, vacuum or reap touches and costs, before it runs or while it does.",
+    help="Show what a read, compaction, vacuum, reap or erasure touches and costs, before it runs or while it does.",
     no_args_is_help=True,
 )
 app.add_typer(explain_app, name="explain")
@@ -91,6 +101,28 @@ def explain_reap(
 ) -> None:
     """Show which files a reap drops or looks through, and what it requests at most."""
     _explain(table, "reap", {"now": now, **table.options}, analyze=analyze, price=price, as_json=as_json)
+
+
+@explain_app.command("erase", context_settings=NEGATIVE_KEYS)
+@failing_with(EXIT_FAILED)
+def explain_erase(
+    table: TablePath,
+    key: OptionalKey = None,
+    where: KeyRange = None,
+    file: KeyFile = None,
+    release_versions: ReleaseVersions = False,
+    option: ErasureOption = None,
+    storage: Storage = None,
+    as_text: AsText = False,
+    analyze: Analyze = False,
+    price: Price = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show which files an erasure rewrites, where copies are, and what it requests at most."""
+    arguments = write_arguments(table, {}, option=option, storage=storage)
+    chosen = chosen_keys(arguments, key, where, file, as_text=as_text)
+    given = {**chosen, "releaseVersions": release_versions, **arguments.options}
+    _explain(arguments, "erase", given, analyze=analyze, price=price, as_json=as_json)
 
 
 def _explain(

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 from slatespark.display.text import align_facts, align_table, plural, printable
 from slatespark.table.compaction.report import CompactionReport
-from slatespark.table.explain.explanation import ExplanationFacts, ReapOutlook
+from slatespark.table.explain.explanation import EraseOutlook, ExplanationFacts, ReapOutlook
 from slatespark.table.gc.report import VacuumReport
 from slatespark.units import bytes_to_text
 
@@ -68,6 +68,14 @@ def _plan_facts(facts: ExplanationFacts) -> Iterator[tuple[str, str]]:
             return
         yield "dropped", f"{plural(plan.dropped_files, 'file')}, {bytes_to_text(plan.dropped_bytes)}"
         yield "looked through", f"{plural(plan.examined_files, 'file')}, {bytes_to_text(plan.examined_bytes)}"
+    elif isinstance(plan, EraseOutlook):
+        yield "rewritten", f"{plural(plan.files, 'file')}, {bytes_to_text(plan.bytes)}"
+        if plan.wal_rows:
+            yield "in the WAL", plural(plan.wal_rows, "row version")
+        yield (
+            "copies",
+            f"{plural(plan.rows, 'row version')}; {plural(plan.copies, 'object')} with rows or names of the keys",
+        )
 
 
 def layers(facts: ExplanationFacts) -> Iterator[tuple[str, str, str]]:

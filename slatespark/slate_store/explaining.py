@@ -1,4 +1,4 @@
-"""Explanations: what a read, compaction, vacuum or reap touches and costs."""
+"""Explanations: what a read, compaction, vacuum, reap or erasure touches and costs."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from slatespark.table.explain.explanation import ExplanationFacts
     from slatespark.table.explain.meter import Meter
 
-OPERATIONS: Final = ("read", "changes", "compact", "vacuum", "reap")
+OPERATIONS: Final = ("read", "changes", "compact", "vacuum", "reap", "erase")
 
 
 class Explanations(Reads, Maintenance):
-    """Explanations: what a read, compaction, vacuum or reap touches and costs."""
+    """Explanations: what a read, compaction, vacuum, reap or erasure touches and costs."""
 
     def explain(
         self,
@@ -41,11 +41,12 @@ class Explanations(Reads, Maintenance):
 
         Parameters
         ----------
-        operation : `read`, `changes`, `compact`, `vacuum` or `reap`
+        operation : `read`, `changes`, `compact`, `vacuum`, `reap` or `erase`
         analyze : run it, for good, and put the measured requests beside the estimated ones; rows are read and dropped
         prices : `get`, `put`, `list` and `delete` for 1,000 requests, `read` and `write` for 10^9 bytes, in any
             currency; or as text: `get=0.0004,put=0.005,list=0.005`
-        options : as of a read, of `changes`, or the arguments of `compact`, `vacuum` or `reap`
+        options : as of a read, of `changes`, or the arguments of `compact`, `vacuum`, `reap` or `erase`; of the last
+            one `keys=[key]` names a single key
 
         Raises
         ------
@@ -73,7 +74,12 @@ class Explanations(Reads, Maintenance):
             return Explanation.of(self._explain_read(options, given, analyze=analyze))
         if operation == "changes":
             return Explanation.of(self._explain_changes(options, given, analyze=analyze))
-        explain = {"compact": self._explain_compaction, "vacuum": self._explain_vacuum, "reap": self._explain_reap}
+        explain = {
+            "compact": self._explain_compaction,
+            "vacuum": self._explain_vacuum,
+            "reap": self._explain_reap,
+            "erase": self._explain_erasure,
+        }
         facts = explain[operation](options, given)
         if analyze:
             again = facts.planning if operation == "vacuum" else explain[operation](options, None).planning
@@ -123,6 +129,15 @@ class Explanations(Reads, Maintenance):
             now_ms=None if now is None else parse_time_ms(now, name="now"),
             prices=prices,
         )
+
+    def _explain_erasure(self, options: dict[str, Any], prices: PriceList | None) -> ExplanationFacts:
+        from slatespark.table.explain.erase import explain_erasure
+
+        own = ("where", "keys", "releaseVersions", "progress", "runner")
+        parsed = self._write_options({name: value for name, value in options.items() if name not in own})
+        chosen = self._chosen("erase", (), options.get("where"), options.get("keys"), parsed)
+        release = bool(options.get("releaseVersions"))
+        return explain_erasure(self._stores, self._clock, chosen, parsed, release_versions=release, prices=prices)
 
     def _run(self, facts: ExplanationFacts, options: dict[str, Any], again: Requests) -> ExplanationFacts:
         """Run an operation, and add what it requested, and its report.

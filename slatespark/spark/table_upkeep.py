@@ -202,6 +202,8 @@ class TableUpkeep:
 
         In a Spark job each worker process also requests the indexes and filters of its files; splits are the same.
         """
+        if operation == "erase":
+            options["keys"] = self._collected(options.get("keys"))
         return self._store.explain(operation, analyze=analyze, prices=prices, **options)
 
     # --- as text and pictures -----------------------------------------------------------------------------------------

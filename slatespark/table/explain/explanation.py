@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from slatespark.storage.requests import Requests
 from slatespark.table.compaction.report import CompactionReport
 from slatespark.table.explain.cost import PriceList, RequestRange
+from slatespark.table.gc.absence_report import AbsenceReport
 from slatespark.table.gc.report import VacuumReport
 from slatespark.table.retention.reap_report import ReapReport
 
@@ -53,12 +54,33 @@ class ReapOutlook:
 
 
 @dataclass(frozen=True, slots=True)
+class EraseOutlook:
+    """What an erasure would find.
+
+    Attributes
+    ----------
+    version : of the table
+    files, bytes : of the newest version that would be rewritten, and the stored bytes of their rows
+    wal_rows : row versions that are only in the WAL
+    copies : objects that hold or name the keys now, those of other versions included
+    rows : row versions in them
+    """
+
+    version: int
+    files: int
+    bytes: int
+    wal_rows: int
+    copies: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
 class ExplanationFacts:
     """What an operation touches, and what it costs.
 
     Attributes
     ----------
-    operation : `read`, `changes`, `compact`, `vacuum` or `reap`
+    operation : `read`, `changes`, `compact`, `vacuum`, `reap` or `erase`
     version : that it works on; None where there is no table
     layers : newest first
     files : considered
@@ -71,8 +93,8 @@ class ExplanationFacts:
     rows : that a read returned; None if it was not run
     elapsed_ms : that it took; None if it was not run
     prices : of requests; None if not given
-    plan : the dry run of a compaction or vacuum, or the outlook of a reap
-    report : of a compaction, vacuum or reap that was run
+    plan : the dry run of a compaction or vacuum, or the outlook of a reap or an erasure
+    report : of a compaction, vacuum, reap or erasure that was run
     """
 
     url: str
@@ -89,8 +111,8 @@ class ExplanationFacts:
     rows: int | None = None
     elapsed_ms: int | None = None
     prices: PriceList | None = None
-    plan: CompactionReport | VacuumReport | ReapOutlook | None = None
-    report: CompactionReport | VacuumReport | ReapReport | None = None
+    plan: CompactionReport | VacuumReport | ReapOutlook | EraseOutlook | None = None
+    report: CompactionReport | VacuumReport | ReapReport | AbsenceReport | None = None
 
     @property
     def estimated_cost(self) -> tuple[float, float] | None:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from slatespark.options import WriteOptions
 from slatespark.storage.requests import Requests
+from slatespark.storage.s3_driver import upload_requests
 from slatespark.table.explain.cost import RequestRange
 
 _COMMIT: Final = RequestRange(Requests(get=10, put=5, list=8, delete=1), Requests(get=90, put=20, list=60, delete=10))
@@ -16,6 +18,8 @@ _DEFINITION: Final = RequestRange(Requests(), Requests(get=6, put=2, list=4))
 _COLLECTION: Final = RequestRange(Requests(), Requests(get=12, put=4, list=8))
 _RELEASE: Final = RequestRange(Requests(), Requests(get=60, put=20, list=40, delete=10))
 _READS_OF_A_PLAN: Final = 30  # a commit reads manifest and definition this many times as often as a plan, at most
+_GROWTH: Final = 1.25  # of rewritten data, where it is compressed or cut into blocks in another way
+_SECTION_BYTES: Final = 64 << 10  # of a new file besides its rows, beyond those of the sources
 _OBJECT_BYTES: Final = 64 << 10  # of small objects, such as records, all together
 
 
@@ -41,6 +45,14 @@ def collection(planning: Requests, *, leases: int, releases: int) -> RequestRang
     look = Requests(get=planning.get + 3 * leases, list=planning.list)
     found = _COLLECTION + _bytes(planning) + RequestRange(Requests(), look)
     return found + (_RELEASE if releases else RequestRange())
+
+
+def upload(options: WriteOptions, read_bytes: int) -> RequestRange:
+    """Return the requests to store what is left of rewritten rows: at most about as much as was read."""
+    most_bytes = int(_GROWTH * read_bytes) + _SECTION_BYTES
+    files = most_bytes // options.sst_bytes + 1
+    largest = min(most_bytes, options.sst_bytes)
+    return RequestRange(Requests(), Requests(put=files * upload_requests(largest), written_bytes=most_bytes))
 
 
 def _bytes(planning: Requests) -> RequestRange:

@@ -6,17 +6,15 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
 
 from slatespark.storage.requests import Requests, delete_requests
-from slatespark.storage.s3_driver import upload_requests
 from slatespark.table.compaction.merge import MergedRange
 from slatespark.table.compaction.plan import RangeTask
 from slatespark.table.compaction.ranges import local_threads
 from slatespark.table.compaction.report import CompactionReport
 from slatespark.table.explain.cost import PriceList, RequestRange
 from slatespark.table.explain.explanation import ExplanationFacts, LayerUse
-from slatespark.table.explain.overheads import collection, commits
+from slatespark.table.explain.overheads import collection, commits, upload
 from slatespark.table.explain.read_cost import SplitCosts
 from slatespark.table.gc.report import KEPT, CollectedFile, VacuumReport
 from slatespark.table.gc.run import LEASE
@@ -24,9 +22,6 @@ from slatespark.table.log.manifests import fetch_manifest
 from slatespark.table.read.cursor import window_size
 from slatespark.table.read.layers import distinct_files, fetch_layers
 from slatespark.table.stores import TableStores
-
-_GROWTH: Final = 1.25  # of merged data, where it is compressed or cut into blocks in another way
-_SECTION_BYTES: Final = 64 << 10  # of a new file besides its rows, beyond those of the sources
 
 
 @dataclass(slots=True)
@@ -70,7 +65,7 @@ def explain_compaction(
         costs = SplitCosts(stores, 0, files=used, is_concurrent=len(tasks) > 1)
         for task in tasks:
             read = costs.of_layers(task.layers, window_size(task.options.write_buffer_bytes, len(task.layers)))
-            estimated += read + _upload(task, read.high.read_bytes)
+            estimated += read + upload(task.options, read.high.read_bytes)
         estimated += commits(len(plan.jobs), planning)
     return ExplanationFacts(
         url=stores.url,
@@ -89,14 +84,6 @@ def explain_compaction(
         prices=prices,
         plan=plan,
     )
-
-
-def _upload(task: RangeTask, read_bytes: int) -> RequestRange:
-    """Return the requests to store what is left of a range: at most about as much as was read."""
-    most_bytes = int(_GROWTH * read_bytes) + _SECTION_BYTES
-    files = most_bytes // task.options.sst_bytes + 1
-    largest = min(most_bytes, task.options.sst_bytes)
-    return RequestRange(Requests(), Requests(put=files * upload_requests(largest), written_bytes=most_bytes))
 
 
 def explain_vacuum(

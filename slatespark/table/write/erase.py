@@ -81,6 +81,32 @@ class ErasedRows:
     bytes_out: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class ErasePlan:
+    """What an erasure would take from the newest version.
+
+    Attributes
+    ----------
+    snapshot : of the newest version
+    parts : of files, that would be rewritten
+    wal_rows : number of row versions that are only in the WAL
+    commits : whether anything would be published
+    """
+
+    snapshot: Snapshot
+    parts: tuple[FileSlice, ...]
+    wal_rows: int
+    commits: bool
+
+
+def plan_erasure(stores: TableStores, clock: Clock, keys: Sequence[KeyRange], options: WriteOptions) -> ErasePlan:
+    """Return what `erase_rows` would take from the newest version; parameters and errors as there."""
+    erasing = _erasing(stores, clock, keys, options)
+    snapshot = erasing.look()
+    found = erasing.survey(snapshot)
+    return ErasePlan(snapshot, tuple(found.views.values()), found.wal_rows, found.is_any)
+
+
 def erase_rows(
     stores: TableStores,
     clock: Clock,
@@ -111,9 +137,20 @@ def erase_rows(
     TransactionConflictError
         When other commits kept writing the keys.
     """
+    return _erasing(stores, clock, keys, options, runner, progress).run()
+
+
+def _erasing(
+    stores: TableStores,
+    clock: Clock,
+    keys: Sequence[KeyRange],
+    options: WriteOptions,
+    runner: TaskRunner = THREADS,
+    progress: Progress | None = None,
+) -> _Erasing:
     refuse_pair(options, "an erasure")
     refuse_cooperation(options, "an erasure", OTHER_MODES)
-    return _Erasing(stores, clock, tuple(keys), options, runner, progress).run()
+    return _Erasing(stores, clock, tuple(keys), options, runner, progress)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +167,11 @@ class _Found:
     views: Mapping[SstView, FileSlice]
     wal_rows: int
     in_wal: bool
+
+    @property
+    def is_any(self) -> bool:
+        """Whether there is anything to erase."""
+        return bool(self.views) or self.in_wal
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,10 +208,9 @@ class _Erasing:
             refuse_foreign_client(self.stores, *found, self.baseline, now_ms=self.clock.now_ms())
 
     def _attempt(self) -> ErasedRows:
-        snapshot = resolve_snapshot(self.stores, ReadOptions(path=self.stores.url), self.clock)
-        refuse_unwritable(self.stores.url, snapshot.manifest)
-        found = self._survey(snapshot)
-        if not found.views and not found.in_wal:
+        snapshot = self.look()
+        found = self.survey(snapshot)
+        if not found.is_any:
             return ErasedRows()
         definition = resolve_definition(self.stores, snapshot.manifest)
         job = begin_write(
@@ -196,7 +237,14 @@ class _Erasing:
 
     # --- where the keys are -------------------------------------------------------------------------------------------
 
-    def _survey(self, snapshot: Snapshot) -> _Found:
+    def look(self) -> Snapshot:
+        """Return the newest version, which can be written."""
+        snapshot = resolve_snapshot(self.stores, ReadOptions(path=self.stores.url), self.clock)
+        refuse_unwritable(self.stores.url, snapshot.manifest)
+        return snapshot
+
+    def survey(self, snapshot: Snapshot) -> _Found:
+        """Return where a version holds or names the keys."""
         views = view_slices(self.stores, snapshot.manifest)
         holding = self._find_holding({part.file for part in views.values()})
         chosen = {view: part for view, part in views.items() if view.sst_id in holding or self._names_keys(view)}

@@ -58,6 +58,20 @@ def test_a_vacuum_and_a_reap(table: Path) -> None:
     refused("OptionError", "explain", "reap", table, *later)
 
 
+def test_an_erasure(table: Path, tmp_path: Path) -> None:
+    lines = done("explain", "erase", table, "150", "--price", "get=0.0004")
+    assert "rewritten  1 file" in lines
+    assert "copies     1 row version; 1 object with rows or names of the keys" in lines
+    assert "measured" not in lines
+    (tmp_path / "keys.csv").write_text("id\n150\n250\n")
+    found = answer("explain", "erase", table, "--file", tmp_path / "keys.csv", "--analyze")
+    assert (found["plan"]["files"], found["report"]["gone"]) == (2, True)
+    assert len(rows(table)) == 498
+    assert answer("explain", "erase", table, "--where", "id < 10")["plan"]["rows"] == 10
+    refused("OptionError", "explain", "erase", table)
+    refused("OptionError", "explain", "erase", table, "150", "--file", tmp_path / "keys.csv")
+
+
 def test_wrong_arguments(table: Path) -> None:
     refused("OptionError", "explain", "read", table, "--price", "gets=1")
     refused("OptionError", "explain", "read", table, "--price", "get")

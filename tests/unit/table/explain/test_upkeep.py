@@ -11,7 +11,8 @@ import pytest
 from slatespark import SlateStore
 from slatespark.slate_store.explanation import Explanation
 from slatespark.table.compaction.report import CompactionReport
-from slatespark.table.explain.explanation import ReapOutlook
+from slatespark.table.explain.explanation import EraseOutlook, ReapOutlook
+from slatespark.table.gc.absence_report import AbsenceReport
 from slatespark.table.gc.report import VacuumReport
 from slatespark.table.retention.reap_report import ReapReport
 from tests.support.client import Client, ClientOptions, Location, Put
@@ -195,3 +196,52 @@ def test_history_tables(tmp_path: Path, clock: FakeClock) -> None:
     explained(store, "compact")
     explained(store, "reap")
     explained(store, "vacuum", minAge="0s", force=True)
+
+
+# --- erasures ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "files", "rows"),
+    [({"keys": [1500]}, 2, 2), ({"keys": [10, 1500]}, 2, 3), ({"where": "id < 500"}, 1, 500), ({"keys": [-1]}, 0, 0)],
+)
+def test_an_erasure(store: SlateStore, options: dict[str, Any], files: int, rows: int) -> None:
+    found = explained(store, "erase", **options)
+    assert isinstance(found.plan, EraseOutlook)
+    assert isinstance(found.report, AbsenceReport)
+    assert (found.plan.files, found.plan.rows, found.files, sum(found.skipped.values())) == (files, rows, 5, 5 - files)
+    assert (found.report.gone, sum(layer.used for layer in found.layers)) == (True, files)
+
+
+def test_to_explain_an_erasure_changes_nothing(store: SlateStore) -> None:
+    version, before = store.resolve().version, store.scan().read_all()
+    found = store.explain("erase", keys=[1500], prices="get=1,put=1")
+    assert (found.measured, found.planning.put, found.planning.delete, store.resolve().version) == (None, 0, 0, version)
+    assert store.scan().read_all() == before
+    assert found.estimated_cost is not None
+    assert 0 < found.estimated_cost[0] < found.estimated_cost[1]
+
+
+def test_an_erasure_from_kept_versions(clock: FakeClock) -> None:
+    store = new_table(new_place(), clock, versionRetention="7d")
+    for number in range(3):
+        store.write(rows(1000 * number, 2000))
+        clock.advance(1000)
+    store.createCheckpoint("kept", "1h")
+    kept = explained(store, "erase", keys=[1500])
+    assert isinstance(kept.plan, EraseOutlook)
+    assert isinstance(kept.report, AbsenceReport)
+    assert (kept.plan.copies >= 2, kept.report.gone) == (True, False)
+    found = explained(store, "erase", keys=[1600], releaseVersions=True)
+    assert isinstance(found.report, AbsenceReport)
+    assert not found.report.gone  # the checkpoint
+
+
+def test_an_erasure_from_a_clients_wal(tmp_path: Path) -> None:
+    client = Client.open(Location.local(tmp_path / "t"))
+    client.write([Put(b"k%03d" % key, b"v") for key in range(50)])
+    client.flush_wal()
+    client.close(flush=False)
+    found = explained(SlateStore.open(tmp_path / "t"), "erase", keys=[b"k007"])
+    assert isinstance(found.plan, EraseOutlook)
+    assert found.plan.wal_rows == 1
