@@ -52,6 +52,10 @@ class VersionChange:
     removed: int | None = None
 
 
+# What a claim changes besides the epochs.
+CLAIMED: Final = VersionChange(ENGINE, CLAIM, added=0, removed=0)
+
+
 def compare_versions(before: ManifestOutline | None, after: ManifestOutline, *, is_first: bool) -> VersionChange:
     """Return what a version changed.
 

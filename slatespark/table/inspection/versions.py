@@ -15,7 +15,7 @@ from typing import Final
 from slatespark.errors import CorruptDataError, SnapshotExpiredError, UnsupportedFormatError
 from slatespark.format.manifest_outline import ManifestOutline, decode_outline
 from slatespark.storage import run_concurrently
-from slatespark.table.inspection.version_changes import VersionChange, compare_versions
+from slatespark.table.inspection.version_changes import CLAIMED, VersionChange, compare_versions
 from slatespark.table.log.manifests import fetch_latest_manifest, list_manifests, manifest_log
 from slatespark.table.log.numbered_log import NumberedLog
 from slatespark.table.read.kept_versions import order_times, stored_times
@@ -63,7 +63,8 @@ def list_versions(stores: TableStores, limit: int | None = None) -> tuple[Versio
     """Return the newest `limit` versions, newest first; all without a limit.
 
     Costs three listings, a request per hundred commit records and up to a hundred more, and one request for each
-    manifest without a record and for the one before it; none is read twice.
+    manifest without a record and for the one before it; none is read twice. A claim right between two recorded commits
+    is known without being read.
 
     Raises
     ------
@@ -79,13 +80,26 @@ def list_versions(stores: TableStores, limit: int | None = None) -> tuple[Versio
     records = {record.manifest_id: record for record in fetch_commit_records(stores.main, limit, sound_only=True)}
     recorded_ms = {number: record.committed_ms for number, record in records.items()}
     times_ms = order_times(chosen, recorded_ms, stored_times(stores, chosen[0]))
-    unrecorded = {number for number in chosen if number not in records}
+    claims = {number for number in chosen if _is_claim(records, number)}
+    unrecorded = {number for number in chosen if number not in records and number not in claims}
     compared = [number for number in numbers if number in unrecorded or number + 1 in unrecorded]
     changes = {number: change for number, change in _changes(log, compared) if number in unrecorded}
+    changes |= dict.fromkeys(claims, CLAIMED)
     return tuple(
         _recorded(records[number], time_ms) if number in records else _compared(number, time_ms, changes.get(number))
         for number, time_ms in zip(reversed(chosen), reversed(times_ms), strict=True)
     )
+
+
+def _is_claim(records: Mapping[int, CommitRecord], number: int) -> bool:
+    """Tell whether a version is known to be the claim of the commit after it.
+
+    That raised the epoch of the commit before by one, and there is no other version in which it can have claimed it.
+    """
+    before, after = records.get(number - 1), records.get(number + 1)
+    if number in records or before is None or after is None:
+        return False
+    return after.compactor_epoch == before.compactor_epoch + 1  # never those of commits that a client made for us
 
 
 def _changes(log: NumberedLog, numbers: Sequence[int]) -> Iterator[tuple[int, VersionChange]]:

@@ -133,9 +133,20 @@ def test_a_collected_version_leaves_the_next_one_without_a_comparison(table: Pat
 
 
 def test_a_damaged_manifest_is_listed_with_its_time(table: Path) -> None:
-    (table / manifest_path(4)).write_bytes(b"\0\2abcd")
-    found = list_versions(stores_at(table))[1]
-    assert (found.version, found.engine, found.operation) == (4, None, None)
+    SlateStore.open(table).createCheckpoint("x")
+    (table / manifest_path(6)).write_bytes(b"\0\2abcd")
+    found = list_versions(stores_at(table))[0]
+    assert (found.version, found.engine, found.operation) == (6, None, None)
+
+
+def test_a_claim_between_two_recorded_commits_is_not_read(table: Path) -> None:
+    before = told(table)
+    main = FailingStore(LocalStore(table))
+    assert list_versions(TableStores(main=main, wal=main)) == list_versions(stores_at(table))
+    assert main.count("get", "manifest/*") == 0
+    for path in (table / COMMITS_DIR).iterdir():  # without records all are read
+        path.unlink()
+    assert [facts for facts in told(table) if facts[2] == "claim"] == [facts for facts in before if facts[2] == "claim"]
 
 
 @pytest.mark.parametrize("limit", [None, 3, 20])
