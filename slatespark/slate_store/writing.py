@@ -42,21 +42,20 @@ class Writes(OpenTable):
             When a SlateDB client is active on the table, or other writers won every race.
         """
         from slatespark.table.compaction.auto import compact_after_write
-        from slatespark.table.write.load import begin_load, run_load
+        from slatespark.table.write.load import plan_load, run_load
 
         mode = options.pop("mode", "append")
         if mode not in ("append", "overwrite"):
             raise OptionError(f"mode: {mode!r} is not acceptable.", todo="Choose append or overwrite.")
         parsed = self._write_options(options)
         schema, rows = as_batches(batches)
-        latest_id, _ = fetch_latest_manifest(self._stores)
         overwrite = mode == "overwrite"
-        load = begin_load(self._stores, self._clock, schema, parsed, overwrite=overwrite)
+        load = plan_load(self._stores, self._clock, schema, parsed, overwrite=overwrite, creates=False)
         if load is None:
-            return latest_id
+            return fetch_latest_manifest(self._stores).number
         record = run_load(self._stores, self._clock, load, schema, rows)
         compact_after_write(self._stores, self._clock, record, parsed, load.job.definition)
-        return version_of(record, latest_id)
+        return version_of(record, load.job.baseline.manifest_id)
 
     def begin(self, readTimestamp: int | str | datetime | None = None, **options: Any) -> Transaction:
         """Begin a transaction: reads at one point, and writes that become visible together when it commits.

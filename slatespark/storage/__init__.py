@@ -17,9 +17,18 @@ from slatespark.storage.known_options import LOCAL_OPTIONS, refuse_unknown_optio
 from slatespark.storage.local_store import LocalStore
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.storage.object_store import Buffer, ObjectMeta, ObjectStore
-from slatespark.storage.readahead import read_ahead, run_concurrently
+from slatespark.storage.readahead import read_ahead, run_ahead, run_concurrently
 
-__all__ = ["Buffer", "ObjectMeta", "ObjectStore", "open_scratch", "open_store", "read_ahead", "run_concurrently"]
+__all__ = [
+    "Buffer",
+    "ObjectMeta",
+    "ObjectStore",
+    "open_scratch",
+    "open_store",
+    "read_ahead",
+    "run_ahead",
+    "run_concurrently",
+]
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 

@@ -79,6 +79,14 @@ def run_concurrently(tasks: Sequence[Callable[[], T]], *, is_remote: bool) -> li
             answer.cancel()
 
 
+def run_ahead(task: Callable[[], T], *, is_remote: bool) -> Callable[[], T]:
+    """Start a task that has network latency, and return the function that waits for its result.
+
+    Without latency that function runs the task.
+    """
+    return _pool().submit(task).result if is_remote else task
+
+
 def _has_room(span: ByteRange, pending: int, pending_bytes: int, *, depth: int, max_bytes: int) -> bool:
     # One more than `depth`, because the first of them is the next one to be used.
     return pending == 0 or (pending <= depth and pending_bytes + len(span) <= max_bytes)

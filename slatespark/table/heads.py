@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from slatespark.storage.object_store import Buffer, ObjectMeta
+
+Epochs: TypeAlias = tuple[int, int]  # of writer and compactor
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,13 +27,17 @@ class Head:
 
 
 class Heads:
-    """At most one head for each folder of a root: a table reads definitions and manifests of its parents too.
+    """What is known of the folders of a root: a table reads definitions and manifests of its parents too.
 
-    Another process starts without any.
+    It holds at most one head for each folder, and the version that this process created last. Another process starts
+    without any.
     """
 
     def __init__(self) -> None:
         self._heads: dict[tuple[str, str], Head] = {}
+        self._created: dict[tuple[str, str], tuple[int, Buffer]] = {}
+        self.creations = 0  # how many versions of anything this process has created
+        self._commits: dict[tuple[str, str], tuple[int, Epochs]] = {}
 
     def __reduce__(self) -> tuple[type[Heads], tuple[()]]:
         return Heads, ()
@@ -39,6 +46,38 @@ class Heads:
         """Return the head of a folder below a root; None if none was seen."""
         return self._heads.get((url, folder))
 
-    def put(self, url: str, folder: str, head: Head) -> None:
-        """Remember the head of a folder instead of an earlier one."""
+    def put(self, url: str, folder: str, head: Head, *, follows: bool) -> None:
+        """Remember the head of a folder instead of an earlier one.
+
+        Parameters
+        ----------
+        follows : it is a version of the same object as the one before, and not of one that was created in its place
+        """
+        if not follows:
+            self._commits.pop((url, folder), None)
         self._heads[url, folder] = head
+
+    def put_created(self, url: str, folder: str, number: int, data: Buffer) -> None:
+        """Remember a version that this process has created."""
+        self._created[url, folder] = number, data
+        self.creations += 1
+
+    def created(self, url: str, folder: str, number: int) -> Buffer | None:
+        """Return the content of a version if it is the one that this process created last."""
+        own, data = self._created.get((url, folder), (0, b""))
+        return data if own == number else None
+
+    def newest(self, url: str, folder: str) -> tuple[int, Buffer] | None:
+        """Return number and content of the newest version that was seen or created; None if none was."""
+        head, created = self._heads.get((url, folder)), self._created.get((url, folder))
+        if head is None or (created is not None and created[0] > head.number):
+            return created
+        return head.number, head.data
+
+    def put_own_commit(self, url: str, folder: str, number: int, epochs: Epochs) -> None:
+        """Remember that a version is a commit of ours, with the WAL fenced."""
+        self._commits[url, folder] = number, epochs
+
+    def own_commit(self, url: str, folder: str) -> tuple[int, Epochs]:
+        """Return number and epochs of the newest version that is known to be a commit of ours; 0 if none is."""
+        return self._commits.get((url, folder), (0, (0, 0)))

@@ -24,8 +24,15 @@ from slatespark.format.paths import (
 from slatespark.format.wal import decode_wal
 from slatespark.kernels.columns import HAS_CREATE
 from slatespark.table.clock import Clock, present_of_read
-from slatespark.table.log.manifests import fetch_latest_manifest, manifest_log, seen_manifest
+from slatespark.table.log.manifests import (
+    fetch_latest_manifest,
+    is_at_rest,
+    manifest_log,
+    note_own_commit,
+    seen_manifest,
+)
 from slatespark.table.log.versioned_object import Version
+from slatespark.table.records.commits import is_own_commit
 from slatespark.table.stores import TableStores, object_context
 
 _STATE_ATTEMPTS = 20  # manifest and WAL are read separately, while others change the table
@@ -46,6 +53,12 @@ class WalTail:
     end: int
     last_seq: int = 0
     tick_ms: int | None = None
+
+    @staticmethod
+    def nothing(manifest: Manifest) -> WalTail:
+        """Return the tail without files."""
+        start = manifest.replay_after_wal_id + 1
+        return WalTail(start, start)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +125,8 @@ def fetch_newest_state(stores: TableStores) -> tuple[int, Manifest, WalTail]:
     A writer may flush, and a collector delete, WAL files after the manifest was read. Both need a newer manifest for
     that, so the tail is complete if none exists after it was listed; otherwise both are read again. Who has seen a
     manifest before starts from it, so that this is the only look for a newer one. Right after another look it is enough
-    to ask for the next version, which is cheaper than a listing.
+    to ask for the next version, which is cheaper than a listing. After a commit of ours the WAL is looked at only once
+    a client has claimed an epoch, which it does in a newer manifest.
 
     Raises
     ------
@@ -121,9 +135,11 @@ def fetch_newest_state(stores: TableStores) -> tuple[int, Manifest, WalTail]:
         When newer manifests keep coming.
     """
     seen = seen_manifest(stores)
-    version = fetch_latest_manifest(stores) if seen is None else seen
-    is_fresh = seen is None
+    is_fresh = seen is None or is_at_rest(stores, seen.value)
+    version = fetch_latest_manifest(stores) if seen is None or is_fresh else seen
     for _ in range(_STATE_ATTEMPTS):
+        if is_fresh and is_at_rest(stores, version.value):
+            return version.number, version.value, WalTail.nothing(version.value)
         try:
             tail = fetch_wal_tail(stores, version.value, None)
         except (InvalidRequestError, SnapshotExpiredError):
@@ -135,6 +151,8 @@ def fetch_newest_state(stores: TableStores) -> tuple[int, Manifest, WalTail]:
                 return version.number, version.value, tail
             newest = fetch_latest_manifest(stores)
             if newest == version:  # equal numbers are not enough: the table may have been created anew
+                if tail.start == tail.end and is_own_commit(stores.main, version.number, version.value):
+                    note_own_commit(stores, version.number, version.value)
                 return version.number, version.value, tail
         version, is_fresh = newest, True
     raise UnavailableError(f"{stores.url}: the manifest changes faster than it can be read.", todo="Retry.")
@@ -173,6 +191,14 @@ def fetch_wal_tail(stores: TableStores, manifest: Manifest, end: int | None) -> 
 def wal_sizes(stores: TableStores, manifest: Manifest) -> dict[int, int]:
     """Return the sizes of the WAL files above the replay point, by id; a fence has size 0."""
     return _listed_wal(stores, manifest.replay_after_wal_id + 1)
+
+
+def newest_wal_sizes(stores: TableStores, newest: Manifest) -> dict[int, int]:
+    """Return the sizes as `wal_sizes`, of a version that was the newest one a moment ago; mostly without a request.
+
+    If a client has come since, the next version has been created, so that nobody can commit on top of this one.
+    """
+    return {} if is_at_rest(stores, newest) else wal_sizes(stores, newest)
 
 
 def _listed_wal(stores: TableStores, first: int) -> dict[int, int]:

@@ -88,8 +88,7 @@ def test_a_reaping_that_goes_well(scene: Scene, tmp_path: Path) -> None:
 @pytest.mark.parametrize(("fault", "moment"), [("fails once", "before"), ("killed", "after")])
 def test_a_fault_at_any_call(scene: Scene, fault: str, moment: Moment) -> None:
     clean = FailingStore(copy_of(scene.folder))
-    before = {row.key: row for row in rows_of(clean)}
-    clean.clear()
+    before = {row.key: row for row in rows_of(copy_of(scene.folder))}
     reap(clean, scene)
     kept, calls = [before[key] for key in sorted(scene.young)], clean.count()
     seen: set[int] = set()

@@ -14,6 +14,7 @@ from slatespark.format.row import Row, rows_to_columns
 from slatespark.format.wal import SEQ_BYTES
 from slatespark.kernels import encode_blocks
 from slatespark.kernels.columns import RowColumns
+from slatespark.slate_store.base import OpenTable
 
 BLOCK_BYTES: Final = 65535  # the client's
 
@@ -52,3 +53,8 @@ def encode_wal(
     )
     footer = encode_footer(Footer(data_bytes + len(index_section), FORMAT_VERSION))
     return b"".join([*blocks, index_section, encode_info_section(info), footer])
+
+
+def forget_own_commits(table: OpenTable) -> None:
+    """Let a table look at the WAL again, for a test that adds a file without the epochs that a client claims first."""
+    table._stores.heads._commits.clear()

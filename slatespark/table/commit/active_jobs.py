@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from slatespark.format.compactions import (
     Compaction,
+    Compactions,
     CompactionStatus,
 )
 from slatespark.table.commit.claim import Claim
@@ -71,6 +72,7 @@ def clear_active_jobs(
     now_ms: int,
     runs: Collection[int],
     own: Compaction | None = None,
+    listed: Version[Compactions] | None = None,
 ) -> None:
     """Remove active jobs from the list: a job that stayed could later bring back rows that the commit removes.
 
@@ -83,13 +85,14 @@ def clear_active_jobs(
     hold : an active job to add, if any
     runs : ids of the runs that the commit leaves
     own : the compaction that is about to be committed, as completed: if this process dies, no worker reclaims it
+    listed : the newest list, if it was fetched just now, after the claim
 
     Raises
     ------
     RaceLostError
         When another coordinator claimed a higher epoch, or changed the list meanwhile.
     """
-    number, compactions = fetch_compactions(stores)
+    number, compactions = fetch_compactions(stores) if listed is None else listed
     if compactions.compactor_epoch > claim.compactor_epoch:  # a client stops when an epoch decreases
         raise RaceLostError("another coordinator claimed a higher epoch")
     left = frozenset(runs)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final, TypeAlias
 
 from slatespark.errors import UnsupportedFormatError
@@ -15,11 +16,14 @@ from slatespark.format.manifest import Manifest, encode_manifest
 from slatespark.format.paths import wal_path
 from slatespark.format.tables import refuse_unknown_fields
 from slatespark.ranges import KeyRange
+from slatespark.storage import run_ahead
 from slatespark.table.clock import Clock
+from slatespark.table.commit.looks import JobsLook
+from slatespark.table.log.compactions import fetch_compactions
 from slatespark.table.log.manifests import MAX_AHEAD_MS, draw_nonce, fetch_newest_since, manifest_log
 from slatespark.table.log.versioned_object import RaceLostError, Version
 from slatespark.table.records.claims import publish_claim
-from slatespark.table.snapshot import wal_sizes
+from slatespark.table.snapshot import newest_wal_sizes
 from slatespark.table.stores import TableStores
 
 MIN_PATIENCE_MS: Final = 200
@@ -80,8 +84,11 @@ def claim_epochs(
     prepare: Prepare | None = None,
     removes: Sequence[KeyRange] = (),
     patience_ms: int = MIN_PATIENCE_MS,
-) -> Claim:
+) -> tuple[Claim, Version[Manifest], JobsLook]:
     """Claim both epochs in the manifest after the checked one, fence the WAL, and confirm that both are still ours.
+
+    Returns the claim, the newest version (the claim itself, or one that a reader has published on top of it), and the
+    function that waits for the list of compactions, as it is after the claim.
 
     Parameters
     ----------
@@ -96,7 +103,7 @@ def claim_epochs(
     """
     # The fence's id is chosen before the claim, as the client does. A later claimant fences no lower, so our fence
     # collides with theirs instead of landing among their files.
-    taken = wal_sizes(stores, checked)
+    taken = newest_wal_sizes(stores, checked)
     first_free = _first_free_wal_id(taken, checked)
     claiming = replace(
         checked,
@@ -112,15 +119,18 @@ def claim_epochs(
     patience_ms += sum(taken.values()) // DRAINED_BYTES_PER_MS
     publish_claim(stores.main, manifest_id, write_id, attempt, data, removes=removes, patience_ms=patience_ms)
     try:
-        manifest_log(stores).create(manifest_id, data)
+        manifest_log(stores).create(manifest_id, data, confirm=False)  # `fetch_held` does, along with the fence
     except FileExistsError as exc:
         raise RaceLostError(f"manifest {manifest_id} exists") from exc
-    claim = Claim(Version(manifest_id, claiming), first_free)
-    while not _fence_wal(stores, claim):
-        fetch_held(stores, claim)
+    claim, is_remote = Claim(Version(manifest_id, claiming), first_free), stores.main.is_remote
+    jobs = run_ahead(partial(fetch_compactions, stores), is_remote=is_remote)
+    while True:
+        # Together: whoever publishes a version between look and fence takes the number that the commit needs.
+        look = run_ahead(partial(fetch_held, stores, claim), is_remote=is_remote)
+        is_fenced, newest = _fence_wal(stores, claim), look()
+        if is_fenced:
+            return claim, newest, jobs
         claim = replace(claim, fence=claim.fence + 1)
-    fetch_held(stores, claim)
-    return claim
 
 
 def _first_free_wal_id(taken: Mapping[int, int], manifest: Manifest) -> int:

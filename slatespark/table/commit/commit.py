@@ -17,10 +17,11 @@ from slatespark.errors import (
     TableNotFoundError,
     UnavailableError,
 )
-from slatespark.format.compactions import Compaction, CompactionStatus
+from slatespark.format.compactions import Compaction, Compactions, CompactionStatus
 from slatespark.format.manifest import Manifest
 from slatespark.format.segments import WHOLE, KeySegments
 from slatespark.options import WriteOptions
+from slatespark.storage import run_concurrently
 from slatespark.table.clock import Clock, new_ulid, new_uuid
 from slatespark.table.commit.active_jobs import clear_active_jobs
 from slatespark.table.commit.claim import Claim, Prepare, claim_epochs, fetch_held, refuse_unwritable
@@ -32,6 +33,7 @@ from slatespark.table.commit.hold import plan_hold
 from slatespark.table.commit.idempotence import find_outcome, known_record, outcome_of, record_outcome, with_outcome
 from slatespark.table.commit.job import WriteJob
 from slatespark.table.commit.kept_history import find_kept_history, record_losses
+from slatespark.table.commit.looks import JobsLook, Looks
 from slatespark.table.commit.own_rows import OwnRows
 from slatespark.table.commit.publication import CommitChange, next_manifest, without_l0
 from slatespark.table.commit.requirements import (
@@ -67,6 +69,7 @@ from slatespark.table.log.manifests import (
     ManifestCollectedError,
     draw_nonce,
     find_latest_manifest,
+    note_own_commit,
     publish_manifest,
 )
 from slatespark.table.log.versioned_object import RaceLostError, Version, retry_lost_races
@@ -148,9 +151,15 @@ def commit_write(
     name = f"{stores.url}: the table"
     record = retry_lost_races(clock, commit.attempt, name, pause=step_back, max_attempts=MAX_COMMIT_ATTEMPTS)
     if record.write_id == job.write_id:
-        publish_commit_record(stores.main, record)
-        record_outcome(stores, outcome_of(options, record.manifest_id, record.write_id, record.committed_ms))
-    delete_lease(stores.main, job.write_id)
+        outcome = outcome_of(options, record.manifest_id, record.write_id, record.committed_ms)
+        steps = (
+            partial(publish_commit_record, stores.main, record),
+            partial(record_outcome, stores, outcome),
+            partial(delete_lease, stores.main, job.write_id),
+        )
+        run_concurrently(steps, is_remote=stores.main.is_remote)
+    else:
+        delete_lease(stores.main, job.write_id)
     return record
 
 
@@ -216,6 +225,7 @@ class _Commit:
 
     def _attempt(self, number: int) -> CommitRecord:
         self._refresh_ids(has_table=not self.job.creates)
+        looks = Looks(self.stores)
         found = find_latest_manifest(self.stores)
         if found is None and not self.job.creates:
             raise TableNotFoundError(f"{self.stores.url}: the table was removed during the write.")
@@ -223,28 +233,31 @@ class _Commit:
             return self._create_table()
         turn = Turn(self.stores, self.clock, self.job.write_id)
         latest_id, latest = turn.wait(found, number, meanwhile=self._check_ahead)
+        if latest_id != found.number:
+            looks = Looks(self.stores)
         began_ms = self.clock.now_ms()
         if (earlier := self._find_earlier(latest)) is not None:
             return earlier
         # What takes long loses to quicker commits every time, so after some losses it is done under the claim. Clients
         # that a refused claim has fenced for nothing were fenced by the quicker commits already.
         claims_first = number >= CLAIMS_FIRST_AFTER
-        stage = self._stage(latest_id, latest, claims_first=claims_first)
+        stage = self._stage(latest_id, latest, claims_first=claims_first, looks=looks)
         for requirement in self.requirements:
             requirement.before_rewrite(stage)
         refuse_unwritable(self.stores.url, latest)
         check_tick(self.stores, latest.last_l0_clock_tick, self.rows.present_ms)
-        self.rows.move_above(latest.last_l0_seq, latest.last_l0_clock_tick, is_rehearsal=claims_first)
-        stage = self._stage(latest_id, latest, claims_first=claims_first)
+        if self.rows.move_above(latest.last_l0_seq, latest.last_l0_clock_tick, is_rehearsal=claims_first):
+            looks = Looks(self.stores)
+        stage = self._stage(latest_id, latest, claims_first=claims_first, looks=looks)
         for requirement in self.requirements:
             requirement.before_claim(stage)
-        definition = self._publish_growth(latest)
+        definition = self._publish_growth(latest, looks.definition(Version(latest_id, latest)))
         if self._has_history:
             record_losses(self.stores, self.clock, Version(latest_id, latest), definition)
         self.edit.apply(without_l0(latest))  # a refusal comes before any client is fenced
         retention_ms = definition.version_retention_ms
         prepare, write_id = self._keep_replaced(latest_id, latest, retention_ms), self.job.write_id
-        claim = claim_epochs(
+        claim, held, jobs = claim_epochs(
             self.stores,
             latest_id,
             latest,
@@ -255,7 +268,7 @@ class _Commit:
             removes=removed_ranges(self.edit),
             patience_ms=claim_patience_ms(self.clock.now_ms() - began_ms, number) + 2 * self.rows.moved_ms,
         )
-        return self._publish_claimed(claim, retention_ms, holds=definition.holds_history)
+        return self._publish_claimed(claim, held, jobs, retention_ms, holds=definition.holds_history)
 
     def _check_ahead(self, found: Version[Manifest]) -> None:
         """Check what others have committed so far; requirements do not check it again, so less is left to do later."""
@@ -264,8 +277,10 @@ class _Commit:
             requirement.before_rewrite(stage)
             requirement.before_claim(stage)
 
-    def _stage(self, manifest_id: int, manifest: Manifest, *, claims_first: bool = False) -> Stage:
-        return Stage(self.stores, manifest_id, manifest, self.rows.files, self.edit.files, claims_first)
+    def _stage(
+        self, manifest_id: int, manifest: Manifest, *, claims_first: bool = False, looks: Looks | None = None
+    ) -> Stage:
+        return Stage(self.stores, manifest_id, manifest, self.rows.files, self.edit.files, claims_first, looks)
 
     def _find_earlier(self, latest: Manifest) -> CommitRecord | None:
         """Return the known facts of the commit that this write repeats; None if it repeats none."""
@@ -298,9 +313,16 @@ class _Commit:
 
         return prepare
 
-    def _publish_growth(self, latest: Manifest) -> TableDefinition:
-        created, merge = self.job.creates, self.options.merge_schema
-        return publish_growth(self.stores, self.clock, latest, self.job.definition, created=created, merge=merge)
+    def _publish_growth(self, latest: Manifest, found: Version[TableDefinition]) -> TableDefinition:
+        return publish_growth(
+            self.stores,
+            self.clock,
+            latest,
+            self.job.definition,
+            created=self.job.creates,
+            merge=self.options.merge_schema,
+            found=found,
+        )
 
     def _refresh_ids(self, *, has_table: bool = True) -> None:
         """Give new ids to files that a collector may delete before the commit.
@@ -334,13 +356,21 @@ class _Commit:
             manifest = replace(empty, nonce=draw_nonce(self.clock))
         manifest = self._with_outcome(manifest, 1)
         publish_manifest(self.stores, 1, manifest, None, self.clock, own_time=self._has_own_time)
+        note_own_commit(self.stores, 1, manifest)
         if self.job.definition.holds_history:
             self._hold_exactly(Claim(Version(1, manifest), fence=0), manifest)
         return self._record(1, manifest, change, empty)
 
-    def _publish_claimed(self, claim: Claim, retention_ms: int | None, *, holds: bool) -> CommitRecord:
-        """Drain the WAL under the fence, then publish; a checkpoint that a reader adds in between is kept."""
-        base_id, base = fetch_held(self.stores, claim)
+    def _publish_claimed(
+        self, claim: Claim, held: Version[Manifest], jobs: JobsLook, retention_ms: int | None, *, holds: bool
+    ) -> CommitRecord:
+        """Drain the WAL under the fence, then publish; a checkpoint that a reader adds in between is kept.
+
+        Parameters
+        ----------
+        held, jobs : the newest version and list of compactions, right after the claim
+        """
+        base_id, base = held
         if (earlier := self._find_earlier(base)) is not None:
             return earlier
         try:
@@ -348,7 +378,7 @@ class _Commit:
         except SnapshotExpiredError:
             fetch_held(self.stores, claim)  # another writer has drained the WAL, and a collector deleted it
             raise
-        stage = self._stage(base_id, base)
+        stage = replace(self._stage(base_id, base), jobs_look=jobs)
         for requirement in self.requirements:
             requirement.after_drain(stage, drained)
         check_tick(self.stores, drained.tick_ms or 0, self.rows.present_ms)
@@ -358,7 +388,8 @@ class _Commit:
         self.rows.move_above(drained.last_seq, tick_ms)
         self._refresh_ids()  # the steps since the attempt began may have taken long
         change = self._change(base, drained, files, wal_id=claim.fence)
-        self._clear_jobs(claim, base, change, holds=holds)
+        listed = jobs() if drained.rows is None else None  # to drain takes long
+        self._clear_jobs(claim, base, change, listed, holds=holds)
         while True:
             stage = self._stage(base_id, base)
             for requirement in self.requirements:
@@ -372,22 +403,26 @@ class _Commit:
             except RaceLostError:
                 base_id, base = fetch_held(self.stores, claim)
                 continue
+            note_own_commit(self.stores, base_id + 1, manifest)
             if holds and not set(base.run_ids()) <= set(manifest.run_ids()):
                 self._hold_exactly(claim, manifest)
             return self._record(base_id + 1, manifest, change, base)
 
-    def _clear_jobs(self, claim: Claim, base: Manifest, change: CommitChange, *, holds: bool) -> None:
+    def _clear_jobs(
+        self, claim: Claim, base: Manifest, change: CommitChange, listed: Version[Compactions] | None, *, holds: bool
+    ) -> None:
         """Make the list of compactions fit the runs that the commit is about to leave.
 
         Parameters
         ----------
+        listed : the newest list, if it was fetched just now
         holds : whether a hold has to keep a client's scheduler off all runs
         """
         now_ms = self.clock.now_ms()
         planned = next_manifest(base, change, now_ms=now_ms, nonce=0)
         hold = plan_hold((*base.run_ids(), *planned.run_ids()), new_ulid(self.clock, now_ms)) if holds else None
         own = self._completed(now_ms)
-        clear_active_jobs(self.stores, claim, hold, now_ms=now_ms, runs=planned.run_ids(), own=own)
+        clear_active_jobs(self.stores, claim, hold, now_ms=now_ms, runs=planned.run_ids(), own=own, listed=listed)
 
     def _hold_exactly(self, claim: Claim, manifest: Manifest) -> None:
         """Hold exactly the published runs: a client does not create a run whose id is held."""

@@ -22,6 +22,7 @@ def publish_growth(
     *,
     created: bool,
     merge: bool,
+    found: Version[TableDefinition] | None = None,
 ) -> TableDefinition:
     """Make sure that the definition of an existing table accepts rows encoded by `planned`, and return it.
 
@@ -30,6 +31,7 @@ def publish_growth(
     manifest : the newest one
     created : whether the write planned to create the table, and another process was faster
     merge : `mergeSchema`
+    found : the newest definition, if that was looked for just now
 
     Raises
     ------
@@ -40,7 +42,7 @@ def publish_growth(
     def change(current: TableDefinition) -> TableDefinition:
         return join_created(current, planned, merge_schema=merge) if created else join_growth(current, planned)
 
-    return evolve_definition(stores, clock, manifest, change)
+    return evolve_definition(stores, clock, manifest, change, found)
 
 
 def publish_creation(stores: TableStores, clock: Clock, planned: TableDefinition, *, merge: bool) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from slatespark.errors import CommitConflictError, CorruptDataError, OptionError, SnapshotExpiredError
+from slatespark.errors import CommitConflictError, OptionError, SnapshotExpiredError
 from slatespark.format.compactions import Compactions
 from slatespark.format.manifest import Manifest, decode_manifest
 from slatespark.format.tables import refuse_unknown_fields
@@ -16,8 +16,8 @@ from slatespark.table.commit.active_jobs import has_fresh_heartbeat, is_own_job
 from slatespark.table.log.compactions import fetch_compactions
 from slatespark.table.log.manifests import manifest_log
 from slatespark.table.records.claims import fetch_claimed_digests, fetch_digests_between, manifest_digest
-from slatespark.table.records.commits import fetch_commit_record
-from slatespark.table.snapshot import wal_sizes
+from slatespark.table.records.commits import is_own_commit
+from slatespark.table.snapshot import newest_wal_sizes
 from slatespark.table.stores import TableStores
 
 OTHER_MODES: Final = "Set ifClientActive=fail or fence."  # instead of `cooperate`
@@ -54,7 +54,19 @@ class Baseline:
 def refuse_foreign_client(
     stores: TableStores, latest_id: int, latest: Manifest, baseline: Baseline, *, now_ms: int
 ) -> None:
-    """Refuse to commit when a SlateDB client was active since the write was planned.
+    """Refuse to commit when a SlateDB client was active since the write was planned, or compacts at present.
+
+    Raises
+    ------
+    CommitConflictError
+        As `refuse_foreign_writer` and `refuse_foreign_job`.
+    """
+    refuse_foreign_writer(stores, latest_id, latest, baseline)
+    refuse_foreign_job(stores, now_ms=now_ms)
+
+
+def refuse_foreign_writer(stores: TableStores, latest_id: int, latest: Manifest, baseline: Baseline) -> None:
+    """Refuse to commit when a SlateDB client has written since the write was planned.
 
     Parameters
     ----------
@@ -64,8 +76,7 @@ def refuse_foreign_client(
     Raises
     ------
     CommitConflictError
-        When another client raised an epoch, when rows were added to WAL or L0 under the same epochs, or when a
-        compaction with a fresh heartbeat is running.
+        When another client raised an epoch, or when rows were added to WAL or L0 under the same epochs.
     """
     if (epoch := _find_foreign_epoch(stores, latest_id, latest, baseline)) is not None:
         raise _client_active(stores, f"a SlateDB client claimed {epoch} during the write")
@@ -74,16 +85,20 @@ def refuse_foreign_client(
     moved = unclaimed and latest.last_l0_seq != baseline.last_l0_seq
     flushed = moved and not are_epochs_ours(stores, latest_id, latest)
     first_new = max(baseline.wal_end, latest.replay_after_wal_id + 1)
-    if flushed or any(size for number, size in wal_sizes(stores, latest).items() if number >= first_new):
+    if flushed or any(size for number, size in newest_wal_sizes(stores, latest).items() if number >= first_new):
         raise _client_active(
             stores, f"the SlateDB client with writer epoch {latest.writer_epoch} wrote during the write"
         )
-    refuse_foreign_job(stores, now_ms=now_ms)
 
 
-def refuse_foreign_job(stores: TableStores, *, now_ms: int) -> None:
-    """Refuse while another client's compaction with a fresh heartbeat runs; raises `CommitConflictError`."""
-    compactions = fetch_compactions(stores).value
+def refuse_foreign_job(stores: TableStores, *, now_ms: int, jobs: Compactions | None = None) -> None:
+    """Refuse while another client's compaction with a fresh heartbeat runs; raises `CommitConflictError`.
+
+    Parameters
+    ----------
+    jobs : the newest list of compactions; by default it is fetched
+    """
+    compactions = fetch_compactions(stores).value if jobs is None else jobs
     refuse_unknown_jobs(stores, compactions)
     for job in compactions.active_jobs():
         if not has_fresh_heartbeat(job, now_ms) or is_own_job(stores, job):
@@ -173,22 +188,11 @@ def are_epochs_ours(stores: TableStores, latest_id: int, latest: Manifest) -> bo
         manifest = decode_manifest(data)
         if _epochs(manifest) != epochs:
             return False
-        if _is_own_commit(stores, number, manifest) or manifest_digest(data) in fetch_claimed_digests(
+        if is_own_commit(stores.main, number, manifest) or manifest_digest(data) in fetch_claimed_digests(
             stores.main, number
         ):
             return True
     return False
-
-
-def _is_own_commit(stores: TableStores, number: int, manifest: Manifest) -> bool:
-    """Tell whether a version is known to be a commit of ours, and not only a change of checkpoints."""
-    if not manifest.nonce:  # a client's
-        return False
-    try:
-        record = fetch_commit_record(stores.main, number)
-    except CorruptDataError:
-        return False
-    return record is not None and record.compactor_epoch == manifest.compactor_epoch
 
 
 def _epochs(state: Manifest | Baseline) -> tuple[int, int]:

@@ -27,6 +27,7 @@ from slatespark.table.log.versioned_object import RaceLostError, Version
 from slatespark.table.records.leases import delete_lease, publish_lease
 from slatespark.table.records.operations import Operation
 from slatespark.table.rows.encoder import Stamp
+from slatespark.table.snapshot import WalTail
 from slatespark.table.stores import TableStores
 from slatespark.units import MIN_MS
 
@@ -101,7 +102,35 @@ def begin_write(
     definition: TableDefinition = NO_DEFINITION,
     timestamp_ms: int | None = None,
 ) -> WriteJob:
-    """Read the state of the table, fix what the tasks of a write need, and publish a lease.
+    """Read the state of the table, fix what the tasks need, and publish a lease; parameters as for `plan_write`."""
+    job = plan_write(
+        stores,
+        clock,
+        operation=operation,
+        found=found,
+        definition=definition,
+        timestamp_ms=timestamp_ms,
+    )
+    publish_job(stores, job)
+    return job
+
+
+def publish_job(stores: TableStores, job: WriteJob) -> None:
+    """Publish the lease of a job, which keeps collectors off its files."""
+    publish_lease(stores.main, job.write_id, job.planned_ms)
+
+
+def plan_write(
+    stores: TableStores,
+    clock: Clock,
+    *,
+    operation: Operation,
+    found: Version[Manifest] | None,
+    definition: TableDefinition = NO_DEFINITION,
+    timestamp_ms: int | None = None,
+    state: tuple[int, Manifest, WalTail] | None = None,
+) -> WriteJob:
+    """Read the state of the table, and fix what the tasks of a write need.
 
     Parameters
     ----------
@@ -110,6 +139,7 @@ def begin_write(
     definition : of the table, as this write needs it
     timestamp_ms : the commit clock time of all rows; by default that of our clock, or the last tick if it is
         later. On a history table it may lie before the last tick
+    state : the newest version with its WAL, if `found` was read along with them
 
     Raises
     ------
@@ -131,7 +161,7 @@ def begin_write(
         baseline, base_seq, tick_ms = Baseline(0, 0, 0, 0, 1), 0, Manifest().last_l0_clock_tick
     else:
         refuse_unwritable(stores.url, found.value)
-        manifest_id, manifest, wal = fetch_state_with_wal(stores)
+        manifest_id, manifest, wal = fetch_state_with_wal(stores) if state is None else state
         baseline = Baseline(manifest_id, manifest.writer_epoch, manifest.compactor_epoch, manifest.last_l0_seq, wal.end)
         base_seq = max(manifest.last_l0_seq, wal.last_seq)
         tick_ms = max(manifest.last_l0_clock_tick, MIN_MS if wal.tick_ms is None else wal.tick_ms)
@@ -144,7 +174,6 @@ def begin_write(
     write_id = f"{clock.random_bits(64):016x}"
     if found is None:
         definition = replace(definition, created_by=write_id)
-    publish_lease(stores.main, write_id, now_ms)
     return WriteJob(write_id, operation, now_ms, baseline, base_seq, create_ts_ms, definition, segments=segments)
 
 

@@ -79,8 +79,10 @@ class OwnRows:
             given = f"{self.stores.url}: the newest time of the rows is {ms_to_text(newest_ms)} ({newest_ms})"
             check_not_ahead(given, newest_ms, self.present_ms)
 
-    def move_above(self, reached_seq: int, tick_ms: int, *, is_rehearsal: bool = False) -> None:
+    def move_above(self, reached_seq: int, tick_ms: int, *, is_rehearsal: bool = False) -> bool:
         """Move the rows above those that were committed or drained since the write was planned.
+
+        Returns whether files were written anew.
 
         Parameters
         ----------
@@ -98,12 +100,14 @@ class OwnRows:
             check_timestamp(self.stores, self.create_ts_ms, floor_ms, self.present_ms)
         by_seq = max(0, reached_seq - self.base_seq)
         by_ms = 0 if self.times.fixed else max(0, tick_ms - self.create_ts_ms)
-        if (by_seq or by_ms) and any(self.outputs):
-            if is_rehearsal:
-                check_rewritable(self.stores, self.outputs, self.options)
-                return
+        moves = bool(by_seq or by_ms) and any(self.outputs)
+        if moves and is_rehearsal:
+            check_rewritable(self.stores, self.outputs, self.options)
+            return False
+        if moves:
             self._rewrite(by_seq, by_ms)
         self.base_seq, self.create_ts_ms = self.base_seq + by_seq, self.create_ts_ms + by_ms
+        return moves
 
     def _rewrite(self, by_seq: int, by_ms: int) -> None:
         began_ms = self.clock.now_ms()

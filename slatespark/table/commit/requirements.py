@@ -14,6 +14,7 @@ from functools import partial
 
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import CommitConflictError, TableExistsError
+from slatespark.format.compactions import Compactions
 from slatespark.format.manifest import Manifest
 from slatespark.format.paths import sst_path
 from slatespark.format.segments import KeySegments
@@ -24,13 +25,21 @@ from slatespark.storage import run_concurrently
 from slatespark.table.clock import Clock
 from slatespark.table.commit.conflicts import ReadCheck
 from slatespark.table.commit.drain import Drained, kept_rows
-from slatespark.table.commit.foreign_clients import Baseline, refuse_foreign_client, refuse_unknown_jobs
+from slatespark.table.commit.foreign_clients import (
+    Baseline,
+    refuse_foreign_job,
+    refuse_foreign_writer,
+    refuse_unknown_jobs,
+)
 from slatespark.table.commit.history_order import check_above_floor, check_order_in_rows, check_order_in_trees
+from slatespark.table.commit.looks import JobsLook, Looks
 from slatespark.table.commit.tree_edit import TreeEdit
 from slatespark.table.definition.segmentation import check_extractor
 from slatespark.table.definition.table_definition import TableDefinition
-from slatespark.table.definition.versions import resolve_definition
+from slatespark.table.definition.versions import fetch_definition
 from slatespark.table.log.compactions import fetch_compactions
+from slatespark.table.log.manifests import is_at_rest
+from slatespark.table.log.versioned_object import Version
 from slatespark.table.read.fetch import fetch_wal_rows
 from slatespark.table.rows.segment_split import split_segments
 from slatespark.table.rows.sst_upload import NewFile
@@ -40,7 +49,7 @@ from slatespark.table.stores import TableStores
 
 @dataclass(slots=True)
 class Stage:
-    """What the requirements of one stage look at; they share one look at the definition.
+    """What the requirements of one stage look at; they share one look at the definition, and one at the jobs.
 
     Attributes
     ----------
@@ -48,6 +57,8 @@ class Stage:
     files : the outputs of the commit
     merged : the outputs of a compaction, which the commit puts in the place of others
     claims_first : the commit has lost races, so what takes long and needs no claim is left for after it
+    looks : begun along with that for the newest version; after the claim there are none
+    jobs_look : the look at the list of compactions, if `looks` has none
     """
 
     stores: TableStores
@@ -56,6 +67,8 @@ class Stage:
     files: Sequence[NewFile]
     merged: Sequence[NewFile] = ()
     claims_first: bool = False
+    looks: Looks | None = None
+    jobs_look: JobsLook | None = None
     _definition: TableDefinition | None = None
 
     @property
@@ -63,8 +76,18 @@ class Stage:
         """The newest definition, fetched when the first requirement asks for it."""
         # Not a cached_property: in Python 3.11 its lock is shared by all commits of the process, and this one does I/O.
         if self._definition is None:
-            self._definition = resolve_definition(self.stores, self.manifest)
+            newest = Version(self.manifest_id, self.manifest)
+            found = (
+                fetch_definition(self.stores, self.manifest) if self.looks is None else self.looks.definition(newest)
+            )
+            self._definition = found.value
         return self._definition
+
+    @property
+    def jobs(self) -> Compactions:
+        """The newest list of compactions."""
+        look = self.jobs_look if self.looks is None else self.looks.jobs
+        return fetch_compactions(self.stores).value if look is None else look().value
 
 
 class Requirement:
@@ -153,17 +176,26 @@ class NoForeignClient(Requirement):
     Attributes
     ----------
     baseline : the state up to which that is known; it advances, lest a check after many lost races begin anew
+    is_left : running compactions are still to be checked, after the claim, which fences nobody
     """
 
     stores: TableStores
     clock: Clock
     baseline: Baseline
+    is_left: bool = False
 
     def before_claim(self, stage: Stage) -> None:
         """Check epochs, WAL and running compactions."""
-        now_ms = self.clock.now_ms()
-        refuse_foreign_client(self.stores, stage.manifest_id, stage.manifest, self.baseline, now_ms=now_ms)
+        refuse_foreign_writer(self.stores, stage.manifest_id, stage.manifest, self.baseline)
+        self.is_left = is_at_rest(self.stores, stage.manifest)
+        if not self.is_left:
+            refuse_foreign_job(self.stores, now_ms=self.clock.now_ms(), jobs=stage.jobs)
         self.baseline = self.baseline.advanced(stage.manifest_id, stage.manifest)
+
+    def after_drain(self, stage: Stage, drained: Drained) -> None:
+        """Check running compactions where no client was alive: they cost no look of their own here."""
+        if self.is_left:
+            refuse_foreign_job(self.stores, now_ms=self.clock.now_ms(), jobs=stage.jobs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +204,7 @@ class KnownJobs(Requirement):
 
     def before_claim(self, stage: Stage) -> None:
         """Check the newest list."""
-        refuse_unknown_jobs(stage.stores, fetch_compactions(stage.stores).value)
+        refuse_unknown_jobs(stage.stores, stage.jobs)
 
 
 @dataclass(slots=True)

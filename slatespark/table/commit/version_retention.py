@@ -16,7 +16,7 @@ from uuid import UUID
 from slatespark.errors import CorruptDataError, SnapshotExpiredError, UnsupportedFormatError
 from slatespark.format.manifest import Checkpoint, Manifest
 from slatespark.table.checkpoints.store import LAST_S, OWN_NAMES
-from slatespark.table.log.manifests import fetch_manifest
+from slatespark.table.log.manifests import fetch_manifest, is_known_commit
 from slatespark.table.records.commits import fetch_commit_record
 from slatespark.table.stores import TableStores
 from slatespark.units import ms_to_s
@@ -109,7 +109,7 @@ def find_replaced(stores: TableStores, latest_id: int, latest: Manifest) -> int:
 def _first_with_content(stores: TableStores, number: int, latest: Manifest) -> int:
     for _ in range(_MAX_STEPS):
         try:
-            if number <= 1 or fetch_commit_record(stores.main, number) is not None:
+            if number <= 1 or is_known_commit(stores, number) or fetch_commit_record(stores.main, number) is not None:
                 return number
             before = fetch_manifest(stores, number - 1)
         except (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Final
 
-from slatespark.errors import InvalidRequestError, UnavailableError
+from slatespark.errors import InvalidRequestError, TableNotFoundError, UnavailableError
 from slatespark.format.manifest import Manifest
 from slatespark.format.paths import DELETING_MARKER, MANIFEST_DIR, SST_EXTENSION, WAL_DIR, numbered, wal_path
 from slatespark.table.log.manifests import fetch_latest_manifest
@@ -38,6 +38,14 @@ def fetch_state_with_wal(stores: TableStores) -> tuple[int, Manifest, WalTail]:
                 todo="Give the location of the WAL with the option walPath.",
             )
     raise UnavailableError(f"{stores.url}: the manifest changes faster than its WAL can be found.", todo="Retry.")
+
+
+def find_state_with_wal(stores: TableStores) -> tuple[int, Manifest, WalTail] | None:
+    """Return what `fetch_state_with_wal` returns; None if there is no table."""
+    try:
+        return fetch_state_with_wal(stores)
+    except TableNotFoundError:
+        return None
 
 
 def refuse_dropped(stores: TableStores) -> None:

@@ -38,7 +38,7 @@ from slatespark.table.compaction.state import count_operands, expired_until_ms
 from slatespark.table.definition.table_definition import NO_DEFINITION, TableDefinition
 from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.log.compactions import fetch_compactions
-from slatespark.table.log.manifests import fetch_latest_manifest, fetch_manifest
+from slatespark.table.log.manifests import created_manifest, fetch_latest_manifest
 from slatespark.table.read.layers import distinct_files, fetch_layers
 from slatespark.table.read.plan import SstFile
 from slatespark.table.read.properties import file_properties
@@ -88,7 +88,7 @@ def _compact(
 ) -> None:
     if found is not None and not _may_compact(found):
         return
-    manifest = fetch_manifest(stores, record.manifest_id)
+    manifest = created_manifest(stores, record.manifest_id)
     if not manifest.run_ids():
         return
     definition = resolve_definition(stores, manifest) if found is None else found

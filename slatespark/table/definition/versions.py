@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import InternalError, TableNotFoundError
 from slatespark.format.manifest import ExternalDb, Manifest
+from slatespark.storage import run_ahead
 from slatespark.storage.object_store import ObjectStore
 from slatespark.table.clock import Clock
 from slatespark.table.definition.definition_json import decode_definition, encode_definition
 from slatespark.table.definition.table_definition import NO_DEFINITION, TableDefinition
 from slatespark.table.heads import Heads
+from slatespark.table.log.manifests import seen_manifest
 from slatespark.table.log.numbered_log import NumberedLog
 from slatespark.table.log.versioned_object import RaceLostError, Version, VersionedObject
 from slatespark.table.records.json_objects import ROOT
@@ -55,8 +58,34 @@ def fetch_definition(stores: TableStores, manifest: Manifest | None = None) -> V
         When a later release wrote it.
     """
     own = _find_newest(definition_log(stores))
-    if own is not None:
-        return own
+    return _inherit(stores, manifest) if own is None else own
+
+
+class DefinitionLook:
+    """A look for the newest definition that runs beside the look for the newest manifest.
+
+    A definition is published before the manifest that needs it. So one that was looked for after a manifest was seen
+    serves that manifest, but no later one.
+    """
+
+    def __init__(self, stores: TableStores) -> None:
+        self._stores, self._seen = stores, seen_manifest(stores)
+        log = definition_log(stores)
+        self._own = run_ahead(partial(_find_newest, log), is_remote=stores.main.is_remote and self._seen is not None)
+        self._resolved: Version[TableDefinition] | None = None
+
+    def resolve(self, version: Version[Manifest]) -> Version[TableDefinition]:
+        """Return the newest definition; as `fetch_definition`."""
+        if self._seen != version:
+            return fetch_definition(self._stores, version.value)
+        if self._resolved is None:
+            own = self._own()
+            self._resolved = _inherit(self._stores, version.value) if own is None else own
+        return self._resolved
+
+
+def _inherit(stores: TableStores, manifest: Manifest | None) -> Version[TableDefinition]:
+    """Return the definition of a table that stores none itself."""
     databases = () if manifest is None else manifest.external_dbs
     inherited = [found for database in databases if (found := _find_parent(stores, database))]
     if not inherited:
@@ -119,6 +148,7 @@ def evolve_definition(
     clock: Clock,
     manifest: Manifest,
     change: Callable[[TableDefinition], TableDefinition],
+    found: Version[TableDefinition] | None = None,
 ) -> TableDefinition:
     """Publish the result of `change` for the newest definition, and return the definition now in force.
 
@@ -128,6 +158,7 @@ def evolve_definition(
     ----------
     manifest : of the table, so that a clone finds its parent's definition
     change : pure; returns its argument if there is nothing to do
+    found : the newest definition, if that was looked for just now
 
     Raises
     ------
@@ -140,4 +171,6 @@ def evolve_definition(
         is_stored = newest.number > 0 or wanted == NO_DEFINITION
         return None if wanted == newest.value and is_stored else wanted
 
+    if found is not None and changed(found) is None:
+        return found.value
     return definition_object(stores, manifest).update(clock, changed).value

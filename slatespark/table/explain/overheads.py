@@ -13,7 +13,7 @@ from slatespark.storage.requests import Requests
 from slatespark.storage.s3_driver import upload_requests
 from slatespark.table.explain.cost import RequestRange
 
-_COMMIT: Final = RequestRange(Requests(get=10, put=5, list=8, delete=1), Requests(get=90, put=20, list=60, delete=10))
+_COMMIT: Final = RequestRange(Requests(get=3, put=5, list=5, delete=1), Requests(get=90, put=20, list=60, delete=10))
 _DEFINITION: Final = RequestRange(Requests(), Requests(get=6, put=2, list=4))
 _COLLECTION: Final = RequestRange(Requests(), Requests(get=12, put=4, list=8))
 _RELEASE: Final = RequestRange(Requests(), Requests(get=60, put=20, list=40, delete=10))

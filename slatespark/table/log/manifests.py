@@ -52,11 +52,33 @@ def fetch_latest_manifest(stores: TableStores) -> Version[Manifest]:
 
 
 def seen_manifest(stores: TableStores) -> Version[Manifest] | None:
-    """Return the newest manifest that these stores have shown, without a request; there may be later ones."""
-    head = stores.heads.get(stores.main.url, MANIFEST_DIR)
-    if head is None:
+    """Return the newest manifest that these stores have shown or created, without a request."""
+    found = stores.heads.newest(stores.main.url, MANIFEST_DIR)
+    if found is None:
         return None
-    return Version(head.number, _decode_manifest(manifest_log(stores), head.number, bytes(head.data)))
+    number, data = found
+    return Version(number, _decode_manifest(manifest_log(stores), number, bytes(data)))
+
+
+def note_own_commit(stores: TableStores, number: int, manifest: Manifest) -> None:
+    """Remember that a version was published by a commit of ours, which has fenced the WAL."""
+    epochs = manifest.writer_epoch, manifest.compactor_epoch
+    stores.heads.put_own_commit(stores.main.url, MANIFEST_DIR, number, epochs)
+
+
+def is_known_commit(stores: TableStores, number: int) -> bool:
+    """Tell without a request whether a version is a commit of ours; it may be one even if the answer is False."""
+    return number > 0 and stores.heads.own_commit(stores.main.url, MANIFEST_DIR)[0] == number
+
+
+def is_at_rest(stores: TableStores, manifest: Manifest) -> bool:
+    """Tell whether no client can have written since a commit of ours: none has claimed an epoch.
+
+    Requires: it is the version that these stores have seen last, or one that they are about to create. Without a
+    request, so False where the commit is not known.
+    """
+    number, epochs = stores.heads.own_commit(stores.main.url, MANIFEST_DIR)
+    return number > 0 and epochs == (manifest.writer_epoch, manifest.compactor_epoch)
 
 
 def fetch_newest_since(stores: TableStores, known: Version[Manifest]) -> Version[Manifest]:
@@ -93,6 +115,13 @@ def fetch_manifest(stores: TableStores, number: int) -> Manifest:
     """Return one manifest version; raises `SnapshotExpiredError` when it no longer exists."""
     log = manifest_log(stores)
     return _decode_manifest(log, number, bytes(log.get(number)))
+
+
+def created_manifest(stores: TableStores, number: int) -> Manifest:
+    """Return a version that these stores have perhaps created last, mostly without a request."""
+    log = manifest_log(stores)
+    data = stores.heads.created(stores.main.url, MANIFEST_DIR, number)
+    return _decode_manifest(log, number, bytes(log.get(number) if data is None else data))
 
 
 def _decode_manifest(log: NumberedLog, number: int, data: bytes) -> Manifest:

@@ -13,6 +13,7 @@ from typing import Final, Literal
 
 from slatespark.errors import CorruptDataError, SlateError, SnapshotExpiredError, UnavailableError
 from slatespark.format.paths import boundary_path, decode_boundary, encode_boundary, numbered
+from slatespark.storage import run_ahead
 from slatespark.storage.object_store import Buffer, ObjectMeta, ObjectStore
 from slatespark.table.clock import Clock
 from slatespark.table.heads import Head, Heads
@@ -71,37 +72,38 @@ class NumberedLog:
         Versions below one that was seen before are not listed, and its content is not read again.
         """
         for _ in range(_LIST_ATTEMPTS):
-            found = self._newest_meta()
-            if found is None:
-                return None
-            number, meta = found
             known = self.heads.get(self.store.url, self.folder)
-            if known is not None and known.meta == meta:  # else it may be of a table that was created anew in its place
+            listed = self._list_newest(known)
+            if not listed:
+                return None
+            number = max(listed)
+            meta = listed[number]
+            # Else a table may have been created anew in its place.
+            follows = known is not None and listed.get(known.number) == known.meta
+            if known is not None and follows and known.number == number:
                 return number, known.data
+            data = self.heads.created(self.store.url, self.folder, number) if follows else None
             try:
-                data = self.store.get(meta.path)
+                data = self.store.get(meta.path) if data is None else data
             except FileNotFoundError:
                 continue
-            self.heads.put(self.store.url, self.folder, Head(number, meta, data))
+            self.heads.put(self.store.url, self.folder, Head(number, meta, data), follows=follows)
             return number, data
         raise UnavailableError(f"{self.store.url}/{self.folder}: the newest version keeps disappearing.", todo="Retry.")
 
-    def _newest_meta(self) -> tuple[int, ObjectMeta] | None:
-        if (known := self.heads.get(self.store.url, self.folder)) is not None:
+    def _list_newest(self, known: Head | None) -> dict[int, ObjectMeta]:
+        """Return the newest version, and any of those before it; empty if there is none."""
+        if known is not None:
             listed = self._numbered(self.store.list(self.folder, self.path(known.number - 1)))
-            newest = max(listed, default=0)
-            # A page of a remote listing shows one instant; a local folder changes while it is listed.
-            if newest and (self.store.is_remote or newest > self.dead_up_to()):
-                return newest, listed[newest]
+            # The last page of a remote listing shows one instant; a local folder changes while it is listed.
+            if listed and (self.store.is_remote or max(listed) > self.dead_up_to()):
+                return listed
         for _ in range(_LIST_ATTEMPTS):
             listed = self._numbered(self.store.list(self.folder))
-            newest = max(listed, default=0)
-            if not newest:
-                break
-            if newest > self.dead_up_to():
-                return newest, listed[newest]
+            if not listed or self.store.is_remote or max(listed) > self.dead_up_to():
+                return listed
             # else the listing is older than the boundary, as in `split_numbers`
-        return None
+        return {}
 
     def _numbered(self, listed: Sequence[ObjectMeta]) -> dict[int, ObjectMeta]:
         found = ((numbered(meta.path, self.extension), meta) for meta in listed)
@@ -115,6 +117,7 @@ class NumberedLog:
         Requires: version `number` has existed.
         """
         found: tuple[int, Buffer] | None = None
+        dead_up_to = run_ahead(self.dead_up_to, is_remote=self.store.is_remote)
         for later in range(number + 1, number + 1 + _FOLLOWED):
             try:
                 found = later, self.store.get(self.path(later))
@@ -124,7 +127,7 @@ class NumberedLog:
             return self.latest()
         reached = number if found is None else found[0]
         # The boundary never reaches the newest version: if it reached this one, the next ones were collected.
-        return self.latest() if self.dead_up_to() >= reached else found
+        return self.latest() if dead_up_to() >= reached else found
 
     def get(self, number: int) -> Buffer:
         """Return the content of one version; raises `SnapshotExpiredError` when it was collected, or never existed."""
@@ -145,11 +148,15 @@ class NumberedLog:
             return False
         return True
 
-    def create(self, number: int, data: Buffer) -> None:
+    def create(self, number: int, data: Buffer, *, confirm: bool = True) -> None:
         """Create version `number`; raises `FileExistsError` when the race for it is lost.
 
         It is an `OutrunError` if a collector has moved the boundary past the id. Mostly the id was used and collected
         before, which counts as a lost race; but the version may also have been the newest one for a while.
+
+        Parameters
+        ----------
+        confirm : read the boundary; False for a caller who looks for later versions next, by `latest_since`
 
         Raises
         ------
@@ -165,11 +172,12 @@ class NumberedLog:
                 raise
             raise self._unknown(number) from exc
         try:
-            is_dead = number <= self.dead_up_to()
+            is_dead = confirm and number <= self.dead_up_to()
         except SlateError as exc:
             raise self._unknown(number) from exc
         if is_dead:
             raise OutrunError(self.path(number))
+        self.heads.put_created(self.store.url, self.folder, number, data)
 
     def _is_missing(self, number: int) -> bool:
         try:

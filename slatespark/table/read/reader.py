@@ -17,7 +17,7 @@ from slatespark.options import ReadOptions
 from slatespark.ranges import KeyRange, overlapping_ranges
 from slatespark.table.clock import Clock
 from slatespark.table.definition.table_definition import TableDefinition
-from slatespark.table.definition.versions import resolve_definition
+from slatespark.table.definition.versions import DefinitionLook
 from slatespark.table.read.arrow import Projection, project, readable_schema
 from slatespark.table.read.as_of_join import AsOfJoin, added_columns, check_join_columns
 from slatespark.table.read.fetch import measure_slice, sample_index
@@ -113,9 +113,9 @@ def resolve_table(stores: TableStores, options: ReadOptions, clock: Clock) -> tu
     The definition has the bounds of the past by which the read is judged. On a table with a clock of its own, `now` is
     the last tick unless it is given: no other clock matches its times.
     """
+    look = DefinitionLook(stores)
     snapshot = resolve_snapshot(stores, options, clock)
-    # After the snapshot: a definition is published before the rows that need it.
-    definition = judged_definition(resolve_definition(stores, snapshot.manifest), options, snapshot, clock)
+    definition = judged_definition(look.resolve(snapshot.version).value, options, snapshot, clock)
     if definition.has_own_time and options.now_ms is None and not options.reads_past:
         snapshot = replace(snapshot, now_ms=snapshot.tick_ms)
     return snapshot, definition

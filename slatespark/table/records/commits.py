@@ -13,6 +13,7 @@ from functools import partial
 from typing import Final, TypeAlias
 
 from slatespark.errors import CorruptDataError, SlateError
+from slatespark.format.manifest_state import Manifest
 from slatespark.storage import ObjectStore, run_concurrently
 from slatespark.table.records.commit_batches import batch_commit_records, fetch_commit_object
 from slatespark.table.records.commit_record import (
@@ -65,6 +66,14 @@ def fetch_commit_record(store: ObjectStore, manifest_id: int) -> CommitRecord | 
         return decode_commit(path, bytes(store.get(path)))
     except FileNotFoundError:
         return None
+
+
+def is_own_commit(store: ObjectStore, number: int, manifest: Manifest) -> bool:
+    """Tell whether a version is known to be a commit of ours, and not only a change of checkpoints."""
+    if not manifest.nonce:  # a client's
+        return False
+    record = _find_sound(store, number)
+    return record is not None and record.compactor_epoch == manifest.compactor_epoch
 
 
 def _find_sound(store: ObjectStore, manifest_id: int) -> CommitRecord | None:

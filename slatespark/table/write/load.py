@@ -4,26 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import pyarrow as pa
 
 from slatespark.errors import InternalError, OptionError, TableExistsError, TableNotFoundError
 from slatespark.options import WriteOptions
 from slatespark.options.values import MergeOperator
+from slatespark.storage import run_ahead
 from slatespark.table.clock import Clock
 from slatespark.table.commit.commit import commit_write, end_without_commit
 from slatespark.table.commit.conflicts import ReadSet
 from slatespark.table.commit.definition_run import check_creation
 from slatespark.table.commit.foreign_clients import OTHER_MODES, refuse_cooperation
 from slatespark.table.commit.idempotence import find_outcome
-from slatespark.table.commit.job import WriteJob, abandoned_on_error, begin_write
+from slatespark.table.commit.job import WriteJob, abandoned_on_error, begin_write, plan_write, publish_job
 from slatespark.table.commit.tree_edit import DROP_TREES, KEEP_TREES
+from slatespark.table.commit.wal_place import fetch_state_with_wal, find_state_with_wal
 from slatespark.table.cooperation.load_commit import commit_beside_client
 from slatespark.table.definition.plan import plan_definition
 from slatespark.table.definition.table_definition import NO_DEFINITION, TableDefinition
-from slatespark.table.definition.versions import resolve_definition
+from slatespark.table.definition.versions import DefinitionLook
 from slatespark.table.log.manifests import find_latest_manifest
-from slatespark.table.log.versioned_object import RaceLostError, retry_lost_races
+from slatespark.table.log.versioned_object import RaceLostError, Version, retry_lost_races
 from slatespark.table.read.merge_function import resolve_operator
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.records.operations import Operation
@@ -74,30 +77,61 @@ class Load:
 
 
 def begin_load(
-    stores: TableStores, clock: Clock, schema: pa.Schema, options: WriteOptions, *, overwrite: bool = False
+    stores: TableStores,
+    clock: Clock,
+    schema: pa.Schema,
+    options: WriteOptions,
+    *,
+    overwrite: bool = False,
+) -> Load | None:
+    """Check a write against its table, plan its tasks, and publish a lease; parameters and result of `plan_load`."""
+    load = plan_load(stores, clock, schema, options, overwrite=overwrite)
+    if load is not None:
+        publish_job(stores, load.job)
+    return load
+
+
+def plan_load(
+    stores: TableStores,
+    clock: Clock,
+    schema: pa.Schema,
+    options: WriteOptions,
+    *,
+    overwrite: bool = False,
+    creates: bool = True,
 ) -> Load | None:
     """Check a write against its table and plan its tasks; None when there is nothing to do.
 
     There is nothing to do if the table exists and `ifExists=ignore`, or if the write was committed before under its
-    `txnAppId`. A failed check leaves no object behind, and a passed one only a lease.
+    `txnAppId`. It leaves no object behind.
+
+    Parameters
+    ----------
+    creates : create the table if there is none; else that is an error
 
     Raises
     ------
+    TableNotFoundError
+        When there is no table, and the write does not create it.
     TableExistsError
         When the table exists and `ifExists=error`.
     SchemaError, OptionError, InvalidRequestError, UnsupportedFormatError, ClockRegressionError
         When the write does not fit the table.
     """
-    return retry_lost_races(
-        clock, lambda _: _begin_once(stores, clock, schema, options, overwrite=overwrite), f"{stores.url}: the table"
-    )
+
+    def attempt(_: int) -> Load | None:
+        return _plan_once(stores, clock, schema, options, overwrite=overwrite, creates=creates)
+
+    return retry_lost_races(clock, attempt, f"{stores.url}: the table")
 
 
-def _begin_once(
-    stores: TableStores, clock: Clock, schema: pa.Schema, options: WriteOptions, *, overwrite: bool
+def _plan_once(
+    stores: TableStores, clock: Clock, schema: pa.Schema, options: WriteOptions, *, overwrite: bool, creates: bool
 ) -> Load | None:
     _refuse_cooperation(options, overwrite=overwrite)
-    found = find_latest_manifest(stores)
+    look = DefinitionLook(stores)
+    state = find_state_with_wal(stores) if creates else fetch_state_with_wal(stores)
+    found = None if state is None else Version(*state[:2])
     if found is not None and find_outcome(stores, found[1], options) is not None:
         return None
     if options.if_exists is not None and found is not None:
@@ -110,7 +144,7 @@ def _begin_once(
             f"{stores.url}: there is no table, so no client has it open.",
             todo="Create it with a client, or write with ifClientActive=fail.",
         )
-    known = NO_DEFINITION if found is None else resolve_definition(stores, found.value)
+    known = NO_DEFINITION if found is None else look.resolve(found).value
     if known.has_history:
         refuse_cooperation(options, "a history table", OTHER_MODES)
     lasting = lasting_columns(schema, options, known)
@@ -130,7 +164,15 @@ def _begin_once(
             todo="Give the write a timestamp, or delete the range and then write the rows.",
         )
     bytes_per_s = resolve_throughput(stores.main, options.throughput_bytes_per_s)
-    job = begin_write(stores, clock, operation=operation, found=found, definition=definition, timestamp_ms=timestamp_ms)
+    job = plan_write(
+        stores,
+        clock,
+        operation=operation,
+        found=found,
+        definition=definition,
+        timestamp_ms=timestamp_ms,
+        state=state,
+    )
     return Load(job, encoder, options, bytes_per_s)
 
 
@@ -264,7 +306,7 @@ def load_batches(
     ----------
     depends_on : the read set, which must be unchanged; None for a write that depends on no read
     """
-    load = begin_load(stores, clock, schema, options, overwrite=overwrite)
+    load = plan_load(stores, clock, schema, options, overwrite=overwrite)
     return None if load is None else run_load(stores, clock, load, schema, batches, depends_on=depends_on)
 
 
@@ -277,9 +319,17 @@ def run_load(
     *,
     depends_on: ReadSet | None = None,
 ) -> CommitRecord | None:
-    """Write batches as the single task of a load, and commit it; as `load_batches`."""
+    """Write batches as the single task of a load that is only planned, and commit it; as `load_batches`."""
     with abandoned_on_error(stores, load.job):
+        # It is enough if the lease is there before the first file is old enough to be collected. But what is created
+        # first in a store shows whether that can be written to at all.
+        is_ahead = stores.main.is_remote and stores.heads.creations > 0
+        lease = run_ahead(partial(publish_job, stores, load.job), is_remote=is_ahead)
+        if not is_ahead:
+            lease()
         files = run_task(stores, clock, load, 0, require_schema(batches, schema))
+        if is_ahead:
+            lease()
         return commit_load(stores, clock, load, (files,), depends_on=depends_on)
 
 

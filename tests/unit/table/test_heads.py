@@ -14,7 +14,7 @@ from slatespark.storage.counted_store import CountedStore, RequestTally
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.storage.object_store import ObjectMeta
 from slatespark.storage.requests import Requests
-from slatespark.table.heads import Heads
+from slatespark.table.heads import Head, Heads
 from slatespark.table.log.numbered_log import NumberedLog
 from tests.support.fake_clock import FakeClock
 
@@ -175,3 +175,54 @@ def test_each_root_has_its_own(name: str, clock: FakeClock) -> None:
         log.create(1, data)
     assert [log.latest() for log in logs] == [(1, b"a"), (1, b"b")]
     assert [log.latest() for log in logs] == [(1, b"a"), (1, b"b")]
+
+
+def _head(number: int, modified_ms: int = 1) -> Head:
+    return Head(number, ObjectMeta(manifest_path(number), 3, modified_ms), b"abc")
+
+
+def test_own_commits_are_forgotten_with_their_table() -> None:
+    heads = Heads()
+    assert heads.own_commit("u", MANIFEST_DIR) == (0, (0, 0))
+    heads.put_own_commit("u", MANIFEST_DIR, 4, (2, 3))
+    heads.put("u", MANIFEST_DIR, _head(5), follows=True)
+    heads.put("u", "other/", _head(1), follows=False)
+    assert heads.own_commit("u", MANIFEST_DIR) == (4, (2, 3))
+    heads.put("u", MANIFEST_DIR, _head(6), follows=False)
+    assert heads.own_commit("u", MANIFEST_DIR) == (0, (0, 0))
+
+
+def test_a_version_of_our_own_is_not_read_again(name: str, clock: FakeClock) -> None:
+    tally = RequestTally()
+    log = _log(name, clock, tally)
+    log.create(1, b"1")
+    assert log.latest() == (1, b"1")
+    log.create(2, b"2")
+    before = tally.total
+    assert log.latest() == (2, b"2")
+    assert tally.total - before == Requests(list=1)
+
+
+def test_a_version_of_another_table_is_not_taken_for_our_own(name: str, clock: FakeClock) -> None:
+    log, other = _log(name, clock), _log(name, clock)
+    log.create(1, b"1")
+    assert log.latest() == (1, b"1")
+    log.create(2, b"2")
+    for number in (1, 2):
+        other.store.delete(manifest_path(number))
+    clock.advance(1)
+    for number in (1, 2):
+        other.create(number, b"%d" % (number + 5))
+    assert log.latest() == (2, b"7")
+
+
+def test_the_newest_version_is_the_later_one_of_seen_and_created() -> None:
+    heads = Heads()
+    assert heads.newest("u", MANIFEST_DIR) is None
+    heads.put_created("u", MANIFEST_DIR, 1, b"1")
+    assert heads.newest("u", MANIFEST_DIR) == (1, b"1")
+    heads.put("u", MANIFEST_DIR, _head(3), follows=False)
+    assert heads.newest("u", MANIFEST_DIR) == (3, b"abc")
+    heads.put_created("u", MANIFEST_DIR, 4, b"4")
+    assert heads.newest("u", MANIFEST_DIR) == (4, b"4")
+    assert heads.creations == 2

@@ -17,7 +17,7 @@ from slatespark.table.log.manifests import fetch_latest_manifest
 from tests.faults.jobs import Job, store_on, stores_of, table_of
 from tests.support.failing_store import FailingStore
 from tests.support.fake_clock import FakeClock
-from tests.support.wal_files import encode_wal
+from tests.support.wal_files import encode_wal, forget_own_commits
 
 NOW_MS = 1_700_000_000_000
 _names = itertools.count()
@@ -42,6 +42,7 @@ class Place:
         number = manifest.wal_id_last_seen + 1
         row = Row(b"a", manifest.last_l0_seq + 1, value=value, create_ts_ms=NOW_MS)
         self.inner.put(wal_path(number), [encode_wal([row])])
+        forget_own_commits(self.store)
 
     def value(self, **options: Any) -> bytes:
         rows: pa.Table = self.store.scan(**options).read_all()

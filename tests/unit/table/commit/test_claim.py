@@ -60,7 +60,7 @@ def put_manifest(store: FailingStore, number: int, manifest: Manifest) -> Manife
 
 def claim(stores: TableStores, clock: FakeClock) -> Claim:
     number, latest = fetch_latest_manifest(stores)
-    return claim_epochs(stores, number, latest, clock, write_id="w", attempt=0)
+    return claim_epochs(stores, number, latest, clock, write_id="w", attempt=0)[0]
 
 
 # --- claims ---------------------------------------------------------------------------------------------------------

@@ -56,7 +56,7 @@ def claim(stores: TableStores, write_id: str = "0123456789abcdef", patience_ms: 
     publish_lease(stores.main, write_id, NOW_MS)
     return claim_epochs(
         stores, *fetch_latest_manifest(stores), clock, write_id=write_id, attempt=0, patience_ms=patience_ms
-    )
+    )[0]
 
 
 def commit(stores: TableStores) -> None:

@@ -27,7 +27,7 @@ from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.stores import TableStores, open_stores
 from tests.support.fake_clock import FakeClock
-from tests.support.wal_files import encode_wal
+from tests.support.wal_files import encode_wal, forget_own_commits
 
 NOW_S = 1_700_000_000
 NOW_MS = NOW_S * 1000
@@ -186,6 +186,7 @@ def test_rows_that_are_only_in_the_wal_are_kept_with_the_claim() -> None:
     manifest = fetch_latest_manifest(table.stores)[1]
     row = Row(b"\x15\x02", manifest.last_l0_seq + 1, value=b"", create_ts_ms=NOW_MS)  # the key of id 2
     table.stores.main.put(wal_path(manifest.wal_id_last_seen + 1), [encode_wal([row])])
+    forget_own_commits(table.store)
     second = table.write("b", ifClientActive="fence")
     assert set(table.kept()) == {1, first, second - 1, second}
     rows = table.store.scan(versionAsOf=second - 1, metadataColumns="seq", columns="id").read_all().to_pylist()

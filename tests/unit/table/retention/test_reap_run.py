@@ -236,7 +236,7 @@ def test_an_advanced_tick_is_a_conflict_with_a_custom_clock() -> None:
     table.write([b"b"], timestamp=30, operation="merge")
     other = table.other()
     rows = pa.table({"key": [b"c"], "value": [b"1"]})
-    table.store.run(lambda: ignore(other.write(rows, timestamp=31)), "list", "wal/", nth=3)
+    table.store.run(lambda: ignore(other.write(rows, timestamp=31)), "list", "manifest/", nth=2)
     assert reap_table(table.stores, table.clock).rows == 1
     assert table.keys(includeExpired=True) == [b"b", b"c"]
     assert len(table.clock.slept_ms) == 1, "before it was tried again"

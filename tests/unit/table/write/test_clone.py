@@ -25,7 +25,7 @@ from slatespark.table.stores import TableStores, open_stores
 from slatespark.table.write.clone import clone_table
 from tests.faults.jobs import stores_of, table_of
 from tests.support.failing_store import FailingStore
-from tests.support.wal_files import encode_wal
+from tests.support.wal_files import encode_wal, forget_own_commits
 
 _names = itertools.count()
 
@@ -43,6 +43,7 @@ class Family:
         row = Row(b"w", manifest.last_l0_seq + 1, value=b"3", create_ts_ms=manifest.last_l0_clock_tick)
         self.wal_id = manifest.wal_id_last_seen + 1
         self.stores.main.put(wal_path(self.wal_id), [encode_wal([row])])
+        forget_own_commits(self.parent)
 
     def at(self, name: str) -> str:
         return f"{self.folder}/{name}"

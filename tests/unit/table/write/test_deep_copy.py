@@ -31,7 +31,7 @@ from slatespark.table.write.deep_copy import HOLD_MS, RENEW_MS, copy_table
 from tests.faults.jobs import store_on, stores_of, table_of
 from tests.support.failing_store import FailingStore
 from tests.support.fake_clock import FakeClock
-from tests.support.wal_files import encode_wal
+from tests.support.wal_files import encode_wal, forget_own_commits
 
 _names = itertools.count()
 
@@ -48,6 +48,7 @@ class Original:
         manifest = fetch_latest_manifest(self.stores)[1]
         row = Row(b"a", manifest.last_l0_seq + 1, value=b"3", create_ts_ms=manifest.last_l0_clock_tick)
         self.stores.main.put(wal_path(manifest.wal_id_last_seen + 1), [encode_wal([row])])
+        forget_own_commits(self.table)
 
     def at(self, name: str) -> str:
         return f"{self.folder}/{name}"
