@@ -9,6 +9,8 @@ from slatespark.errors import OptionError
 from slatespark.options import ReadOptions, WriteOptions
 from slatespark.options.values import STORAGE_PREFIX, is_clock, normalize_name
 from slatespark.table.clock import Clock, SystemClock, check_clock
+from slatespark.table.read.read_point import KeptPoint, ReadPoint
+from slatespark.table.read.reader import resolve_table
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.stores import TableStores, open_stores
 
@@ -16,18 +18,30 @@ from slatespark.table.stores import TableStores, open_stores
 class OpenTable:
     """The state of an open table: stores, clock, and the options that all calls share."""
 
-    def __init__(self, stores: TableStores, clock: Clock, common: dict[str, Any]) -> None:
+    def __init__(
+        self, stores: TableStores, clock: Clock, common: dict[str, Any], refresh_ms: int | None = None
+    ) -> None:
         self._stores, self._clock, self._common = stores, clock, common
+        self._kept = None
+        if refresh_ms is not None:
+            newest = ReadOptions.parse(common)
+            self._kept = KeptPoint(stores, clock, refresh_ms, lambda: resolve_table(stores, newest, clock))
 
     @classmethod
-    def _at(cls, path: str | os.PathLike[str], clock: Clock | str | None, storage: dict[str, Any]) -> Self:
+    def _at(
+        cls,
+        path: str | os.PathLike[str],
+        clock: Clock | str | None,
+        storage: dict[str, Any],
+        refresh_ms: int | None = None,
+    ) -> Self:
         path = os.fspath(path)
         wal_path = storage.pop("walPath", storage.pop("wal_path", None))
         common = {"path": path, **{f"{STORAGE_PREFIX}{name}": value for name, value in storage.items()}}
         if wal_path is not None:
             common["walPath"] = wal_path = os.fspath(wal_path)
         stores = open_stores(path, storage=storage, wal_path=wal_path)
-        return cls(stores, SystemClock() if clock is None else check_clock(clock), common)
+        return cls(stores, SystemClock() if clock is None else check_clock(clock), common, refresh_ms)
 
     @property
     def url(self) -> str:
@@ -39,6 +53,12 @@ class OpenTable:
 
     def _read_options(self, options: dict[str, Any]) -> ReadOptions:
         return ReadOptions.parse({**self._common, **self._without_clock(options)})
+
+    def _read_point(self, options: ReadOptions) -> ReadPoint | None:
+        """Return the point that a read takes instead of the newest state; None without one."""
+        if self._kept is None or options.reads_past or options.pin_ms is not None or options.read_change_feed:
+            return None
+        return self._kept.current()
 
     def _write_options(self, options: dict[str, Any]) -> WriteOptions:
         return WriteOptions.parse({**self._common, **self._without_clock(options)})

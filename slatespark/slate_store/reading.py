@@ -8,10 +8,19 @@ from typing import Any
 import pyarrow as pa
 
 from slatespark.slate_store.base import OpenTable
+from slatespark.slate_store.table_snapshot import TableSnapshot, parse_choice
 from slatespark.table.inspection.resolution import Resolution, resolve_read
 from slatespark.table.read.arrow import row_dict
 from slatespark.table.read.as_of_join import join_as_of, parse_join
-from slatespark.table.read.reader import fetch_as_of_join, fetch_read_plan, look_up, open_batches, options_for_order
+from slatespark.table.read.read_point import ReadPoint
+from slatespark.table.read.reader import (
+    fetch_as_of_join,
+    fetch_read_plan,
+    look_up,
+    open_batches,
+    options_for_order,
+    resolve_held,
+)
 from slatespark.table.rows.batches import as_batches, require_schema
 
 
@@ -32,7 +41,8 @@ class Reads(OpenTable):
             At the call, or while batches are taken.
         """
         parsed = self._read_options(options_for_order(order, options))
-        return open_batches(self._stores, fetch_read_plan(self._stores, parsed, self._clock), order)
+        point = self._read_point(parsed)
+        return open_batches(self._stores, fetch_read_plan(self._stores, parsed, self._clock, point=point), order)
 
     def versions(self, **options: Any) -> pa.RecordBatchReader:
         """Return every version of each row of a history table, with its interval of validity.
@@ -147,8 +157,28 @@ class Reads(OpenTable):
         InvalidRequestError
             When the values do not make a key.
         """
-        batch = look_up(self._stores, key, self._read_options(options), self._clock)
+        parsed = self._read_options(options)
+        batch = look_up(self._stores, key, parsed, self._clock, point=self._read_point(parsed))
         return None if batch is None else row_dict(batch)
+
+    def snapshot(self, **options: Any) -> TableSnapshot:
+        """Return the table as it is now, or as it was, for any number of reads that all show the same rows.
+
+        Parameters
+        ----------
+        options : the read options that choose the moment (`versionAsOf`, `timestampAsOf`, `seqAsOf`, `checkpoint`), by
+            default the newest state; `now`, which judges expiry; `pin`, for how long its files are kept
+
+        Raises
+        ------
+        OptionError
+            When another option is given.
+        HistoryTrimmedError, SnapshotExpiredError
+            When the requested past can no longer be read exactly.
+        """
+        chosen = parse_choice(self._common, self._without_clock(options))
+        point = ReadPoint(*resolve_held(self._stores, chosen, self._clock))
+        return TableSnapshot(self._stores, self._clock, self._common, point)
 
     def resolve(self, **options: Any) -> Resolution:
         """Return what a read with these options would see: version, sequence number, time, and how they were found.

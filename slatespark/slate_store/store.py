@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import pyarrow as pa
 
 from slatespark.options import WriteOptions
 from slatespark.options.properties import split_creation
-from slatespark.options.values import is_clock
+from slatespark.options.values import is_clock, parse_duration
 from slatespark.slate_store.explaining import Explanations
 from slatespark.slate_store.inspection import Inspection
 from slatespark.slate_store.maintenance import Maintenance
@@ -23,6 +24,8 @@ from slatespark.table.tasks import Progress
 
 if TYPE_CHECKING:
     from slatespark.table.gc.drop_plan import DropReport
+
+_ALWAYS: Final = "always"
 
 
 class SlateStore(Explanations, Reads, Writes, Versions, Inspection, Maintenance):
@@ -44,13 +47,22 @@ class SlateStore(Explanations, Reads, Writes, Versions, Inspection, Maintenance)
     """
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str], *, clock: Clock | str | None = None, **storage: Any) -> Self:
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        clock: Clock | str | None = None,
+        refresh: str | int | timedelta = _ALWAYS,
+        **storage: Any,
+    ) -> Self:
         """Return the table at `path`.
 
         Parameters
         ----------
         path : local path or URL
         clock : source of time, or `module:function` that returns ms since 1970; the system clock by default
+        refresh : `always`: each read looks for a newer version. Or a duration: reads of the newest state take the one
+            that was read last, up to this old, without a request; own writes are seen at once
         storage : `walPath`, and options of the storage backend (`endpoint_url`, `key`, `secret`, ...)
 
         Raises
@@ -58,7 +70,8 @@ class SlateStore(Explanations, Reads, Writes, Versions, Inspection, Maintenance)
         TableNotFoundError
             When there is no database at `path`.
         """
-        store = cls._at(path, clock, storage)
+        refresh_ms = None if refresh == _ALWAYS else parse_duration(refresh, "refresh")
+        store = cls._at(path, clock, storage, refresh_ms)
         fetch_latest_manifest(store._stores)
         return store
 

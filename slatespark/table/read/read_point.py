@@ -1,13 +1,26 @@
-"""ReadPoint: the snapshot of a transaction, from its begin to its end, under the rows it has written."""
+"""ReadPoint: one snapshot for many reads, of a transaction under the rows that it has written."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from typing import Final
 
+from slatespark.errors import OptionError
 from slatespark.options import ReadOptions
+from slatespark.options.fields import Call, option_keys
+from slatespark.options.values import normalize_name
+from slatespark.table.clock import Clock
 from slatespark.table.definition.table_definition import TableDefinition
+from slatespark.table.read.floor import present_ms
 from slatespark.table.read.plan import Layer
 from slatespark.table.snapshot import Snapshot
+from slatespark.table.stores import TableStores
+
+_PLACES: Final = ("path", "walPath", "clock")
+_POINTS: Final = tuple(
+    key for key in option_keys(ReadOptions) if key not in {*option_keys(ReadOptions, Call.TRANSACTION_READ), *_PLACES}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,3 +46,52 @@ class ReadPoint:
         if options.now_ms is not None:
             snapshot = replace(snapshot, now_ms=options.now_ms)
         return snapshot, self.definition
+
+
+class KeptPoint:
+    """The newest state, kept for some time after it was read.
+
+    Parameters
+    ----------
+    lifetime_ms : how long it is kept; it goes at once when these stores create a version, so that a program sees what
+        it has written
+    fetch : returns the newest snapshot and definition
+    """
+
+    def __init__(
+        self,
+        stores: TableStores,
+        clock: Clock,
+        lifetime_ms: int,
+        fetch: Callable[[], tuple[Snapshot, TableDefinition]],
+    ) -> None:
+        self._stores, self._clock, self._lifetime_ms, self._fetch = stores, clock, lifetime_ms, fetch
+        self._kept: tuple[int, int, ReadPoint] | None = None
+
+    def current(self) -> ReadPoint:
+        """Return the point, with the present as the instant that judges expiry."""
+        now_ms, kept = self._clock.now_ms(), self._kept
+        if kept is None or not 0 <= now_ms - kept[0] < self._lifetime_ms or kept[1] != self._stores.heads.creations:
+            creations = self._stores.heads.creations
+            kept = self._kept = now_ms, creations, ReadPoint(*self._fetch())
+        snapshot, definition = kept[2].snapshot, kept[2].definition
+        return ReadPoint(replace(snapshot, now_ms=present_ms(definition, snapshot.tick_ms, self._clock)), definition)
+
+
+def refuse_another_point(given: Iterable[str], reader: str, todo: str) -> None:
+    """Refuse options of a read that name another read point, or another table; raises `OptionError`.
+
+    Parameters
+    ----------
+    given : their names
+    reader : what has the read point: the subject of the message
+    todo : what to do with an option that chooses a version
+    """
+    for name in given:
+        if normalize_name(name) in map(normalize_name, _PLACES):
+            raise OptionError(
+                f"{name}: {reader} reads the table that it began with, by its clock.",
+                todo="Read otherwise through a store of its own.",
+            )
+        if normalize_name(name) in map(normalize_name, _POINTS):
+            raise OptionError(f"{name}: {reader} has one read point.", todo=todo)

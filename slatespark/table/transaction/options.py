@@ -16,15 +16,12 @@ from slatespark.options.fields import Call, option_keys
 from slatespark.options.properties import parse_property
 from slatespark.options.values import DEFAULT_TTL_MS, normalize_name, unknown_option
 from slatespark.table.definition.table_definition import TableDefinition
+from slatespark.table.read.read_point import refuse_another_point
 
 _OF_COMMIT: Final = option_keys(WriteOptions, Call.BEGIN)
 _OF_READ_POINT: Final = option_keys(ReadOptions, Call.BEGIN)
 _OF_WRITES: Final = option_keys(WriteOptions, Call.TRANSACTION_WRITE)
 _TIMES: Final = ("timestamp", "timestampColumn")
-_PLACES: Final = ("path", "walPath", "clock")
-_POINTS: Final = tuple(
-    key for key in option_keys(ReadOptions) if key not in {*option_keys(ReadOptions, Call.TRANSACTION_READ), *_PLACES}
-)
 
 
 def parse_begin(
@@ -89,17 +86,8 @@ def parse_write(common: Mapping[str, Any], begun: Mapping[str, Any], given: Mapp
 
 def parse_read(common: Mapping[str, Any], begun: Mapping[str, Any], given: Mapping[str, Any]) -> ReadOptions:
     """Return the options of one read of a transaction; raises `OptionError` for another read point, or table."""
-    for name in given:
-        if normalize_name(name) in map(normalize_name, _PLACES):
-            raise OptionError(
-                f"{name}: a transaction reads the table that it began with, by its clock.",
-                todo="Read otherwise through a store of its own.",
-            )
-        if normalize_name(name) in map(normalize_name, _POINTS):
-            raise OptionError(
-                f"{name}: a transaction has one read point.",
-                todo="Give readTimestamp or pin to begin, or read the table outside the transaction.",
-            )
+    todo = "Give readTimestamp or pin to begin, or read the table outside the transaction."
+    refuse_another_point(given, "a transaction", todo)
     operator = _without(operator_of(begun), {normalize_name(name) for name in given})
     options = ReadOptions.parse({**common, **operator, **given})
     if options.shows_intervals:

@@ -1,0 +1,116 @@
+"""TableSnapshot: a table as it was at one moment, for any number of reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import pyarrow as pa
+
+from slatespark.errors import OptionError
+from slatespark.options import ReadOptions
+from slatespark.options.fields import Call, option_keys
+from slatespark.options.values import normalize_name, unknown_option
+from slatespark.table.clock import Clock
+from slatespark.table.read.arrow import row_dict
+from slatespark.table.read.read_point import ReadPoint, refuse_another_point
+from slatespark.table.read.reader import fetch_read_plan, look_up, open_batches, options_for_order
+from slatespark.table.stores import TableStores
+
+CHOICES: Final = ("versionAsOf", "timestampAsOf", "seqAsOf", "checkpoint", "now", "pin")
+_IN_SNAPSHOT: Final = option_keys(ReadOptions, Call.TRANSACTION_READ)
+
+
+class TableSnapshot:
+    """A table as it was at one moment. Made by `SlateStore.snapshot`.
+
+    All reads show the same rows, and judge expiry by the same instant. None looks for a newer version, so a look-up
+    costs no more than the ranges that it reads. A collector may delete its files, unless it was made with `pin`; a read
+    that misses one raises `SnapshotExpiredError`.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from slatespark import SlateStore
+    >>> store = SlateStore.create("memory://fixed")
+    >>> version = store.write(pa.table({"key": [b"a"], "value": [b"1"]}))
+    >>> snapshot = store.snapshot()
+    >>> version = store.write(pa.table({"key": [b"a"], "value": [b"2"]}))
+    >>> snapshot.get(b"a"), store.get(b"a")
+    ({'key': b'a', 'value': b'1'}, {'key': b'a', 'value': b'2'})
+    """
+
+    def __init__(self, stores: TableStores, clock: Clock, common: Mapping[str, Any], point: ReadPoint) -> None:
+        self._stores, self._clock, self._common, self._point = stores, clock, dict(common), point
+
+    def __repr__(self) -> str:
+        return f"TableSnapshot({self._stores.url!r}, version={self.version})"
+
+    @property
+    def version(self) -> int:
+        """The version (manifest id)."""
+        return self._point.snapshot.manifest_id
+
+    @property
+    def seq(self) -> int:
+        """The highest sequence number of its rows, those in the WAL included."""
+        return self._point.snapshot.max_seq
+
+    @property
+    def now(self) -> int:
+        """The instant that judges expiry, in ms since 1970."""
+        return self._point.snapshot.now_ms
+
+    def scan(self, order: str = "asc", **options: Any) -> pa.RecordBatchReader:
+        """Return the rows as batches, in key order.
+
+        Parameters
+        ----------
+        order : `asc` or `desc`
+        options : read options, except those that choose a version
+
+        Raises
+        ------
+        OptionError, SchemaError
+            When an option is invalid, or chooses a version.
+        SnapshotExpiredError, CorruptDataError
+            At the call, or while batches are taken.
+        """
+        parsed = self._parse(options_for_order(order, options))
+        return open_batches(self._stores, fetch_read_plan(self._stores, parsed, self._clock, point=self._point), order)
+
+    def versions(self, **options: Any) -> pa.RecordBatchReader:
+        """Return every version of each row of a history table; as `SlateStore.versions`, of this moment."""
+        return self.scan(**{**options, "readVersions": "intervals"})
+
+    def get(self, *key: Any, **options: Any) -> dict[str, Any] | None:
+        """Return the row of one key as a dict, as `SlateStore.get`; None if none is visible.
+
+        Parameters
+        ----------
+        key : a value for each key column; for a raw table the key as bytes
+        options : read options, except those that choose a version
+
+        Raises
+        ------
+        InvalidRequestError
+            When the values do not make a key.
+        SnapshotExpiredError, CorruptDataError
+        """
+        batch = look_up(self._stores, key, self._parse(options), self._clock, point=self._point)
+        return None if batch is None else row_dict(batch)
+
+    def _parse(self, given: Mapping[str, Any]) -> ReadOptions:
+        refuse_another_point(given, "a snapshot", "Give it to SlateStore.snapshot, or read the table itself.")
+        return ReadOptions.parse({**self._common, **given})
+
+
+def parse_choice(common: Mapping[str, Any], given: Mapping[str, Any]) -> ReadOptions:
+    """Return the options that choose the moment of a snapshot; raises `OptionError` for others."""
+    known = {normalize_name(name) for name in CHOICES}
+    for name in given:
+        if normalize_name(name) in map(normalize_name, _IN_SNAPSHOT) and normalize_name(name) not in known:
+            raise OptionError(f"snapshot: {name} is an option of a read.", todo="Give it to the reads of the snapshot.")
+        if normalize_name(name) not in known:
+            raise unknown_option(name, list(CHOICES))
+    return ReadOptions.parse({**common, **given})
