@@ -1,0 +1,99 @@
+"""The table of requests in the docs is what the calls take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import pyarrow as pa
+import pytest
+
+from slatespark import SlateStore
+from slatespark.storage import run_concurrently
+from slatespark.table.log.manifests import fetch_latest_manifest
+from tests.support.cluster import REPOSITORY
+from tests.support.fake_clock import FakeClock
+from tests.support.round_trips import DistantTable, Spent
+
+PAGE: Final = REPOSITORY / "docs" / "reference" / "requests.md"
+NOW_MS: Final = 1_800_000_000_000
+SCHEMA: Final = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("name", pa.string())])
+Call = Callable[[SlateStore], Any]
+
+
+def rows(start: int, end: int) -> pa.Table:
+    return pa.table({"id": range(start, end), "name": [f"n{number}" for number in range(start, end)]}, SCHEMA)
+
+
+def replace(store: SlateStore) -> int:
+    return store.write(rows(0, 10), mode="overwrite", replaceWhere="id BETWEEN 0 AND 9")
+
+
+# What a call needs before, in the same process, and the call.
+CALLS: Final[dict[str, tuple[list[Call], Call]]] = {
+    "`get`, first": ([], lambda store: store.get(17)),
+    "`get`": ([lambda store: store.get(17)] * 2, lambda store: store.get(17)),
+    "`snapshot()`": ([lambda store: store.get(17)] * 2, lambda store: store.snapshot()),
+    "`scan`, first": ([lambda store: store.get(17)] * 2, lambda store: store.scan().read_all()),
+    "`scan`": ([lambda store: store.scan().read_all()] * 2, lambda store: store.scan().read_all()),
+    "`write` of 1,000 rows, first": ([], lambda store: store.write(rows(0, 1000))),
+    "`write` of 1,000 rows": ([lambda store: store.write(rows(0, 1000))], lambda store: store.write(rows(0, 1000))),
+    "`write` with `replaceWhere`": ([lambda store: store.write(rows(0, 1000))], replace),
+    "`deleteRange`": ([replace], lambda store: store.deleteRange("id BETWEEN 5 AND 9")),
+    "`createCheckpoint`": ([lambda store: store.write(rows(0, 9))], lambda store: store.createCheckpoint("x")),
+    "`setProperties`": ([lambda store: store.write(rows(0, 9))], lambda store: store.setProperties(retention="30d")),
+}
+
+
+def made(name: str, commits: int = 4) -> FakeClock:
+    clock = FakeClock(NOW_MS)
+    store = SlateStore.create(f"memory://{name}", SCHEMA, "id", clock=clock)
+    for number in range(commits):
+        store.write(rows(number * 500, number * 500 + 1000))
+        clock.advance(60_000)
+    return clock
+
+
+def measured() -> Iterator[tuple[str, Spent]]:
+    clock = made("requests-open")
+    yield (
+        "`SlateStore.open(url)`",
+        DistantTable("requests-open", clock).spent(lambda s: fetch_latest_manifest(s._stores)),
+    )
+    for number, (call, (before, timed)) in enumerate(CALLS.items()):
+        name = f"requests-{number}"
+        table = DistantTable(name, made(name))
+        fetch_latest_manifest(table.store._stores)
+        for each in before:
+            table.spent(each)
+        yield call, table.spent(timed)
+    kept = DistantTable("requests-open", clock, refresh_ms=10_000)
+    kept.spent(lambda store: store.get(17))
+    yield '`get`, with `refresh="10s"`', kept.spent(lambda store: store.get(17))
+    snapshot = kept.store.snapshot()
+    yield "`snapshot.get`", kept.spent(lambda _: snapshot.get(17))
+    made("requests-history", commits=120)
+    yield "`history()` of 120 commits", DistantTable("requests-history", clock).spent(lambda store: store.history())
+
+
+def told() -> dict[str, Spent]:
+    lines = [line.split("|")[1:4] for line in PAGE.read_text().splitlines() if line.startswith("| `")]
+    return {call.strip(): Spent(int(requests), int(trips)) for call, requests, trips in lines}
+
+
+def test_the_page_says_what_the_calls_take() -> None:
+    assert told() == dict(measured())
+
+
+def test_a_call_that_waits_for_one_request_after_the_other_takes_as_many_round_trips() -> None:
+    table = DistantTable("requests-serial", FakeClock(NOW_MS))
+    main = table.store._stores.main
+    assert table.spent(lambda _: [main.list("manifest/"), main.list("wal/")]) == Spent(2, 2)
+
+
+@pytest.mark.parametrize("together", [1, 3])
+def test_requests_that_go_together_take_one_round_trip(together: int) -> None:
+    table = DistantTable("requests-together", FakeClock(NOW_MS))
+    main = table.store._stores.main
+    looks = [lambda: main.list("manifest/")] * together
+    assert table.spent(lambda _: run_concurrently(looks, is_remote=True)) == Spent(together, 1)
