@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 CHECK_S: Final = 0.2
 
+_PACKED = "number INT, packed BINARY"
 _RESULT = "outcome BINARY"
 _NUMBERS = itertools.count()
 
@@ -62,17 +63,17 @@ class SparkTasks:
         """
         if not items:
             return []
-        packed = [pack((function, item)) for item in items]
 
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:
-                results = [run_packed(packed[number]) for number in batch.column(0).to_pylist()]
+                results = [run_packed(packed) for packed in batch.column("packed").to_pylist()]
                 yield pa.RecordBatch.from_pydict({"outcome": pa.array(results, pa.binary())})
 
-        # One number per partition: Spark splits ranges of numbers evenly, without a shuffle.
-        numbers = self._spark.range(0, len(items), 1, len(items))
+        # As rows, one per partition: in the closure, which every task loads, all items would travel to each task.
+        rows_of = [(number, pack((function, item))) for number, item in enumerate(items)]
         with own_errors():
-            frame = map_in_arrow(numbers, run, _RESULT)
+            parts = self._spark.createDataFrame(rows_of, _PACKED).repartitionById(len(items), "number")
+            frame = map_in_arrow(parts, run, _RESULT)
             rows = frame.collect() if check is None else collect_while(frame, check)  # in the order of partitions
         # Unpickling is safe: the results come from our own tasks over Spark's channel.
         return [cloudpickle.loads(bytes(row[0])) for row in rows]
