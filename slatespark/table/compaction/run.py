@@ -12,18 +12,15 @@ from functools import partial
 from typing import Final, TypeAlias
 
 from slatespark.errors import (
-    CommitConflictError,
     ConflictError,
     InternalError,
     InvalidRequestError,
     OptionError,
 )
-from slatespark.format.ulid import Ulid
 from slatespark.kernels.columns import MERGE
 from slatespark.options import WriteOptions
 from slatespark.ranges import ALL_KEYS, KeyRange
 from slatespark.table.clock import Clock
-from slatespark.table.commit.commit import commit_write
 from slatespark.table.commit.discard import delete_files, delete_unshown
 from slatespark.table.commit.foreign_clients import Baseline, refuse_foreign_job
 from slatespark.table.commit.idempotence import refuse_pair
@@ -59,6 +56,7 @@ from slatespark.table.compaction.plan import (
     plan_l0,
     plan_size_tiered,
 )
+from slatespark.table.compaction.publication import publish_merge
 from slatespark.table.compaction.ranges import RANGE_FILES, Runner, local_threads, plan_tasks, run_here
 from slatespark.table.compaction.report import CompactionJob, CompactionReport, job_facts
 from slatespark.table.compaction.state import (
@@ -69,10 +67,8 @@ from slatespark.table.compaction.state import (
     hold_no_operands,
 )
 from slatespark.table.cooperation.submission import TakenError
-from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read.fetch import fetch_wal_rows
 from slatespark.table.read.gaps import Gaps, find_gaps_around
-from slatespark.table.read.properties import file_properties
 from slatespark.table.read.retention import retired_until_ms
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.records.operations import Operation
@@ -82,8 +78,6 @@ from slatespark.table.rows.sst_upload import NewFile
 from slatespark.table.stores import TableStores
 from slatespark.table.write.alteration import raise_history_floor
 from slatespark.table.write.range_replace import named_ranges
-
-MAX_CONFLICTS: Final = 5  # with files that turn out to be harmless
 
 Progress: TypeAlias = Callable[[str, int, int], None]  # takes step, bytes done, bytes in all
 
@@ -454,35 +448,9 @@ class _Compaction:
             drops_visible_rows=self.drops_visible_rows,
             gaps=gaps,
         )
-        for _ in range(MAX_CONFLICTS):
-            try:
-                record = commit_write(
-                    self.stores,
-                    self.clock,
-                    job,
-                    (),
-                    self.options,
-                    edit=edit,
-                    requirements=requirements,
-                    count_lapses=listed.count_lapses,
-                )
-            except CommitConflictError:
-                above = self._find_harmless(plan)
-                if edit.known_above is None or above <= edit.known_above:
-                    raise
-                edit = replace(edit, known_above=edit.known_above | above)
-                continue
-            assert record is not None  # only a write without rows has none
-            return record
-        raise CommitConflictError(
-            f"{self.stores.url}: {MAX_CONFLICTS} other commits conflicted with this one.", todo="Run it again."
+        return publish_merge(
+            self.stores, self.clock, job, edit, self.options, requirements, count_lapses=listed.count_lapses
         )
-
-    def _find_harmless(self, plan: CompactionPlan) -> frozenset[Ulid]:
-        """Return the files of the newest version that are known to hold no operands."""
-        manifest = fetch_latest_manifest(self.stores)[1]
-        known = file_properties(self.stores, manifest)
-        return frozenset(sst_id for sst_id in manifest.ssts if hold_no_operands([sst_id], known))
 
     def _report(self, state: CompactionState, elapsed_ms: int, *, dry_run: bool) -> CompactionReport:
         versions = [job.version for job in self.jobs if job.version is not None]
