@@ -41,6 +41,7 @@ AT_REST: Final = "fencing, at rest"
 QUICK: Final = "beside a client that polls every 0.2 s"
 DEFAULT: Final = "beside a client with its defaults"
 ALONE: Final = "the client alone"
+ELSEWHERE: Final = "fencing, at rest, of another database"
 
 _POLLS: Final = {"compactor_options.poll_interval": "200ms", "compactor_options.commit_compacted_interval": "200ms"}
 
@@ -54,19 +55,25 @@ def make(data: DataFolder, rows: int) -> Benchmark:
             Alternative(name=AT_REST, task=Task("benchmarks.live_load:load_at_rest", given)),
             Alternative(name=QUICK, task=Task("benchmarks.live_load:load_beside", {**given, "settings": _POLLS})),
             Alternative(name=DEFAULT, task=Task("benchmarks.live_load:load_beside", {**given, "settings": {}})),
+            Alternative(name=ELSEWHERE, task=Task("benchmarks.live_load:load_elsewhere", given)),
             Alternative(name=ALONE, task=Task("benchmarks.live_load:write_alone", given)),
         ],
         base=AT_REST,
         targets=[
             *(Target(alternative=name, against=AT_REST, at_most=1.5) for name in (QUICK, DEFAULT)),
             *(Target(alternative=name, within_s=2, measure="claimed_s") for name in (QUICK, DEFAULT)),
-            *(Target(alternative=name, against=ALONE, at_most=2, measure="put_p99_s") for name in (QUICK, DEFAULT)),
+            *(
+                Target(alternative=name, against=peer, at_most=2, measure="put_p99_s")
+                for peer in (ALONE, ELSEWHERE)
+                for name in (QUICK, DEFAULT)
+            ),
         ],
         notes=[
             f"{rows:,} rows of 16 + 100 bytes in random order, every second one with a key of the database, which",
             f"has a run of {rows:,} rows and {L0_FILES} L0 files of {L0_BYTES >> 20} MiB together.",
             f"The client, in another process, puts {ROWS_PER_S:,} rows/s with keys that the load does not have.",
             "Its coordinator looks for jobs every 5 s by default, and commits them every second.",
+            "Of another database: the client shares the processor with the load, and nothing else.",
         ],
     )
 
@@ -120,6 +127,17 @@ def load_beside(source: str, rows: int, part_rows: int, settings: Mapping[str, o
         assert _epochs(path) == epochs, "the client was fenced"
         live.close()
         return watch.sample(rows=_checked_rows(path, table), claimed_s=_claimed_s(path), **_percentiles(latencies))
+
+
+def load_elsewhere(source: str, rows: int, part_rows: int) -> Sample:
+    """Load into one database at rest, while a client writes to another one."""
+    table = _load(rows)
+    with linked_copy(source) as path, linked_copy(source) as other, LiveWriter(other) as live:
+        store = SlateStore.open(str(path))
+        with _writing(live, part_rows) as latencies, Stopwatch() as watch:
+            store.write(table)
+        live.close()
+        return watch.sample(rows=_checked_rows(path, table), **_percentiles(latencies))
 
 
 def write_alone(source: str, rows: int, part_rows: int) -> Sample:

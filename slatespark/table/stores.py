@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from slatespark.storage.counted_store import RequestTally
 
 OWN_ROOT = ""  # names the table's own root where files of several databases are listed together
+SCRATCH_ROOT = "scratch"  # names the local disk, for files that no version will show
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,7 @@ class TableStores:
     wal_is_apart : whether the caller gave the location of the WAL
     tally : counts all requests; None if they are not counted
     heads : the newest versions that were seen before
+    scratch : temporary files of this process; None if there are none
     """
 
     main: ObjectStore
@@ -49,6 +51,7 @@ class TableStores:
     wal_is_apart: bool = False
     tally: RequestTally | None = None
     heads: Heads = field(default_factory=Heads, repr=False, compare=False)
+    scratch: ObjectStore | None = field(default=None, repr=False, compare=False)
 
     @property
     def url(self) -> str:
@@ -56,9 +59,12 @@ class TableStores:
         return self.main.url
 
     def at(self, root: str) -> ObjectStore:
-        """Return the store of a root: `OWN_ROOT`, or the URL of another database."""
+        """Return the store of a root: `OWN_ROOT`, `SCRATCH_ROOT`, or the URL of another database."""
         if root == OWN_ROOT:
             return self.main
+        if root == SCRATCH_ROOT:
+            assert self.scratch is not None  # files there are known to those only who made it
+            return self.scratch
         store = _other_root(root, tuple(sorted(self.storage.items())))
         return store if self.tally is None else _counted(store, self.tally)
 

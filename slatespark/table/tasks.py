@@ -5,12 +5,16 @@ An operation plans on the driver, hands the work on single files or key ranges t
 
 from __future__ import annotations
 
+import contextlib
 import os
+import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, Protocol, TypeAlias, TypeVar
 
 MAX_TOGETHER: Final = 4  # threads: each takes `writeBuffer` and a file
+BACKGROUND_NICE: Final = 10  # about a tenth of the processor time of a process that competes
 
 Progress: TypeAlias = Callable[[str, int, int], None]  # takes step, bytes done, bytes in all
 
@@ -50,3 +54,21 @@ class ThreadRunner:
 
 
 THREADS: Final = ThreadRunner()
+
+
+def pool_beside_client(threads: int, *, is_remote: bool) -> ThreadPoolExecutor:
+    """Return threads that leave the processor to a client on this machine.
+
+    Only Linux has priorities of threads.
+
+    Parameters
+    ----------
+    is_remote : whether the store is; then the client is elsewhere, and these threads have the usual priority
+    """
+    return ThreadPoolExecutor(threads, initializer=None if is_remote else _step_back)
+
+
+def _step_back() -> None:
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), BACKGROUND_NICE)

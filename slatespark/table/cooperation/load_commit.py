@@ -67,7 +67,7 @@ from slatespark.table.records.handed_loads import (
 from slatespark.table.records.leases import delete_lease
 from slatespark.table.records.operations import ENGINE, Operation
 from slatespark.table.rows.sst_upload import NewFile
-from slatespark.table.stores import TableStores
+from slatespark.table.stores import SCRATCH_ROOT, TableStores
 
 MERGES_BEFORE_CLAIM: Final = 2
 MAX_ATTEMPTS: Final = 5
@@ -91,7 +91,8 @@ def commit_beside_client(
     Parameters
     ----------
     job : planned for this mode: all its rows have the sequence number `baseline.last_l0_seq`
-    outputs : files whose keys do not overlap; one at least
+    outputs : files of each task, of which a later one is newer; one at least. Their keys do not overlap within a
+        task. If they do among tasks there are no operands
 
     Raises
     ------
@@ -100,9 +101,9 @@ def commit_beside_client(
     UnavailableError
         When the client took the rows and then did not answer: whether it commits them is unknown.
     """
-    files = sorted((file for group in outputs for file in group), key=lambda file: file.keys.start)
+    groups = tuple(tuple(files) for files in outputs if files)[::-1]
     guard = FileGuard(stores, clock, job, options.gc_min_age_ms)
-    record = _LoadCommit(stores, clock, job, options, tuple(files), guard).run()
+    record = _LoadCommit(stores, clock, job, options, groups, guard).run()
     delete_lease(stores.main, job.write_id)
     return record
 
@@ -113,7 +114,7 @@ class _LoadCommit:
 
     Attributes
     ----------
-    files : of the load, in key order
+    groups : files of the load by task, newest first
     guard : of the files
     share_keys : the client moves files that share no keys as they are, so sources must share some
     """
@@ -122,7 +123,7 @@ class _LoadCommit:
     clock: Clock
     job: WriteJob
     options: WriteOptions
-    files: tuple[NewFile, ...]
+    groups: tuple[tuple[NewFile, ...], ...]
     guard: FileGuard
     submitter: Submitter = field(init=False)
     share_keys: bool = False
@@ -135,12 +136,12 @@ class _LoadCommit:
         if (earlier := self._find_earlier()) is not None:
             return earlier
         codec = self.job.definition.codec()
-        await_flush(self.stores, self.clock, self.job.baseline, self.files, codec, self.options)
+        await_flush(self.stores, self.clock, self.job.baseline, self._files, codec, self.options)
         latest = fetch_latest_manifest(self.stores).value
         merges_schema = self.options.merge_schema
         publish_growth(self.stores, self.clock, latest, self.job.definition, created=False, merge=merges_schema)
         for number in range(MAX_ATTEMPTS):
-            self.files = self.guard.check(renews_lease=True)(self.files)
+            self._refresh_files()
             try:
                 record = self._merge_first() if number < MERGES_BEFORE_CLAIM else self._claim_first()
             except MovedError:
@@ -221,9 +222,24 @@ class _LoadCommit:
     # --- the files ----------------------------------------------------------------------------------------------------
 
     @property
-    def _segments(self) -> dict[bytes, tuple[NewFile, ...]]:
-        """The files of the load by the prefix of their segment; one that is empty without segments."""
-        return files_by_segment(self.files, self.job.segments)
+    def _files(self) -> list[NewFile]:
+        """All files of the load."""
+        return list(chain.from_iterable(self.groups))
+
+    @property
+    def _segments(self) -> dict[bytes, tuple[tuple[NewFile, ...], ...]]:
+        """The files of the load, by task, by the prefix of their segment; one that is empty without segments."""
+        by_task = [files_by_segment(files, self.job.segments) for files in self.groups]
+        prefixes = dict.fromkeys(chain.from_iterable(by_task))
+        return {prefix: tuple(found[prefix] for found in by_task if prefix in found) for prefix in prefixes}
+
+    def _refresh_files(self) -> None:
+        """Renew the lease, and copy files that a collector may soon remove."""
+        refreshed = self.guard.check(renews_lease=True)
+        self.groups = tuple(
+            tuple(file if file.root == SCRATCH_ROOT else refreshed([file])[0] for file in files)
+            for files in self.groups
+        )
 
     def _await_sources(self) -> tuple[LoadSources, ...]:
         """Return what the load replaces; raises `CommitConflictError` if there is nothing within the time-out."""
@@ -270,9 +286,10 @@ class _LoadCommit:
         rewritten = sum(each.load_bytes for parts in pieces for each in parts if isinstance(each, MergedKeys))
         if rewritten > options.rewrite_limit_bytes:
             raise CommitConflictError(
-                f"{self.stores.url}: {rewritten} bytes of this write have to be merged with rows of the client, "
-                f"commitRewriteLimit is {options.rewrite_limit_bytes}.",
-                todo="Write in several parts, or raise commitRewriteLimit.",
+                f"{self.stores.url}: {rewritten} bytes of this write have to be merged with rows of the client or of "
+                f"other tasks, commitRewriteLimit is {options.rewrite_limit_bytes}.",
+                todo="Use SlateTable.write, whose tasks never share keys, write in several parts, or raise "
+                "commitRewriteLimit.",
             )
         return pieces
 
@@ -304,7 +321,7 @@ class _LoadCommit:
 
     def _discard(self, merged: Iterable[_Outputs]) -> None:
         """Delete files that were never handed over, but not those of the load."""
-        kept = {file.handle.id for file in self.files}
+        kept = {file.handle.id for file in self._files}
         made = {output.handle.id for outputs in merged for output in outputs}
         delete_files(self.stores, sorted(made - kept))
 
@@ -322,7 +339,7 @@ class _LoadCommit:
         )
 
     def _record(self, sources: Sequence[LoadSources], outputs: _Outputs) -> CommitRecord:
-        own = [file.properties for file in self.files]
+        own = [file.properties for file in self._files]
         known = [(output.handle, output.properties) for output in outputs if output.properties is not None]
         return CommitRecord(
             manifest_id=0,

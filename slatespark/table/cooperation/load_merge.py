@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -43,6 +42,7 @@ from slatespark.table.rows.row_keeper import RowKeeper
 from slatespark.table.rows.sorted_rows import SortedRows
 from slatespark.table.rows.sst_upload import upload_sorted
 from slatespark.table.stores import TableStores
+from slatespark.table.tasks import pool_beside_client
 
 LEAST_BYTES: Final = 4 << 20  # of a range: a smaller one is not worth a file
 MAX_TOGETHER: Final = 4  # ranges merged at a time: each takes `writeBuffer` and a file
@@ -149,7 +149,8 @@ def run_pieces(
                 )
                 splits = plan_splits(layers, keys, target_bytes=target_bytes, sample=partial(sample_index, stores))
                 steps.extend(partial(merged, split.layers) for split in splits if split.layers)
-    with ThreadPoolExecutor(max(1, min(len(steps), together))) as pool:
+    threads = max(1, min(len(steps), together))
+    with pool_beside_client(threads, is_remote=stores.main.is_remote) as pool:
         return tuple(chain.from_iterable(pool.map(lambda step: step(), steps)))
 
 
@@ -177,7 +178,9 @@ def merged_rows(
     ]
     for window in whole_key_windows(cursors, allows_ties=True):
         sources, rows = _packed(window)
-        yield _kept(*_without_ties(sources, rows, keeper), keeper)
+        if any((source.flags & MERGE).any() for source in sources):
+            sources, rows = _without_ties(sources, rows, keeper)
+        yield _kept(sources, rows, keeper)
 
 
 def _moved(windows: Iterator[Window], shift: Shift) -> Iterator[Window]:
@@ -202,7 +205,8 @@ def _without_ties(
 ) -> tuple[list[RowColumns], NDArray[np.int64]]:
     """Return rows without those of the sources that a row of the load replaces: with its key and sequence number.
 
-    An operand of the load is folded onto such a row, since two rows cannot have one number.
+    An operand of the load is folded onto such a row, since two rows cannot have one number. (Where there are no
+    operands, the keeper does the rest.)
     """
     fields = gather_fields(sources, rows)
     tied = ~new_key_mask(sources, rows)

@@ -161,7 +161,7 @@ class MergedKeys:
 
     Attributes
     ----------
-    layers : the load and the sources, newest first, cut to the range
+    layers : of the load and the sources, newest first, cut to the range
     """
 
     keys: KeyRange
@@ -181,19 +181,21 @@ def merged_bytes(pieces: Iterable[Piece]) -> int:
     return sum(stored_bytes(piece.layers) for piece in pieces if isinstance(piece, MergedKeys))
 
 
-def plan_pieces(files: Sequence[NewFile], sources: LoadSources, *, moves: bool, small_bytes: int) -> tuple[Piece, ...]:
+def plan_pieces(
+    load: Sequence[Sequence[NewFile]], sources: LoadSources, *, moves: bool, small_bytes: int
+) -> tuple[Piece, ...]:
     """Return the parts of the new run, in key order.
 
     Parameters
     ----------
-    files : of the load, in key order; their keys do not overlap
+    load : files in key order that do not overlap, from each of its tasks, newest first
     moves : whether the rows of the load get other numbers or times, so that their files have to be written anew
     small_bytes : smaller files are merged with their neighbours
     """
-    load = {file.handle.id: file for file in files}
-    layers = (Layer(LOAD, tuple(file.whole() for file in files)), *sources.layers)
+    layers = (*(Layer(LOAD, tuple(file.whole() for file in files)) for files in load), *sources.layers)
+    own = {file.handle.id: file for files in load for file in files}
     groups = list(_overlapping(layers))
-    settled = [_settled(group, load, moves=moves) for group in groups]
+    settled = [_settled(group, own, moves=moves) for group in groups]
     small = [sum(part.file.data_bytes for _, part in group) < small_bytes for group in groups]
     for at in range(len(groups)):
         beside = [number for number in (at - 1, at + 1) if 0 <= number < len(groups)]
@@ -240,20 +242,21 @@ def _end(group: _Group) -> bytes | None:
     return max(known) if len(known) == len(ends) else None
 
 
-def _settled(group: _Group, load: dict[Ulid, NewFile], *, moves: bool) -> tuple[Piece, ...] | None:
+def _settled(group: _Group, own: dict[Ulid, NewFile], *, moves: bool) -> tuple[Piece, ...] | None:
     """Return the files of a group as they are; None if its rows have to be written anew."""
-    numbers = {number for number, _ in group}
-    if len(numbers) > 1:
+    if len({number for number, _ in group}) > 1:
         return None
     parts = [part for _, part in group]
-    if numbers == {0}:
-        return None if moves else tuple(KeptFile(load[part.file.id]) for part in parts)
+    if any(part.file.root != OWN_ROOT for part in parts):  # on local disk, or of another database
+        return None
+    if parts[0].file.id in own:
+        return None if moves else tuple(KeptFile(own[part.file.id]) for part in parts)
     return tuple(map(CopiedFile, parts)) if all(map(_is_whole, parts)) else None
 
 
 def _is_whole(part: FileSlice) -> bool:
-    """Tell whether a slice is a whole file of this database."""
+    """Tell whether a slice is a whole file."""
     first, last = part.file.info.first_entry, part.file.info.last_entry
-    if part.file.root != OWN_ROOT or first is None or last is None:
+    if first is None or last is None:
         return False
     return part.keys.start <= first and (part.keys.end is None or part.keys.end > last)

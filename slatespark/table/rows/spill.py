@@ -8,7 +8,7 @@ the write. A key with more versions than memory holds is spilled once more while
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import TypeAlias
 
@@ -94,20 +94,20 @@ class Spill:
         first_seq: int,
         fold: MergeFunction | None,
         buffer_bytes: int,
-        below: tuple[TableStores, Layer] | None = None,
+        below: tuple[TableStores, Sequence[Layer]] | None = None,
         check: DistinctTimes | None = None,
     ) -> Iterator[SortedRows]:
         """Yield all rows in file order, numbered from `first_seq` up within each key.
 
         Parameters
         ----------
-        below : rows older than all chunks, and where they lie
+        below : rows older than all chunks, newest first, and where they lie
         check : of rows of one key and time; None if no time has lost anything
         """
-        window_bytes = window_size(buffer_bytes, len(self._layers) + (below is not None))
+        stores, older = (self.stores, ()) if below is None else below
+        window_bytes = window_size(buffer_bytes, len(self._layers) + len(older))
         cursors = [LayerCursor(layer_windows(self.stores, layer, window_bytes)) for layer in reversed(self._layers)]
-        if below is not None:
-            cursors.append(timed_cursor(*below, window_bytes))
+        cursors += [timed_cursor(stores, layer, window_bytes) for layer in older]
         tie_break = _break_by_rank if self._ranked else tie_check(check)
         pieces = distinct_versions(version_windows(cursors), fold, tie_break, by_time=self._by_time)
         timed = map(restore_times, pieces)

@@ -45,12 +45,14 @@ class NewFile:
     properties : times, sequence numbers and counts of its rows
     size : of the object, in bytes
     has_remainders : whether times of its task have lost parts of a millisecond, and no column decides
+    root : where it lies: `OWN_ROOT`, or `SCRATCH_ROOT` for rows that are written to the table later
     """
 
     handle: SstHandle
     properties: SstProperties
     size: int
     has_remainders: bool = False
+    root: str = OWN_ROOT
 
     @property
     def keys(self) -> KeyRange:
@@ -61,7 +63,7 @@ class NewFile:
     def whole(self) -> FileSlice:
         """Return all of it, for reading."""
         handle = self.handle
-        return FileSlice(SstFile(OWN_ROOT, handle.id, handle.info, handle.format_version), handle.key_range())
+        return FileSlice(SstFile(self.root, handle.id, handle.info, handle.format_version), handle.key_range())
 
     def renamed(self, sst_id: Ulid) -> NewFile:
         """Return the same file under another id."""
@@ -166,7 +168,7 @@ def upload_task(
     files = upload(sorter.ascending())
     if sorter.is_done:
         return tuple(replace(file, has_remainders=sorter.has_remainders) for file in files)
-    below = (stores, Layer("new", tuple(file.whole() for file in files))) if files else None
+    below = (stores, [Layer("new", tuple(file.whole() for file in files))]) if files else None
     merged = upload(sorter.merged(below))
     for file in files:
         with contextlib.suppress(SlateError):

@@ -8,8 +8,9 @@ on that does not come in order, all rows are spilled to local disk and merged.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -33,6 +34,7 @@ class TaskSorter:
     rows of one key and time the last one wins, or `sequenceColumn` decides.
 
     First take `ascending`. If `is_done` then, it has yielded all rows. Else `merged` yields all rows, including those.
+    Or take `chunks`, whose pieces may have keys in common.
 
     Parameters
     ----------
@@ -59,7 +61,7 @@ class TaskSorter:
         self._first_seq, self._fold, self._buffer_bytes = stamp.seq, fold, buffer_bytes
         self._by_time, self._check = encoder.has_times, encoder.distinct_times
         self.has_remainders = False
-        self._chunks = (
+        self._chunks: Iterator[_Chunk] = (
             self._note_remainders(_sort_chunk(held, encoder, stamp, fold, is_last=is_last))
             for held, is_last in group_batches(batches, buffer_bytes)
         )
@@ -105,12 +107,30 @@ class TaskSorter:
         if held is not None:
             yield self._piece(held)
 
-    def merged(self, below: tuple[TableStores, Layer] | None) -> Iterator[SortedRows]:
+    def starts_sorted(self) -> bool:
+        """Tell whether keys come in order so far, and more rows follow. Call it first."""
+        first = next(self._chunks, None)
+        if first is None:
+            return False
+        self._chunks = chain([first], self._chunks)
+        return first.came_sorted and not first.is_last
+
+    def chunks(self) -> Iterator[SortedRows]:
+        """Yield rows a buffer at a time, each in file order, with each key once; raises as `ascending`.
+
+        Of rows of one key in several chunks the last one wins. Take this instead of `ascending`; `merged` has the rest.
+
+        Requires: neither a sequence column nor times decide.
+        """
+        for chunk in self._chunks:
+            yield self._piece(chunk.versions)
+
+    def merged(self, below: tuple[TableStores, Sequence[Layer]] | None) -> Iterator[SortedRows]:
         """Yield all rows of the task in file order; raises as `ascending`.
 
         Parameters
         ----------
-        below : where the rows lie that `ascending` yielded; None if there were none
+        below : where the rows lie that `ascending` or `chunks` yielded, newest first; None if there were none
         """
         with tempfile.TemporaryDirectory(prefix="slatespark-spill-") as folder:
             spill = Spill(folder, by_time=self._by_time)

@@ -31,6 +31,7 @@ from slatespark.table.read.merge_function import resolve_operator
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.records.operations import Operation
 from slatespark.table.rows.batches import require_schema
+from slatespark.table.rows.chunk_upload import MOST_BYTES, TOGETHER, Chunks, upload_chunks, with_scratch
 from slatespark.table.rows.encoder import RowEncoder
 from slatespark.table.rows.encoder_plan import (
     lasting_columns,
@@ -67,6 +68,11 @@ class Load:
         """Whether it replaces an interval of a history table: each old row gets a tombstone, and no view is cut."""
         definition = self.job.definition
         return self.encoder.bounds is not None and definition.has_history
+
+    @property
+    def is_merged(self) -> bool:
+        """Whether its rows are merged with others before their commit: those of a live client."""
+        return self.options.cooperates and self.encoder.sequence_column is None and self.bytes_per_s is None
 
     @property
     def merge_operator(self) -> MergeOperator | None:
@@ -236,12 +242,16 @@ def run_task(
     stores: TableStores, clock: Clock, load: Load, task: int, batches: Iterable[pa.RecordBatch]
 ) -> tuple[NewFile, ...]:
     """Upload the rows of task number `task` as sorted files, and return them in key order."""
-    first_task = TOMBSTONE_TASK + 1 if load.keeps_past else 0
-    stamp, fold = load.job.stamp(first_task + task, load.options), resolve_operator(load.merge_operator)
-    sorter = TaskSorter(batches, load.encoder, stamp, fold, buffer_bytes=load.options.write_buffer_bytes)
+    sorter = _sorter(load, task, batches, load.options.write_buffer_bytes)
     with marked_pace(stores.main, clock, load.bytes_per_s, write_id=load.job.write_id, task=task) as pace:
         job = load.job
         return upload_task(stores, clock, sorter, load.options, job.planned_ms, segments=job.segments, pace=pace)
+
+
+def _sorter(load: Load, task: int, batches: Iterable[pa.RecordBatch], buffer_bytes: int) -> TaskSorter:
+    first_task = TOMBSTONE_TASK + 1 if load.keeps_past else 0
+    stamp, fold = load.job.stamp(first_task + task, load.options), resolve_operator(load.merge_operator)
+    return TaskSorter(batches, load.encoder, stamp, fold, buffer_bytes=buffer_bytes)
 
 
 def commit_load(
@@ -262,7 +272,7 @@ def commit_load(
         depends_on = ReadSet.from_text(load.options.read_set)
     if load.bytes_per_s is not None:
         clear_marks(stores.main, load.job.write_id)
-    if load.encoder.sequence_column is not None or load.encoder.has_times or load.options.cooperates:
+    if load.encoder.sequence_column is not None or load.encoder.has_times or _shares_operands(load, outputs):
         first_seq, fold = load.job.stamp(0, load.options).seq, resolve_operator(load.merge_operator)
         outputs = merge_overlaps(
             stores,
@@ -288,6 +298,11 @@ def commit_load(
         return None
     edit = DROP_TREES if load.job.operation is Operation.OVERWRITE else KEEP_TREES
     return commit_write(stores, clock, load.job, outputs, load.options, edit=edit, depends_on=depends_on)
+
+
+def _shares_operands(load: Load, outputs: Sequence[tuple[NewFile, ...]]) -> bool:
+    """Tell whether operands of several tasks may have to be folded, as a live client takes one row of a key."""
+    return load.options.cooperates and any(file.properties.merges for files in outputs for file in files)
 
 
 def load_batches(
@@ -320,17 +335,30 @@ def run_load(
     depends_on: ReadSet | None = None,
 ) -> CommitRecord | None:
     """Write batches as the single task of a load that is only planned, and commit it; as `load_batches`."""
+    rows = require_schema(batches, schema)
     with abandoned_on_error(stores, load.job):
+        if load.is_merged:
+            publish_job(stores, load.job)
+            with with_scratch(stores) as near:
+                chunks = _run_in_chunks(near, clock, load, rows)
+                return commit_load(near, clock, load, chunks, depends_on=depends_on)
         # It is enough if the lease is there before the first file is old enough to be collected. But what is created
         # first in a store shows whether that can be written to at all.
         is_ahead = stores.main.is_remote and stores.heads.creations > 0
         lease = run_ahead(partial(publish_job, stores, load.job), is_remote=is_ahead)
         if not is_ahead:
             lease()
-        files = run_task(stores, clock, load, 0, require_schema(batches, schema))
+        files = run_task(stores, clock, load, 0, rows)
         if is_ahead:
             lease()
         return commit_load(stores, clock, load, (files,), depends_on=depends_on)
+
+
+def _run_in_chunks(stores: TableStores, clock: Clock, load: Load, batches: Iterable[pa.RecordBatch]) -> Chunks:
+    job, options = load.job, load.options
+    sorter = _sorter(load, 0, batches, options.write_buffer_bytes // TOGETHER)
+    most_bytes = min(MOST_BYTES, options.rewrite_limit_bytes)
+    return upload_chunks(stores, clock, sorter, options, job.planned_ms, segments=job.segments, most_bytes=most_bytes)
 
 
 def create_table(stores: TableStores, clock: Clock, definition: TableDefinition, options: WriteOptions) -> int:

@@ -27,8 +27,14 @@ LOAD_SEQ = 1  # before it moves
 
 
 def merged(load: list[Row], sources: Shape, rules: LoadRules, window_bytes: int) -> list[Row]:
+    return merged_tasks([load], sources, rules, window_bytes)
+
+
+def merged_tasks(loads: list[list[Row]], sources: Shape, rules: LoadRules, window_bytes: int) -> list[Row]:
+    """A later task is newer."""
     stores = new_stores()
-    layers = [Layer(LOAD, (put_file(stores, load, block_size=sources.block_size),)), *sources.store(stores)]
+    own = [Layer(LOAD, (put_file(stores, load, block_size=sources.block_size),)) for load in reversed(loads)]
+    layers = [*own, *sources.store(stores)]
     found: list[Row] = []
     for piece in merged_rows(stores, layers, rules, window_bytes):
         found += columns_to_rows(take_rows(piece.sources, piece.rows))
@@ -105,6 +111,23 @@ def test_the_load_is_the_newest_layer_at_the_highest_number(data: st.DataObject)
     lowest, window_bytes = data.draw(st.booleans()), data.draw(st.sampled_from([1, 200, 1 << 20]))
     found = merged(load, sources, rules(seq, min_seq, lowest=lowest), window_bytes)
     assert found == expected(load, sources, seq, min_seq, lowest=lowest)
+
+
+@given(st.data())
+def test_of_several_tasks_the_last_one_wins(data: st.DataObject) -> None:
+    sources = data.draw(shapes())
+    loads_by_task = [
+        [row for row in data.draw(loads(sources)) if row.kind is not RowKind.MERGE]
+        for _ in range(data.draw(st.integers(2, 3)))
+    ]
+    newest = {row.key: row for rows in loads_by_task for row in rows}
+    by_task = [rows for rows in loads_by_task if rows]
+    if not by_task:
+        return
+    seq = max(row.seq for layer in sources.layers for row in layer)
+    window_bytes = data.draw(st.sampled_from([1, 200, 1 << 20]))
+    found = merged_tasks(by_task, sources, rules(seq, 0), window_bytes)
+    assert found == expected([newest[key] for key in sorted(newest)], sources, seq, 0, lowest=False)
 
 
 @given(st.data())

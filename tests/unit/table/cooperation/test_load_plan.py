@@ -25,6 +25,7 @@ from slatespark.table.cooperation.load_plan import (
 )
 from slatespark.table.read.plan import plan_layers
 from slatespark.table.rows.sst_upload import NewFile
+from slatespark.table.stores import SCRATCH_ROOT
 from tests.unit.table.commit.test_publication import new_file
 
 SEQ = 50  # of the manifest
@@ -63,7 +64,7 @@ def sources_of(manifest: Manifest, limit_bytes: int = 1000, *, share_keys: bool 
 def pieces(load: list[NewFile], manifest: Manifest, *, moves: bool = False, small_bytes: int = 0) -> list[str]:
     sources = sources_of(manifest)
     assert sources is not None
-    return [shown(piece) for piece in plan_pieces(load, sources, moves=moves, small_bytes=small_bytes)]
+    return [shown(piece) for piece in plan_pieces([load], sources, moves=moves, small_bytes=small_bytes)]
 
 
 def shown(piece: Piece) -> str:
@@ -200,6 +201,24 @@ def test_files_are_merged_only_where_they_meet(load: list[str], l0: list[str], f
     assert pieces(load_of(*load), tree(l0, ["a-z"])) == found
 
 
+def test_files_of_several_tasks_are_merged_where_they_meet() -> None:
+    sources = sources_of(tree(["g-h"]))
+    assert sources is not None
+    one, other = [new_file(1, "a", "b"), new_file(2, "d", "e")], [new_file(3, "e", "f"), new_file(4, "k", "l")]
+    found = plan_pieces([other, one], sources, moves=False, small_bytes=0)
+    assert [shown(piece) for piece in found] == ["kept a-b", "merged d-f of 2", "copied g-h", "kept k-l"]
+    [merged] = [piece for piece in found if isinstance(piece, MergedKeys)]
+    assert [letters(layer.slices[0].keys) for layer in merged.layers] == ["e-f", "d-e"], "the newer task first"
+
+
+def test_files_on_local_disk_are_written_to_the_table() -> None:
+    sources = sources_of(tree(["d-f"]))
+    assert sources is not None
+    near = [replace(file, root=SCRATCH_ROOT) for file in load_of("a-c")]
+    found = plan_pieces([near], sources, moves=False, small_bytes=0)
+    assert [shown(piece) for piece in found] == ["merged a-c of 1", "copied d-f"]
+
+
 def test_files_whose_rows_move_are_written_anew() -> None:
     assert pieces(load_of("a-c"), tree(["d-f"]), moves=True) == ["merged a-c of 1", "copied d-f"]
 
@@ -230,7 +249,7 @@ def test_every_file_is_in_one_piece_and_pieces_do_not_overlap(
     views = [f"{span[0]}-{span[-1]}" for span in l0]
     sources = sources_of(tree(views))
     assert sources is not None
-    planned = plan_pieces(load_of(*files), sources, moves=False, small_bytes=small_bytes)
+    planned = plan_pieces([load_of(*files)], sources, moves=False, small_bytes=small_bytes)
     assert sorted(text for piece in planned for text in members(piece)) == sorted([*files, *views])
     spans = [extent(piece) for piece in planned]
     assert all(one.end is not None and one.end <= other.start for one, other in pairwise(spans))
