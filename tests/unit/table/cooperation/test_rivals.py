@@ -6,7 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from slatespark.format.compactions import Compaction, Compactions, CompactionStatus, TieredSpec, WorkerSpec
+from slatespark.format.compactions import (
+    Compaction,
+    Compactions,
+    CompactionStatus,
+    TieredContext,
+    TieredSpec,
+    WorkerSpec,
+)
 from slatespark.table.commit.hold import plan_hold
 from slatespark.table.cooperation.job_rules import voided
 from slatespark.table.cooperation.rivals import hold_off, let_go
@@ -21,6 +28,7 @@ SUBMITTED, SCHEDULED, RUNNING, COMPACTED, COMPLETED = (
 )
 HANDED = job(1, TieredSpec((), (7, 5), 5), COMPACTED, "we")
 SHARES_A_RUN = TieredSpec((), (5, 2), 2)
+PROGRESS = TieredContext((), 4)
 HOLDER = WorkerSpec("we-1", 9)
 SCHEDULED_RIVAL = job(2, SHARES_A_RUN)
 HELD_RIVAL = replace(SCHEDULED_RIVAL, status=RUNNING, worker=HOLDER)
@@ -33,13 +41,32 @@ def test_a_rival_that_waits_is_held_and_let_go() -> None:
     assert let_go(held, HANDED, HOLDER, {job_id(2)}).jobs == (HANDED, SCHEDULED_RIVAL)
 
 
-@pytest.mark.parametrize("status", [RUNNING, COMPACTED])
-def test_a_rival_that_was_begun_fails(status: CompactionStatus) -> None:
-    begun = job(2, SHARES_A_RUN, status, "they")
+def test_a_rival_that_was_begun_is_taken_from_its_worker() -> None:
+    """The holder sends no heartbeats, so the coordinator takes it back once its former worker has noticed."""
+    begun = replace(job(2, SHARES_A_RUN, RUNNING, "they"), context=PROGRESS)
+    taken = replace(begun, worker=WorkerSpec("we-1-taken", 9), context=None)
+    held = hold_off(Compactions(3, (HANDED, begun)), HANDED, HOLDER)
+    assert held.jobs == (HANDED, taken)
+    assert hold_off(held, HANDED, WorkerSpec("we-1", 10)) == held
+    assert let_go(held, HANDED, HOLDER, {job_id(2)}) == held
+    listed = Compactions(3, (HANDED, begun))
+    assert let_go(listed, HANDED, HOLDER, {job_id(2)}).jobs == (HANDED, taken)
+    assert let_go(listed, HANDED, HOLDER, {job_id(1)}) == listed, "it was begun after the commit"
+
+
+@pytest.mark.parametrize(
+    "begun",
+    [
+        job(2, SHARES_A_RUN, COMPACTED, "they"),
+        job(2, TieredSpec((), (8, 7), 7), RUNNING, "they"),
+        job(2, TieredSpec((), (7, 5, 2), 2), RUNNING, "they"),
+    ],
+    ids=["it has ended", "its run goes", "one of its runs goes"],
+)
+def test_a_rival_that_cannot_be_done_again_fails(begun: Compaction) -> None:
     listed = Compactions(3, (HANDED, begun))
     assert hold_off(listed, HANDED, HOLDER).jobs == (HANDED, voided(begun))
     assert let_go(listed, HANDED, HOLDER, {job_id(2)}).jobs == (HANDED, voided(begun))
-    assert let_go(listed, HANDED, HOLDER, {job_id(1)}) == listed, "it was begun after the commit"
 
 
 @pytest.mark.parametrize(
