@@ -13,6 +13,8 @@ from slatespark import SlateStore
 from slatespark.storage.local_store import LocalStore
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.records.commits import fetch_commit_record
+from slatespark.table.records.handed_loads import fetch_handed_loads
+from slatespark.table.records.idempotent_writes import fetch_txn_record
 from slatespark.table.records.operations import Operation
 from tests.support.model import Kind, Model, Version
 from tests.support.workload import LONG_PAST_MS
@@ -21,7 +23,10 @@ from tests.support.workload import LONG_PAST_MS
 def load_beside(
     folder: Path, rows: Mapping[bytes, bytes | None], *, operands: bool = False, **options: Any
 ) -> CommitRecord:
-    """Write rows through the live client, and return the record of its commit; a value None deletes the key."""
+    """Write rows through the live client, and return the record of its commit; a value None deletes the key.
+
+    Give it a pair where other jobs of ours may be committed in the same version.
+    """
     kinds = ["delete" if value is None else "merge" if operands else "put" for value in rows.values()]
     table = pa.table(
         {
@@ -32,10 +37,21 @@ def load_beside(
     )
     store = SlateStore.open(str(folder))
     version = store.write(table, opColumn="op", ifClientActive="cooperate", **options)
-    record = fetch_commit_record(LocalStore(folder), version)
-    assert record is not None
+    records = _records_of(LocalStore(folder), version)
+    if "txnAppId" in options:
+        outcome = fetch_txn_record(LocalStore(folder), options["txnAppId"], options["txnVersion"])
+        assert outcome is not None
+        records = [record for record in records if record.write_id == outcome.write_id]
+    record = records[0]
     assert record.operation == Operation.COOPERATIVE_WRITE
     return record
+
+
+def _records_of(store: LocalStore, version: int) -> list[CommitRecord]:
+    """The record of a version, and loads without one: the client may have committed several jobs of ours in it."""
+    found = [replace(load.record, manifest_id=version) for load in fetch_handed_loads(store)]
+    committed = fetch_commit_record(store, version)
+    return found if committed is None else [committed, *found]
 
 
 def add_load(model: Model, record: CommitRecord, rows: Mapping[bytes, bytes | None], *, operands: bool = False) -> None:
@@ -51,8 +67,8 @@ def add_load(model: Model, record: CommitRecord, rows: Mapping[bytes, bytes | No
 
 
 def _onto(stored: Version, operand: Version) -> Version:
-    """One version for an operand and a row with its number; what expired long ago counts as gone."""
-    if stored.is_expired(LONG_PAST_MS + 100):
+    """One version for an operand and a row with its number; what expired long ago, or was deleted, counts as gone."""
+    if stored.kind is Kind.DELETE or stored.is_expired(LONG_PAST_MS + 100):
         return operand if stored.kind is Kind.MERGE else replace(operand, kind=Kind.PUT)
     kind = Kind.MERGE if stored.kind is Kind.MERGE else Kind.PUT
     times = [time for time in (stored.create_ts, operand.create_ts) if time is not None]

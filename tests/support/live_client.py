@@ -77,6 +77,7 @@ class LiveClient:
         self.options = options or ClientOptions(flush_interval="20ms")
         context = multiprocessing.get_context("spawn")  # a fork would share the threads of a client of this process
         self._connection, theirs = context.Pipe()
+        self._turn = threading.Lock()
         self._process = context.Process(target=_serve, args=(theirs, location, self.options), daemon=True)
         self._process.start()
         theirs.close()
@@ -191,8 +192,9 @@ class LiveClient:
             self.kill()
 
     def _call(self, name: str, *arguments: object) -> Any:
-        self._connection.send((name, arguments))
-        return self._answer(2 * CALL_TIMEOUT_S)
+        with self._turn:  # threads of a test would get each other's answers
+            self._connection.send((name, arguments))
+            return self._answer(2 * CALL_TIMEOUT_S)
 
     def _answer(self, timeout_s: float) -> Any:
         if not self._connection.poll(timeout_s):

@@ -18,10 +18,13 @@ import numpy as np
 
 from slatespark import CommitConflictError, SlateStore, UnavailableError
 from slatespark.storage.local_store import LocalStore
+from slatespark.table.commit.handed_loads import find_commit_of, is_recorded
 from slatespark.table.compaction.worker import Worker
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.records.commits import fetch_commit_record
+from slatespark.table.records.handed_loads import fetch_handed_loads
 from slatespark.table.records.operations import Operation
+from tests.faults.jobs import stores_of
 from tests.support.client import ClientOptions, Location, Put
 from tests.support.client_admin import read_manifest
 from tests.support.cooperative_loads import add_load, load_beside
@@ -123,6 +126,7 @@ class MixedWork:
     _model: Model = field(default_factory=Model)
     _random: np.random.Generator = field(init=False)
     _kind: str = ""
+    _loads: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
@@ -184,8 +188,12 @@ class MixedWork:
 
     def _check_at_rest(self) -> None:
         assert not SlateStore.open(str(self.database.folder)).verify().has_damage
-        for kind in ("loads", "leases"):
-            assert list((self.database.folder / "slatespark" / kind).glob("*")) == [], kind
+        assert list((self.database.folder / "slatespark" / "leases").glob("*")) == []
+        stores = stores_of(LocalStore(self.database.folder))
+        for load in fetch_handed_loads(stores.main):  # a version has one commit record, and may have two loads
+            number = find_commit_of(stores, load)
+            assert number is not None
+            assert not is_recorded(stores, replace(load.record, manifest_id=number))
 
     @contextmanager
     def _worker(self) -> Iterator[None]:
@@ -242,9 +250,11 @@ class MixedWork:
 
     def _load(self, live: LiveClient, rows: Rows, *, operands: bool, options: dict[str, Any]) -> Loaded:
         newer_than = 0 if options["unflushedRows"] == "win" else live.durable_seq()
-        record = load_beside(
-            self.database.folder, rows, operands=operands, clientTimeout="5s", mergeOperator="concat", **options
-        )
+        given = {**options, "clientTimeout": "5s", "mergeOperator": "concat"}
+        with self._lock:
+            self._loads += 1
+            given.update(txnAppId="mixed", txnVersion=self._loads)
+        record = load_beside(self.database.folder, rows, operands=operands, **given)
         return Loaded(record, rows, operands, newer_than)
 
     def _drain(self, prefix: bytes) -> Drained | None:
