@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+from pyspark.sql import DataFrame
 
 from benchmarks.data import SEED, DataFolder
 from benchmarks.harness import Alternative, Benchmark, Target, Task
 from benchmarks.spark_session import MASTER, spark_session
 from benchmarks.typed_rows import SUMS, TENANTS, loaded
 from benchmarks.worker import Sample, Stopwatch
-from slatespark import SlateStore
+from slatespark import SlateStore, SlateTable
 
 TITLE: Final = "Look-up of 1,000 random keys of a typed table, against its full scan"
 KEYS_ASKED: Final = 1000
@@ -23,6 +24,8 @@ LOOK_UP: Final = "SlateStore, IN of 1,000 keys"
 ONE: Final = "SlateStore, get of one key"
 SPARK_SCAN: Final = "spark, full scan"
 SPARK_LOOK_UP: Final = "spark, IN of 1,000 keys"
+SPARK_JOIN: Final = "spark, join with 1,000 keys"
+SPARK_KEYS: Final = "spark, lookup of 1,000 keys"
 
 
 def make(data: DataFolder, rows: int) -> Benchmark:
@@ -35,11 +38,14 @@ def make(data: DataFolder, rows: int) -> Benchmark:
             _task(ONE, "get", table, rows=rows),
             _task(SPARK_SCAN, "scan_with_spark", table, process="spark"),
             _task(SPARK_LOOK_UP, "look_up_with_spark", table, process="spark", rows=rows),
+            _task(SPARK_JOIN, "join_keys", table, process="spark", rows=rows),
+            _task(SPARK_KEYS, "look_up_keys", table, process="spark", rows=rows),
         ],
         base=SCAN,
         targets=[
             Target(alternative=LOOK_UP, against=SCAN, at_least=20),
             Target(alternative=SPARK_LOOK_UP, against=SPARK_SCAN, at_least=8),
+            Target(alternative=SPARK_KEYS, against=SPARK_JOIN, at_least=20),
         ],
         notes=[
             f"{rows:,} rows of 8 columns, one sorted load; all columns are produced; planning counts.",
@@ -58,10 +64,15 @@ def _task(name: str, function: str, table: Path, process: str | None = None, **g
 _rounds = iter(range(1_000_000))
 
 
-def _filter(rows: int) -> str:
+def _numbers(rows: int) -> list[int]:
     generator = np.random.default_rng([SEED, 9, next(_rounds)])
-    numbers = generator.choice(rows // TENANTS, KEYS_ASKED, replace=False) * 7
-    return f"tenant = 'tenant-{TENANT:02d}' AND id IN ({', '.join(map(str, numbers.tolist()))})"
+    numbers: list[int] = (generator.choice(rows // TENANTS, KEYS_ASKED, replace=False) * 7).tolist()
+    return numbers
+
+
+def _filter(rows: int) -> str:
+    numbers = _numbers(rows)
+    return f"tenant = 'tenant-{TENANT:02d}' AND id IN ({', '.join(map(str, numbers))})"
 
 
 # --- tasks ----------------------------------------------------------------------------------------------------------
@@ -106,6 +117,31 @@ def look_up_with_spark(path: str, rows: int) -> Sample:
     condition = _filter(rows)
     with Stopwatch(children=True) as watch:
         frame = spark_session().read.format("slate").option("filter", condition).load(path)
+        [row] = frame.selectExpr("count(*) as n", *SUMS.values()).collect()
+    assert row.n == KEYS_ASKED
+    return watch.sample(rows=row.n)
+
+
+def _keys_frame(rows: int) -> DataFrame:
+    keys = [(f"tenant-{TENANT:02d}", number) for number in _numbers(rows)]
+    return spark_session().createDataFrame(keys, "tenant STRING, id BIGINT")
+
+
+def join_keys(path: str, rows: int) -> Sample:
+    """Sum every column of the rows that a join with random keys finds."""
+    keys = _keys_frame(rows)
+    with Stopwatch(children=True) as watch:
+        frame = spark_session().read.format("slate").load(path).join(keys, ["tenant", "id"])
+        [row] = frame.selectExpr("count(*) as n", *SUMS.values()).collect()
+    assert row.n == KEYS_ASKED
+    return watch.sample(rows=row.n)
+
+
+def look_up_keys(path: str, rows: int) -> Sample:
+    """Sum every column of the rows that a look-up of random keys finds."""
+    keys = _keys_frame(rows)
+    with Stopwatch(children=True) as watch:
+        frame = SlateTable.forPath(spark_session(), path).lookup(keys)
         [row] = frame.selectExpr("count(*) as n", *SUMS.values()).collect()
     assert row.n == KEYS_ASKED
     return watch.sample(rows=row.n)

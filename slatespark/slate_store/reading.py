@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from slatespark.slate_store.base import OpenTable
-from slatespark.slate_store.table_snapshot import TableSnapshot, parse_choice
+from slatespark.slate_store.table_snapshot import TableSnapshot, open_lookup, parse_choice
 from slatespark.table.inspection.resolution import Resolution, resolve_read
 from slatespark.table.read.arrow import row_dict
 from slatespark.table.read.as_of_join import join_as_of, parse_join
+from slatespark.table.read.key_lookup import lookup_options
 from slatespark.table.read.read_point import ReadPoint
 from slatespark.table.read.reader import (
     fetch_as_of_join,
@@ -160,6 +161,41 @@ class Reads(OpenTable):
         parsed = self._read_options(options)
         batch = look_up(self._stores, key, parsed, self._clock, point=self._read_point(parsed))
         return None if batch is None else row_dict(batch)
+
+    def lookup(
+        self,
+        keys: pa.Table | pa.RecordBatch | pa.RecordBatchReader | Iterable[pa.RecordBatch],
+        columns: Sequence[str] | str | None = None,
+        **options: Any,
+    ) -> pa.RecordBatchReader:
+        """Return the rows that have some keys: each once, in key order.
+
+        Of the table only the blocks that may hold the keys are read.
+
+        Parameters
+        ----------
+        keys : rows with the key columns of the table; other columns, and nulls that no key has, do not matter
+        columns : to return; by default all
+        options : read options, except ranges of keys
+
+        Raises
+        ------
+        SchemaError
+            When a key column is missing, or a value of it does not fit.
+        OptionError
+            When an option is invalid.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from slatespark import SlateStore
+        >>> store = SlateStore.create("memory://looked-up")
+        >>> version = store.write(pa.table({"key": [b"a", b"b", b"c"], "value": [b"1", b"2", b"3"]}))
+        >>> store.lookup(pa.table({"key": [b"c", b"x", b"a"]})).read_all().to_pylist()
+        [{'key': b'a', 'value': b'1'}, {'key': b'c', 'value': b'3'}]
+        """
+        parsed = self._read_options(lookup_options(options, columns))
+        return open_lookup(self._stores, self._clock, parsed, keys, self._read_point(parsed))
 
     def snapshot(self, **options: Any) -> TableSnapshot:
         """Return the table as it is now, or as it was, for any number of reads that all show the same rows.

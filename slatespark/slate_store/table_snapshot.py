@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -13,8 +13,10 @@ from slatespark.options.fields import Call, option_keys
 from slatespark.options.values import normalize_name, unknown_option
 from slatespark.table.clock import Clock
 from slatespark.table.read.arrow import row_dict
+from slatespark.table.read.key_lookup import fetch_key_lookup, look_up_rows, lookup_options
 from slatespark.table.read.read_point import ReadPoint, refuse_another_point
 from slatespark.table.read.reader import fetch_read_plan, look_up, open_batches, options_for_order
+from slatespark.table.rows.batches import as_batches, require_schema
 from slatespark.table.stores import TableStores
 
 CHOICES: Final = ("versionAsOf", "timestampAsOf", "seqAsOf", "checkpoint", "now", "pin")
@@ -100,9 +102,33 @@ class TableSnapshot:
         batch = look_up(self._stores, key, self._parse(options), self._clock, point=self._point)
         return None if batch is None else row_dict(batch)
 
+    def lookup(
+        self,
+        keys: pa.Table | pa.RecordBatch | pa.RecordBatchReader | Iterable[pa.RecordBatch],
+        columns: Sequence[str] | str | None = None,
+        **options: Any,
+    ) -> pa.RecordBatchReader:
+        """Return the rows that have some keys, as `SlateStore.lookup`, of this moment."""
+        parsed = self._parse(lookup_options(options, columns))
+        return open_lookup(self._stores, self._clock, parsed, keys, self._point)
+
     def _parse(self, given: Mapping[str, Any]) -> ReadOptions:
         refuse_another_point(given, "a snapshot", "Give it to SlateStore.snapshot, or read the table itself.")
         return ReadOptions.parse({**self._common, **given})
+
+
+def open_lookup(
+    stores: TableStores,
+    clock: Clock,
+    options: ReadOptions,
+    keys: pa.Table | pa.RecordBatch | pa.RecordBatchReader | Iterable[pa.RecordBatch],
+    point: ReadPoint | None,
+) -> pa.RecordBatchReader:
+    """Return the rows that have some keys; see `SlateStore.lookup`."""
+    schema, batches = as_batches(keys)
+    plan = fetch_key_lookup(stores, options, clock, schema, schema.names, point)
+    rows = pa.Table.from_batches(require_schema(batches, schema), schema)
+    return pa.RecordBatchReader.from_batches(plan.schema, look_up_rows(stores, plan, rows))
 
 
 def parse_choice(common: Mapping[str, Any], given: Mapping[str, Any]) -> ReadOptions:

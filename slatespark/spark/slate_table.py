@@ -24,6 +24,7 @@ from slatespark.spark.transaction import SlateTransaction
 from slatespark.table.checkpoints.store import CheckpointFacts
 from slatespark.table.inspection.resolution import Resolution
 from slatespark.table.inspection.sequences import SequenceMatch
+from slatespark.table.read.key_lookup import lookup_options
 from slatespark.table.read.reader import check_history
 
 if TYPE_CHECKING:
@@ -216,6 +217,28 @@ class SlateTable(TableUpkeep):
             In the tasks, when a time is below the history floor.
         """
         return self._frames.as_of(df, ts, how, {**readOptions, "columns": columns})
+
+    def lookup(self, keys: DataFrame, columns: Names | None = None, **readOptions: Any) -> DataFrame:
+        """Return the rows that have the keys of a DataFrame: each once.
+
+        Spark partitions the keys by ranges, and each task reads only the blocks that may hold its keys. So it costs
+        less than a join with the table as long as the keys are few beside the rows. The table is read as it is at this
+        call.
+
+        Parameters
+        ----------
+        keys : with the key columns of the table; other columns do not matter
+        columns : to return; by default all
+        readOptions : read options, except ranges of keys
+
+        Raises
+        ------
+        SchemaError
+            When a key column is missing, or its type does not fit.
+        OptionError
+            When an option is invalid.
+        """
+        return self._frames.lookup(keys, lookup_options(readOptions, columns))
 
     def get(self, *key: Any, **readOptions: Any) -> dict[str, Any] | None:
         """Return the row of one key as a dict, without a Spark job; None if no row is visible.

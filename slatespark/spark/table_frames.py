@@ -16,6 +16,7 @@ from slatespark.spark.assignments import Expression, expression, refuse_keys, re
 from slatespark.spark.conditions import narrowing
 from slatespark.spark.distributed import quoted, resolve_columns, sort_for_load, split_names
 from slatespark.spark.failures import own_errors
+from slatespark.spark.lookup_frame import lookup_frame
 from slatespark.spark.plan_frame import Place
 from slatespark.table.clock import Clock, resolve_clock
 from slatespark.table.commit.foreign_clients import OTHER_MODES, refuse_cooperation
@@ -107,6 +108,13 @@ class TableFrames:
         place = Place(self._stores().url, parsed.wal_path, parsed.storage, parsed.clock)  # tasks may be elsewhere
         with own_errors():
             return as_of_frame(rows, place, parsed, self.clock, self.key_columns(), ts, how)
+
+    def lookup(self, keys: DataFrame, options: Mapping[str, Any]) -> DataFrame:
+        """Return the rows that have the keys of a DataFrame; see `SlateTable.lookup`."""
+        parsed = ReadOptions.parse({"path": self.path, **self.options, **self._texts(options)})
+        place = Place(self._stores().url, parsed.wal_path, parsed.storage, parsed.clock)  # tasks may be elsewhere
+        with own_errors():
+            return self._aliased(lookup_frame(keys, place, parsed, self.clock, self.key_columns()))
 
     # --- changes ------------------------------------------------------------------------------------------------------
 

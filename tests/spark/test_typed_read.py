@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from slatespark import SlateStore
+from slatespark import OptionError, SchemaError, SlateStore, SlateTable
 from slatespark.spark.type_mapping import arrow_schema
 from tests.support.typed_tables import define, encoded, make_typed, write_raw
 
@@ -181,3 +181,20 @@ def test_every_type_comes_as_spark_has_it(spark: SparkSession, tmp_path: Path) -
     backwards = load(spark, store.url, columns=",".join(reversed(schema.names)))
     assert backwards.columns == schema.names[::-1]
     assert [row.i8 for row in backwards.collect()] == [None, 2**63 - 1]
+
+
+def test_the_keys_of_a_frame_are_looked_up(spark: SparkSession, tmp_path: Path) -> None:
+    store = SlateStore.create(str(tmp_path / "t"), SCHEMA, "tenant,id")
+    store.write(numbered(range(ROWS)))
+    table = SlateTable.forPath(spark, str(tmp_path / "t")).alias("t")
+    known = store.scan(columns=["tenant", "id"]).read_all().slice(10, 40).to_pylist()
+    keys = [(row["id"], row["tenant"], "x") for row in known] * 2 + [(-1, "nobody", "x"), (None, "a", "x")]
+    frame = spark.createDataFrame(keys, "ID INT, tenant STRING, other STRING")
+    found = table.lookup(frame, columns=["name", "id"]).where("t.id < 0").orderBy("id").collect()
+    wanted = {row["id"] for row in known}
+    expected = [row for row in store.scan().read_all().sort_by("id").to_pylist() if row["id"] in wanted]
+    assert [(row.name, row.id) for row in found] == [(row["name"], row["id"]) for row in expected]
+    with pytest.raises(SchemaError, match="tenant"):
+        table.lookup(frame.drop("tenant"))
+    with pytest.raises(OptionError, match="lookup"):
+        table.lookup(frame, startKey=b"a")

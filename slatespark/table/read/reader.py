@@ -94,10 +94,10 @@ def fetch_read_plan(
     ------
     InvalidRequestError, HistoryTrimmedError, CorruptDataError, UnsupportedFormatError
     """
-    snapshot, definition = _resolve_point(stores, options, clock, point)
+    snapshot, definition = resolve_read(stores, options, clock, point)
     codec = definition.codec()
     columns = project(options, codec=codec) if projection is None else renewed(projection, codec)
-    layers = _layers(stores, snapshot, point)
+    layers = fetch_layers_of(stores, snapshot, point)
     condition = bind_condition(options, codec, pushed)
     settings = scan_settings(stores, snapshot, definition, options, columns, condition)
     skip = partial(_skip_files, stores, snapshot, settings) if not options.shows_intervals else tuple
@@ -130,13 +130,14 @@ def resolve_held(stores: TableStores, options: ReadOptions, clock: Clock) -> tup
     return resolve_pinned(stores, clock, options.pin_ms, lambda: resolve_table(stores, options, clock))
 
 
-def _resolve_point(
+def resolve_read(
     stores: TableStores, options: ReadOptions, clock: Clock, point: ReadPoint | None
 ) -> tuple[Snapshot, TableDefinition]:
+    """Return the snapshot and definition of a point, or those of the options without one."""
     return resolve_held(stores, options, clock) if point is None else point.resolve(options)
 
 
-def _layers(stores: TableStores, snapshot: Snapshot, point: ReadPoint | None) -> tuple[Layer, ...]:
+def fetch_layers_of(stores: TableStores, snapshot: Snapshot, point: ReadPoint | None) -> tuple[Layer, ...]:
     """Return all layers that a read may need, newest first."""
     own = () if point is None else point.own
     return (*own, *plan_layers(snapshot.manifest, external_roots(stores, snapshot.manifest)))
@@ -318,7 +319,7 @@ def fetch_as_of_join(
     projection = project(replace(options, columns=tuple(added)), codec=codec)
     settings = scan_settings(stores, snapshot, definition, options, projection, None)
     assert settings.validity is not None  # the options ask for intervals
-    layers = _layers(stores, snapshot, None)
+    layers = fetch_layers_of(stores, snapshot, None)
     return AsOfJoin(settings, settings.validity, layers, time_column, how, options.split_bytes)
 
 
@@ -375,7 +376,7 @@ def look_up(
     ------
     InvalidRequestError, HistoryTrimmedError, CorruptDataError, UnsupportedFormatError
     """
-    snapshot, definition = _resolve_point(stores, options, clock, point)
+    snapshot, definition = resolve_read(stores, options, clock, point)
     wanted = [definition.codec().encode_key(key)]
     plan = _fetch_look_up_plan(stores, snapshot, definition, wanted, options, point)
     batches = [batch for split in plan.splits for batch in scan_split(stores, split, plan.settings)]
@@ -386,7 +387,7 @@ def fetch_look_up_plan(
     stores: TableStores, keys: Sequence[bytes], options: ReadOptions, clock: Clock, *, point: ReadPoint | None = None
 ) -> ReadPlan:
     """Return the plan of a read of some keys alone, given as they are encoded; other parameters as for `look_up`."""
-    snapshot, definition = _resolve_point(stores, options, clock, point)
+    snapshot, definition = resolve_read(stores, options, clock, point)
     return _fetch_look_up_plan(stores, snapshot, definition, sorted(set(keys)), options, point)
 
 
@@ -401,5 +402,5 @@ def _fetch_look_up_plan(
     codec = definition.codec()
     columns = project(options, codec=codec)
     settings = scan_settings(stores, snapshot, definition, options, columns, bind_condition(options, codec))
-    splits = plan_points(_layers(stores, snapshot, point), keys, target_bytes=options.split_bytes)
+    splits = plan_points(fetch_layers_of(stores, snapshot, point), keys, target_bytes=options.split_bytes)
     return ReadPlan(snapshot.manifest_id, snapshot.max_seq, snapshot.now_ms, settings, splits)

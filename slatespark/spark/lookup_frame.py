@@ -1,0 +1,61 @@
+"""Look-ups of the keys of a DataFrame: a Spark job in which each task looks up neighbouring keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
+from pyspark.sql.types import StructType
+
+from slatespark.options import ReadOptions
+from slatespark.spark.distributed import cluster_by_key, quoted, resolve_columns
+from slatespark.spark.failures import spark_errors
+from slatespark.spark.plan_frame import Place
+from slatespark.spark.pyspark_api import map_in_arrow
+from slatespark.spark.shown_times import with_bounded_times
+from slatespark.spark.type_mapping import arrow_schema, spark_schema
+from slatespark.spark.worker import freeze_gc
+from slatespark.table.clock import Clock
+from slatespark.table.read.key_lookup import KeyLookup, fetch_key_lookup, look_up_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def lookup_frame(
+    keys: DataFrame, place: Place, options: ReadOptions, clock: Clock, key_columns: tuple[str, ...]
+) -> DataFrame:
+    """Return the rows of a table that have the keys of a DataFrame: each once.
+
+    The keys are partitioned by ranges, so that a task reads neighbouring blocks.
+
+    Raises
+    ------
+    SchemaError
+        When a key column is missing, or has a type that does not fit.
+    """
+    names = resolve_columns(key_columns, keys.columns)
+    needed = arrow_schema(StructType([keys.schema[name] for name in names]))
+    plan = fetch_key_lookup(place.open(), options, clock, needed, keys.columns)
+    order = [F.col(quoted(name)) for name in names]
+    distinct = cluster_by_key(keys.select(*order).distinct(), order)
+    return map_in_arrow(distinct, _LookUp(place, plan), spark_schema(plan.schema))
+
+
+@dataclass(frozen=True)
+class _LookUp:
+    """Keys of one partition -> the rows that have them."""
+
+    place: Place
+    plan: KeyLookup
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with spark_errors():
+            stores = self.place.open()
+            for batch in batches:
+                rows = look_up_rows(stores, self.plan, pa.Table.from_batches([batch]))
+                yield from with_bounded_times(rows, self.plan.settings.projection)
+        freeze_gc()

@@ -1,0 +1,103 @@
+"""Look-ups of many keys, which some rows name: work grows with the keys, not with the table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slatespark.encoding.row_keys import check_key_columns, keys_of_rows
+from slatespark.errors import OptionError
+from slatespark.options import ReadOptions
+from slatespark.options.values import normalize_name
+from slatespark.table.clock import Clock
+from slatespark.table.read.arrow import project
+from slatespark.table.read.plan import Layer, plan_points
+from slatespark.table.read.read_point import ReadPoint
+from slatespark.table.read.reader import bind_condition, fetch_layers_of, resolve_read, scan_settings
+from slatespark.table.read.scan import ScanSettings, scan_split
+from slatespark.table.stores import TableStores
+
+_RANGES: Final = ("startKey", "endKey", "keyPrefix")
+
+
+@dataclass(frozen=True, slots=True)
+class KeyLookup:
+    """The plan of a look-up; the same for all keys, in any process.
+
+    Attributes
+    ----------
+    settings : of the read
+    layers : of the snapshot, newest first
+    split_bytes : keys are looked up in parts that cost about that much
+    """
+
+    settings: ScanSettings
+    layers: tuple[Layer, ...]
+    split_bytes: int
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Arrow schema of the rows that are found."""
+        return self.settings.projection.schema
+
+
+def fetch_key_lookup(
+    stores: TableStores,
+    options: ReadOptions,
+    clock: Clock,
+    rows: pa.Schema,
+    names: Sequence[str],
+    point: ReadPoint | None = None,
+) -> KeyLookup:
+    """Fix the snapshot of a look-up, and check the rows that name the keys.
+
+    Parameters
+    ----------
+    rows, names : the key columns of the rows, with their types, and the names of all columns
+    point : to read; None for the snapshot of the options
+
+    Raises
+    ------
+    SchemaError
+        When a key column is missing, or its type does not fit.
+    InvalidRequestError, HistoryTrimmedError, CorruptDataError, UnsupportedFormatError
+    """
+    snapshot, definition = resolve_read(stores, options, clock, point)
+    codec = definition.codec()
+    check_key_columns(rows, names, codec)
+    columns, condition = project(options, codec=codec), bind_condition(options, codec)
+    settings = scan_settings(stores, snapshot, definition, options, columns, condition)
+    return KeyLookup(settings, fetch_layers_of(stores, snapshot, point), options.split_bytes)
+
+
+def look_up_rows(stores: TableStores, plan: KeyLookup, rows: pa.Table) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of the table that have the keys of some rows: each once, in key order.
+
+    Keys that the table does not have, or cannot have, find nothing. All keys are held in memory, encoded.
+
+    Raises
+    ------
+    SchemaError
+        When a value of a key column does not fit the type of the table's.
+    SnapshotExpiredError, CorruptDataError
+    """
+    keys, has_key = keys_of_rows(rows, plan.settings.projection.codec)
+    distinct = pc.unique(keys.take(pa.array(np.flatnonzero(has_key))))
+    wanted = distinct.take(pc.array_sort_indices(distinct)).to_pylist()
+    for split in plan_points(plan.layers, wanted, target_bytes=plan.split_bytes):
+        yield from scan_split(stores, split, plan.settings)
+
+
+def lookup_options(given: Mapping[str, Any], columns: object) -> dict[str, Any]:
+    """Return the read options of a look-up, with the columns to return; raises `OptionError`."""
+    for name in given:
+        if normalize_name(name) in map(normalize_name, _RANGES):
+            raise OptionError(
+                f"lookup: {name} does not apply.", why="The rows say which keys are read.", todo="Omit it."
+            )
+    return dict(given) if columns is None else {**given, "columns": columns}
