@@ -52,7 +52,6 @@ class Consumer:
         stores = open_stores(self._store.url, storage={})
         codec = resolve_codec(stores, fetch_latest_manifest(stores).value)
         self.stream = ChangeStream(stores, parsed, project(parsed, codec=codec), self._clock, self._clock)
-        self._is_new = not self.offsets
 
     def step(self, *, is_limited: bool = True) -> bool:
         """Run the next batch; False if nothing is new."""

@@ -18,6 +18,7 @@ from slatespark import (
     TableNotFoundError,
 )
 from slatespark.storage import open_store
+from slatespark.storage.counted_store import RequestTally
 from slatespark.table.streams.position import decode_position
 from tests.support.change_streams import Consumer
 from tests.support.fake_clock import FakeClock
@@ -209,6 +210,27 @@ def test_compactions_and_checkpoints_change_nothing() -> None:
     consumer.catch_up()
     assert consumer.sizes in ([5, 0], [5])
     assert consumer.state == place.now()
+
+
+def test_an_idle_stream_lists_once_in_each_interval() -> None:
+    place = Place()
+    place.store.write(rows(range(3)))
+    place.store.write(rows(range(3), 1))
+    consumer = place.consumer()
+    tally = RequestTally()
+    consumer.stream._stores = consumer.stream._stores.counted(tally)
+    assert consumer.step()
+    assert not consumer.step()
+    start = decode_position(json.loads(consumer.offsets[-1]))
+    before, looks = tally.total, 20
+    ends_ms = place.clock.now_ms() + looks * 1000
+    while place.clock.now_ms() < ends_ms:
+        assert consumer.stream.next(start, is_limited=True) == start
+        place.clock.advance(10)
+    spent = tally.total - before
+    assert spent.list <= looks
+    assert spent.get <= looks  # a store that is not remote is asked for the boundary of collected versions as well
+    assert spent.put == 0
 
 
 def test_two_streams_do_not_wake_each_other() -> None:

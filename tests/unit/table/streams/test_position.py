@@ -1,0 +1,50 @@
+"""Positions as offsets: one text for each, and an error of ours for what is none."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from slatespark import InvalidRequestError
+from slatespark.table.streams.position import Part, Position, decode_position, encode_position
+
+WHOLE = Position("0123456789abcdef", 7, 12, 3)
+WITHIN = Position("0123456789abcdef", 7, 12, 3, Part(9, b"a\xff"))
+
+
+def test_an_offset_has_plain_values_in_one_order() -> None:
+    assert json.dumps(encode_position(WHOLE)) == (
+        '{"table": "0123456789abcdef", "version": 7, "seq": 12, "wal": 3, "part": null}'
+    )
+    assert json.dumps(encode_position(WITHIN)["part"]) == '{"version": 9, "key": "61ff"}'
+    for position in (WHOLE, WITHIN):
+        assert decode_position(json.loads(json.dumps(encode_position(position)))) == position
+    assert [WHOLE.versions, WITHIN.versions] == [frozenset({7}), frozenset({7, 9})]
+    assert Position("", 0, 0, 0).versions == frozenset()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"version": -1},
+        {"version": "7"},
+        {"seq": None},
+        {"wal": True},
+        {"table": 5},
+        {"part": {"version": 9}},
+        {"part": {"version": 9, "key": "xy"}},
+        {"part": {"version": -9, "key": ""}},
+        {"part": 3},
+    ],
+)
+def test_what_is_no_offset(change: dict[str, Any]) -> None:
+    with pytest.raises(InvalidRequestError):
+        decode_position({**encode_position(WITHIN), **change})
+
+
+def test_an_offset_of_another_source() -> None:
+    for offset in ({}, {"index": 3}, {"table": "a"}):
+        with pytest.raises(InvalidRequestError, match="checkpoint folder"):
+            decode_position(offset)
