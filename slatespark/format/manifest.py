@@ -180,7 +180,7 @@ def _put_manifest(builder: ReusingBuilder, manifest: Manifest) -> int:
     ssts = put_offsets(builder, [builder.put(put_handle, handle) for handle in manifest.ssts.values()])
     l0 = put_offsets(builder, [builder.put(put_view, view) for view in manifest.l0])
     compacted = put_offsets(builder, [builder.put(put_run, run) for run in manifest.compacted])
-    checkpoints = put_offsets(builder, [_put_checkpoint(builder, entry) for entry in manifest.checkpoints])
+    checkpoints = put_offsets(builder, [builder.put(_put_checkpoint, entry) for entry in manifest.checkpoints])
     tracker = builder.CreateByteVector(encode_sequence_tracker(manifest.sequence_tracker))
     segments = put_offsets(builder, [_put_segment(builder, entry) for entry in manifest.segments])
     extractor = manifest.segment_extractor_name

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 from unittest.mock import patch
+from uuid import UUID
 
 import flatbuffers
 from hypothesis import given
@@ -16,6 +17,7 @@ from slatespark.format.manifest import (
     Bound,
     BoundType,
     BytesRange,
+    Checkpoint,
     Manifest,
     Segment,
     SortedRun,
@@ -64,11 +66,21 @@ _segments = st.builds(
     l0=st.lists(_views, max_size=2).map(tuple),
     compacted=st.lists(_runs, max_size=2).map(tuple),
 )
+_checkpoints = st.builds(
+    Checkpoint,
+    st.integers(1, 3).map(lambda number: UUID(int=number)),
+    st.integers(1, 3),
+    st.sampled_from([0, 1]),
+    st.sampled_from([0, 1]),
+    st.sampled_from([None, "", "name", "another name"]),
+    st.sampled_from([None, 0, 7]),
+)
 _manifests = st.builds(
     Manifest,
     ssts=st.lists(_handles, max_size=6).map(SstMap),
     l0=st.lists(_views, max_size=3).map(tuple),
     compacted=st.lists(_runs, max_size=3).map(tuple),
+    checkpoints=st.lists(_checkpoints, max_size=6).map(tuple),
     segments=st.lists(_segments, max_size=2).map(tuple),
 )
 
