@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Final
 
 import pyarrow as pa
@@ -107,10 +108,20 @@ class SlateStreamWriter(DataSourceStreamArrowWriter):
 
     def _stores(self) -> TableStores:
         options = self._options.write
-        return open_stores(options.path, storage=options.storage, wal_path=options.wal_path)
+        return _kept_stores(options.path, tuple(sorted(options.storage.items())), options.wal_path)
 
     def _clock(self) -> Clock:
         return resolve_clock(self._options.write.clock)
+
+
+@lru_cache(maxsize=4)
+def _kept_stores(path: str, storage: tuple[tuple[str, str], ...], wal_path: str | None) -> TableStores:
+    """Return the stores of a table, in every batch the same.
+
+    Spark keeps its Python processes, and stores remember the newest version that they have seen: without it, each batch
+    would list all versions of the table.
+    """
+    return open_stores(path, storage=dict(storage), wal_path=wal_path)
 
 
 def _arrived(messages: Sequence[WriterCommitMessage | None]) -> list[BatchMessage]:

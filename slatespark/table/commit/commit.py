@@ -298,7 +298,7 @@ class _Commit:
         if self.job.operation is Operation.ERASE:  # what it replaces holds the erased rows
             lifetime_ms = None
         version = latest_id if lifetime_ms is None else find_replaced(self.stores, latest_id, latest)
-        replaced = Replaced(version, lifetime_ms, undoes)
+        replaced = Replaced(version, lifetime_ms, undoes, self.job.max_retained)
 
         def prepare(claim: Manifest, wal: Mapping[int, int], wal_end: int) -> Manifest:
             unseen = any(size for number, size in wal.items() if claim.wal_id_last_seen < number < wal_end)
@@ -446,7 +446,8 @@ class _Commit:
         if retention_ms is None:
             return manifest
         now_ms, new_id = self.clock.now_ms(), partial(new_uuid, self.clock)
-        return replace(manifest, checkpoints=retained(manifest.checkpoints, (number,), retention_ms, now_ms, new_id))
+        points = retained(manifest.checkpoints, (number,), retention_ms, now_ms, new_id, limit=self.job.max_retained)
+        return replace(manifest, checkpoints=points)
 
     def _change(
         self, base: Manifest, drained: Drained, drained_files: tuple[NewFile, ...], *, wal_id: int

@@ -49,6 +49,7 @@ class WriteJob:
     times : of its rows, beyond what the options of the write say
     compaction : its entry in `.compactions` with all sources; None for other operations
     segments : of the table
+    max_retained : how many replaced versions are kept at most, by `versionRetention`; None for as many as usual
     """
 
     write_id: str
@@ -62,6 +63,7 @@ class WriteJob:
     times: RowTimes = COMMIT_TIMES
     compaction: Compaction | None = None
     segments: KeySegments = WHOLE
+    max_retained: int | None = None
 
     def stamp(self, task: int, options: WriteOptions) -> Stamp:
         """Return seq and times of the rows of task number `task`.

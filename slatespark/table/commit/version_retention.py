@@ -49,11 +49,13 @@ class Replaced:
     version : its id
     lifetime_ms : how long it is kept; None if it is not
     undoes : the commit can be undone: the claim is kept too, by checkpoints that are never thinned
+    limit : of versions kept this way, with earlier ones; None for `MAX_RETAINED`
     """
 
     version: int
     lifetime_ms: int | None
     undoes: bool = False
+    limit: int | None = None
 
     def keep(
         self, claim: Manifest, claim_id: int, wal_end: int, *, too: bool, now_ms: int, new_id: Callable[[], UUID]
@@ -68,10 +70,11 @@ class Replaced:
         new_id : makes ids of checkpoints
         """
         if self.lifetime_ms is None:
-            return replace(claim, checkpoints=retained(claim.checkpoints, (), 0, now_ms, new_id))
+            return replace(claim, checkpoints=retained(claim.checkpoints, (), 0, now_ms, new_id, limit=self.limit))
         too |= self.undoes
         versions = (self.version, claim_id) if too else (self.version,)
-        points = retained(claim.checkpoints, () if self.undoes else versions, self.lifetime_ms, now_ms, new_id)
+        kept = () if self.undoes else versions
+        points = retained(claim.checkpoints, kept, self.lifetime_ms, now_ms, new_id, limit=self.limit)
         if self.undoes:
             points = (*points, *undo_points(versions, max(self.lifetime_ms, UNDO_LIFETIME_MS), now_ms, new_id))
         return replace(
@@ -136,14 +139,14 @@ def retained(
     now_ms: int,
     new_id: Callable[[], UUID],
     *,
-    limit: int = MAX_RETAINED,
+    limit: int | None = None,
 ) -> tuple[Checkpoint, ...]:
     """Return the checkpoints of a table with `versions` kept, and without expired ones of ours, pins included.
 
     Parameters
     ----------
     lifetime_ms : of `versions`, from now
-    limit : of versions kept this way; beyond it, older ones are thinned out
+    limit : of versions kept this way; beyond it, older ones are thinned out. None for `MAX_RETAINED`
     """
     now_s, expires_s = ms_to_s(now_ms), _expiry_s(now_ms, lifetime_ms)
     lasting = [point for point in points if not (_goes_by_itself(point) and point.expire_time_s <= now_s)]
@@ -155,7 +158,7 @@ def retained(
     for version in versions:
         point = ours.get(version) or Checkpoint(new_id(), version, 0, min(now_s, LAST_S), f"{RETAINED_NAMES}{version}")
         ours[version] = _longer(point, replace(point, expire_time_s=expires_s))
-    return (*others, *_thinned([ours[version] for version in sorted(ours)], now_s, limit))
+    return (*others, *_thinned([ours[version] for version in sorted(ours)], now_s, limit or MAX_RETAINED))
 
 
 def _longer(point: Checkpoint, other: Checkpoint) -> Checkpoint:

@@ -25,6 +25,10 @@ from slatespark.table.write.load import Load, commit_load
 
 CLEAN_EVERY: Final = 64  # batches: the records of those before are deleted together
 
+# Each version that is kept costs every later commit 170 bytes, and time to encode them. A thousand, which other tables
+# keep, would make the manifests of a batch larger than most batches.
+MAX_RETAINED: Final = 128
+
 
 @dataclass(frozen=True, slots=True)
 class StreamBatch:
@@ -69,7 +73,8 @@ def commit_batch(
         claim_stream_name(stores.main, batch.name, batch.query)
     _refuse_passed(stores, batch)
     txn = replace(load.options, txn_app_id=batch.app, txn_version=batch.number)
-    record = commit_load(stores, clock, replace(load, options=txn), outputs)
+    job = replace(load.job, max_retained=MAX_RETAINED)
+    record = commit_load(stores, clock, replace(load, job=job, options=txn), outputs)
     if batch.number % CLEAN_EVERY == 0:
         delete_txn_records(stores.main, batch.app, batch.number)
     return record

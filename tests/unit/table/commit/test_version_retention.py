@@ -207,7 +207,7 @@ def test_a_restore_can_be_undone_in_any_table() -> None:
 
 
 def test_versions_replaced_by_restores_are_not_thinned(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(version_retention.retained, "__kwdefaults__", {"limit": 5})
+    monkeypatch.setattr(version_retention, "MAX_RETAINED", 5)
     table = Table()
     first = table.write("a")
     for number in range(8):

@@ -72,6 +72,17 @@ def test_numbers_below_are_refused_when_their_records_are_gone(tmp_path: Path, m
     assert value(tmp_path) == b"0123456789"
 
 
+def test_fewer_replaced_versions_are_kept_than_of_other_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream_batch, "MAX_RETAINED", 3)
+    store = SlateStore.create(str(tmp_path), versionRetention="7d")
+    for _ in range(5):
+        store.write(letters(b"a"))
+    kept = len(store.checkpoints())
+    assert kept > 4
+    stream(tmp_path).write(0, letters(b"b"))
+    assert len(store.checkpoints()) <= 4  # with the one that names the batch
+
+
 def test_a_query_with_a_new_checkpoint_does_not_take_the_name_of_the_old_one(tmp_path: Path) -> None:
     stream(tmp_path, "old", "orders").write(0, letters(b"a"))
     before = version(tmp_path)
