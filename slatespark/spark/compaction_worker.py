@@ -68,14 +68,16 @@ def worker_session(master: str) -> Iterator[SparkSession]:
 
     Parameters
     ----------
-    master : as Spark takes it, such as `local[4]`; the other settings come from Spark's configuration files
+    master : as Spark takes it, such as `local[4]`, or the `sc://` URL of a server of Spark Connect; the other settings
+        come from Spark's configuration files
     """
     from slatespark.spark.java import ensure_java
 
     ensure_java()
     from pyspark.sql import SparkSession
 
-    session = SparkSession.builder.master(master).appName("slatespark worker").getOrCreate()
+    builder = SparkSession.builder.appName("slatespark worker")
+    session = (builder.remote(master) if master.startswith("sc://") else builder.master(master)).getOrCreate()
     try:
         yield session
     finally:

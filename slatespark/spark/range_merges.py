@@ -27,7 +27,7 @@ class SparkRunner:
 
     Attributes
     ----------
-    together : how many tasks Spark runs at a time; 1 with Spark Connect, which does not tell
+    together : how many tasks Spark runs at a time
     """
 
     def __init__(self, spark: SparkSession, clock: Clock | None = None) -> None:

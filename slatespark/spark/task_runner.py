@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
 
 CHECK_S: Final = 0.2
+MANY: Final = 1 << 20  # numbers: more than there are cores
 
 _PACKED = "number INT, packed BINARY"
 _RESULT = "outcome BINARY"
@@ -39,13 +40,12 @@ class SparkTasks:
 
     Attributes
     ----------
-    together : how many tasks Spark runs at a time; 1 with Spark Connect, which does not tell
+    together : how many tasks Spark runs at a time
     """
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
-        context = find_context(spark)
-        self.together = 1 if context is None else max(1, context.defaultParallelism)
+        self.together = _parallelism(spark)
 
     def __call__(
         self, function: Callable[[Item], Outcome], items: Sequence[Item], *, check: Callable[[], None] | None = None
@@ -77,6 +77,15 @@ class SparkTasks:
             rows = frame.collect() if check is None else collect_while(frame, check)  # in the order of partitions
         # Unpickling is safe: the results come from our own tasks over Spark's channel.
         return [cloudpickle.loads(bytes(row[0])) for row in rows]
+
+
+def _parallelism(spark: SparkSession) -> int:
+    """Return how many tasks Spark runs at a time. Spark Connect does not tell, but cuts a range accordingly."""
+    context = find_context(spark)
+    if context is not None:
+        return max(1, context.defaultParallelism)
+    [(last,)] = spark.range(MANY).selectExpr("spark_partition_id() AS place").groupBy().max("place").collect()
+    return 1 + int(last)
 
 
 def find_context(spark: SparkSession) -> SparkContext | None:

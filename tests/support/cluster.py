@@ -27,13 +27,14 @@ import json, sys
 from pathlib import Path
 from pyspark.sql import SparkSession
 arguments = json.loads(sys.argv[1])
-builder = SparkSession.builder.master({master!r})
+builder = SparkSession.builder.{start}({master!r})
 for key, value in json.loads(sys.argv[2]).items():
     builder = builder.config(key, value)
 spark = builder.getOrCreate()
-spark.sparkContext.setLogLevel("ERROR")
 result = None
 """
+
+_QUIET: Final = 'spark.sparkContext.setLogLevel("ERROR")\n'
 
 _EPILOGUE: Final = """
 spark.stop()
@@ -48,6 +49,7 @@ def run_in_cluster(
     settings: Mapping[str, str] | None = None,
     environment: Mapping[str, str] | None = None,
     timeout_s: float = 900,
+    connects: bool = False,
     **arguments: Any,
 ) -> Any:
     """Run a script on several executors and return its `result`.
@@ -58,6 +60,7 @@ def run_in_cluster(
     master : executors, cores of each, MiB of each
     settings : more Spark settings
     environment : more environment variables, for the driver and the executors
+    connects : through Spark Connect; `master` is then that of a server of its own
     arguments : what the script gets, as far as JSON can hold it
     """
     ensure_java()
@@ -86,7 +89,8 @@ def run_in_cluster(
             **(settings or {}),
         }
         program, answer = home / "script.py", home / "result.json"
-        program.write_text(_PROLOGUE.format(master=master) + script + _EPILOGUE)
+        prologue = _PROLOGUE.format(start="remote" if connects else "master", master=master)
+        program.write_text(prologue + ("" if connects else _QUIET) + script + _EPILOGUE)
         command = [sys.executable, str(program), json.dumps(arguments), json.dumps(all_settings), str(answer)]
         environ = {**variables, "SPARK_WORKER_DIR": str(home / "work")}
         status, output = _run(command, home, environ, timeout_s)
