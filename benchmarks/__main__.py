@@ -27,6 +27,8 @@ from benchmarks import (
     replace_days,
     scan,
     spark_count,
+    stream_load,
+    stream_sink,
     stream_source,
     tracker,
     typed_load,
@@ -61,6 +63,8 @@ BENCHMARKS: Final[dict[str, tuple[str, int, MakeBenchmark]]] = {
     "compact": (compaction.TITLE, 2_000_000, compaction.make),
     "worker": (compaction_worker.TITLE, 2_000_000, compaction_worker.make),
     "live-load": (live_load.TITLE, 1_000_000, live_load.make),
+    "stream-batches": (stream_sink.TITLE, stream_sink.BATCHES, stream_sink.make),
+    "stream-load": (stream_load.TITLE, 1_000_000, stream_load.make),
     "tracker": (tracker.TITLE, tracker.POINTS, tracker.make),
     "memory": (memory.TITLE, 1_000_000, memory.make),
 }
