@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import threading
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from typing import Annotated, Any, Final, TypeAlias
 
@@ -15,10 +16,13 @@ from slatespark.cli.key_arguments import key_arrays, key_bytes, key_values
 from slatespark.cli.output import EXIT_FAILED, failing_with, print_lines
 from slatespark.cli.parameter_groups import table_changes, table_rows, taking
 from slatespark.cli.rows import RAW_HEADINGS, json_lines, limit_batches, text_lines
+from slatespark.cli.signals import stopped_by_signals
 from slatespark.cli.table_arguments import ReadArguments, open_table, table_codec
-from slatespark.table.changes.plan import fetch_change_plan
-from slatespark.table.changes.scan import run_changes
-from slatespark.table.clock import resolve_clock
+from slatespark.options import ReadOptions
+from slatespark.table.changes.feed import FeedPlan, fetch_feed_plan, run_feed
+from slatespark.table.changes.follow import FeedFollower
+from slatespark.table.clock import Clock, resolve_clock
+from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read.reader import (
     DESCENDING_SPLIT_BYTES,
     fetch_read_plan,
@@ -26,6 +30,8 @@ from slatespark.table.read.reader import (
     run_read,
     run_read_descending,
 )
+from slatespark.table.stores import TableStores
+from slatespark.units import parse_duration_ms
 
 SMALL_SPLIT_BYTES: Final = 1 << 20  # for a scan that stops after a few rows
 
@@ -89,41 +95,90 @@ def show_versions(
     _scan(table, named, limit=limit, as_text=as_text, as_json=as_json)
 
 
+class ChangesKind(StrEnum):
+    """The kinds of a change feed."""
+
+    NET = "net"
+    LOG = "log"
+
+
 @app.command("changes")
 @failing_with(EXIT_FAILED)
 @taking(table_changes)
 def show_changes(
     table: ReadArguments,
     start: Annotated[
-        str,
-        typer.Option("--from", metavar="VERSION|TIME", help="The first version, or ISO-8601 time, to show changes of."),
-    ],
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="VERSION|TIME",
+            help="The first version, or ISO-8601 time, to show changes of; with --follow by default the next version.",
+        ),
+    ] = None,
     end: Annotated[
         str | None,
         typer.Option("--to", metavar="VERSION|TIME", help="The last one; by default the newest version."),
     ] = None,
+    kind: Annotated[
+        ChangesKind,
+        typer.Option(help="How the last version differs from the first, or every write, with those in the WAL."),
+    ] = ChangesKind.NET,
     pre_images: Annotated[
-        bool, typer.Option("--pre-images/--no-pre-images", help="Tell inserts from updates, and show the old rows.")
-    ] = True,
+        bool | None, typer.Option("--pre-images/--no-pre-images", help="Tell inserts from updates, and show old rows.")
+    ] = None,
+    follow: Annotated[bool, typer.Option("--follow", help="Go on with new changes until it is interrupted.")] = False,
+    poll: Annotated[
+        str, typer.Option(metavar="DURATION", help="With --follow: how long to wait between two looks for changes.")
+    ] = "1s",
     where: Where = None,
     prefix: Prefix = None,
     limit: Limit = None,
     as_text: AsText = False,
     as_json: AsJson = False,
 ) -> None:
-    """Print how a version differs from an earlier one, in key order; with --json, one JSON object per line."""
-    named = {
-        **_bound("starting", start),
+    """Print how a version differs from an earlier one, in key order; with --json, one JSON object per line.
+
+    With --kind log, print every write in order.
+    """
+    if start is None and not follow:
+        raise typer.BadParameter("--from is needed, unless --follow is given.", param_hint="--from")
+    if end is not None and follow:
+        raise typer.BadParameter("--to and --follow exclude each other.", param_hint="--to")
+    named: dict[str, Any] = {
+        **({} if start is None else _bound("starting", start)),
         **({} if end is None else _bound("ending", end)),
+        **({} if kind is ChangesKind.NET else {"changes": kind.value}),
         "preImages": pre_images,
         "filter": where,
         "keyPrefix": prefix and key_bytes(prefix, "--prefix", as_text=as_text),
     }
+    if start is None:
+        stores = open_table(table.options({**named, "startingVersion": 1}))
+        named["startingVersion"] = fetch_latest_manifest(stores).number + 1
     options = table.options(named)
     stores = open_table(options)
-    plan = fetch_change_plan(stores, options, resolve_clock(options.clock))
-    batches = limit_batches(run_changes(stores, plan), limit)
-    _print_rows(batches, is_raw=plan.settings.projection.codec.is_raw, as_text=as_text, as_json=as_json)
+    clock = resolve_clock(options.clock)
+    plans = _followed(stores, options, clock, poll) if follow else [fetch_feed_plan(stores, options, clock)]
+    left = limit
+    for plan in plans:
+        batches: Iterable[pa.RecordBatch] = limit_batches(run_feed(stores, plan), left)
+        if follow and left is not None:
+            batches = list(batches)
+            left -= sum(map(len, batches))
+        _print_rows(batches, is_raw=plan.settings.projection.codec.is_raw, as_text=as_text, as_json=as_json)
+        if left == 0:
+            return
+
+
+def _followed(stores: TableStores, options: ReadOptions, clock: Clock, poll: str) -> Iterator[FeedPlan]:
+    """Yield a plan each time that there may be changes, until the process is asked to stop."""
+    poll_s, stop = parse_duration_ms(poll, name="--poll") / 1000, threading.Event()
+    follower = FeedFollower(stores, options, clock)
+    with stopped_by_signals(stop.set):
+        while not stop.is_set():
+            if (plan := follower.poll()) is not None:
+                yield plan
+            stop.wait(poll_s)
 
 
 def _bound(side: str, text: str) -> dict[str, str]:

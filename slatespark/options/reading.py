@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
@@ -206,8 +206,9 @@ class ReadOptions:
     )
     changes: str | None = option(
         "changes",
-        doc="Change feed: the kind. `net`: how the last version differs from the first, at most one change of a row.",
-        parse=parse_choice("net"),
+        doc="Change feed: the kind. `net`: how the last version differs from the first, at most one change of a row. "
+        "`log`: every write, in order, with those in the WAL.",
+        parse=parse_choice("net", "log"),
         calls=_OUTSIDE,
         default=None,
         shown="`net`",
@@ -397,6 +398,7 @@ class ReadOptions:
         for name, is_given in others.items():
             if is_given:
                 raise OptionError(f"{name} and readChangeFeed are both given.", todo="Give one of them.")
+        self._refuse_with_log(given)
         for pair in (("startingVersion", "startingTimestamp"), ("endingVersion", "endingTimestamp")):
             if given.keys() >= set(pair):
                 raise OptionError(f"{pair[0]} and {pair[1]} are both given.", todo="Give one of them.")
@@ -437,6 +439,23 @@ class ReadOptions:
                 )
         if self.pin_ms is not None:
             raise OptionError("pin is given for a stream.", todo="Use streamRetention.")
+        if self.shows_log:
+            raise OptionError(
+                "changes=log is given for a stream.",
+                todo="Use changes=net, or `slatespark changes --kind log --follow`.",
+            )
+
+    def _refuse_with_log(self, given: Collection[str]) -> None:
+        """Raise `OptionError` where an option of kind `net` is given with kind `log`."""
+        if self.shows_log:
+            for name in ("preImages", "expired"):
+                if name in given:
+                    raise OptionError(f"{name} is given with changes=log.", todo="Omit it, or read changes=net.")
+
+    @property
+    def shows_log(self) -> bool:
+        """Whether a change feed has every write."""
+        return self.changes == "log"
 
     @property
     def includes_start(self) -> bool:

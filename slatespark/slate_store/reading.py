@@ -72,12 +72,18 @@ class Reads(OpenTable):
         version). A row that was written and is as it was before has no change. Each version is what `versionAsOf`
         shows: of a row that expired in between there is a `delete`.
 
+        With `changes="log"` it returns every write instead, in the order of `_seq`, a further column: `upsert`,
+        `delete`, and `merge` with the operand as it was written. Without an end it goes as far as the WAL goes now.
+        `_commit_version` is the first version that still exists and shows the write, null if it is only in the WAL yet.
+        `_commit_timestamp` is the time of our commit; of another client's write its `create_ts`.
+
         Parameters
         ----------
-        options : `startingVersion` or `startingTimestamp`, the first changes; `endingVersion` or `endingTimestamp`, the
-            last ones, by default those of the newest version; `startingBoundInclusive`, `endingBoundInclusive`,
-            `preImages`, `expired`; and of the read options `columns`, `filter`, `startKey`, `endKey`, `keyPrefix`,
-            `metadataColumns`, `includeExpired`, `mergeOperator`, `splitSize`, `readBuffer`, `pin`
+        options : `changes`, `net` or `log`; `startingVersion` or `startingTimestamp`, the first changes;
+            `endingVersion` or `endingTimestamp`, the last ones, by default those of the newest version;
+            `startingBoundInclusive`, `endingBoundInclusive`; of `net` alone `preImages`, `expired`, `includeExpired`
+            and `mergeOperator`; and of the read options `columns`, `filter`, `startKey`, `endKey`, `keyPrefix`,
+            `metadataColumns`, `splitSize`, `readBuffer`, `pin`
 
         Raises
         ------
@@ -86,7 +92,8 @@ class Reads(OpenTable):
         InvalidRequestError
             When a version does not exist yet.
         HistoryTrimmedError
-            When one of the two versions was collected.
+            When one of the two versions was collected. For `log`, when any write in between is not known any more; it
+            names the first version from which on all are.
 
         Examples
         --------
@@ -100,11 +107,10 @@ class Reads(OpenTable):
         [{'key': b'b', 'value': b'3', '_change_type': 'upsert'}]
         """
         # Imported here: most users of a table read no changes.
-        from slatespark.table.changes.plan import fetch_change_plan
-        from slatespark.table.changes.scan import open_changes
+        from slatespark.table.changes.feed import fetch_feed_plan, open_feed
 
         parsed = self._read_options({**options, "readChangeFeed": True})
-        return open_changes(self._stores, fetch_change_plan(self._stores, parsed, self._clock))
+        return open_feed(self._stores, fetch_feed_plan(self._stores, parsed, self._clock))
 
     def asOf(
         self,

@@ -1,4 +1,4 @@
-"""The change feed as a batch: planned on the driver, a task for each range of keys."""
+"""The change feed as a batch: planned on the driver, a task for each range of keys, or stretch of the log."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from slatespark.options import ReadOptions
 from slatespark.spark.failures import spark_errors
 from slatespark.spark.shown_times import with_bounded_times
 from slatespark.spark.worker import freeze_gc
-from slatespark.table.changes.plan import ChangeSettings, ChangeSplit, fetch_change_plan
-from slatespark.table.changes.scan import scan_changes
+from slatespark.table.changes.feed import FeedSettings, FeedSplit, fetch_feed_plan, scan_feed
 from slatespark.table.clock import resolve_clock
 from slatespark.table.read.arrow import Projection
 from slatespark.table.stores import TableStores, open_stores
@@ -21,23 +20,23 @@ from slatespark.table.stores import TableStores, open_stores
 
 @dataclass
 class ChangePartition(InputPartition):
-    """One split of a change feed, with its versions."""
+    """One split of a change feed."""
 
-    split: ChangeSplit
-    settings: ChangeSettings
+    split: FeedSplit
+    settings: FeedSettings
 
 
 class ChangeReader(DataSourceReader):
-    """Reads how one version of a table differs from another."""
+    """Reads how one version of a table differs from another, or every write in between."""
 
     def __init__(self, options: ReadOptions, projection: Projection) -> None:
         self._options, self._projection = options, projection
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Resolve both versions, and cut the keys in which they differ into splits."""
+        """Resolve the bounds, and cut what lies between them into splits."""
         with spark_errors():
             clock = resolve_clock(self._options.clock)
-            plan = fetch_change_plan(_stores(self._options), self._options, clock, projection=self._projection)
+            plan = fetch_feed_plan(_stores(self._options), self._options, clock, projection=self._projection)
             return [ChangePartition(split, plan.settings) for split in plan.splits]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -50,7 +49,7 @@ def read_changes(partition: InputPartition, options: ReadOptions) -> Iterator[pa
     if not isinstance(partition, ChangePartition):  # Spark passes an empty one when a plan has no splits
         return
     with spark_errors():
-        changes = scan_changes(_stores(options), partition.split, partition.settings)
+        changes = scan_feed(_stores(options), partition.split, partition.settings)
         yield from with_bounded_times(changes, partition.settings.projection)
     freeze_gc()
 

@@ -173,7 +173,7 @@ def fetch_wal_tail(stores: TableStores, manifest: Manifest, end: int | None) -> 
         When files of an older version's tail were collected.
     """
     start = manifest.replay_after_wal_id + 1
-    listed = _listed_wal(stores, start - 1)
+    listed = listed_wal(stores, start - 1)
     sizes = {number: size for number, size in listed.items() if number >= start}
     stop = start
     while stop in sizes and (end is None or stop < end):
@@ -182,7 +182,7 @@ def fetch_wal_tail(stores: TableStores, manifest: Manifest, end: int | None) -> 
     for number in range(stop - 1, start - 1, -1):
         if sizes[number] == 0:  # a fence
             continue
-        last_seq, tick_ms = _fetch_wal_bounds(stores, number)
+        last_seq, tick_ms = fetch_wal_bounds(stores, number)
         if last_seq is not None:
             return WalTail(start, stop, max(last_seq, 0), tick_ms)
     return WalTail(start, stop)
@@ -190,7 +190,7 @@ def fetch_wal_tail(stores: TableStores, manifest: Manifest, end: int | None) -> 
 
 def wal_sizes(stores: TableStores, manifest: Manifest) -> dict[int, int]:
     """Return the sizes of the WAL files above the replay point, by id; a fence has size 0."""
-    return _listed_wal(stores, manifest.replay_after_wal_id + 1)
+    return listed_wal(stores, manifest.replay_after_wal_id + 1)
 
 
 def newest_wal_sizes(stores: TableStores, newest: Manifest) -> dict[int, int]:
@@ -201,13 +201,14 @@ def newest_wal_sizes(stores: TableStores, newest: Manifest) -> dict[int, int]:
     return {} if is_at_rest(stores, newest) else wal_sizes(stores, newest)
 
 
-def _listed_wal(stores: TableStores, first: int) -> dict[int, int]:
+def listed_wal(stores: TableStores, first: int) -> dict[int, int]:
+    """Return the sizes of the WAL files with ids from `first` on, by id."""
     listed = stores.wal.list(WAL_DIR, wal_path(first - 1) if first else "")
     return {number: meta.size for meta in listed if (number := numbered(meta.path, SST_EXTENSION)) is not None}
 
 
-def _fetch_wal_bounds(stores: TableStores, number: int) -> tuple[int | None, int | None]:
-    """Return the highest seq and create_ts of a WAL file; both grow in commit order."""
+def fetch_wal_bounds(stores: TableStores, number: int) -> tuple[int | None, int | None]:
+    """Return the highest seq and create_ts of a WAL file that is no fence; both grow in commit order."""
     path = wal_path(number)
     with object_context(stores.wal, path):
         rows = decode_wal(bytes(stores.wal.get(path)))

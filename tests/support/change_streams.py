@@ -7,7 +7,7 @@ from typing import Any
 
 from slatespark import SlateStore
 from slatespark.options import ReadOptions
-from slatespark.table.changes.scan import run_changes
+from slatespark.table.changes.feed import run_feed
 from slatespark.table.definition.versions import resolve_codec
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read.arrow import project
@@ -72,7 +72,7 @@ class Consumer:
         plan = self.stream.plan(start, end)
         rows: list[Row] = []
         if plan is not None:
-            rows = [row for batch in run_changes(self.stream_stores, plan) for row in batch.to_pylist()]
+            rows = [row for batch in run_feed(self.stream_stores, plan) for row in batch.to_pylist()]
         names = ("_change_type", "_commit_version", "_commit_timestamp")
         changes = [(row["_change_type"], {name: row[name] for name in row if name not in names}) for row in rows]
         self.last = changes

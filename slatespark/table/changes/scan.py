@@ -16,7 +16,7 @@ from slatespark.kernels.lifetimes import TimedRows, expired, is_live, retired
 from slatespark.table.changes.candidates import Candidates, find_candidates
 from slatespark.table.changes.equality import same_rows
 from slatespark.table.changes.pairs import Rows, aligned, in_key_order, pair_rows
-from slatespark.table.changes.plan import ChangePlan, ChangeSettings, ChangeSplit
+from slatespark.table.changes.plan import ChangeSettings, ChangeSplit
 from slatespark.table.read.arrow import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION, decode_columns, instants
 from slatespark.table.read.fetch import fetch_wal_rows
 from slatespark.table.read.materialise import Materialiser, join_small
@@ -35,17 +35,6 @@ DELETE: Final = "delete"
 _WORDS: Final = (INSERT, UPDATE_PREIMAGE, UPDATE_POSTIMAGE, UPSERT, DELETE)
 _INSERT, _PREIMAGE, _POSTIMAGE, _UPSERT, _DELETE = map(np.int8, range(len(_WORDS)))
 _CHUNK_BYTES: Final = 8 << 20  # of rows that wait for the look-up of the keys around them
-
-
-def run_changes(stores: TableStores, plan: ChangePlan) -> Iterator[pa.RecordBatch]:
-    """Yield all changes of a plan in key order."""
-    for split in plan.splits:
-        yield from scan_changes(stores, split, plan.settings)
-
-
-def open_changes(stores: TableStores, plan: ChangePlan) -> pa.RecordBatchReader:
-    """Return the changes of a plan as batches, in key order."""
-    return pa.RecordBatchReader.from_batches(plan.settings.projection.schema, run_changes(stores, plan))
 
 
 def scan_changes(stores: TableStores, split: ChangeSplit, settings: ChangeSettings) -> Iterator[pa.RecordBatch]:

@@ -359,7 +359,7 @@ class _Commit:
         note_own_commit(self.stores, 1, manifest)
         if self.job.definition.holds_history:
             self._hold_exactly(Claim(Version(1, manifest), fence=0), manifest)
-        return self._record(1, manifest, change, empty)
+        return self._record(1, manifest, change, empty, reached_seq=0)
 
     def _publish_claimed(
         self, claim: Claim, held: Version[Manifest], jobs: JobsLook, retention_ms: int | None, *, holds: bool
@@ -406,7 +406,7 @@ class _Commit:
             note_own_commit(self.stores, base_id + 1, manifest)
             if holds and not set(base.run_ids()) <= set(manifest.run_ids()):
                 self._hold_exactly(claim, manifest)
-            return self._record(base_id + 1, manifest, change, base)
+            return self._record(base_id + 1, manifest, change, base, reached_seq=drained.last_seq)
 
     def _clear_jobs(
         self, claim: Claim, base: Manifest, change: CommitChange, listed: Version[Compactions] | None, *, holds: bool
@@ -469,7 +469,10 @@ class _Commit:
             kept=find_kept_history(self.stores, base) if self._has_history else None,
         )
 
-    def _record(self, manifest_id: int, manifest: Manifest, change: CommitChange, base: Manifest) -> CommitRecord:
+    def _record(
+        self, manifest_id: int, manifest: Manifest, change: CommitChange, base: Manifest, *, reached_seq: int
+    ) -> CommitRecord:
+        """Return the record of a commit; `reached_seq` is the highest sequence number of the rows before it."""
         own = [file.properties for group in change.outputs for file in group]
         return CommitRecord(
             manifest_id=manifest_id,
@@ -486,4 +489,7 @@ class _Commit:
             compactor_epoch=manifest.compactor_epoch,
             delete_rate=self.job.delete_rate,
             replaced=[hex_bounds(keys) for keys in replaced_ranges(self.edit)],
+            start_seq=reached_seq + 1,
+            end_seq=manifest.last_l0_seq + 1,
+            fence=change.wal_id,
         )

@@ -7,11 +7,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
 
+from slatespark.format.paths import wal_path
 from slatespark.options import ReadOptions
 from slatespark.storage.remote_store import MAX_GAP_BYTES
 from slatespark.storage.requests import Requests
-from slatespark.table.changes.plan import ChangePlan, ChangeSplit, fetch_change_plan
-from slatespark.table.changes.scan import run_changes
+from slatespark.table.changes.feed import fetch_feed_plan, run_feed
+from slatespark.table.changes.log.plan import LogPlan
+from slatespark.table.changes.plan import ChangePlan, ChangeSplit
 from slatespark.table.clock import Clock
 from slatespark.table.explain.cost import NOTHING, PriceList, RequestRange
 from slatespark.table.explain.explanation import ExplanationFacts, LayerUse
@@ -46,10 +48,45 @@ def explain_changes(
         As the feed.
     """
     meter = Meter.on(stores)
-    plan = fetch_change_plan(meter.stores, replace(options, pin_ms=None), clock)  # to pin a version changes the table
+    plan = fetch_feed_plan(meter.stores, replace(options, pin_ms=None), clock)  # to pin a version changes the table
     planning = meter.requests
+    if isinstance(plan, LogPlan):
+        explanation = _explain_log(stores, plan, planning)
+    else:
+        explanation = _explain_net(stores, plan, planning)
+    explanation = replace(explanation, prices=prices)
+    if not analyze:
+        return explanation
+    began_ms = clock.now_ms()
+    rows = sum(len(batch) for batch in run_feed(meter.stores, plan))
+    return replace(explanation, measured=meter.requests, rows=rows, elapsed_ms=clock.now_ms() - began_ms)
+
+
+def _explain_log(stores: TableStores, plan: LogPlan, planning: Requests) -> ExplanationFacts:
+    """Return what the log reads: all of it, so that only the blocks of a window are not known before."""
+    commits = tuple(Layer("commit", part.slices) for split in plan.splits for part in split.commits)
+    wal_files = tuple(number for split in plan.splits for part in split.wal for number in part.files)
+    files = frozenset(distinct_files(commits))
+    sizes = [stores.wal.head(wal_path(number)).size for number in wal_files]
+    costs = SplitCosts(stores, plan.settings.buffer_bytes, (), files)
+    return ExplanationFacts(
+        url=stores.url,
+        operation="changes",
+        version=plan.end.version,
+        estimated=RequestRange.of(planning)
+        + RequestRange.of(Requests(get=len(sizes), read_bytes=sum(sizes)))
+        + costs.of_layers(commits, window_size(plan.settings.buffer_bytes, 1)),
+        planning=planning,
+        layers=(LayerUse("commits", len(files), len(files)),),
+        files=len(files),
+        splits=len(plan.splits),
+        wal_files=len(wal_files),
+    )
+
+
+def _explain_net(stores: TableStores, plan: ChangePlan, planning: Requests) -> ExplanationFacts:
     searched = frozenset(distinct_files(chain.from_iterable(split.searched for split in plan.splits)))
-    explanation = ExplanationFacts(
+    return ExplanationFacts(
         url=stores.url,
         operation="changes",
         version=plan.bounds.after,
@@ -60,13 +97,7 @@ def explain_changes(
         skipped=_skipped(plan, searched),
         splits=len(plan.splits),
         wal_files=sum(len(wal_bytes(stores, side.wal)) for side in (plan.settings.old, plan.settings.new)),
-        prices=prices,
     )
-    if not analyze:
-        return explanation
-    began_ms = clock.now_ms()
-    rows = sum(len(batch) for batch in run_changes(meter.stores, plan))
-    return replace(explanation, measured=meter.requests, rows=rows, elapsed_ms=clock.now_ms() - began_ms)
 
 
 def _all_layers(plan: ChangePlan) -> tuple[Layer, ...]:

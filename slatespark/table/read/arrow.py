@@ -24,9 +24,11 @@ from slatespark.units import MAX_MS, us_to_ms
 MAX_BATCH_ROWS: Final = 1 << 16
 MAX_BATCH_BYTES: Final = 16 << 20
 
+SEQ: Final = "_seq"
+
 METADATA_TYPES: Final[Mapping[str, pa.DataType]] = {
     "_key": pa.binary(),
-    "_seq": pa.int64(),
+    SEQ: pa.int64(),
     "_op": pa.string(),
     "_create_ts": pa.timestamp("us", tz="UTC"),
     "_expire_ts": pa.timestamp("us", tz="UTC"),
@@ -120,13 +122,17 @@ def project(options: ReadOptions, columns: Sequence[str] | None = None, *, codec
     """
     metadata = [f"_{name}" for name in options.metadata_columns]
     metadata += VALIDITY_TYPES if options.shows_intervals else ()
-    metadata += _change_columns(codec) if options.read_change_feed else ()
+    if options.read_change_feed:
+        metadata += _change_columns(codec)
+    if options.shows_log and SEQ not in metadata:
+        metadata.append(SEQ)
     offered = [*codec.schema.names, *(name for name in metadata if name not in codec.schema.names)]
     asked = columns or options.columns or offered
     names = tuple(_resolve_name(name, offered) for name in asked)
     if len(set(names)) != len(names):
         raise SchemaError(f"A column is asked for twice: {', '.join(asked)}.", todo="Ask for each column once.")
-    shows_deletes = options.include_deleted or options.read_versions == "all" or not options.with_pre_images
+    shows_deletes = options.include_deleted or options.read_versions == "all"
+    shows_deletes = shows_deletes or options.shows_log or not options.with_pre_images
     labels = tuple(columns) if columns and tuple(columns) != names else None
     return Projection(names, shows_deletes, codec, labels)
 
@@ -236,7 +242,7 @@ def decode_columns(
 
 
 def _metadata(name: str, fields: Fields) -> pa.Array:
-    if name == "_seq":
+    if name == SEQ:
         return pa.array(fields.seqs.view(np.int64))
     if name == "_op":
         kinds = np.where(fields.flags & TOMBSTONE, 1, np.where(fields.flags & MERGE, 2, 0)).astype(np.int8)

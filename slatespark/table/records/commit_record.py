@@ -27,6 +27,9 @@ _CHECKED_IF_THERE: Final = {
     "removed": list,
     "first_seq": int | None,
     "last_seq": int | None,
+    "start_seq": int | None,
+    "end_seq": int | None,
+    "fence": int | None,
 }
 
 
@@ -54,6 +57,9 @@ class CommitRecord:
     compactor_epoch : the value after the commit; `CLIENT_EPOCH` if a live client made it for us
     delete_rate : bytes per second at which a reap deleted; None for other operations
     replaced : key intervals that it replaced entirely, `[start, end)` in hexadecimal; None as end is open
+    start_seq, end_seq : the sequence numbers [start_seq, end_seq) that it took, with or without rows; None if a client
+        committed it, and in records of old releases
+    fence : id of its fence in the WAL, 0 without one; None where `start_seq` is
     """
 
     manifest_id: int
@@ -70,6 +76,9 @@ class CommitRecord:
     compactor_epoch: int = 0
     delete_rate: int | None = None
     replaced: Sequence[tuple[str, str | None]] = ()
+    start_seq: int | None = None
+    end_seq: int | None = None
+    fence: int | None = None
 
 
 def commit_path(manifest_id: int) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
 from typing import Final, TypeAlias
@@ -24,7 +24,7 @@ from slatespark.table.records.commit_record import (
     decode_commit,
     with_checksum,
 )
-from slatespark.table.records.json_objects import REQUESTS_TOGETHER, encode_json, list_numbered
+from slatespark.table.records.json_objects import JSON_SUFFIX, REQUESTS_TOGETHER, encode_json, list_numbered
 
 _IDS_PER_COMMIT: Final = 2  # a claim, then the version with the rows
 _LOOK_EVERY_IDS: Final = 10  # about every fifth commit checks whether a batch is full
@@ -74,6 +74,29 @@ def is_own_commit(store: ObjectStore, number: int, manifest: Manifest) -> bool:
         return False
     record = _find_sound(store, number)
     return record is not None and record.compactor_epoch == manifest.compactor_epoch
+
+
+def fetch_records_between(store: ObjectStore, first: int, last: int) -> dict[int, CommitRecord]:
+    """Return the sound records of the versions `first` to `last`, by version; other records are not read.
+
+    A few versions are asked for by name; a record that is not found so may be in a batch.
+    """
+    wanted = range(first, last + 1)
+    few = len(wanted) <= REQUESTS_TOGETHER
+    singles = list(wanted) if few else _within(list_numbered(store, COMMITS_DIR, commit_path(first - 1)), wanted)
+    found = {record.manifest_id: record for record in _fetch_singles(store, _find_sound, singles)}
+    if len(found) < len(wanted):
+        batches = list_numbered(store, BATCHES_DIR, f"{BATCHES_DIR}{first - 1:020d}{JSON_SUFFIX}")
+        for number in sorted(batches):
+            records = {record.manifest_id: record for record in fetch_commit_object(store, batches[number])}
+            found = {each: records[each] for each in _within(records, wanted)} | found
+            if number >= last:
+                break
+    return found
+
+
+def _within(numbers: Iterable[int], wanted: range) -> list[int]:
+    return [number for number in numbers if number in wanted]
 
 
 def _find_sound(store: ObjectStore, manifest_id: int) -> CommitRecord | None:

@@ -1,0 +1,263 @@
+"""The plan of the log between two positions: splits, each of which holds some of its writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from slatespark.options import ReadOptions
+from slatespark.ranges import KeyRange
+from slatespark.table.changes.bounds import resolve_bounds
+from slatespark.table.changes.log.commits import LoggedCommit
+from slatespark.table.changes.log.positions import LogPosition, LogTail, position_of, refuse_backwards
+from slatespark.table.changes.log.survey import LogSurvey, first_versions, survey_log
+from slatespark.table.changes.log.wal import WalStretch
+from slatespark.table.clock import Clock
+from slatespark.table.definition.versions import resolve_definition
+from slatespark.table.log.manifests import fetch_latest_manifest
+from slatespark.table.read.arrow import Projection, project
+from slatespark.table.read.fetch import sample_index
+from slatespark.table.read.plan import FileSlice, SstFile
+from slatespark.table.read.reader import bind_condition, chosen_range, renewed
+from slatespark.table.stores import TableStores
+
+if TYPE_CHECKING:
+    from slatespark.encoding.predicates import Filter
+
+
+@dataclass(frozen=True, slots=True)
+class WalPart:
+    """Writes of clients, in some WAL files.
+
+    Attributes
+    ----------
+    files : ids, ascending
+    versions : for each file the first version that still exists and shows it; None if there is none yet
+    after_seq, last_seq : only writes with sequence numbers (after_seq, last_seq]
+    """
+
+    files: tuple[int, ...]
+    versions: tuple[int | None, ...]
+    after_seq: int
+    last_seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class CommitPart:
+    """Writes of a commit of ours, in some of its files.
+
+    Attributes
+    ----------
+    version, committed_ms : of the commit
+    slices : parts of its files
+    after_seq, last_seq : only writes with sequence numbers (after_seq, last_seq]
+    """
+
+    version: int
+    committed_ms: int
+    slices: tuple[FileSlice, ...]
+    after_seq: int
+    last_seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogSplit:
+    """A partition of the log: its parts follow each other."""
+
+    parts: tuple[WalPart | CommitPart, ...]
+
+    @property
+    def wal(self) -> list[WalPart]:
+        """The parts in the WAL."""
+        return [part for part in self.parts if isinstance(part, WalPart)]
+
+    @property
+    def commits(self) -> list[CommitPart]:
+        """The parts in files of our commits."""
+        return [part for part in self.parts if isinstance(part, CommitPart)]
+
+
+@dataclass(frozen=True, slots=True)
+class LogSettings:
+    """What all splits share.
+
+    Attributes
+    ----------
+    projection : the columns
+    condition : only writes whose own columns fulfil it are returned; None for all
+    keys : only writes with these keys
+    buffer_bytes : memory for stored bytes in flight
+    table : for messages
+    """
+
+    projection: Projection
+    condition: Filter | None
+    keys: KeyRange
+    buffer_bytes: int
+    table: str
+
+
+@dataclass(frozen=True, slots=True)
+class LogPlan:
+    """The plan of a log.
+
+    Attributes
+    ----------
+    start, end : the positions
+    survey : what lies between them
+    settings : the same for all splits
+    splits : in the order of the log; each can be read on its own, by any process
+    """
+
+    start: LogPosition
+    end: LogPosition
+    survey: LogSurvey
+    settings: LogSettings
+    splits: tuple[LogSplit, ...]
+
+
+def fetch_log(
+    stores: TableStores, options: ReadOptions, clock: Clock, *, projection: Projection | None = None
+) -> LogPlan:
+    """Return the plan of a change feed of kind `log`, from the start to the end of the options.
+
+    Raises
+    ------
+    InvalidRequestError, OptionError, HistoryTrimmedError, CorruptDataError, UnsupportedFormatError
+        As `resolve_log_bounds` and `fetch_log_plan`.
+    """
+    start, end = resolve_log_bounds(stores, options, clock)
+    return fetch_log_plan(stores, options, clock, start, end, projection=projection)
+
+
+def resolve_log_bounds(stores: TableStores, options: ReadOptions, clock: Clock) -> tuple[LogPosition, LogPosition]:
+    """Return the positions that the options of a change feed of kind `log` ask for.
+
+    Without an end it goes as far as the WAL goes now.
+
+    Raises
+    ------
+    InvalidRequestError, OptionError, HistoryTrimmedError
+        As `resolve_bounds`; the last one also when WAL files of a version were collected.
+    """
+    bounds = resolve_bounds(stores, options, clock)
+    start = position_of(stores, bounds.before)
+    is_open = options.ending_version is None and options.ending_timestamp_ms is None
+    end = LogTail(stores).poll() if is_open else position_of(stores, bounds.after)
+    return start, end
+
+
+def fetch_log_plan(
+    stores: TableStores,
+    options: ReadOptions,
+    clock: Clock,
+    start: LogPosition,
+    end: LogPosition,
+    *,
+    projection: Projection | None = None,
+) -> LogPlan:
+    """Find the writes between two positions, and cut them into splits.
+
+    It reads the records of the commits in between, the first and last WAL file of each writer, and what tells versions
+    apart. Nothing of the log before `start` is looked at.
+
+    Parameters
+    ----------
+    options : with `readChangeFeed`; its bounds are not looked at
+    start, end : from where to where
+    projection : the columns that were promised, if not those of the options
+
+    Raises
+    ------
+    HistoryTrimmedError
+        When any write in between is not known any more, naming the first version from which on all are.
+    InvalidRequestError, CorruptDataError, UnsupportedFormatError
+    """
+    refuse_backwards(stores, start, end)
+    latest = fetch_latest_manifest(stores).value
+    definition = resolve_definition(stores, latest)
+    codec = definition.codec()
+    columns = project(options, codec=codec) if projection is None else renewed(projection, codec)
+    condition = bind_condition(options, codec)
+    settings = LogSettings(
+        projection=columns,
+        condition=condition if condition is not None and condition.columns else None,
+        keys=chosen_range(options, codec),
+        buffer_bytes=options.read_buffer_bytes,
+        table=stores.url,
+    )
+    survey = survey_log(stores, clock, start, end, latest)
+    parts = _Cutter(stores, settings.keys, options.split_bytes)
+    return LogPlan(start, end, survey, settings, parts.splits(survey))
+
+
+# --- splits ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Cutter:
+    """Cuts a stretch of the log into splits of about `target_bytes`: large parts are cut, small ones joined."""
+
+    stores: TableStores
+    keys: KeyRange
+    target_bytes: int
+
+    def splits(self, survey: LogSurvey) -> tuple[LogSplit, ...]:
+        splits: list[LogSplit] = []
+        parts: list[WalPart | CommitPart] = []
+        filled = 0
+        for part, size in self._parts(survey):
+            if parts and filled + size > self.target_bytes:
+                splits.append(LogSplit(tuple(parts)))
+                parts, filled = [], 0
+            parts.append(part)
+            filled += size
+        return (*splits, LogSplit(tuple(parts))) if parts else tuple(splits)
+
+    def _parts(self, survey: LogSurvey) -> Iterator[tuple[WalPart | CommitPart, int]]:
+        """Yield parts of at most about `target_bytes`, with their stored bytes."""
+        for each in survey.stretches:
+            yield from self._of_wal(each, survey) if isinstance(each, WalStretch) else self._of_commit(each, survey)
+
+    def _of_wal(self, stretch: WalStretch, survey: LogSurvey) -> Iterator[tuple[WalPart, int]]:
+        versions = first_versions(self.stores, survey, stretch.files(survey.sizes))
+        files: list[int] = []
+        filled = 0
+        for number in [*versions, None]:
+            size = 0 if number is None else survey.sizes[number]
+            if files and (number is None or filled + size > self.target_bytes):
+                shown = tuple(versions[each] for each in files)
+                yield WalPart(tuple(files), shown, stretch.after_seq, stretch.last_seq), filled
+                files, filled = [], 0
+            if number is not None:
+                files.append(number)
+                filled += size
+
+    def _of_commit(self, commit: LoggedCommit, survey: LogSurvey) -> Iterator[tuple[CommitPart, int]]:
+        slices: list[FileSlice] = []
+        filled = 0
+        for part, size in [*self._slices(survey.files[commit.version]), (None, 0)]:
+            if slices and (part is None or filled + size > self.target_bytes):
+                yield (
+                    CommitPart(
+                        commit.version, commit.committed_ms, tuple(slices), commit.start_seq - 1, commit.end_seq - 1
+                    ),
+                    filled,
+                )
+                slices, filled = [], 0
+            if part is not None:
+                slices.append(part)
+                filled += size
+
+    def _slices(self, files: Sequence[SstFile]) -> Iterator[tuple[FileSlice, int]]:
+        """Yield the parts of files with keys of the options; a large file is cut."""
+        for file in files:
+            points = [] if file.data_bytes <= self.target_bytes else sample_index(self.stores, file, self.target_bytes)
+            sizes = [point.stored_bytes for point in points] or [file.data_bytes]
+            bounds = [None, *(point.key for point in points[1:]), None]
+            for (start, end), size in zip(pairwise(bounds), sizes, strict=True):
+                keys = KeyRange(start or b"", end).intersect(self.keys)
+                if not keys.is_empty():
+                    yield FileSlice(file, keys), size

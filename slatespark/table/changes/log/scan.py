@@ -1,0 +1,117 @@
+"""Split of the log -> writes as Arrow batches, as they were written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from slatespark.kernels import gather_fields, lower_bound, sort_rows, take_rows
+from slatespark.kernels.columns import HAS_CREATE, MERGE, ROW_BITS, TOMBSTONE, RowColumns
+from slatespark.kernels.results import Fields
+from slatespark.ranges import ALL_KEYS, KeyRange
+from slatespark.table.changes.log.plan import CommitPart, LogSettings, LogSplit, WalPart
+from slatespark.table.changes.log.wal import fetch_wal_log
+from slatespark.table.changes.scan import DELETE, UPSERT
+from slatespark.table.read.arrow import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION, instants
+from slatespark.table.read.cursor import layer_windows, window_size
+from slatespark.table.read.materialise import Materialiser, join_small
+from slatespark.table.read.plan import Layer
+from slatespark.table.stores import TableStores
+
+MERGE_OPERAND: Final = "merge"
+
+_WORDS: Final = (UPSERT, DELETE, MERGE_OPERAND)
+
+
+def scan_log(stores: TableStores, split: LogSplit, settings: LogSettings) -> Iterator[pa.RecordBatch]:
+    """Yield the writes of a split in the order of their sequence numbers, and by key where they are equal.
+
+    Raises
+    ------
+    CorruptDataError, SnapshotExpiredError, UnavailableError
+    """
+    return join_small(_batches(stores, split, settings))
+
+
+def _batches(stores: TableStores, split: LogSplit, settings: LogSettings) -> Iterator[pa.RecordBatch]:
+    made = Materialiser(settings.projection, settings.condition, settings.table, None)
+    for part in split.parts:
+        if isinstance(part, WalPart):
+            yield from _wal_batches(stores, part, settings, made)
+        else:
+            yield from _commit_batches(stores, part, settings, made)
+
+
+def _wal_batches(
+    stores: TableStores, part: WalPart, settings: LogSettings, made: Materialiser
+) -> Iterator[pa.RecordBatch]:
+    for number, version in zip(part.files, part.versions, strict=True):
+        rows = fetch_wal_log(stores, number)
+        if rows is None:
+            continue
+        wanted = _between(rows, part.after_seq, part.last_seq) & _with_keys(rows, settings.keys)
+        chosen = np.flatnonzero(wanted)
+        fields = gather_fields([rows], chosen)
+        times = instants(fields.create_ts, (fields.flags & HAS_CREATE) == 0)
+        yield from made.batches([rows], chosen, _known(fields, version, times))
+
+
+def _commit_batches(
+    stores: TableStores, part: CommitPart, settings: LogSettings, made: Materialiser
+) -> Iterator[pa.RecordBatch]:
+    sources = list(_commit_rows(stores, part, settings))
+    chosen = np.concatenate([np.zeros(0, np.int64), *(_packed(number, rows) for number, rows in enumerate(sources))])
+    if not len(chosen):
+        return
+    seqs = np.concatenate([rows.seqs for rows in sources])
+    chosen = chosen[np.argsort(seqs, kind="stable")]
+    fields = gather_fields(sources, chosen)
+    times = instants(np.full(len(chosen), part.committed_ms, np.int64), np.zeros(len(chosen), np.bool_))
+    yield from made.batches(sources, chosen, _known(fields, part.version, times))
+
+
+def _commit_rows(stores: TableStores, part: CommitPart, settings: LogSettings) -> Iterator[RowColumns]:
+    """Yield the rows of a commit in some of its files, without those that others wrote."""
+    for each in part.slices:
+        for window in layer_windows(stores, Layer("commit", (each,)), window_size(settings.buffer_bytes, 1)):
+            inside = np.arange(window.low, window.high, dtype=np.int64)
+            inside = inside[_between(window.rows, part.after_seq, part.last_seq)[window.low : window.high]]
+            if len(inside):
+                yield take_rows([window.rows], inside)
+
+
+def _packed(source: int, rows: RowColumns) -> NDArray[np.int64]:
+    return (np.int64(source) << ROW_BITS) + np.arange(len(rows), dtype=np.int64)
+
+
+def _between(rows: RowColumns, after_seq: int, last_seq: int) -> NDArray[np.bool_]:
+    found: NDArray[np.bool_] = (rows.seqs > np.uint64(after_seq)) & (rows.seqs <= np.uint64(last_seq))
+    return found
+
+
+def _with_keys(rows: RowColumns, keys: KeyRange) -> NDArray[np.bool_]:
+    """Return which rows, in any order, have keys of a range."""
+    if keys == ALL_KEYS:
+        return np.ones(len(rows), np.bool_)
+    order = sort_rows(rows)
+    ordered = take_rows([rows], order)
+    low = lower_bound(ordered, keys.start, 0, len(ordered))
+    high = len(ordered) if keys.end is None else lower_bound(ordered, keys.end, low, len(ordered))
+    found = np.zeros(len(rows), np.bool_)
+    found[order[low:high]] = True
+    return found
+
+
+def _known(fields: Fields, version: int | None, times: pa.Array) -> dict[str, pa.Array]:
+    """Return the columns that writes have besides those of the table."""
+    words = np.where(fields.flags & TOMBSTONE, 1, np.where(fields.flags & MERGE, 2, 0)).astype(np.int8)
+    count = len(words)
+    return {
+        CHANGE_TYPE: pa.DictionaryArray.from_arrays(pa.array(words), pa.array(_WORDS)).dictionary_decode(),
+        COMMIT_VERSION: pa.nulls(count, pa.int64()) if version is None else pa.array(np.full(count, version, np.int64)),
+        COMMIT_TIMESTAMP: times,
+    }

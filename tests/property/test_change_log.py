@@ -1,0 +1,270 @@
+"""The change feed of kind `log`: every write between two positions, in order, or a refusal that names a later start.
+
+The model is the list of writes, each with its sequence number, and the versions that changed rows without writing them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from slatespark import SlateStore
+from slatespark.errors import HistoryTrimmedError
+from slatespark.table.log.manifests import list_manifests
+from slatespark.table.stores import open_stores
+from tests.property.test_changes import BOUNDS, FENCE, FILES, KEYS, ROWS, TTLS
+from tests.support.client import Client, ClientOptions, Delete, Location, Merge, Put, Ttl, Write
+from tests.support.client_admin import collect_garbage, compact_full, compact_segments
+from tests.support.effort import examples
+from tests.support.segments import FixedPrefix
+
+Logged: TypeAlias = tuple[int, str, bytes, bytes | None]  # seq, what, key, value
+
+STEPS = st.one_of(
+    st.tuples(st.just("write"), ROWS, TTLS, FILES),
+    st.tuples(st.just("write"), ROWS, TTLS, FILES),
+    st.tuples(st.just("overwrite"), ROWS, FILES),
+    st.tuples(st.just("delete_range"), BOUNDS),
+    st.tuples(st.just("restore"), st.integers(0, 20)),
+    st.tuples(st.just("compact"), st.booleans(), BOUNDS),
+    st.tuples(st.just("compact"), st.booleans(), BOUNDS),
+    st.tuples(st.just("reap")),
+    st.tuples(st.just("erase"), st.sampled_from(KEYS)),
+    st.tuples(st.just("checkpoint")),
+    st.tuples(st.just("run_client"), st.lists(ROWS, max_size=3), TTLS, st.sampled_from(["wal", "flush", "compact"])),
+    st.tuples(st.just("run_client"), st.lists(ROWS, max_size=3), TTLS, st.sampled_from(["wal", "flush", "compact"])),
+    st.tuples(st.just("conflict")),
+)
+COLLECTIONS = st.one_of(st.tuples(st.just("vacuum")), st.tuples(st.just("collect")), st.tuples(st.just("lose_record")))
+WORDS = {"put": "upsert", "same": "upsert", "delete": "delete", "merge": "merge"}
+
+
+@dataclass
+class LoggedLife:
+    """A raw table under both writers, and what they wrote."""
+
+    location: Location
+    segmented: bool = False
+    retention_ms: int | None = None
+    log: list[Logged] = field(default_factory=list)
+    untold: list[int] = field(default_factory=list)  # versions
+    serial: Any = field(default_factory=lambda: itertools.count(1))
+
+    def __post_init__(self) -> None:
+        extractor = FixedPrefix(1) if self.segmented else None
+        shape = {} if extractor is None else extractor.options
+        retention = None if self.retention_ms is None else f"{self.retention_ms}ms"
+        self.store = SlateStore.create(str(self.location.folder), retention=retention, mergeOperator="concat", **shape)
+        self.client_options = ClientOptions(compactor=True, segments=extractor)
+
+    def take(self, name: str, *arguments: Any) -> None:
+        step: Callable[..., None] = getattr(self, name)
+        step(*arguments)
+
+    @property
+    def seq(self) -> int:
+        return self.store.resolve().seq
+
+    # --- ours ---------------------------------------------------------------------------------------------------------
+
+    def rows(self, kinds: dict[bytes, str]) -> list[tuple[str, bytes, bytes | None]]:
+        return [(kind, key, None if kind == "delete" else self.value(key, kind)) for key, kind in sorted(kinds.items())]
+
+    def value(self, key: bytes, kind: str) -> bytes:
+        return key + b"-same" if kind == "same" else b"%d" % next(self.serial)
+
+    def write(self, kinds: dict[bytes, str], ttl_ms: int | None, files: dict[str, Any], **more: Any) -> None:
+        rows = self.rows(kinds)
+        table = pa.table(
+            {
+                "key": pa.array([key for _, key, _ in rows], pa.binary()),
+                "value": pa.array([value for _, _, value in rows], pa.binary()),
+                "op": pa.array(["put" if kind == "same" else kind for kind, _, _ in rows], pa.string()),
+            }
+        )
+        self.store.write(table, opColumn="op", ttl=ttl_ms or "none", **FENCE, **files, **more)
+        self.log += [(self.seq, WORDS[kind], key, value) for kind, key, value in rows]
+
+    def overwrite(self, kinds: dict[bytes, str], files: dict[str, Any]) -> None:
+        puts = {key: kind for key, kind in kinds.items() if kind in ("put", "same")}
+        self.write(puts, None, files, mode="overwrite")
+        self.untold.append(self.versions()[-1])
+
+    def delete_range(self, bounds: list[bytes]) -> None:
+        before = self.versions()[-1]
+        self.store.deleteRange(startKey=bounds[0], endKey=bounds[1], **FENCE)
+        self.mark_untold(before)
+
+    def mark_untold(self, before: int) -> None:
+        if (latest := self.versions()[-1]) > before:
+            self.untold.append(latest)
+
+    def restore(self, number: int) -> None:
+        versions = self.versions()
+        try:
+            self.store.restoreToVersion(versions[number % len(versions)], **FENCE)
+        except HistoryTrimmedError:  # erased
+            return
+        self.untold.append(self.versions()[-1])
+
+    def compact(self, full: bool, bounds: list[bytes]) -> None:
+        what: dict[str, Any] = {"full": True} if full else {"startKey": bounds[0], "endKey": bounds[1]}
+        self.store.compact(**what, **FENCE)
+
+    def reap(self) -> None:
+        if self.retention_ms is not None:
+            self.store.reap(**FENCE)
+
+    def erase(self, key: bytes) -> None:
+        before = self.versions()[-1]
+        self.store.erase(key, releaseVersions=True, **FENCE)
+        self.mark_untold(before)
+
+    def checkpoint(self) -> None:
+        self.store.createCheckpoint(lifetime="1h")
+
+    # --- the client ---------------------------------------------------------------------------------------------------
+
+    def run_client(self, batches: list[dict[bytes, str]], ttl_ms: int | None, end: str) -> None:
+        with Client.open(self.location, self.client_options) as client:
+            for kinds in batches:
+                if kinds:
+                    self.client_batch(client, kinds, ttl_ms)
+                client.flush_wal()
+                if end == "flush":
+                    client.flush_memtable()
+            if end == "compact":
+                client.flush_memtable()
+                (compact_segments if self.segmented else compact_full)(client)
+
+    def client_batch(self, client: Client, kinds: dict[bytes, str], ttl_ms: int | None) -> None:
+        ttl = None if ttl_ms is None else Ttl(after_ms=ttl_ms)
+        rows = self.rows(kinds)
+        seq = client.write([written(kind, key, value, ttl) for kind, key, value in rows]).seq
+        self.log += [(seq, WORDS[kind], key, value) for kind, key, value in rows]
+
+    def conflict(self) -> None:
+        """A transaction that is refused takes a number, and writes nothing."""
+        with Client.open(self.location, self.client_options) as client:
+            self.client_batch(client, {KEYS[0]: "put"}, None)
+            transaction = client.begin()
+            transaction.put(KEYS[0], b"lost")
+            self.client_batch(client, {KEYS[0]: "put"}, None)
+            with pytest.raises(Exception, match=r"(?i)conflict"):
+                transaction.commit()
+            self.client_batch(client, {KEYS[1]: "put"}, None)
+            client.flush_wal()
+
+    # --- what takes the past away -------------------------------------------------------------------------------------
+
+    def vacuum(self) -> None:
+        self.store.vacuum(minAge="0s", force=True, fences=True)
+
+    def collect(self) -> None:
+        collect_garbage(self.location)
+
+    def lose_record(self) -> None:
+        for path in sorted(self.location.folder.glob("slatespark/commits/*.json"))[-1:]:
+            path.unlink()
+
+    # --- what must be shown -------------------------------------------------------------------------------------------
+
+    def versions(self) -> list[int]:
+        return list_manifests(open_stores(str(self.location.folder), storage={}))
+
+    def state_seq(self, version: int) -> int:
+        return self.store.resolve(versionAsOf=version).seq if version else 0
+
+    def between(self, after_seq: int, last_seq: int) -> list[Logged]:
+        return [entry for entry in self.log if after_seq < entry[0] <= last_seq]
+
+    def told(self, after: int, last: int) -> bool:
+        return not any(after < version <= last for version in self.untold)
+
+
+def written(kind: str, key: bytes, value: bytes | None, ttl: Ttl | None) -> Write:
+    if value is None:
+        return Delete(key)
+    return Merge(key, value, ttl) if kind == "merge" else Put(key, value, ttl)
+
+
+def read_log(store: SlateStore, before: int, after: int | None, **options: Any) -> list[Logged]:
+    start = {"startingVersion": 1} if before == 0 else {"startingVersion": before, "startingBoundInclusive": False}
+    end = {} if after is None else {"endingVersion": after}
+    rows = store.changes(changes="log", **start, **end, **options).read_all().to_pylist()
+    shown = [row["_commit_version"] for row in rows]
+    whole = [version for version in shown if version is not None]
+    assert shown == whole + [None] * (len(shown) - len(whole))
+    assert whole == sorted(whole)
+    assert not whole or (whole[0] > before and (after is None or whole[-1] <= after))
+    assert after is None or len(whole) == len(shown)
+    return [(row["_seq"], row["_change_type"], row["key"], row["value"]) for row in rows]
+
+
+def check_logs(life: LoggedLife, data: st.DataObject, *, collected: bool) -> None:
+    """Compare the logs of some pairs of positions with the model."""
+    versions = life.versions()
+    pairs: list[tuple[int, int | None]] = [
+        (before, after) for before, after in itertools.combinations([0, *versions], 2) if before < after
+    ]
+    pairs += [(version, None) for version in [0, *versions]]
+    chosen = data.draw(st.lists(st.sampled_from(pairs), min_size=1, max_size=12, unique=True))
+    for before, after in [*chosen, (0, None), (versions[-1], None)]:
+        try:
+            after_seq, last_seq = life.state_seq(before), life.seq if after is None else life.state_seq(after)
+        except HistoryTrimmedError:
+            assert collected
+            continue
+        last = versions[-1] if after is None else after
+        options = data.draw(st.sampled_from([{}, {"splitSize": 40}]))
+        try:
+            found = read_log(life.store, before, after, **options)
+        except HistoryTrimmedError as exc:
+            assert collected or not life.told(before, last)
+            check_named_start(life, str(exc), after)
+        else:
+            assert life.told(before, last)
+            assert found == life.between(after_seq, last_seq)
+
+
+def check_named_start(life: LoggedLife, message: str, after: int | None) -> None:
+    """The version that a refusal names is one that can be started from."""
+    named = re.search(r"startingVersion=(\d+), startingBoundInclusive=false", message)
+    if named is not None and (after is None or int(named[1]) <= after):
+        start = int(named[1])
+        last_seq = life.seq if after is None else life.state_seq(after)
+        assert read_log(life.store, start, after) == life.between(life.state_seq(start), last_seq)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", ["plain", "segmented"])
+@settings(max_examples=examples(10))
+@given(steps=st.lists(STEPS, min_size=2, max_size=9), retention_ms=st.sampled_from([None, None, 40]), data=st.data())
+def test_raw_tables(shape: str, steps: list[tuple[Any, ...]], retention_ms: int | None, data: st.DataObject) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        life = LoggedLife(Location.local(Path(folder) / "db"), shape == "segmented", retention_ms)
+        for step in steps:
+            life.take(*step)
+        erased = any(step[0] == "erase" for step in steps)  # which takes versions away
+        check_logs(life, data, collected=erased)
+
+
+@pytest.mark.slow
+@settings(max_examples=examples(10))
+@given(steps=st.lists(st.one_of(STEPS, COLLECTIONS), min_size=2, max_size=9), data=st.data())
+def test_what_was_collected_is_refused(steps: list[tuple[Any, ...]], data: st.DataObject) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        life = LoggedLife(Location.local(Path(folder) / "db"))
+        for step in steps:
+            life.take(*step)
+        check_logs(life, data, collected=True)
