@@ -48,6 +48,21 @@ def test_changes_are_those_between_two_states(spark: SparkSession, tmp_path: Pat
     assert feed(startingVersion=table.resolve().version).collect() == []
 
 
+def test_the_log_has_every_write_in_as_many_tasks_as_it_needs(spark: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    table = SlateTable.create(spark, path, SCHEMA, "id")
+    for price in (1, 2):
+        table.write(spark.range(200).selectExpr("id", f"{price} AS price"))
+    table.delete("id < 3")
+    feed = table.changes(changes="log", startingVersion=1, splitSize="300")
+    assert feed.columns == ["id", "price", "_change_type", "_commit_version", "_commit_timestamp", "_seq"]
+    assert feed.rdd.getNumPartitions() > 2
+    found = [(row._change_type, row.id, row.price) for row in feed.orderBy("_seq", "id").collect()]
+    puts = [("upsert", key, price) for price in (1, 2) for key in range(200)]
+    assert found == [*puts, *(("delete", key, None) for key in range(3))]
+    assert table.changes(["id"], "id = 7", changes="log", startingVersion=1).count() == 2
+
+
 def test_what_is_wrong_is_said_before_the_first_task(spark: SparkSession, tmp_path: Path) -> None:
     path = str(tmp_path / "t")
     table = SlateTable.create(spark, path, SCHEMA, "id")

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -36,9 +39,30 @@ def test_it_shows_what_changed_from_a_version_or_a_time_on(table: Path) -> None:
     assert done("changes", table, "--from", "9").splitlines()[0].split()[:3] == ["id", "n", "_change_type"]
 
 
+def test_the_log_shows_every_write(table: Path) -> None:
+    found = shown(table, "--from", "1", "--kind", "log")
+    assert found == [("upsert", 1, 1), ("upsert", 2, 2), ("upsert", 1, 3), ("delete", 2, None)]
+    assert shown(table, "--from", "5", "--to", "7", "--option", "changes=log") == found[1:3]
+    refused("OptionError", "changes", table, "--from", "1", "--kind", "log", "--no-pre-images")
+
+
+def test_it_follows_what_comes_until_it_is_interrupted(table: Path) -> None:
+    command = [sys.executable, "-m", "slatespark", "changes", str(table), "--from", "9", "--follow", "--json"]
+    with subprocess.Popen([*command, "--kind", "log", "--poll", "10ms"], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert json.loads(process.stdout.readline())["_change_type"] == "delete"
+        done("put", table, '{"id": 5, "n": 5}')
+        row = json.loads(process.stdout.readline())
+        assert (row["_change_type"], row["id"], row["n"]) == ("upsert", 5, 5)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 0
+    assert run("changes", table, "--from", "3", "--follow", "--limit", "1", "--json").stdout.count("\n") == 1
+
+
 def test_bounds_that_are_not_there_are_refused(table: Path) -> None:
     refused("OptionError", "changes", table, "--from", "7", "--to", "5")
     refused("InvalidRequestError", "changes", table, "--from", "12")
     refused("OptionError", "scan", table, "--option", "startingVersion=3")
     refused("OptionError", "scan", table, "--option", "startingVersion=3", "--option", "readChangeFeed=true")
     assert run("changes", table).exit_code == 2
+    assert run("changes", table, "--from", "3", "--to", "5", "--follow").exit_code == 2

@@ -1,0 +1,41 @@
+"""Following a feed: each plan starts where the one before ended."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from slatespark import SlateStore
+from slatespark.table.changes.feed import run_feed
+from slatespark.table.changes.follow import FeedFollower
+from tests.support.fake_clock import FakeClock
+
+
+@pytest.mark.parametrize(("kind", "updated"), [("net", ["update_preimage", "update_postimage"]), ("log", ["upsert"])])
+def test_every_poll_goes_on(kind: str, updated: list[str]) -> None:
+    clock = FakeClock(1_000_000)
+    store = SlateStore.create(f"memory://follow/{kind}", clock=clock, autoCompact=False)
+
+    def put(key: bytes) -> None:
+        store.write(pa.table({"key": [key], "value": [b"%d" % clock.now_ms()]}))
+        clock.advance(1)
+
+    put(b"a")
+    options = store._read_options({"readChangeFeed": True, "changes": kind, "startingVersion": 1})
+    follower = FeedFollower(store._stores, options, clock)
+
+    def polled() -> list[tuple[str, bytes]] | None:
+        plan = follower.poll()
+        if plan is None:
+            return None
+        rows = [row for batch in run_feed(store._stores, plan) for row in batch.to_pylist()]
+        return [(row["_change_type"], row["key"]) for row in rows]
+
+    new = "insert" if kind == "net" else "upsert"
+    assert polled() == [(new, b"a")]
+    assert polled() is None
+    put(b"b")
+    put(b"a")
+    expected = [(new, b"b")] + [(word, b"a") for word in updated]
+    assert sorted(polled() or []) == sorted(expected)
+    assert polled() is None
