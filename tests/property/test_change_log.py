@@ -22,10 +22,11 @@ from slatespark import SlateStore
 from slatespark.errors import HistoryTrimmedError
 from slatespark.table.log.manifests import list_manifests
 from slatespark.table.stores import open_stores
-from tests.property.test_changes import BOUNDS, FENCE, FILES, KEYS, ROWS, TTLS
+from tests.property.test_changes import BOUNDS, FENCE, FILES, KEYS, NAMES, ROWS, TTLS, TYPED_STEPS, TypedLife
 from tests.support.client import Client, ClientOptions, Delete, Location, Merge, Put, Ttl, Write
 from tests.support.client_admin import collect_garbage, compact_full, compact_segments
 from tests.support.effort import examples
+from tests.support.feeds import ADDED, key_of, state_of
 from tests.support.segments import FixedPrefix
 
 Logged: TypeAlias = tuple[int, str, bytes, bytes | None]  # seq, what, key, value
@@ -268,3 +269,53 @@ def test_what_was_collected_is_refused(steps: list[tuple[Any, ...]], data: st.Da
         for step in steps:
             life.take(*step)
         check_logs(life, data, collected=True)
+
+
+# --- typed tables, and tables with history ---------------------------------------------------------------------------
+
+KEY_COLUMNS = ["shop", "id"]
+UNTIMED_STEPS = TYPED_STEPS.filter(lambda step: step[0] not in ("reap", "write") or step[2:] == (None, None))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("history", [False, True], ids=["plain", "history"])
+@settings(max_examples=examples(20))
+@given(steps=st.lists(UNTIMED_STEPS, min_size=2, max_size=10), data=st.data())
+def test_typed_tables(history: bool, steps: list[tuple[Any, ...]], data: st.DataObject) -> None:
+    """Applied to one version in order, the writes make the other; every stored version is one of them."""
+    life = TypedLife(f"logs/{next(NAMES)}", history=history, retention_ms=None)
+    untold: list[int] = []
+    for step in steps:
+        before = life.versions()[-1]
+        life.take(*step)
+        after = life.versions()[-1]
+        cuts = ("restore",) if history else ("restore", "replace", "delete_range")
+        if step[0] in cuts and after > before:
+            untold.append(after)
+    versions = life.versions()
+    pairs = list(itertools.combinations([0, *versions], 2))
+    for before, after in data.draw(st.lists(st.sampled_from(pairs), min_size=1, max_size=6, unique=True)):
+        start = {"startingVersion": 1} if before == 0 else {"startingVersion": before, "startingBoundInclusive": False}
+        asked = {"changes": "log", **start, "endingVersion": after}
+        if any(before < version <= after for version in untold):
+            with pytest.raises(HistoryTrimmedError):
+                life.store.changes(**asked)
+            continue
+        rows = life.store.changes(**asked).read_all().to_pylist()
+        state = state_of(life.store, KEY_COLUMNS, before)
+        columns = life.store.changes(**asked, columns="shop").schema  # a plan for some columns alone
+        assert columns.names == ["shop"]
+        for row in rows:
+            key = key_of(row, KEY_COLUMNS)
+            if row["_change_type"] == "delete":
+                state.pop(key, None)
+            else:
+                state[key] = {name: value for name, value in row.items() if name not in (*ADDED, "_seq")}
+        shown = state_of(life.store, KEY_COLUMNS, after)
+        assert state == shown
+        seqs = [row["_seq"] for row in rows]
+        assert seqs == sorted(seqs)
+        logged = {(row["_seq"], *key_of(row, KEY_COLUMNS)) for row in rows}
+        stored = life.store.scan(versionAsOf=after, readVersions="all").read_all().to_pylist()
+        first = life.store.resolve(versionAsOf=before).seq if before else 0
+        assert {(row["_seq"], *key_of(row, KEY_COLUMNS)) for row in stored if row["_seq"] > first} <= logged

@@ -135,7 +135,10 @@ def _of_record(stores: TableStores, record: CommitRecord) -> LoggedCommit | None
         return _of_old_record(stores, record)
     has_rows = record.operation in _OF_ROWS and record.first_seq is not None
     files = tuple(record.files) if has_rows else ()
-    return LoggedCommit(record.manifest_id, record.committed_ms, record.start_seq, record.end_seq, record.fence, files)
+    rows = sum(record.rows.values()) if has_rows else 0
+    return LoggedCommit(
+        record.manifest_id, record.committed_ms, record.start_seq, record.end_seq, record.fence, files, rows
+    )
 
 
 def _of_old_record(stores: TableStores, record: CommitRecord) -> LoggedCommit | None:
