@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from slatespark import HistoryTrimmedError, InvalidRequestError, OptionError, SlateStore
-from slatespark.format.paths import wal_path
+from slatespark.format.manifest import encode_manifest
+from slatespark.format.paths import manifest_path, wal_path
 from slatespark.format.row import Row, RowKind
 from slatespark.table.changes.log.cut import cut_log
 from slatespark.table.changes.log.plan import LogPlan, fetch_log_plan
 from slatespark.table.changes.log.positions import BEGINNING, LogPosition, LogTail, position_of
 from slatespark.table.changes.log.scan import scan_log
+from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.records.commit_record import commit_path
 from tests.support.fake_clock import FakeClock
 from tests.support.wal_files import encode_wal
@@ -33,8 +35,11 @@ class Writer:
     seq: int = 0
 
     def open(self) -> Writer:
-        """Fence the WAL, and go on after the highest sequence number."""
-        tail = LogTail(self.store._stores).poll()
+        """Claim the next epoch, fence the WAL, and go on after the highest sequence number."""
+        stores = self.store._stores
+        tail, latest = LogTail(stores).poll(), fetch_latest_manifest(stores)
+        claim = replace(latest.value, writer_epoch=latest.value.writer_epoch + 1, nonce=0)
+        stores.main.put(manifest_path(latest.number + 1), [encode_manifest(claim)])
         self.next_id, self.seq = tail.wal + 1, tail.seq
         self._put(b"")
         return self
@@ -221,7 +226,7 @@ def test_a_tail_follows_the_wal_and_the_versions() -> None:
     writer = Writer(store).open()
     writer.write([("a", "2")])
     second = tail.poll()
-    assert (second.version, second.seq, second.wal) == (start.version, start.seq + 1, writer.next_id - 1)
+    assert (second.version, second.seq, second.wal) == (start.version + 1, start.seq + 1, writer.next_id - 1)
     for number in range(40):  # more than are asked for by name
         writer.write([("a", str(number))])
     assert tail.poll().seq == writer.seq
