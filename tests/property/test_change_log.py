@@ -9,7 +9,7 @@ import itertools
 import re
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -22,7 +22,18 @@ from slatespark import SlateStore
 from slatespark.errors import HistoryTrimmedError
 from slatespark.table.log.manifests import list_manifests
 from slatespark.table.stores import open_stores
-from tests.property.test_changes import BOUNDS, FENCE, FILES, KEYS, NAMES, ROWS, TTLS, TYPED_STEPS, TypedLife
+from tests.property.test_changes import (
+    BOUNDS,
+    COORDINATOR,
+    FENCE,
+    FILES,
+    KEYS,
+    NAMES,
+    ROWS,
+    TTLS,
+    TYPED_STEPS,
+    TypedLife,
+)
 from tests.support.client import Client, ClientOptions, Delete, Location, Merge, Put, Ttl, Write
 from tests.support.client_admin import collect_garbage, compact_full, compact_segments
 from tests.support.effort import examples
@@ -46,7 +57,8 @@ STEPS = st.one_of(
     st.tuples(st.just("run_client"), st.lists(ROWS, max_size=3), TTLS, st.sampled_from(["wal", "flush", "compact"])),
     st.tuples(st.just("conflict")),
 )
-COLLECTIONS = st.one_of(st.tuples(st.just("vacuum")), st.tuples(st.just("collect")), st.tuples(st.just("lose_record")))
+LOSSES = ("vacuum", "collect", "lose_record")
+BESIDE = st.one_of(STEPS, st.tuples(st.just("cooperate"), ROWS), *(st.tuples(st.just(name)) for name in LOSSES))
 WORDS = {"put": "upsert", "same": "upsert", "delete": "delete", "merge": "merge"}
 
 
@@ -166,6 +178,18 @@ class LoggedLife:
             self.client_batch(client, {KEYS[1]: "put"}, None)
             client.flush_wal()
 
+    def cooperate(self, kinds: dict[bytes, str]) -> None:
+        """A load that the client commits, at the number of rows that were there before."""
+        options = replace(self.client_options, settings=COORDINATOR)
+        with Client.open(self.location, options) as client:
+            self.client_batch(client, {KEYS[0]: "put"}, None)
+            client.flush_memtable()
+            if kinds:
+                table = pa.table(
+                    {"key": pa.array(sorted(kinds), pa.binary()), "value": pa.array([b"load"] * len(kinds))}
+                )
+                self.untold.append(self.store.write(table, ifClientActive="cooperate") or 0)
+
     # --- what takes the past away -------------------------------------------------------------------------------------
 
     def vacuum(self) -> None:
@@ -262,7 +286,7 @@ def test_raw_tables(shape: str, steps: list[tuple[Any, ...]], retention_ms: int 
 
 @pytest.mark.slow
 @settings(max_examples=examples(10))
-@given(steps=st.lists(st.one_of(STEPS, COLLECTIONS), min_size=2, max_size=9), data=st.data())
+@given(steps=st.lists(BESIDE, min_size=2, max_size=9), data=st.data())
 def test_what_was_collected_is_refused(steps: list[tuple[Any, ...]], data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as folder:
         life = LoggedLife(Location.local(Path(folder) / "db"))

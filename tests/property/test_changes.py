@@ -7,7 +7,7 @@ import itertools
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,8 @@ STEPS = st.one_of(
     st.tuples(st.just("run_client"), st.lists(ROWS, max_size=3), TTLS, st.sampled_from(["wal", "flush", "compact"])),
     st.tuples(st.just("sleep")),
 )
+BESIDE = st.one_of(STEPS, st.tuples(st.just("cooperate"), ROWS), st.tuples(st.just("vacuum")))
+COORDINATOR = {"compactor_options.poll_interval": "20ms", "compactor_options.worker": None}
 
 
 @dataclass
@@ -79,6 +81,8 @@ class RawLife:
             "checkpoint": lambda: self.store.createCheckpoint(lifetime="1h"),
             "run_client": self.run_client,
             "sleep": lambda: time.sleep(0.012),
+            "cooperate": self.cooperate,
+            "vacuum": lambda: self.store.vacuum(minAge="0s", force=True, fences=True),
         }
         steps[name](*arguments)
 
@@ -128,6 +132,15 @@ class RawLife:
             if end == "compact":
                 (compact_segments if self.segmented else compact_full)(client)
 
+    def cooperate(self, rows: dict[bytes, str]) -> None:
+        """A load that the client commits, at the number of rows that were there before."""
+        options = replace(self.client_options, settings=COORDINATOR)
+        with Client.open(self.location, options) as client:
+            client.put(KEYS[0], self.value(KEYS[0], "put"))
+            client.flush_memtable()
+            if rows:
+                self.store.write(self.table(rows), opColumn="op", ifClientActive="cooperate")
+
     def written(self, key: bytes, kind: str, ttl_ms: int | None) -> Write:
         ttl = None if ttl_ms is None else Ttl(after_ms=ttl_ms)
         if kind == "delete":
@@ -176,6 +189,18 @@ def test_raw_tables(shape: str, steps: list[tuple[Any, ...]], retention_ms: int 
             options=options,
             may_be_gone=erased,
         )
+
+
+@pytest.mark.slow
+@settings(max_examples=examples(8))
+@given(steps=st.lists(BESIDE, min_size=2, max_size=8), data=st.data())
+def test_beside_loads_and_vacuums(steps: list[tuple[Any, ...]], data: st.DataObject) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        life = RawLife(Location.local(Path(folder) / "db"))
+        for step in steps:
+            life.take(*step)
+        gone = any(step[0] in ("erase", "vacuum") for step in steps)
+        check_pairs(life.store, ["key"], life.versions(), data, may_be_gone=gone)
 
 
 # --- typed tables, and tables with history: ours alone, on a clock that goes on when it is told -----------------------

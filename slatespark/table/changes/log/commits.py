@@ -11,10 +11,13 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from slatespark.errors import SlateError, SnapshotExpiredError
-from slatespark.format.manifest import Manifest
-from slatespark.format.paths import manifest_path
+from slatespark.format.manifest import BytesRange, Manifest
+from slatespark.format.paths import manifest_path, sst_path
+from slatespark.format.properties import decode_properties
+from slatespark.format.ulid import Ulid
 from slatespark.table.commit.handed_loads import find_commit_of
 from slatespark.table.log.manifests import fetch_manifest
+from slatespark.table.read.sst_end import fetch_end
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.records.commits import fetch_records_between
 from slatespark.table.records.handed_loads import fetch_handed_loads
@@ -170,8 +173,8 @@ def _unrecorded(stores: TableStores, number: int) -> LoggedCommit | None:
     if not kept <= shown:
         return None
     added = {sst_id for sst_id, _ in shown - kept}
-    if added & before.ssts.keys():
-        return None
+    if not all(_is_newer(stores, sst_id, before.last_l0_seq) for sst_id in added):
+        return None  # restored
     return LoggedCommit(
         number,
         stores.main.head(manifest_path(number)).modified_ms,
@@ -182,7 +185,16 @@ def _unrecorded(stores: TableStores, number: int) -> LoggedCommit | None:
     )
 
 
-def _shown(manifest: Manifest) -> frozenset[tuple[object, object]]:
+def _is_newer(stores: TableStores, sst_id: Ulid, seq: int) -> bool:
+    """Tell whether a file is of ours, and all of its rows have higher sequence numbers."""
+    try:
+        found = decode_properties(fetch_end(stores.main, sst_path(sst_id)).gap)
+    except FileNotFoundError:
+        return False
+    return found is not None and found[0].min_seq > seq
+
+
+def _shown(manifest: Manifest) -> frozenset[tuple[Ulid, BytesRange | None]]:
     return frozenset((view.sst_id, view.visible_range) for view in manifest.views())
 
 

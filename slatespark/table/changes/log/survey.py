@@ -176,11 +176,11 @@ def _wal_sizes(stores: TableStores, start: LogPosition, end: LogPosition) -> dic
 
 
 def _commit_files(stores: TableStores, commit: LoggedCommit, latest: Manifest) -> tuple[SstFile, ...] | None:
-    """Return the files of a commit, in the order of their names; None if some are gone.
+    """Return the files of a commit, in the order of their first keys; None if some are gone.
 
     The newest version protects those that it shows. Of others the objects may still exist.
     """
-    found = {sst_id: _file(stores, latest, sst_id) for sst_id in map(Ulid.parse, sorted(commit.files))}
+    found = {sst_id: _file(stores, latest, sst_id) for sst_id in map(Ulid.parse, commit.files)}
     missing = [sst_id for sst_id, file in found.items() if file is None]
     if missing:
         try:
@@ -192,7 +192,8 @@ def _commit_files(stores: TableStores, commit: LoggedCommit, latest: Manifest) -
         if not all(run_concurrently(checks, is_remote=stores.main.is_remote)):
             return None
         found |= older
-    return tuple(file for file in found.values() if file is not None)
+    files = (file for file in found.values() if file is not None)
+    return tuple(sorted(files, key=lambda file: file.info.first_entry or b""))
 
 
 def _file(stores: TableStores, manifest: Manifest, sst_id: Ulid) -> SstFile | None:

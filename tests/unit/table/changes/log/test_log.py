@@ -134,6 +134,15 @@ def test_bounds_columns_and_filters_apply() -> None:
     assert found.read_all().column_names == ["_seq", "key"]
 
 
+def test_a_commit_comes_in_key_order_however_many_files_it_has() -> None:
+    store = new_store()
+    keys = [f"{number:03}" for number in range(60)]
+    table = pa.table({"key": [key.encode() for key in keys], "value": [b"x" * 40] * len(keys)})
+    store.write(table, sstSize="100", blockSize="1k")
+    assert [key for *_, key, _ in log(store)] == keys
+    assert [key for *_, key, _ in log(store, splitSize=1)] == keys
+
+
 def test_numbers_that_a_writer_left_out_are_no_gap() -> None:
     store = new_store()
     put(store, a="1")
@@ -215,6 +224,17 @@ def test_a_commit_without_a_record_is_told_by_its_versions() -> None:
     store._stores.main.delete(commit_path(store.resolve().version))
     with pytest.raises(HistoryTrimmedError):
         log(store)
+
+
+def test_a_restore_without_a_record_is_not_taken_for_a_write() -> None:
+    store = new_store()
+    first = put(store, a="1")
+    store.deleteRange(startKey=b"a", endKey=b"b")
+    cut = store.resolve().version
+    restored = store.restoreToVersion(first)
+    store._stores.main.delete(commit_path(restored))
+    with pytest.raises(HistoryTrimmedError):
+        log(store, cut, startingBoundInclusive=False)
 
 
 def test_a_tail_follows_the_wal_and_the_versions() -> None:
