@@ -324,7 +324,7 @@ class ReadOptions:
     stream_id: str | None = option(
         "streamId",
         doc="Stream: names its checkpoints `slatespark/stream/<streamId>`; only one query may use it at a time. "
-        "Default: another random name in each run.",
+        "Default: a random name, which the offsets remember.",
         parse=parse_stream_id,
         calls=_OUTSIDE,
         default=None,

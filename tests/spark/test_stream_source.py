@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException, StreamingQueryException
+from pyspark.sql.datasource import DataSourceStreamReader
 
 from slatespark import InvalidRequestError, OptionError, SlateError, SlateStore
 from slatespark.spark.failures import find_own_error
@@ -23,6 +24,7 @@ pytestmark = pytest.mark.spark
 
 SCHEMA = pa.schema([("id", pa.int64()), ("n", pa.int64())])
 WAIT_S = 300
+LIMITS_ARE_TOLD = hasattr(DataSourceStreamReader, "getDefaultReadLimit")  # by Spark from 4.2 on; 4.1 stops at each
 
 
 def rows(ids: range, n: int = 0) -> pa.Table:
@@ -85,7 +87,8 @@ def test_a_copy_follows_its_table(spark: SparkSession, tmp_path: Path) -> None:
     assert mirror.state == mirror.now()
     assert query.lastProgress is not None
     [source] = query.lastProgress["sources"]
-    assert f'"version": {mirror.store.resolve().version - 1}, "seq": 1' in source["endOffset"]
+    shown = source["endOffset"].replace("'", '"')  # PySpark 4.1 shows an offset as Python writes it
+    assert f'"version": {mirror.store.resolve().version - 1}, "seq": 1' in shown
     mirror.store.write(rows(range(10, 30), 1))
     mirror.store.delete("id < 3")
     query = mirror.start({"processingTime": "100 milliseconds"})
@@ -105,6 +108,8 @@ def test_limits_split_a_batch_and_a_failed_one_comes_again(spark: SparkSession, 
             raise RuntimeError("the batch fails")
 
     mirror.fails = fail
+    if not LIMITS_ARE_TOLD:
+        mirror.run(maxRowsPerTrigger="3")
     with pytest.raises(StreamingQueryException):
         mirror.run(maxRowsPerTrigger="3")
     mirror.store.write(rows(range(7), 1))
@@ -113,7 +118,7 @@ def test_limits_split_a_batch_and_a_failed_one_comes_again(spark: SparkSession, 
     mirror.run({"once": True}, maxRowsPerTrigger="3")
     assert mirror.sizes == {0: 3, 1: 3}
     assert mirror.state == {(key,): {"id": key, "n": 0} for key in range(6)}
-    if hasattr(spark.readStream, "changes"):  # from 4.2 on Spark tells the limit of a trigger
+    if LIMITS_ARE_TOLD:
         mirror.run({"once": True}, maxRowsPerTrigger="3")
         assert mirror.sizes[2] == 1
         mirror.run(maxRowsPerTrigger="3")

@@ -29,7 +29,7 @@ from slatespark.table.snapshot import pin_version
 from slatespark.table.stores import TableStores
 from slatespark.table.streams.holds import Holds
 from slatespark.table.streams.limits import LimitedUnit, Limits
-from slatespark.table.streams.position import Part, Position
+from slatespark.table.streams.position import Part, Position, name_table
 from slatespark.table.streams.throttle import Throttle
 from slatespark.units import duration_to_text
 
@@ -108,9 +108,9 @@ class ChangeStream:
         """
         if self._initial is None:
             version = resolve_start(self._stores, self._options, self._clock)
-            identity = resolve_identity(self._stores.main, self._machine)
+            table = name_table(resolve_identity(self._stores.main, self._machine), self._holds.stream_id)
             self._holds.take({version} - {NOTHING})
-            self._initial = self._state(identity, version)
+            self._initial = self._state(table, version)
         return self._initial
 
     def stop_at_newest(self) -> None:
@@ -262,6 +262,7 @@ class ChangeStream:
 
     def _existing(self, position: Position) -> Position:
         """Return a position whose versions exist and are held: the one given, or one behind what was lost."""
+        self._holds.go_on_as(position.stream_id)
         position = self._gone.get(position, position)
         missing = position.versions - set(self._holds.versions)
         if not missing:
@@ -305,7 +306,7 @@ class ChangeStream:
 
     def _check_table(self, position: Position) -> None:
         """Raise `InvalidRequestError` for a position of another table."""
-        if find_identity(self._stores.main) != position.table:
+        if find_identity(self._stores.main) != position.identity:
             raise InvalidRequestError(
                 f"{self._stores.url} is not the table that the stream has read so far.",
                 why="The query has the checkpoint folder of another table, or the table was dropped and created anew.",

@@ -51,6 +51,7 @@ class Holds:
 
     def __init__(self, stores: TableStores, clock: Clock, stream_id: str | None, lifetime_ms: int) -> None:
         self._stores, self._clock, self._lifetime_ms = stores, clock, lifetime_ms
+        self._is_named = stream_id is not None
         self.stream_id = stream_id or f"{clock.random_bits(_ID_BITS):08x}"
         self._run = new_uuid(clock).int >> _RUN_BITS
         self._expires_s: dict[int, int] = {}  # by version
@@ -61,13 +62,18 @@ class Holds:
         """The name of all checkpoints of the stream."""
         return f"{STREAM_NAMES}{self.stream_id}"
 
+    def go_on_as(self, stream_id: str) -> None:
+        """Take the name of the runs before, unless the stream was given one."""
+        if not self._is_named:
+            self.stream_id, self._is_named = stream_id, True
+
     @property
     def versions(self) -> Collection[int]:
         """The versions that are held."""
         return self._expires_s.keys()
 
     def take(self, versions: Collection[int]) -> None:
-        """Hold versions that exist, besides those that are held.
+        """Hold versions that exist, besides those that are held; those of the run before count as long as they last.
 
         Raises
         ------
@@ -79,6 +85,12 @@ class Holds:
         manifest = fetch_latest_manifest(self._stores).value
         self.check(manifest)
         for version in sorted(set(versions) - self._expires_s.keys()):
+            held_s = max(
+                (each.expire_time_s for each in self._named(manifest) if each.manifest_id == version), default=0
+            )
+            if self._is_long(held_s, _RENEWED_AT):
+                self._expires_s[version] = held_s
+                continue
             self._report_end(version, manifest)
             add_checkpoint(
                 self._stores,
@@ -130,7 +142,7 @@ class Holds:
             return
         self._report_lag()
         named = self._named(fetch_latest_manifest(self._stores).value)
-        self._expires_s = {point.manifest_id: point.expire_time_s for point in named if _run_of(point) == self._run}
+        self._expires_s = {point.manifest_id: point.expire_time_s for point in named}
         self.take(needed)  # what was released after its time
 
         def change(newest: Version[Manifest]) -> Manifest:
@@ -155,8 +167,10 @@ class Holds:
 
     def _lasts_for(self, parts: int) -> bool:
         """Tell whether all holds last for one of so many parts of their lifetime."""
-        left_ms = s_to_ms(min(self._expires_s.values(), default=LAST_S)) - read_clock(self._clock)
-        return left_ms * parts > self._lifetime_ms
+        return self._is_long(min(self._expires_s.values(), default=LAST_S), parts)
+
+    def _is_long(self, expires_s: int, parts: int) -> bool:
+        return (s_to_ms(expires_s) - read_clock(self._clock)) * parts > self._lifetime_ms
 
     def _report_lag(self) -> None:
         if not self._lasts_for(_REPORTED_AT):
@@ -173,11 +187,14 @@ class Holds:
     def _kept(self, manifest: Manifest, needed: Collection[int], expires_s: int) -> tuple[Checkpoint, ...]:
         """Return the checkpoints without the holds of the stream that are not needed, and with the others renewed."""
         kept: list[Checkpoint] = []
+        held: set[int] = set()
         for point in manifest.checkpoints:
             if point.name != self.name:
                 kept.append(point)
-            elif _run_of(point) == self._run and point.manifest_id in needed:
-                kept.append(replace(point, expire_time_s=expires_s))
+            elif point.manifest_id in needed and point.manifest_id not in held:
+                held.add(point.manifest_id)
+                point_id = point.id if _run_of(point) == self._run else self._new_id()
+                kept.append(replace(point, id=point_id, expire_time_s=expires_s))
         return tuple(kept)
 
     def _record(self, held: Collection[int]) -> None:
@@ -192,7 +209,7 @@ class Holds:
         ends_s = [point.expire_time_s for point in manifest.checkpoints if point.manifest_id == version]
         if not ends_s or 0 in ends_s:
             return
-        if (s_to_ms(max(ends_s)) - read_clock(self._clock)) * _RENEWED_AT < self._lifetime_ms:
+        if not self._is_long(max(ends_s), _RENEWED_AT):
             _log.warning(
                 "%s: stream %s goes on from version %d, which was kept until %s only. A longer streamRetention keeps "
                 "the versions of a stream for longer while it is stopped.",

@@ -9,6 +9,7 @@ from typing import Any, Final
 from slatespark.errors import InvalidRequestError
 
 _FIELDS: Final = ("table", "version", "seq", "wal", "part")
+_SEPARATOR: Final = "/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ class Position:
 
     Attributes
     ----------
-    table : identity of the table
+    table : identity of the table, and name of the stream, by which a run finds what the one before held
     version : changes up to its state have been delivered; 0 is no state, before the first row
     seq : the last sequence number of that state
     wal : the last WAL file that it has seen
@@ -47,10 +48,25 @@ class Position:
     part: Part | None = None
 
     @property
+    def identity(self) -> str:
+        """The identity of the table."""
+        return self.table.partition(_SEPARATOR)[0]
+
+    @property
+    def stream_id(self) -> str:
+        """The name of the stream."""
+        return self.table.partition(_SEPARATOR)[2]
+
+    @property
     def versions(self) -> frozenset[int]:
         """The versions that are needed to go on from here."""
         found = {self.version} if self.part is None else {self.version, self.part.version}
         return frozenset(found - {0})
+
+
+def name_table(identity: str, stream_id: str) -> str:
+    """Return the table and the stream as positions name them."""
+    return f"{identity}{_SEPARATOR}{stream_id}"
 
 
 def encode_position(position: Position) -> dict[str, Any]:
@@ -73,7 +89,11 @@ def decode_position(offset: Mapping[str, Any]) -> Position:
     except (KeyError, TypeError, ValueError) as exc:
         raise _no_offset(offset) from exc
     numbers = [version, seq, wal, *([] if found is None else [found.version])]
-    if not isinstance(table, str) or any(type(number) is not int or number < 0 for number in numbers):
+    if (
+        not isinstance(table, str)
+        or not table.partition(_SEPARATOR)[2]
+        or any(type(number) is not int or number < 0 for number in numbers)
+    ):
         raise _no_offset(offset)
     return Position(table, version, seq, wal, found)
 

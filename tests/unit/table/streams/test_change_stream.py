@@ -262,6 +262,23 @@ def test_versions_are_held_until_they_are_not_needed() -> None:
     assert len(place.holds()) == 2, "those of the run before are released too"
 
 
+def test_runs_for_which_nothing_is_new_write_nothing() -> None:
+    place = Place()
+    place.store.write(rows(range(3)))
+    consumer = place.consumer()
+    consumer.step()
+    version = place.store.resolve().version
+    for _ in range(20):
+        consumer.restart()
+        consumer.stream.stop_at_newest()
+        assert not consumer.step()
+    assert place.store.resolve().version == version
+    place.store.write(rows(range(3), 1))
+    consumer.restart()
+    assert consumer.step()
+    assert len(place.holds()) == 2
+
+
 def test_holds_are_renewed_while_nothing_is_new() -> None:
     place = Place()
     place.store.write(rows(range(3)))

@@ -10,13 +10,13 @@ import pytest
 from slatespark import InvalidRequestError
 from slatespark.table.streams.position import Part, Position, decode_position, encode_position
 
-WHOLE = Position("0123456789abcdef", 7, 12, 3)
-WITHIN = Position("0123456789abcdef", 7, 12, 3, Part(9, b"a\xff"))
+WHOLE = Position("0123456789abcdef/s", 7, 12, 3)
+WITHIN = Position("0123456789abcdef/s", 7, 12, 3, Part(9, b"a\xff"))
 
 
 def test_an_offset_has_plain_values_in_one_order() -> None:
     assert json.dumps(encode_position(WHOLE)) == (
-        '{"table": "0123456789abcdef", "version": 7, "seq": 12, "wal": 3, "part": null}'
+        '{"table": "0123456789abcdef/s", "version": 7, "seq": 12, "wal": 3, "part": null}'
     )
     assert json.dumps(encode_position(WITHIN)["part"]) == '{"version": 9, "key": "61ff"}'
     for position in (WHOLE, WITHIN):
@@ -33,6 +33,7 @@ def test_an_offset_has_plain_values_in_one_order() -> None:
         {"seq": None},
         {"wal": True},
         {"table": 5},
+        {"table": "0123456789abcdef"},
         {"part": {"version": 9}},
         {"part": {"version": 9, "key": "xy"}},
         {"part": {"version": -9, "key": ""}},
