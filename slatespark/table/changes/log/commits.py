@@ -22,6 +22,7 @@ from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.records.commits import fetch_records_between
 from slatespark.table.records.handed_loads import fetch_handed_loads
 from slatespark.table.records.operations import Operation
+from slatespark.table.snapshot import listed_wal
 from slatespark.table.stores import TableStores
 
 # What they remove was past its time, or hidden, and what they write was there before.
@@ -161,7 +162,8 @@ def _of_old_record(stores: TableStores, record: CommitRecord) -> LoggedCommit | 
 def _unrecorded(stores: TableStores, number: int) -> LoggedCommit | None:
     """Return the commit of a version without a record, if it shows that it was one and only added rows.
 
-    Clients add rows as L0 views, of which our commits leave none. Its rows include those that it drained from the WAL.
+    Clients add rows as L0 views, of which our commits leave none. Rows in the WAL are a refusal: a commit may have
+    dropped some of them, and nothing else would show it.
     """
     after = _find_manifest(stores, number)
     if after is None or after.has_l0():
@@ -170,7 +172,7 @@ def _unrecorded(stores: TableStores, number: int) -> LoggedCommit | None:
     if before is None or before.last_l0_seq >= after.last_l0_seq:
         return None
     shown, kept = _shown(after), _shown(before)
-    if not kept <= shown:
+    if not kept <= shown or not _is_fenced_only(stores, before.replay_after_wal_id + 1, after.replay_after_wal_id):
         return None
     added = {sst_id for sst_id, _ in shown - kept}
     if not all(_is_newer(stores, sst_id, before.last_l0_seq) for sst_id in added):
@@ -183,6 +185,12 @@ def _unrecorded(stores: TableStores, number: int) -> LoggedCommit | None:
         after.replay_after_wal_id,
         tuple(map(str, added)),
     )
+
+
+def _is_fenced_only(stores: TableStores, first: int, last: int) -> bool:
+    """Tell whether the WAL files `first` to `last` are all there, and have no rows."""
+    sizes = listed_wal(stores, first)
+    return all(sizes.get(number) == 0 for number in range(first, last + 1))
 
 
 def _is_newer(stores: TableStores, sst_id: Ulid, seq: int) -> bool:

@@ -213,17 +213,24 @@ def test_rows_of_a_commit_need_its_files() -> None:
 
 def test_a_commit_without_a_record_is_told_by_its_versions() -> None:
     store = new_store()
-    first = put(store, a="1")
-    Writer(store).open().write([("a", "2")], [("b", "2")])
-    second = put(store, a="3")
-    expected = log(store)
-    for number in (first, second):
-        store._stores.main.delete(commit_path(number))
-    assert log(store) == expected
+    put(store, a="1")
+    second = put(store, a="2")
+    store._stores.main.delete(commit_path(second))
+    assert [seq for seq, *_ in log(store)] == [1, 2]
     store.compact(full=True)
     store._stores.main.delete(commit_path(store.resolve().version))
     with pytest.raises(HistoryTrimmedError):
         log(store)
+
+
+def test_a_commit_without_a_record_may_have_dropped_rows_of_the_wal() -> None:
+    store = new_store()
+    created = store.resolve().version
+    Writer(store).open().write([("a", "1"), ("b", "1")])
+    store.deleteRange(startKey=b"b", endKey=b"c", ifClientActive="fence")
+    store._stores.main.delete(commit_path(store.resolve().version))
+    with pytest.raises(HistoryTrimmedError):
+        log(store, created, startingBoundInclusive=False)
 
 
 def test_a_restore_without_a_record_is_not_taken_for_a_write() -> None:
