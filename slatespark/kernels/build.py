@@ -137,8 +137,10 @@ def _compiled(bitcode: bytes, level: Level) -> bytes:
     from llvmlite import binding
 
     target = binding.Target.from_triple(binding.get_process_triple())
+    # References of 64 bits: in a process whose address space is crowded, code and constants may be loaded further apart
+    # than 32 bits reach, and then LLVM aborts the process.
     machine = target.create_target_machine(
-        cpu=level.processor, features=level.features, opt=3, reloc="pic", codemodel="default"
+        cpu=level.processor, features=level.features, opt=3, reloc="static", codemodel="large"
     )
     module = binding.parse_bitcode(bitcode)
     module.triple, module.data_layout = binding.get_process_triple(), str(machine.target_data)

@@ -13,6 +13,8 @@ from slatespark.kernels import _object_code, build
 from slatespark.kernels._object_code import ObjectCodeError, file_name, levels, load_object_code, pack_file, unpack_file
 from tests.unit.kernels.object_code import FOLDER, load_slowest, needs_object_code
 
+_WITH_ADDENDS, _ABSOLUTE = 4, 1  # SHT_RELA, R_X86_64_64
+
 
 def run(program: str, **environment: str) -> subprocess.CompletedProcess[str]:
     variables = {**os.environ, "SLATESPARK_KERNELS": "", **environment}
@@ -51,6 +53,26 @@ def test_every_kernel_is_in_every_file() -> None:
         code = _object_code.ObjectCode(level.name, unpack_file(level.name, (FOLDER / file_name(level)).read_bytes()))
         for symbol, parameters in symbols:
             assert code.function(symbol, parameters) is not None
+
+
+def relocations(code: bytes) -> set[int]:
+    """The kinds of references that loading an ELF file of 64 bits has to fill in."""
+    start, entry, count = struct.unpack_from("<Q", code, 40)[0], *struct.unpack_from("<2H", code, 58)
+    kinds: set[int] = set()
+    for number in range(count):
+        _, kind, _, _, offset, size = struct.unpack_from("<2I4Q", code, start + number * entry)
+        if kind == _WITH_ADDENDS:
+            kinds |= {info & 0xFFFFFFFF for _, info, _ in struct.iter_unpack("<2Qq", code[offset : offset + size])}
+    return kinds
+
+
+@needs_object_code
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the numbers of the kinds are those of x86-64")
+def test_code_can_be_loaded_anywhere() -> None:
+    """In a crowded address space two sections may be out of each other's reach; LLVM aborts the process then."""
+    for level in levels():
+        code = unpack_file(level.name, (FOLDER / file_name(level)).read_bytes())
+        assert relocations(code) == {_ABSOLUTE}
 
 
 @needs_object_code
