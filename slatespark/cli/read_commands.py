@@ -31,9 +31,10 @@ from slatespark.table.read.reader import (
     run_read_descending,
 )
 from slatespark.table.stores import TableStores
-from slatespark.units import parse_duration_ms
 
 SMALL_SPLIT_BYTES: Final = 1 << 20  # for a scan that stops after a few rows
+
+_POLL_S: Final = 1.0  # between two looks of --follow
 
 _METADATA: Final = "seq,op,create_ts,expire_ts"
 
@@ -127,9 +128,6 @@ def show_changes(
         bool | None, typer.Option("--pre-images/--no-pre-images", help="Tell inserts from updates, and show old rows.")
     ] = None,
     follow: Annotated[bool, typer.Option("--follow", help="Go on with new changes until it is interrupted.")] = False,
-    poll: Annotated[
-        str, typer.Option(metavar="DURATION", help="With --follow: how long to wait between two looks for changes.")
-    ] = "1s",
     where: Where = None,
     prefix: Prefix = None,
     limit: Limit = None,
@@ -158,7 +156,7 @@ def show_changes(
     options = table.options(named)
     stores = open_table(options)
     clock = resolve_clock(options.clock)
-    plans = _followed(stores, options, clock, poll) if follow else [fetch_feed_plan(stores, options, clock)]
+    plans = _followed(stores, options, clock) if follow else [fetch_feed_plan(stores, options, clock)]
     left = limit
     for plan in plans:
         batches: Iterable[pa.RecordBatch] = limit_batches(run_feed(stores, plan), left)
@@ -170,15 +168,15 @@ def show_changes(
             return
 
 
-def _followed(stores: TableStores, options: ReadOptions, clock: Clock, poll: str) -> Iterator[FeedPlan]:
+def _followed(stores: TableStores, options: ReadOptions, clock: Clock) -> Iterator[FeedPlan]:
     """Yield a plan each time that there may be changes, until the process is asked to stop."""
-    poll_s, stop = parse_duration_ms(poll, name="--poll") / 1000, threading.Event()
+    stop = threading.Event()
     follower = FeedFollower(stores, options, clock)
     with stopped_by_signals(stop.set):
         while not stop.is_set():
             if (plan := follower.poll()) is not None:
                 yield plan
-            stop.wait(poll_s)
+            stop.wait(_POLL_S)
 
 
 def _bound(side: str, text: str) -> dict[str, str]:
