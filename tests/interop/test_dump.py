@@ -44,11 +44,11 @@ def written(tmp_path: Path) -> Iterator[list[bytes]]:
 
 
 def test_every_dump_beside_a_writing_client_is_sound(tmp_path: Path, written: list[bytes]) -> None:
-    while len(written) < 100:
-        time.sleep(0.01)
     store, place = SlateStore.open(str(tmp_path / "db")), tmp_path / "db"
     numbers = []
-    for _ in range(DUMPS):
+    for number in range(DUMPS):
+        while len(written) < 100 * (number + 1):  # so that a later version is there
+            time.sleep(0.01)
         durable, seen = set(written), set()
         manifest = store.dump().content
         numbers.append(manifest["number"])

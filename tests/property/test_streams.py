@@ -81,7 +81,7 @@ def test_raw_tables_under_both_writers_and_collectors(
 @settings(max_examples=examples(12))
 @given(steps=lives(TYPED_STEPS), retention_ms=st.sampled_from([None, 2000]))
 def test_typed_tables(history: bool, steps: list[tuple[Any, ...]], retention_ms: int | None) -> None:
-    life = TypedLife(f"streams/{next(NAMES)}", history=history, retention_ms=retention_ms)
+    life = TypedLife(f"stream-lives/{next(NAMES)}", history=history, retention_ms=retention_ms)
     names = "shop,id,n,at,_change_type"
     consumers = [Consumer(life.store, life.clock, ["shop", "id"], columns=names, **limit) for limit in LIMITS]
     for name, *arguments in steps:
