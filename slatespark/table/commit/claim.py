@@ -124,13 +124,20 @@ def claim_epochs(
         raise RaceLostError(f"manifest {manifest_id} exists") from exc
     claim, is_remote = Claim(Version(manifest_id, claiming), first_free), stores.main.is_remote
     jobs = run_ahead(partial(fetch_compactions, stores), is_remote=is_remote)
-    while True:
+    if is_remote:
         # Together: whoever publishes a version between look and fence takes the number that the commit needs.
-        look = run_ahead(partial(fetch_held, stores, claim), is_remote=is_remote)
-        is_fenced, newest = _fence_wal(stores, claim), look()
+        fence = run_ahead(partial(_fence_wal, stores, claim), is_remote=True)
+        try:
+            newest = fetch_held(stores, claim)
+        finally:
+            is_fenced = fence()
         if is_fenced:
             return claim, newest, jobs
+    # One after the other: whoever has taken an id may hold the epochs by now, and must not meet a second fence.
+    while not _fence_wal(stores, claim):
+        fetch_held(stores, claim)
         claim = replace(claim, fence=claim.fence + 1)
+    return claim, fetch_held(stores, claim), jobs
 
 
 def _first_free_wal_id(taken: Mapping[int, int], manifest: Manifest) -> int:

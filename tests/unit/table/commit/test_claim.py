@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import threading
 from dataclasses import replace
 
 import pytest
@@ -21,7 +22,7 @@ from slatespark.format.paths import compactions_path, manifest_path, wal_path
 from slatespark.format.ulid import Ulid
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.table.commit.active_jobs import clear_active_jobs
-from slatespark.table.commit.claim import Claim, claim_epochs, refuse_unwritable
+from slatespark.table.commit.claim import Claim, claim_epochs, fetch_held, refuse_unwritable
 from slatespark.table.commit.foreign_clients import Baseline, refuse_foreign_client
 from slatespark.table.log.compactions import fetch_compactions
 from slatespark.table.log.manifests import fetch_latest_manifest, publish_manifest
@@ -102,6 +103,40 @@ def test_another_claim_is_detected_before_a_second_fence(
     store.run(other_client, "create", "wal/*")
     with pytest.raises(RaceLostError, match="epoch"):
         claim(stores, clock)
+    assert [meta.path for meta in store.list("wal/")] == [wal_path(5)]
+
+
+class RemoteMemoryStore(MemoryStore):
+    """Requests to it are sent together where that is safe."""
+
+    @property
+    def is_remote(self) -> bool:
+        """True."""
+        return True
+
+
+def test_a_client_that_opens_between_look_and_fence_meets_no_second_fence(
+    clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = FailingStore(RemoteMemoryStore(f"protocol/{next(_names)}"))
+    put_manifest(store, 7, BASE)
+    looked = threading.Event()
+
+    def look(stores: TableStores, claim: Claim) -> Version[Manifest]:
+        try:
+            return fetch_held(stores, claim)
+        finally:
+            looked.set()
+
+    def other_client() -> None:
+        assert looked.wait(60)
+        put_manifest(store, 9, replace(BASE, writer_epoch=5, compactor_epoch=4))
+        store.inner.put(wal_path(5), [b""])
+
+    monkeypatch.setattr("slatespark.table.commit.claim.fetch_held", look)
+    store.run(other_client, "create", "wal/*")
+    with pytest.raises(RaceLostError, match="epoch"):
+        claim(TableStores(main=store, wal=store), clock)
     assert [meta.path for meta in store.list("wal/")] == [wal_path(5)]
 
 
