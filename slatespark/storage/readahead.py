@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -18,6 +19,7 @@ MAX_THREADS = 32
 
 # By process: a child does not have its parent's threads.
 _POOLS: dict[int, ThreadPoolExecutor] = {}
+_THREAD = threading.local()
 
 
 def read_ahead(
@@ -38,7 +40,7 @@ def read_ahead(
     ------
     The errors of `get_range`, when the affected range is reached.
     """
-    if depth < 1 or len(spans) < 2 or not store.is_remote:
+    if depth < 1 or len(spans) < 2 or not _may_wait(is_remote=store.is_remote):
         for span in spans:
             yield store.get_range(path, span)
         return
@@ -69,7 +71,7 @@ def run_concurrently(tasks: Sequence[Callable[[], T]], *, is_remote: bool) -> li
     ------
     The error of a task; of several, that of the first one.
     """
-    if len(tasks) < 2 or not is_remote:
+    if len(tasks) < 2 or not _may_wait(is_remote=is_remote):
         return [task() for task in tasks]
     answers = [_pool().submit(task) for task in tasks]
     try:
@@ -84,7 +86,16 @@ def run_ahead(task: Callable[[], T], *, is_remote: bool) -> Callable[[], T]:
 
     Without latency that function runs the task.
     """
-    return _pool().submit(task).result if is_remote else task
+    return _pool().submit(task).result if _may_wait(is_remote=is_remote) else task
+
+
+def _may_wait(*, is_remote: bool) -> bool:
+    """Tell whether a caller may wait for our threads. They may not: all of them could wait for each other."""
+    return is_remote and not getattr(_THREAD, "is_ours", False)
+
+
+def _mark_thread() -> None:
+    _THREAD.is_ours = True
 
 
 def _has_room(span: ByteRange, pending: int, pending_bytes: int, *, depth: int, max_bytes: int) -> bool:
@@ -95,5 +106,5 @@ def _has_room(span: ByteRange, pending: int, pending_bytes: int, *, depth: int, 
 def _pool() -> ThreadPoolExecutor:
     pid = os.getpid()
     if pid not in _POOLS:
-        _POOLS.setdefault(pid, ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="slatespark-read-ahead"))
+        _POOLS.setdefault(pid, ThreadPoolExecutor(MAX_THREADS, "slatespark-read-ahead", _mark_thread))
     return _POOLS[pid]

@@ -10,9 +10,10 @@ import pytest
 
 from slatespark.errors import CorruptDataError
 from slatespark.ranges import ByteRange
-from slatespark.storage import read_ahead, run_concurrently
+from slatespark.storage import read_ahead, run_ahead, run_concurrently
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.storage.object_store import Buffer
+from slatespark.storage.readahead import MAX_THREADS
 
 DATA = bytes(range(250)) * 10
 SPANS = [ByteRange(start, start + 100) for start in range(0, 2500, 100)]
@@ -126,3 +127,19 @@ def test_the_error_of_the_first_failed_task_is_raised() -> None:
     for is_remote in (False, True):
         with pytest.raises(ValueError, match="first"):
             run_concurrently(tasks, is_remote=is_remote)
+
+
+def test_tasks_that_run_tasks_of_their_own_need_no_second_thread() -> None:
+    """With more of them than threads, each would wait for one that is never free."""
+    full = threading.Barrier(MAX_THREADS, timeout=60)
+
+    def outer() -> tuple[bytes, list[int], int]:
+        full.wait()
+        data = b"".join(read_ahead(FarStore(), "x", SPANS))
+        return (
+            data,
+            run_concurrently([partial(abs, -1)] * 2, is_remote=True),
+            run_ahead(partial(abs, -2), is_remote=True)(),
+        )
+
+    assert run_concurrently([outer] * MAX_THREADS, is_remote=True) == [(DATA, [1, 1], 2)] * MAX_THREADS
