@@ -21,7 +21,7 @@ from slatespark.format.compactions import Compaction, Compactions, CompactionSta
 from slatespark.format.manifest import Manifest
 from slatespark.format.segments import WHOLE, KeySegments
 from slatespark.options import WriteOptions
-from slatespark.storage import run_concurrently
+from slatespark.storage import run_ahead
 from slatespark.table.clock import Clock, new_ulid, new_uuid
 from slatespark.table.commit.active_jobs import clear_active_jobs
 from slatespark.table.commit.claim import Claim, Prepare, claim_epochs, fetch_held, refuse_unwritable
@@ -76,7 +76,7 @@ from slatespark.table.log.versioned_object import RaceLostError, Version, retry_
 from slatespark.table.read.properties import record_file
 from slatespark.table.records.commit_record import CommitRecord, merge_counts
 from slatespark.table.records.commits import publish_commit_record
-from slatespark.table.records.idempotent_writes import publish_txn_record
+from slatespark.table.records.idempotent_writes import TxnRecord, publish_txn_record
 from slatespark.table.records.json_objects import hex_bounds
 from slatespark.table.records.leases import delete_lease
 from slatespark.table.records.operations import ENGINE, Operation
@@ -152,15 +152,18 @@ def commit_write(
     record = retry_lost_races(clock, commit.attempt, name, pause=step_back, max_attempts=MAX_COMMIT_ATTEMPTS)
     if record.write_id == job.write_id:
         outcome = outcome_of(options, record.manifest_id, record.write_id, record.committed_ms)
-        steps = (
-            partial(publish_commit_record, stores.main, record),
-            partial(record_outcome, stores, outcome),
-            partial(delete_lease, stores.main, job.write_id),
-        )
-        run_concurrently(steps, is_remote=stores.main.is_remote)
+        rest = run_ahead(partial(_end, stores, job, outcome), is_remote=stores.main.is_remote)
+        publish_commit_record(stores.main, record)
+        rest()
     else:
         delete_lease(stores.main, job.write_id)
     return record
+
+
+def _end(stores: TableStores, job: WriteJob, outcome: TxnRecord | None) -> None:
+    """Do what is left once a job is committed, besides its commit record."""
+    record_outcome(stores, outcome)
+    delete_lease(stores.main, job.write_id)
 
 
 def end_without_commit(stores: TableStores, clock: Clock, job: WriteJob, options: WriteOptions) -> None:
