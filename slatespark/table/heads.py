@@ -55,6 +55,7 @@ class Heads:
         """
         if not follows:
             self._commits.pop((url, folder), None)
+            self._created.pop((url, folder), None)
         self._heads[url, folder] = head
 
     def put_created(self, url: str, folder: str, number: int, data: Buffer) -> None:

@@ -83,8 +83,8 @@ class NumberedLog:
             if known is not None and follows and known.number == number:
                 return number, known.data
             data = self.heads.created(self.store.url, self.folder, number) if follows else None
-            try:
-                data = self.store.get(meta.path) if data is None else data
+            try:  # bytes remember their hash, by which a decoded version is found again
+                data = bytes(self.store.get(meta.path)) if data is None else data
             except FileNotFoundError:
                 continue
             self.heads.put(self.store.url, self.folder, Head(number, meta, data), follows=follows)

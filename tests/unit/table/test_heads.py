@@ -216,6 +216,15 @@ def test_a_version_of_another_table_is_not_taken_for_our_own(name: str, clock: F
     assert log.latest() == (2, b"7")
 
 
+def test_versions_of_our_own_are_forgotten_with_their_table() -> None:
+    heads = Heads()
+    heads.put("u", MANIFEST_DIR, _head(1), follows=True)
+    heads.put_created("u", MANIFEST_DIR, 5, b"5")
+    heads.put("u", MANIFEST_DIR, _head(2), follows=False)
+    assert heads.created("u", MANIFEST_DIR, 5) is None
+    assert heads.newest("u", MANIFEST_DIR) == (2, b"abc")
+
+
 def test_the_newest_version_is_the_later_one_of_seen_and_created() -> None:
     heads = Heads()
     assert heads.newest("u", MANIFEST_DIR) is None
