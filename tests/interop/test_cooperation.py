@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,15 @@ import pytest
 from slatedb import uniffi
 
 from slatespark import CommitConflictError
-from slatespark.format.compactions import Compactions, TieredSpec
+from slatespark.format.compactions import Compaction, Compactions, CompactionStatus, TieredSpec, WorkerSpec
 from slatespark.format.manifest import Manifest, SstHandle
 from slatespark.options import WriteOptions
 from slatespark.table.clock import SystemClock
 from slatespark.table.compaction.merge import MergeRules, merge_range
 from slatespark.table.cooperation.claimed_job import ClaimedJob
-from slatespark.table.cooperation.job_rules import find_tree, spec_of_slice
+from slatespark.table.cooperation.following import after_commit
+from slatespark.table.cooperation.job_list import JobList
+from slatespark.table.cooperation.job_rules import find_tree, next_job_id, spec_of_slice, voided, with_job
 from slatespark.table.cooperation.outcome import await_commit
 from slatespark.table.cooperation.submission import Submitter
 from slatespark.table.log.manifests import fetch_latest_manifest
@@ -26,6 +29,7 @@ from slatespark.table.read.layers import fetch_layers
 from slatespark.table.stores import TableStores, open_stores
 from tests.support.client import Client, ClientOptions, Location, Put, ScanRow, read_rows
 from tests.support.client_admin import list_compactions
+from tests.support.observers import awaited
 
 HANDED_OVER = ClientOptions(compactor=True, settings={"compactor_options.worker": None})
 COMPLETED, FAILED = uniffi.CompactionStatus.COMPLETED, uniffi.CompactionStatus.FAILED
@@ -169,3 +173,42 @@ def test_a_job_waits_for_those_of_the_client(tmp_path: Path) -> None:
         with pytest.raises(CommitConflictError, match="scheduled"), submitter.job(plan_all):
             pytest.fail("a second job on the same views")
         assert [job.status for job in list_compactions(client.location)] == [uniffi.CompactionStatus.SCHEDULED]
+
+
+@pytest.mark.parametrize("is_committed", [True, False])
+def test_a_job_for_the_version_after_a_commit_fails_with_it(tmp_path: Path, *, is_committed: bool) -> None:
+    """Without the run of that commit it would merge newer L0 views, and the client would lose the older ones."""
+
+    def plan_behind(manifest: Manifest, listed: Compactions) -> TieredSpec | None:
+        return spec_of_slice(manifest, listed, b"", l0=1, runs=(0, 1)) if len(manifest.l0) == 1 else None
+
+    with live_database(tmp_path / "db") as (client, stores):
+        jobs = JobList(stores, SystemClock())
+        with Submitter(stores, SystemClock()).job(plan_all) as job:
+            assert job is not None
+            outputs = merged(stores, job)
+            client.put(b"newer", b"1")
+            client.flush_memtable()
+            expected = client.scan()
+            handed = replace(
+                job.entry, status=CompactionStatus.COMPACTED, worker=WorkerSpec("client", 0), output_ssts=tuple(outputs)
+            )
+            latest = fetch_latest_manifest(stores).value
+            behind = plan_behind(after_commit(latest, [handed]), jobs.refresh().value)
+            assert behind is not None
+            behind_id = next_job_id(latest, jobs.known, SystemClock())
+
+            def both(listed: Compactions) -> Compactions:
+                first = with_job(listed, handed if is_committed else voided(handed))
+                return with_job(first, Compaction(behind_id, behind, CompactionStatus.SUBMITTED))
+
+            jobs.edit(both)
+            job.entry = handed
+        expected_status = CompactionStatus.SCHEDULED if is_committed else CompactionStatus.FAILED
+        awaited(lambda: getattr(jobs.find(behind_id), "status", None), expected_status)
+        found = jobs.find(behind_id)
+        assert found is not None
+        assert found.status is expected_status
+        assert len(fetch_latest_manifest(stores).value.l0) == (1 if is_committed else 6)
+        assert client.scan() == expected
+        assert client.is_open()

@@ -322,6 +322,26 @@ def test_random_loads_beside_a_client_that_writes(name: str, seed: int, database
         assert len(epochs) == 1
 
 
+def test_loads_beside_a_client_that_is_never_without_a_job(database: Location) -> None:
+    """It plans its next merge of L0 views at the look at which it commits the last one."""
+    settings: dict[str, Any] = {
+        "compactor_options.commit_compacted_interval": "10s",
+        "compactor_options.scheduler_options.min_compaction_sources": "1",
+    }
+    options = ClientOptions(compactor=True, compact_by_itself=True, flush_interval="5ms", settings=settings)
+    random, model = np.random.default_rng(1), Model()
+    with LiveClient(database, options) as live:
+        flushed(live, a="first")
+        for seed in range(3):
+            live.start_writing(Traffic(writes_per_s=1000, keys=300, deletes=0.1, flush_every=20, seed=seed))
+            rows = random_load(random)
+            record = load_beside(database.folder, rows, unflushedRows="win", clientTimeout="60s")
+            live.stop_writing()
+            live.sync(model)
+            add_load(model, record, rows)
+            check_observers(live, model, NOW_MS)
+
+
 def shown_epochs(database: Location) -> tuple[int, int]:
     manifest = read_manifest(database)
     return manifest.writer_epoch, manifest.compactor_epoch

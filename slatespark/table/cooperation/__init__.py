@@ -7,6 +7,8 @@
     load_plan.py       which layers these are, and which files are merged. Pure
     unflushed_rows.py  rows that are older than a load and would win over it
     submission.py      a job of our own: submitted, scheduled by the coordinator, claimed
+    turn.py            the wait until the client takes it, and why it did not
+    following.py       the version that the commit of a job in the way will make. Pure
     abandoned_jobs.py  jobs in the way that nobody works on any more
     outcome.py         after the hand-over: was it committed, and in which version
     claimed_job.py     a job between claim and hand-over, with its heartbeat

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -40,6 +40,8 @@ from slatespark.table.commit.row_times import RowTimes
 from slatespark.table.commit.tree_edit import files_by_segment
 from slatespark.table.commit.write_time import check_timestamp
 from slatespark.table.cooperation.claimed_job import ClaimedJob, hand_over_together
+from slatespark.table.cooperation.following import pending_runs
+from slatespark.table.cooperation.job_rules import same_sources
 from slatespark.table.cooperation.load_merge import LoadRules, Output, run_pieces
 from slatespark.table.cooperation.load_plan import (
     LoadSources,
@@ -129,7 +131,7 @@ class _LoadCommit:
     share_keys: bool = False
 
     def __post_init__(self) -> None:
-        self.submitter = Submitter(self.stores, self.clock, timeout_ms=self.options.client_timeout_ms)
+        self.submitter = Submitter(self.stores, self.clock, timeout_ms=self.options.client_timeout_ms, follows=True)
 
     def run(self) -> CommitRecord:
         """Try until the client has committed the load."""
@@ -178,14 +180,16 @@ class _LoadCommit:
 
         def plan(manifest: Manifest, listed: Compactions) -> Sequence[TieredSpec] | None:
             nonlocal found
-            sources = self._find_sources(manifest)
+            sources = self._find_sources(manifest, pending_runs(manifest, listed))
             if self._segments_without(sources):
                 return None
             found = sources
             return plan_specs(sources, manifest, listed)
 
         with self.submitter.jobs_together(plan) as claimed:
-            return None if claimed is None else self._commit(claimed, found, self._merged(found, self._pieces(found)))
+            if claimed is None or not all(map(_is_as_planned, claimed, found)):
+                return None
+            return self._commit(claimed, found, self._merged(found, self._pieces(found)))
 
     def _commit(
         self, claimed: Sequence[ClaimedJob], sources: Sequence[LoadSources], merged: Sequence[_Outputs]
@@ -268,9 +272,12 @@ class _LoadCommit:
             todo="Let the client flush its memtable, or raise commitRewriteLimit.",
         )
 
-    def _find_sources(self, manifest: Manifest) -> tuple[LoadSources, ...]:
+    def _find_sources(self, manifest: Manifest, runs: Collection[int] = ()) -> tuple[LoadSources, ...]:
+        """Return what the load replaces in a version: these runs, if they are of its trees, among it."""
         layers, limit_bytes = fetch_layers(self.stores, manifest), self.options.rewrite_limit_bytes
-        return plan_sources(manifest, layers, self._segments, limit_bytes=limit_bytes, share_keys=self.share_keys)
+        return plan_sources(
+            manifest, layers, self._segments, limit_bytes=limit_bytes, share_keys=self.share_keys, with_runs=runs
+        )
 
     def _segments_without(self, sources: Sequence[LoadSources]) -> list[bytes]:
         """Return the segments of the load that have nothing to be merged with."""
@@ -396,6 +403,11 @@ class _LoadCommit:
         if ended:
             delete_handed_load(self.stores.main, load)
         return None
+
+
+def _is_as_planned(job: ClaimedJob, sources: LoadSources) -> bool:
+    """Tell whether the sources are what they were, or were to become, in the version for which they were chosen."""
+    return same_sources(sources.manifest, job.found.value, job.entry.spec)
 
 
 def _handed_part(job: ClaimedJob, sources: LoadSources, outputs: _Outputs) -> HandedPart:

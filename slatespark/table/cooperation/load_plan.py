@@ -100,6 +100,7 @@ def plan_sources(
     *,
     limit_bytes: int,
     share_keys: bool = False,
+    with_runs: Collection[int] = (),
 ) -> tuple[LoadSources, ...]:
     """Return what a load replaces in a version, by prefix of the trees.
 
@@ -111,6 +112,7 @@ def plan_sources(
     prefixes : of the segments that the load touches; an empty one for a database without segments
     limit_bytes : `commitRewriteLimit`: larger runs are not replaced
     share_keys : sources that share no keys do not count, so more runs may be needed
+    with_runs : that are replaced in any case, with those above them
     """
     found: list[LoadSources] = []
     start = 0
@@ -118,16 +120,23 @@ def plan_sources(
         end = start + len(tree.l0) + len(tree.compacted)
         own, start = layers[start:end], end
         if tree.prefix in prefixes:
-            sources = _sources_of(manifest, tree, own, limit_bytes, share_keys=share_keys)
+            sources = _sources_of(manifest, tree, own, limit_bytes, share_keys=share_keys, with_runs=with_runs)
             found.extend([] if sources is None else [sources])
     return tuple(found)
 
 
 def _sources_of(
-    manifest: Manifest, tree: Segment, layers: Sequence[Layer], limit_bytes: int, *, share_keys: bool
+    manifest: Manifest,
+    tree: Segment,
+    layers: Sequence[Layer],
+    limit_bytes: int,
+    *,
+    share_keys: bool,
+    with_runs: Collection[int],
 ) -> LoadSources | None:
     l0 = len(tree.l0)
-    for end in range(max(l0, 1), len(layers) + 1):
+    needed = max((at for at, run in enumerate(tree.compacted, 1) if run.id in with_runs), default=0)
+    for end in range(max(l0 + needed, 1), len(layers) + 1):
         found = LoadSources(manifest, tree, tuple(layers[:end]), l0)
         if stored_bytes(layers[l0:end]) > limit_bytes:
             return None

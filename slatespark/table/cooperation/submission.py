@@ -4,6 +4,8 @@
               ^                                    |  refused: another job came first
               '------------------------------------'
 
+A job in the way that waits for its commit only need not be waited for: see `following.py`.
+
 The block merges, hands over and calls `outcome.await_commit`. Whatever goes wrong, the job does not stay behind: it is
 withdrawn, or our worker dies and the coordinator takes it back.
 """
@@ -29,6 +31,7 @@ from slatespark.table.cooperation.claimed_job import (
     claimed_jobs,
     new_worker_id,
 )
+from slatespark.table.cooperation.following import after_commit, can_follow, need_commits
 from slatespark.table.cooperation.job_list import JobList
 from slatespark.table.cooperation.job_rules import (
     blocking_jobs,
@@ -37,7 +40,8 @@ from slatespark.table.cooperation.job_rules import (
     same_sources,
     with_job,
 )
-from slatespark.table.cooperation.outcome import poll_ms, withdraw
+from slatespark.table.cooperation.outcome import withdraw
+from slatespark.table.cooperation.turn import Turn, no_coordinator
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.log.versioned_object import Version
 from slatespark.table.stores import TableStores
@@ -83,6 +87,8 @@ class Submitter:
     timeout_ms : `clientTimeout`: how long a job may take to be claimed, and how long its commit may take
     heartbeat_ms : the interval of heartbeats
     accepts_others : it is as well if another worker does the job: then `TakenError` is raised
+    follows : plans are also asked for versions that the commit of a job in the way will make. They need its run as a
+        source, `following.pending_runs`; others are not submitted before the commit
     """
 
     stores: TableStores
@@ -90,6 +96,7 @@ class Submitter:
     timeout_ms: int = CLIENT_TIMEOUT_MS
     heartbeat_ms: int = HEARTBEAT_MS
     accepts_others: bool = False
+    follows: bool = False
     jobs: JobList = field(init=False)
 
     def __post_init__(self) -> None:
@@ -127,18 +134,18 @@ class Submitter:
     @contextlib.contextmanager
     def jobs_together(self, plan: PlanJobs) -> Iterator[tuple[ClaimedJob, ...] | None]:
         """Open several jobs of different trees, all or none; as `job`, which lists the errors."""
-        end_ms = self.clock.now_ms() + self.timeout_ms
-        worker_id = new_worker_id(self.clock)
-        while (submitted := self._submit(plan, end_ms)) is not None:
+        turn, worker_id = self._new_turn(), new_worker_id(self.clock)
+        while (submitted := self._submit(plan, turn)) is not None:
             job_ids, planned = submitted
             with contextlib.ExitStack() as claim:
-                claimed = self._claim(claim, job_ids, worker_id, end_ms)
+                claimed = self._claim(claim, job_ids, worker_id, turn)
                 if claimed is not None:
                     with self._guarded(claimed):
                         yield claimed
                     return
+            turn.refused += 1
             if self.accepts_others:
-                self._await_other(job_ids[0], planned.value, end_ms)
+                self._await_other(job_ids[0], planned.value, turn)
             elif any(_is_moved(find_job(self.jobs.known, job_id)) for job_id in job_ids):
                 raise MovedError
         yield None
@@ -154,22 +161,25 @@ class Submitter:
         CommitConflictError
             When no coordinator answered within the time-out, or other jobs were in the way for so long.
         """
-        end_ms = self.clock.now_ms() + self.timeout_ms
-        submitted = self._submit(plan, end_ms)
+        turn = self._new_turn()
+        submitted = self._submit(plan, turn)
         if submitted is None:
             return None
         job_ids, planned = submitted
         try:
-            while self._are(job_ids, (CompactionStatus.SUBMITTED,)):
-                self._pause(end_ms, ())
+            while self._are(job_ids, (CompactionStatus.SUBMITTED,), turn):
+                turn.pause()
         except BaseException:
             with contextlib.suppress(SlateError):
                 self._withdraw(job_ids)
             raise
         return planned
 
+    def _new_turn(self) -> Turn:
+        return Turn(self.stores, self.clock, self.timeout_ms)
+
     def _claim(
-        self, claim: contextlib.ExitStack, job_ids: Sequence[Ulid], worker_id: str, end_ms: int
+        self, claim: contextlib.ExitStack, job_ids: Sequence[Ulid], worker_id: str, turn: Turn
     ) -> tuple[ClaimedJob, ...] | None:
         """Claim jobs of ours once they are scheduled; None if one will not be: another job, or worker, was faster.
 
@@ -178,14 +188,14 @@ class Submitter:
         claim : holds them
         """
         try:
-            while self._are(job_ids, _OPEN):
-                if self._are(job_ids, (CompactionStatus.SCHEDULED,)):
+            while self._are(job_ids, _OPEN, turn):
+                if self._are(job_ids, (CompactionStatus.SCHEDULED,), turn):
                     found = claim.enter_context(
                         claimed_jobs(self.jobs, job_ids, worker_id, heartbeat_ms=self.heartbeat_ms)
                     )
                     if found is not None:
                         return found
-                self._pause(end_ms, ())
+                turn.pause()
         except SourcesGoneError:
             pass
         except BaseException:
@@ -195,9 +205,10 @@ class Submitter:
         self._withdraw(job_ids)
         return None
 
-    def _are(self, job_ids: Sequence[Ulid], statuses: Sequence[CompactionStatus]) -> bool:
+    def _are(self, job_ids: Sequence[Ulid], statuses: Sequence[CompactionStatus], turn: Turn) -> bool:
         """Tell whether all jobs are listed with one of these states."""
         listed = self.jobs.refresh().value
+        turn.see(listed)
         found = [find_job(listed, job_id) for job_id in job_ids]
         return all(job is not None and job.status in statuses for job in found)
 
@@ -205,7 +216,7 @@ class Submitter:
         for job_id in job_ids:
             withdraw(self.jobs, job_id, unless_begun=True)
 
-    def _await_other(self, job_id: Ulid, planned: Manifest, end_ms: int) -> None:
+    def _await_other(self, job_id: Ulid, planned: Manifest, turn: Turn) -> None:
         """Wait for a job that another worker may have taken; raises `TakenError` once it is committed.
 
         Parameters
@@ -217,7 +228,7 @@ class Submitter:
             return
         spec = job.spec
         while job is not None and job.status in (CompactionStatus.RUNNING, CompactionStatus.COMPACTED):
-            self._pause(end_ms, (job,))
+            turn.pause((job,))
             job = self.jobs.find(job_id)
         number, manifest = fetch_latest_manifest(self.stores)
         if _is_moved(job) or not same_sources(planned, manifest, spec):
@@ -240,7 +251,7 @@ class Submitter:
                     with contextlib.suppress(SlateError):
                         job.fail()
 
-    def _submit(self, plan: PlanJobs, end_ms: int) -> tuple[tuple[Ulid, ...], Version[Manifest]] | None:
+    def _submit(self, plan: PlanJobs, turn: Turn) -> tuple[tuple[Ulid, ...], Version[Manifest]] | None:
         """Submit jobs as soon as none is in the way; return their ids, and the version for which they were planned.
 
         None if there is nothing to merge.
@@ -249,7 +260,8 @@ class Submitter:
         while True:
             number, listed = self.jobs.refresh()
             if not number:
-                raise self._no_coordinator()
+                raise no_coordinator(self.stores, self.timeout_ms)
+            turn.see(listed)
             latest = fetch_latest_manifest(self.stores)
             specs = plan(latest.value, listed)
             if not specs:
@@ -257,16 +269,37 @@ class Submitter:
             blockers = _blockers(listed, specs)
             if not blockers and (job_ids := self._append(specs, latest.value)) is not None:
                 return job_ids, latest
+            if (job_ids := self._follow(plan, latest, listed, blockers)) is not None:
+                return job_ids, latest
             abandoned.end(blockers)
-            self._pause(end_ms, blockers)
+            turn.pause(blockers)
 
-    def _append(self, specs: Sequence[CompactionSpec], manifest: Manifest) -> tuple[Ulid, ...] | None:
-        """List jobs as submitted, and return their ids; None if another one came in the way."""
+    def _follow(
+        self, plan: PlanJobs, latest: Version[Manifest], listed: Compactions, blockers: Sequence[Compaction]
+    ) -> tuple[Ulid, ...] | None:
+        """Submit jobs for the version that the commit of those in the way will make; None if that cannot be done."""
+        if not self.follows or not blockers or not all(map(can_follow, blockers)):
+            return None
+        following = after_commit(latest.value, blockers)
+        specs = plan(following, listed)
+        if not specs or not need_commits(specs, blockers):
+            return None
+        return self._append(specs, following, behind=blockers)
+
+    def _append(
+        self, specs: Sequence[CompactionSpec], manifest: Manifest, *, behind: Sequence[Compaction] = ()
+    ) -> tuple[Ulid, ...] | None:
+        """List jobs as submitted, and return their ids; None if another one came in the way.
+
+        Parameters
+        ----------
+        behind : jobs that may be in the way as long as they do not change
+        """
         job_ids: list[Ulid] = []
 
         def appended(listed: Compactions) -> Compactions | None:
             job_ids.clear()
-            if _blockers(listed, specs):
+            if any(job not in behind for job in _blockers(listed, specs)):
                 return None
             for spec in specs:
                 job_ids.append(next_job_id(manifest, listed, self.clock))
@@ -278,26 +311,6 @@ class Submitter:
 
         self.jobs.edit(appended, is_done=are_listed)
         return tuple(job_ids) or None
-
-    def _pause(self, end_ms: int, blockers: tuple[Compaction, ...]) -> None:
-        """Wait a little; raises `CommitConflictError` after the time-out."""
-        if self.clock.now_ms() < end_ms:
-            self.clock.sleep_ms(poll_ms(self.stores))
-            return
-        if not blockers:
-            raise self._no_coordinator()
-        raise CommitConflictError(
-            f"{self.stores.url}: after {self.timeout_ms} ms compactions of the client are still in the way: "
-            f"{', '.join(f'{job.id} ({job.status.name.lower()})' for job in blockers)}.",
-            todo="Try again, or give a longer clientTimeout; check that a worker of the client runs.",
-        )
-
-    def _no_coordinator(self) -> CommitConflictError:
-        return CommitConflictError(
-            f"{self.stores.url}: no coordinator of a client answered within {self.timeout_ms} ms.",
-            why="No client has the database open, or it runs without a compactor.",
-            todo="Set ifClientActive=fail, or fence if a client without a compactor is to be fenced.",
-        )
 
 
 def _is_moved(job: Compaction | None) -> bool:

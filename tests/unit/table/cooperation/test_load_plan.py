@@ -55,9 +55,11 @@ def tree(l0: list[str], *runs: list[str], cut: str | None = None) -> Manifest:
     return Manifest(ssts=SstMap(handles), l0=tuple(views[: len(l0)]), compacted=tuple(compacted), last_l0_seq=SEQ)
 
 
-def sources_of(manifest: Manifest, limit_bytes: int = 1000, *, share_keys: bool = False) -> LoadSources | None:
+def sources_of(
+    manifest: Manifest, limit_bytes: int = 1000, *, share_keys: bool = False, with_runs: tuple[int, ...] = ()
+) -> LoadSources | None:
     layers = plan_layers(manifest, {})
-    found = plan_sources(manifest, layers, [b""], limit_bytes=limit_bytes, share_keys=share_keys)
+    found = plan_sources(manifest, layers, [b""], limit_bytes=limit_bytes, share_keys=share_keys, with_runs=with_runs)
     return found[0] if found else None
 
 
@@ -95,6 +97,16 @@ def test_without_l0_the_newest_run_is_replaced() -> None:
     found = sources_of(manifest)
     assert found is not None
     assert (found.l0_views, found.runs, found.is_lowest) == (0, manifest.compacted[:1], False)
+
+
+def test_a_run_may_have_to_be_replaced_too() -> None:
+    """That of a commit which the job depends on."""
+    manifest = tree(["a-b"], ["c-d"], ["d-e"])
+    found = sources_of(manifest, with_runs=(2, 7))
+    assert found is not None
+    assert found.spec(manifest, Compactions(1)) == TieredSpec((manifest.l0[0].id,), (2,), 2)
+    assert sources_of(manifest, limit_bytes=0, with_runs=(2,)) is None
+    assert sources_of(tree([], ["c-d"], ["d-e"]), with_runs=(1,)) is not None
 
 
 def test_sources_may_have_to_share_keys() -> None:

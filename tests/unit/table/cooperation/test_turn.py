@@ -1,0 +1,53 @@
+"""Why a job of ours found no turn."""
+
+from __future__ import annotations
+
+import pytest
+
+from slatespark.errors import CommitConflictError
+from slatespark.format.compactions import Compaction, Compactions, CompactionStatus, TieredSpec
+from slatespark.storage.memory_store import MemoryStore
+from slatespark.table.cooperation.turn import Turn
+from slatespark.table.stores import TableStores
+from tests.support.fake_clock import FakeClock
+from tests.unit.table.cooperation.lists import job, view_ids
+
+SPEC = TieredSpec(view_ids(1), (), 1)
+SUBMITTED, SCHEDULED = job(1, SPEC, CompactionStatus.SUBMITTED), job(1, SPEC)
+COMPACTED = job(1, SPEC, CompactionStatus.COMPACTED, "client")
+NEXT = job(2, SPEC)
+
+
+def given_up(seen: list[Compaction], *blockers: Compaction, refused: int = 0) -> str:
+    """The error after lists with one job each."""
+    store = MemoryStore("turn")
+    turn = Turn(TableStores(main=store, wal=store), FakeClock(), timeout_ms=100)
+    turn.refused = refused
+    for each in seen:
+        turn.see(Compactions(1, (each,)))
+    turn.clock.sleep_ms(100)
+    with pytest.raises(CommitConflictError) as caught:
+        turn.pause(blockers)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("waiting", [SUBMITTED, COMPACTED])
+def test_nobody_answers(waiting: Compaction) -> None:
+    """A job is listed, and stays as it is: what it waits for is a coordinator."""
+    assert "no coordinator" in given_up([waiting, waiting])
+    assert "no coordinator" in given_up([waiting, waiting], waiting)
+
+
+def test_a_job_is_in_the_way() -> None:
+    assert f"{SCHEDULED.id} (scheduled)" in given_up([SCHEDULED, SCHEDULED], SCHEDULED)
+    message = given_up([COMPACTED, NEXT, COMPACTED], COMPACTED, refused=3)
+    assert f"{COMPACTED.id} (compacted)" in message
+    assert "3 jobs" in message
+
+
+@pytest.mark.parametrize("answers", [[SUBMITTED, SCHEDULED], [COMPACTED, NEXT]])
+def test_the_client_has_been_busy_with_its_own(answers: list[Compaction]) -> None:
+    """No job is in the way at this moment, but there is a coordinator."""
+    message = given_up(answers)
+    assert "no coordinator" not in message
+    assert "came first" in message
