@@ -20,6 +20,7 @@ from slatespark.options.values import (
     METADATA_COLUMNS,
     MIB,
     MergeOperator,
+    Parser,
     key_range_of,
     normalize_name,
     parse_choice,
@@ -64,6 +65,11 @@ _FEED_FIELDS: Final = (
     *_STREAM_FIELDS,
 )
 _ROWS: Final = (Call.READ, Call.TRANSACTION_READ, Call.AS_OF_JOIN)
+
+
+def _feed_option(key: str, *, doc: str, parse: Parser, shown: str | None = None) -> Any:
+    """Declare an option of the change feed or of a stream of it; None where it is not given."""
+    return option(key, doc=doc, parse=parse, calls=_OUTSIDE, default=None, shown=shown)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,130 +210,98 @@ class ReadOptions:
         calls=_OUTSIDE,
         default=False,
     )
-    changes: str | None = option(
+    changes: str | None = _feed_option(
         "changes",
         doc="Change feed: the kind. `net`: how the last version differs from the first, at most one change of a row. "
         "`log`: every write, in order, with those in the WAL.",
         parse=parse_choice("net", "log"),
-        calls=_OUTSIDE,
-        default=None,
         shown="`net`",
     )
-    starting_version: int | None = option(
+    starting_version: int | None = _feed_option(
         "startingVersion",
         doc="Change feed: the first version whose changes are returned.",
         parse=parse_count(1, 2**63 - 1),
-        calls=_OUTSIDE,
-        default=None,
     )
-    starting_timestamp_ms: int | None = option(
+    starting_timestamp_ms: int | None = _feed_option(
         "startingTimestamp",
         doc="Change feed: changes committed at or after this instant are returned, ISO-8601 or epoch ms.",
         parse=parse_time,
-        calls=_OUTSIDE,
-        default=None,
     )
-    ending_version: int | None = option(
+    ending_version: int | None = _feed_option(
         "endingVersion",
         doc="Change feed: the last version whose changes are returned. Default: the newest.",
         parse=parse_count(1, 2**63 - 1),
-        calls=_OUTSIDE,
-        default=None,
     )
-    ending_timestamp_ms: int | None = option(
+    ending_timestamp_ms: int | None = _feed_option(
         "endingTimestamp",
         doc="Change feed: changes committed at or before this instant are returned, ISO-8601 or epoch ms.",
         parse=parse_time,
-        calls=_OUTSIDE,
-        default=None,
     )
-    starting_bound_inclusive: bool | None = option(
+    starting_bound_inclusive: bool | None = _feed_option(
         "startingBoundInclusive",
         doc="Change feed: `false` leaves out the changes of the starting version or instant itself.",
         parse=parse_flag,
-        calls=_OUTSIDE,
-        default=None,
         shown="`true`",
     )
-    ending_bound_inclusive: bool | None = option(
+    ending_bound_inclusive: bool | None = _feed_option(
         "endingBoundInclusive",
         doc="Change feed: `false` leaves out the changes of the ending version or instant itself.",
         parse=parse_flag,
-        calls=_OUTSIDE,
-        default=None,
         shown="`true`",
     )
-    pre_images: bool | None = option(
+    pre_images: bool | None = _feed_option(
         "preImages",
         doc="Change feed: `true` returns `insert`, `update_preimage`, `update_postimage` and `delete`. `false` returns "
         "`upsert` and `delete`, and does not look old rows up.",
         parse=parse_flag,
-        calls=_OUTSIDE,
-        default=None,
         shown="`true`",
     )
-    expired: str | None = option(
+    expired: str | None = _feed_option(
         "expired",
         doc="Change feed: `delete`: a row that expired or retired in between is a change. `ignore`: it is none; both "
         "versions are judged at the instant of the later one.",
         parse=parse_choice("delete", "ignore"),
-        calls=_OUTSIDE,
-        default=None,
         shown="`delete`",
     )
-    max_files_per_trigger: int | None = option(
+    max_files_per_trigger: int | None = _feed_option(
         "maxFilesPerTrigger",
         doc="Stream: a batch ends after about as many stored bytes as so many files have on average.",
         parse=parse_count(1, 2**63 - 1),
-        calls=_OUTSIDE,
-        default=None,
     )
-    max_bytes_per_trigger: int | None = option(
+    max_bytes_per_trigger: int | None = _feed_option(
         "maxBytesPerTrigger",
         doc="Stream: a batch ends after about so many stored bytes, which may lie anywhere within a file.",
         parse=parse_size,
-        calls=_OUTSIDE,
-        default=None,
     )
-    max_rows_per_trigger: int | None = option(
+    max_rows_per_trigger: int | None = _feed_option(
         "maxRowsPerTrigger",
         doc="Stream: a batch has at most so many changes; those of one key are never in two batches.",
         parse=parse_count(1, 2**63 - 1),
-        calls=_OUTSIDE,
-        default=None,
     )
-    poll_interval_ms: int | None = option(
+    poll_interval_ms: int | None = _feed_option(
         "pollInterval",
         doc="Stream: how long to wait between two looks for a new version.",
         parse=parse_duration_of(1),
-        calls=_OUTSIDE,
-        default=None,
         shown="`1s`",
     )
-    fail_on_data_loss: bool | None = option(
+    fail_on_data_loss: bool | None = _feed_option(
         "failOnDataLoss",
         doc="Stream: `false` goes on with the next version that exists if the one to go on from was collected. What "
         "changed in between is left out. `true` ends the query with an error.",
         parse=parse_flag,
-        calls=_OUTSIDE,
-        default=None,
         shown="`true`",
     )
-    stream_retention_ms: int | None = option(
+    stream_retention_ms: int | None = _feed_option(
         "streamRetention",
         doc="Stream: how long the versions that it needs to go on are kept after it stopped.",
         parse=parse_duration_of(1000),
-        calls=_OUTSIDE,
-        default=None,
         shown="`24h`",
     )
-    stream_id: str | None = option(
+    stream_id: str | None = _feed_option(
         "streamId",
         doc="Stream: names its checkpoints `slatespark/stream/<streamId>`; only one query may use it at a time. "
         "Default: a random name, which the offsets remember.",
         parse=parse_stream_id,
-        calls=_OUTSIDE,
-        default=None,
     )
     split_bytes: int = option(
         "splitSize",
@@ -416,7 +390,7 @@ class ReadOptions:
                 raise OptionError(
                     f"{item.metadata['key']} is an option of streams.", todo="Omit it, or use readStream."
                 )
-        if self.starting_version is None and self.starting_timestamp_ms is None:
+        if not self.has_start:
             raise OptionError(
                 "readChangeFeed needs a start.",
                 todo="Give startingVersion, or startingTimestamp; 1 is the first version.",
@@ -439,11 +413,8 @@ class ReadOptions:
                 )
         if self.pin_ms is not None:
             raise OptionError("pin is given for a stream.", todo="Use streamRetention.")
-        if self.shows_log:
-            raise OptionError(
-                "changes=log is given for a stream.",
-                todo="Use changes=net, or `slatespark changes --kind log --follow`.",
-            )
+        if self.shows_log and self.max_files_per_trigger is not None:
+            raise OptionError("maxFilesPerTrigger is given with changes=log.", todo="Use maxBytesPerTrigger.")
 
     def _refuse_with_log(self, given: Collection[str]) -> None:
         """Raise `OptionError` where an option of kind `net` is given with kind `log`."""
@@ -451,6 +422,11 @@ class ReadOptions:
             for name in ("preImages", "expired"):
                 if name in given:
                     raise OptionError(f"{name} is given with changes=log.", todo="Omit it, or read changes=net.")
+
+    @property
+    def has_start(self) -> bool:
+        """Whether a change feed has a start."""
+        return self.starting_version is not None or self.starting_timestamp_ms is not None
 
     @property
     def shows_log(self) -> bool:

@@ -35,7 +35,7 @@ class FeedBounds:
 
 def resolve_start(stores: TableStores, options: ReadOptions, clock: Clock) -> int:
     """Return the version whose state the changes of a stream start from; raises as `resolve_bounds`."""
-    if options.starting_version is None and options.starting_timestamp_ms is None:
+    if not options.has_start:
         return NOTHING
     return _Search(stores, KeptVersions(stores), clock).before(options)
 

@@ -17,6 +17,7 @@ from slatespark.options import ReadOptions
 from slatespark.ranges import KeyRange
 from slatespark.table.changes.bounds import NOTHING, FeedBounds, resolve_start
 from slatespark.table.changes.differences import compare_layers
+from slatespark.table.changes.feed import FeedPlan
 from slatespark.table.changes.plan import ChangePlan, plan_between
 from slatespark.table.clock import Clock, SystemClock
 from slatespark.table.log.manifests import fetch_latest_manifest, fetch_manifest, list_manifests, may_be_claim
@@ -29,12 +30,14 @@ from slatespark.table.snapshot import pin_version
 from slatespark.table.stores import TableStores
 from slatespark.table.streams.holds import Holds
 from slatespark.table.streams.limits import LimitedUnit, Limits
+from slatespark.table.streams.log_stream import LogStream
 from slatespark.table.streams.position import Part, Position, name_table
 from slatespark.table.streams.throttle import Throttle
 from slatespark.units import duration_to_text
 
 POLL_INTERVAL_MS: Final = 1000
 STREAM_RETENTION_MS: Final = 24 * 3_600_000
+FIRST_VERSION: Final = 1
 
 _STATES: Final = 8
 
@@ -76,10 +79,12 @@ class ChangeStream:
         self._limits = Limits(
             options.max_rows_per_trigger, options.max_bytes_per_trigger, options.max_files_per_trigger
         )
+        self._log = LogStream(stores, options, projection, clock, self._throttle, self._limits)
         self._initial: Position | None = None
         self._ends = False
         self._last: Position | None = None  # where the run ends
         self._newest: Position | None = None
+        self._logged_table = ""  # the table whose log is read, once it was checked
         self._no_news: tuple[int, Version[Manifest]] | None = None  # a version, and one that shows the same rows
         self._states: dict[int, Position] = {}
         self._gone: dict[Position, Position] = {}  # positions whose versions were collected, and where to go on
@@ -108,6 +113,8 @@ class ChangeStream:
         """
         if self._initial is None:
             version = resolve_start(self._stores, self._options, self._clock)
+            if self._options.shows_log and self._options.has_start:
+                version = max(version, FIRST_VERSION)  # every write since, instead of the rows
             table = name_table(resolve_identity(self._stores.main, self._machine), self._holds.stream_id)
             self._holds.take({version} - {NOTHING})
             self._initial = self._state(table, version)
@@ -116,6 +123,7 @@ class ChangeStream:
     def stop_at_newest(self) -> None:
         """Let this run end at the version that is the newest one when it begins."""
         self._ends = True
+        self._log.stop_at_newest()
 
     def next(self, start: Position, *, is_limited: bool) -> Position:
         """Return the end of the batch that starts at a position: that position where nothing is new.
@@ -133,6 +141,8 @@ class ChangeStream:
         HistoryTrimmedError
             When what follows was collected.
         """
+        if self._is_logged(start):
+            return self._next_logged(start, is_limited=is_limited)
         given, start = start, self._existing(start)
         end = self._end_of_unit(start)
         if end is None:
@@ -143,7 +153,23 @@ class ChangeStream:
         key = self._limited_unit(start.version, end.version).end_of_batch(_key_of(start))
         return end if key is None else replace(start, part=Part(end.version, key))
 
-    def plan(self, start: Position, end: Position) -> ChangePlan | None:
+    def _next_logged(self, start: Position, *, is_limited: bool) -> Position:
+        if self._last is not None:  # the rows before the log were part of this run: it ends behind them
+            return start
+        if start.table != self._logged_table:
+            self._check_table(start)
+            self._logged_table = start.table
+        end = self._log.next(start, is_limited=is_limited)
+        self._newest = self._log.position(start)
+        if end != start:
+            self._check_table(start)
+        return end
+
+    def _is_logged(self, start: Position) -> bool:
+        """Tell whether the log follows a position, not the rows with which a stream without a start begins."""
+        return self._options.shows_log and start.version != NOTHING and start.part is None
+
+    def plan(self, start: Position, end: Position) -> FeedPlan | None:
         """Return the plan of the changes between two positions, by these alone; None where there are none.
 
         Raises
@@ -157,6 +183,9 @@ class ChangeStream:
         """
         if start == end:
             return None
+        if self._is_logged(start):
+            self._check_table(start)
+            return self._log.plan(start, end)
         start, end = self._existing(start), self._existing(end)
         after = _version_behind(start, end)
         if after == start.version:
@@ -252,7 +281,9 @@ class ChangeStream:
         if version not in self._states:
             manifest = self._manifest(version)
             seq = pin_version(self._stores, version, manifest).max_seq
-            self._states[version] = Position(table, version, seq, manifest.wal_id_last_seen)
+            self._states[version] = Position(
+                table, version, seq, max(manifest.wal_id_last_seen, manifest.replay_after_wal_id)
+            )
             while len(self._states) > _STATES:
                 self._states.pop(next(iter(self._states)))
         return self._states[version]

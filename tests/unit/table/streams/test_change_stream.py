@@ -454,3 +454,52 @@ def test_a_filter_and_keys_hold_for_the_stream_too() -> None:
         consumer.catch_up()
         assert sorted(key for (key,) in consumer.state) == [3, 4, 5]
         assert consumer.sizes == [2, 1]
+
+
+# --- kind log -------------------------------------------------------------------------------------------------------
+
+
+def writes_of(consumer: Consumer) -> list[tuple[str, int]]:
+    return [(word, row["id"]) for word, row in consumer.last]
+
+
+def test_the_log_follows_the_rows() -> None:
+    place = Place(versionRetention="7d")
+    place.store.write(rows(range(3)))
+    consumer = place.consumer(changes="log")
+    assert consumer.step()
+    assert writes_of(consumer) == [("insert", key) for key in range(3)]
+    assert not consumer.step()
+    place.store.write(rows(range(1), 1))
+    place.store.write(rows(range(2), 2))
+    assert consumer.step()
+    assert writes_of(consumer) == [("upsert", 0), ("upsert", 0), ("upsert", 1)]
+    for _ in range(3):
+        assert not consumer.step()
+    wanted = consumer.last
+    consumer.restart()
+    consumer.replay()
+    assert consumer.last == wanted
+    assert not consumer.step()
+
+
+def test_the_log_from_a_start_with_limits() -> None:
+    place = Place(versionRetention="7d")
+    for n in range(4):
+        place.store.write(rows(range(2), n))
+    consumer = place.consumer(changes="log", startingVersion=1, maxRowsPerTrigger=1)
+    assert consumer.catch_up() == 4  # a commit is not cut
+    assert consumer.sizes == [2, 2, 2, 2]
+    consumer.restart()
+    consumer.stream.stop_at_newest()
+    place.store.write(rows(range(1), 9))
+    assert consumer.catch_up() == 1
+    place.store.write(rows(range(1), 10))
+    assert consumer.catch_up() == 0
+    consumer.restart()
+    assert consumer.catch_up() == 1
+
+
+def test_the_log_in_files_is_refused() -> None:
+    with pytest.raises(OptionError):
+        Place().consumer(changes="log", maxFilesPerTrigger=3)

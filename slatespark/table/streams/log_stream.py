@@ -1,0 +1,89 @@
+"""The part of a stream of kind `log` behind its first rows: from one position of the log to another."""
+
+from __future__ import annotations
+
+from slatespark.errors import InvalidRequestError
+from slatespark.options import ReadOptions
+from slatespark.table.changes.log.cut import cut_log
+from slatespark.table.changes.log.plan import LogPlan, fetch_log_plan
+from slatespark.table.changes.log.positions import LogPosition, LogTail
+from slatespark.table.clock import Clock
+from slatespark.table.read.arrow import Projection
+from slatespark.table.stores import TableStores
+from slatespark.table.streams.limits import Limits
+from slatespark.table.streams.position import Position
+from slatespark.table.streams.throttle import Throttle
+
+
+class LogStream:
+    """Follows the log of a table. It holds no version: what a batch repeats must be in the WAL and in kept versions.
+
+    Parameters
+    ----------
+    stores, options, projection, clock : as of `ChangeStream`
+    throttle : allows to look for new writes
+    limits : of a batch
+    """
+
+    def __init__(
+        self,
+        stores: TableStores,
+        options: ReadOptions,
+        projection: Projection,
+        clock: Clock,
+        throttle: Throttle,
+        limits: Limits,
+    ) -> None:
+        self._stores, self._options, self._projection, self._clock = stores, options, projection, clock
+        self._throttle, self._limits = throttle, limits
+        self._tail = LogTail(stores)
+        self._seen: LogPosition | None = None
+        self._ends = False
+        self._silent: LogPosition | None = None  # an end without a write before it
+
+    def stop_at_newest(self) -> None:
+        """Look for no writes behind those that there are at the first look."""
+        self._ends = True
+
+    def next(self, start: Position, *, is_limited: bool) -> Position:
+        """Return the end of the batch that starts at a position: that position where nothing is new."""
+        reached = _logged(start)
+        if self._seen is None or (not self._ends and not _is_behind(reached, self._seen) and self._throttle.allows()):
+            self._seen = self._tail.poll()
+        end = self._seen
+        if end == self._silent or not (_is_behind(reached, end) or end.version > reached.version):
+            return start
+        plan = self.plan(start, _position(start.table, end))
+        if not plan.splits and (end.seq, end.wal) == (reached.seq, reached.wal):
+            self._silent = end
+            return start
+        if is_limited and self._limits.are_given:
+            end = cut_log(self._stores, plan, max_bytes=self._limits.size_bytes, max_rows=self._limits.rows)
+        return _position(start.table, end)
+
+    def plan(self, start: Position, end: Position) -> LogPlan:
+        """Return the plan of the writes between two positions; raises as `fetch_log_plan`."""
+        if start.part is not None or end.part is not None:
+            raise InvalidRequestError(
+                f"{self._stores.url}: the offset is of a stream of kind net.",
+                todo="Start the query with a new checkpoint folder, or with changes=net.",
+            )
+        given = _logged(start), _logged(end)
+        return fetch_log_plan(self._stores, self._options, self._clock, *given, projection=self._projection)
+
+    def position(self, start: Position) -> Position:
+        """Return the end of the log as it is known."""
+        return start if self._seen is None else _position(start.table, self._seen)
+
+
+def _is_behind(reached: LogPosition, end: LogPosition) -> bool:
+    """Tell whether there may be writes between two positions in the WAL, or of commits."""
+    return (reached.seq, reached.wal) < (end.seq, end.wal)
+
+
+def _logged(position: Position) -> LogPosition:
+    return LogPosition(position.version, position.seq, position.wal)
+
+
+def _position(table: str, logged: LogPosition) -> Position:
+    return Position(table, logged.version, logged.seq, logged.wal)
