@@ -10,11 +10,12 @@ from slatespark import HistoryTrimmedError, SlateStore
 from slatespark.table.changes.feed import FeedPlan, run_feed
 from slatespark.table.changes.follow import FeedFollower
 from slatespark.table.clock import SystemClock
+from tests.support.change_streams import Consumer
 from tests.support.client import ClientOptions, Delete, Location, Merge, Put
 from tests.support.client_admin import collect_garbage
 from tests.support.cooperative_loads import load_beside
-from tests.support.live_client import LiveClient, Traffic
-from tests.support.model import Model
+from tests.support.fake_clock import FakeClock
+from tests.support.live_client import LiveClient, Traffic, writes_of
 
 COORDINATOR = ClientOptions(
     compactor=True, settings={"compactor_options.poll_interval": "50ms", "compactor_options.worker": None}
@@ -53,6 +54,27 @@ def test_what_is_durable_is_shown_at_once(live: LiveClient, database: Location) 
     live.flush_memtable()
     assert rows_of(follower, follower.poll()) == [("upsert", b"a", b"3")]
     assert rows_of(follower, follower.poll()) == []
+
+
+def test_a_stream_shows_what_is_durable_at_its_next_look(live: LiveClient, database: Location) -> None:
+    live.write([Put(b"a", b"1"), Put(b"b", b"1")])
+    live.flush_memtable()
+    consumer = Consumer(SlateStore.open(str(database.folder)), FakeClock(), ["key"], changes="log")
+    assert consumer.step()
+    assert [(word, row["key"], row["value"]) for word, row in consumer.last] == [
+        ("insert", b"a", b"1"),
+        ("insert", b"b", b"1"),
+    ]
+    for number in range(3):
+        live.write([Delete(b"a"), Merge(b"b", b"%d" % number)])
+        assert not consumer.step(), "it is not durable"
+        live.flush_wal()
+        assert consumer.step(), "it is durable, and the pollInterval is over"
+        assert [(word, row["value"]) for word, row in consumer.last] == [("delete", None), ("merge", b"%d" % number)]
+        if number == 1:
+            live.flush_memtable()
+            assert not consumer.step(), "it was shown before"
+        consumer.restart()
 
 
 def test_what_the_client_collected_is_refused_and_a_follower_goes_on(live: LiveClient, database: Location) -> None:
@@ -97,12 +119,6 @@ def test_a_client_that_writes_by_itself_is_followed(database: Location) -> None:
         live.stop_writing()
         live.flush_wal()
         found += rows_of(follower, follower.poll())
-        model = Model()
-        live.sync(model)
-    logged = sorted((version.seq, key, version) for key in model.versions for version in model.versions[key])
-    words = {"put": "upsert", "delete": "delete", "merge": "merge"}
-    assert found == [
-        (words[version.kind.value], key, None if version.kind.value == "delete" else version.value)
-        for _, key, version in logged
-    ]
+        wanted = writes_of(live)
+    assert found == wanted
     assert polls > 3

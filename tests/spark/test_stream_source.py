@@ -14,7 +14,9 @@ from pyspark.sql.datasource import DataSourceStreamReader
 
 from slatespark import InvalidRequestError, OptionError, SlateError, SlateStore
 from slatespark.spark.failures import find_own_error
+from tests.support.client import Location
 from tests.support.feeds import State, applied, state_of
+from tests.support.live_client import LiveClient, Traffic, writes_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -143,3 +145,40 @@ def test_errors_are_ours(spark: SparkSession, tmp_path: Path) -> None:
     other.folder = mirror.folder
     assert isinstance(error_of(other.start({"availableNow": True})), InvalidRequestError)
     assert other.sizes == {}
+
+
+def test_every_write_of_a_client_that_stays_open(spark: SparkSession, tmp_path: Path) -> None:
+    database = Location.local(tmp_path / "database")
+    batches: dict[int, list[tuple[str, bytes, bytes | None]]] = {}
+
+    def take(frame: DataFrame, batch: int) -> None:
+        batches[batch] = [
+            (row._change_type, bytes(row.key), None if row.value is None else bytes(row.value))
+            for row in frame.collect()
+        ]
+
+    def found() -> list[tuple[str, bytes, bytes | None]]:
+        return [row for number in sorted(batches) for row in batches[number]]
+
+    def follow_until(is_done: Callable[[], bool]) -> None:
+        given = {"readChangeFeed": "true", "changes": "log", "startingVersion": "1", "pollInterval": "50ms"}
+        source = spark.readStream.format("slate").options(**given).load(str(database.folder))
+        writer = source.writeStream.foreachBatch(take).option("checkpointLocation", str(tmp_path / "checkpoint"))
+        query = writer.trigger(processingTime="0 seconds").start()
+        ends = time.monotonic() + WAIT_S
+        while not is_done():
+            assert query.isActive, query.exception()
+            assert time.monotonic() < ends
+            time.sleep(0.02)
+        query.stop()
+
+    with LiveClient(database) as live:
+        live.start_writing(Traffic(keys=20, deletes=0.1, merges=0.2, flush_every=60, writes_per_s=100))
+        follow_until(lambda: len(batches) >= 2)
+        more = len(batches) + 2
+        follow_until(lambda: len(batches) >= more)
+        live.stop_writing()
+        live.flush_wal()
+        wanted = writes_of(live)
+        follow_until(lambda: len(found()) >= len(wanted))
+    assert found() == wanted

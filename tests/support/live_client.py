@@ -205,6 +205,18 @@ class LiveClient:
         return answer
 
 
+def writes_of(client: LiveClient) -> list[tuple[str, bytes, bytes | None]]:
+    """What a log of the client's writes must have: change type, key and value, in their order."""
+    model = Model()
+    client.sync(model)
+    logged = sorted((version.seq, key, version) for key in model.versions for version in model.versions[key])
+    words = {"put": "upsert", "delete": "delete", "merge": "merge"}
+    return [
+        (words[version.kind.value], key, None if version.kind.value == "delete" else version.value)
+        for _, key, version in logged
+    ]
+
+
 # --- the other process ------------------------------------------------------------------------------------------------
 
 

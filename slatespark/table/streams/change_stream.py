@@ -159,7 +159,11 @@ class ChangeStream:
         if start.table != self._logged_table:
             self._check_table(start)
             self._logged_table = start.table
-        end = self._log.next(start, is_limited=is_limited)
+        try:
+            end = self._log.next(start, is_limited=is_limited)
+        except InvalidRequestError:
+            self._check_table(start)  # says more of a table that was created anew
+            raise
         self._newest = self._log.position(start)
         if end != start:
             self._check_table(start)
@@ -336,8 +340,11 @@ class ChangeStream:
         raise cause
 
     def _check_table(self, position: Position) -> None:
-        """Raise `InvalidRequestError` for a position of another table."""
-        if find_identity(self._stores.main) != position.identity:
+        """Raise `InvalidRequestError` for a position of another table, `TableNotFoundError` where there is none."""
+        found = find_identity(self._stores.main)
+        if found is None:
+            fetch_latest_manifest(self._stores)  # says that there is no table
+        if found != position.identity:
             raise InvalidRequestError(
                 f"{self._stores.url} is not the table that the stream has read so far.",
                 why="The query has the checkpoint folder of another table, or the table was dropped and created anew.",

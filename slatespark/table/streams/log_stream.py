@@ -6,7 +6,7 @@ from slatespark.errors import InvalidRequestError
 from slatespark.options import ReadOptions
 from slatespark.table.changes.log.cut import cut_log
 from slatespark.table.changes.log.plan import LogPlan, fetch_log_plan
-from slatespark.table.changes.log.positions import LogPosition, LogTail
+from slatespark.table.changes.log.positions import LogPosition, LogTail, refuse_backwards
 from slatespark.table.clock import Clock
 from slatespark.table.read.arrow import Projection
 from slatespark.table.stores import TableStores
@@ -50,6 +50,7 @@ class LogStream:
         reached = _logged(start)
         if self._seen is None or (not self._ends and not _is_behind(reached, self._seen) and self._throttle.allows()):
             self._seen = self._tail.poll()
+            refuse_backwards(self._stores, reached, self._seen)
         end = self._seen
         if end == self._silent or not (_is_behind(reached, end) or end.version > reached.version):
             return start

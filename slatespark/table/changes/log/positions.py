@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from slatespark.errors import HistoryTrimmedError, InvalidRequestError, SnapshotExpiredError, UnavailableError
 from slatespark.format.manifest import Manifest
 from slatespark.format.paths import wal_path
-from slatespark.table.log.manifests import fetch_manifest, fetch_newest_since
+from slatespark.table.log.manifests import (
+    fetch_latest_manifest,
+    fetch_manifest,
+    fetch_newest_since,
+    manifest_log,
+)
 from slatespark.table.log.versioned_object import Version
 from slatespark.table.snapshot import fetch_newest_state, fetch_wal_bounds, listed_wal, pin_version
 from slatespark.table.stores import TableStores
@@ -63,7 +68,7 @@ class LogTail:
     """Follows the end of the log: newest version and WAL.
 
     The first look lists the WAL behind the newest version. Later ones ask for the next version and the next WAL file by
-    name: three requests as long as nothing is new.
+    name, and whether the newest version is still there: four requests as long as nothing is new.
 
     Parameters
     ----------
@@ -81,8 +86,9 @@ class LogTail:
         Raises
         ------
         TableNotFoundError
+            When the table was dropped, too.
         InvalidRequestError
-            When the WAL is in another store.
+            When the WAL is in another store, or an older copy of the table was put in its place.
         UnavailableError
             When newer versions keep coming.
         """
@@ -97,7 +103,10 @@ class LogTail:
             # a version of its own, which is looked for afterwards.
             reached = self._follow_wal(version.value)
             newest = fetch_newest_since(self._stores, version)
-            if newest == version and reached is not None:
+            if newest == version and not manifest_log(self._stores).has(version.number):
+                newest = fetch_latest_manifest(self._stores)
+                refuse_backwards(self._stores, self._position, replace(self._position, version=newest.number))
+            elif newest == version and reached is not None:
                 last_wal, last_seq = reached
                 seq = max(self._position.seq, version.value.last_l0_seq, last_seq)
                 self._version, self._position = version, LogPosition(version.number, seq, last_wal)
@@ -141,6 +150,6 @@ def refuse_backwards(stores: TableStores, start: LogPosition, end: LogPosition) 
     if start.version > end.version or start.seq > end.seq or start.wal > end.wal:
         raise InvalidRequestError(
             f"{stores.url}: the log ends at {end}, before {start}.",
-            why="The position is of another table, or of one that was here before.",
-            todo="Start from a version that exists.",
+            why="An older copy of the table was put in its place, or the position is of another table.",
+            todo="Start from a version that exists; a stream, with a new checkpoint folder.",
         )

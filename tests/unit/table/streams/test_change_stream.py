@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -347,10 +348,11 @@ def test_an_offset_of_another_table() -> None:
         stranger.replay()
 
 
-def test_a_table_that_was_dropped_and_created_anew() -> None:
-    place = Place()
+@pytest.mark.parametrize("kind", ["net", "log"])
+def test_a_table_that_was_dropped_and_created_anew(kind: str) -> None:
+    place = Place(versionRetention="7d")
     place.store.write(rows(range(3)))
-    consumer = place.consumer()
+    consumer = place.consumer(changes=kind)
     consumer.step()
     SlateStore.drop(place.store.url, force=True)
     with pytest.raises(TableNotFoundError):
@@ -366,19 +368,29 @@ def test_a_table_that_was_dropped_and_created_anew() -> None:
         consumer.restart()
 
 
-def test_a_table_of_which_an_older_copy_was_put_in_place() -> None:
-    place = Place()
-    place.store.write(rows(range(3)))
-    consumer = place.consumer()
-    consumer.step()
+def put_older_copy(place: Place, change: Callable[[], object]) -> None:
+    """Change a table, and put what was there before in its place."""
     inner = open_store(place.store.url, {})
     copy = {meta.path: bytes(inner.get(meta.path)) for meta in inner.list_below("")}
-    place.store.write(rows(range(3), 1))
-    consumer.step()
+    change()
     for meta in list(inner.list_below("")):
         inner.delete(meta.path)
     for path, data in copy.items():
         inner.put(path, [data])
+
+
+@pytest.mark.parametrize("kind", ["net", "log"])
+def test_a_table_of_which_an_older_copy_was_put_in_place(kind: str) -> None:
+    place = Place(versionRetention="7d")
+    place.store.write(rows(range(3)))
+    consumer = place.consumer(changes=kind)
+    consumer.step()
+
+    def change() -> None:
+        place.store.write(rows(range(3), 1))
+        consumer.step()
+
+    put_older_copy(place, change)
     for _ in range(2):
         with pytest.raises(InvalidRequestError, match="older copy"):
             consumer.step()
