@@ -39,7 +39,7 @@ def explained_facts(facts: ExplanationFacts) -> Iterator[tuple[str, str]]:
     if facts.operation in ("read", "changes", "compact"):
         yield "splits", f"{facts.splits:,}"
     if facts.wal_files:
-        yield "WAL", f"{plural(facts.wal_files, 'file')}, read by each split"
+        yield "WAL", f"{plural(facts.wal_files, 'file')}"
     yield from _plan_facts(facts)
     if facts.rows is not None:
         yield "rows", f"{facts.rows:,}"

@@ -10,12 +10,16 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slatespark.errors import CorruptDataError
 from slatespark.format.block_group import unpack_blocks
-from slatespark.format.codecs import Buffer
+from slatespark.format.codecs import Buffer, Compression
 from slatespark.format.index import decode_index_section
 from slatespark.format.info import (
+    FOOTER_BYTES,
+    Footer,
+    SstInfo,
     SstType,
     check_section_bounds,
     decode_footer,
@@ -27,6 +31,8 @@ from slatespark.kernels import decode_blocks
 from slatespark.kernels.columns import RowColumns
 
 SEQ_BYTES: Final = 8
+INFO_BYTES: Final = 4 << 10  # of the end of a file, which nearly always hold footer and info
+END_BYTES: Final = 256 << 10  # of the end of a file, which nearly always hold its index and last block too
 _WHOLE_FILE: Final = 1 << 62
 
 
@@ -43,22 +49,81 @@ def decode_wal(data: Buffer) -> RowColumns:
     UnsupportedFormatError : unknown format version
     """
     view = memoryview(data)
-    tail = footer_range(len(view))
-    footer = decode_footer(view[tail.start : tail.end])
-    span = info_range(footer, len(view))
-    info = decode_info_section(view[span.start : span.end])
+    footer, info = _decode_info(view, len(view))
+    index = decode_index_section(view[info.index_offset : info.index_offset + info.index_len], info)
+    return _decode_blocks(view, index.block_edges(info), index.encoded_bytes, info.compression, footer.version)
+
+
+def decode_first_seq(end: Buffer, object_bytes: int) -> int | None:
+    """Return the sequence number of the first row of a WAL file.
+
+    Parameters
+    ----------
+    end : the last bytes of the object, such as `INFO_BYTES`
+    object_bytes : size of the whole object
+
+    Returns
+    -------
+    None if these bytes do not tell.
+
+    Raises
+    ------
+    CorruptDataError, UnsupportedFormatError
+    """
+    found = _info_in_end(memoryview(end), object_bytes)
+    return None if found is None else _first_seq(found[1])
+
+
+def decode_last_block(end: Buffer, object_bytes: int) -> RowColumns | None:
+    """Return the rows of the last block of a WAL file; parameters, None and errors as for `decode_first_seq`."""
+    view = memoryview(end)
+    missing = object_bytes - len(view)
+    found = _info_in_end(view, object_bytes)
+    if found is None or found[1].index_offset < missing:
+        return None
+    footer, info = found
+    start = info.index_offset - missing
+    index = decode_index_section(view[start : start + info.index_len], info)
+    edges = index.block_edges(info)[-2:]
+    if edges[0] < missing:
+        return None
+    return _decode_blocks(view, edges - missing, index.encoded_bytes[-1:], info.compression, footer.version)
+
+
+def _info_in_end(view: memoryview, object_bytes: int) -> tuple[Footer, SstInfo] | None:
+    """Return footer and info; None if the bytes do not reach back to the info."""
+    if len(view) < object_bytes and decode_footer(view[-FOOTER_BYTES:]).info_offset < object_bytes - len(view):
+        return None
+    return _decode_info(view, object_bytes)
+
+
+def _decode_info(view: memoryview, object_bytes: int) -> tuple[Footer, SstInfo]:
+    """Return footer and info of a WAL file, of which `view` are the last bytes."""
+    missing = object_bytes - len(view)
+    tail = footer_range(object_bytes)
+    footer = decode_footer(view[tail.start - missing : tail.end - missing])
+    span = info_range(footer, object_bytes)
+    info = decode_info_section(view[span.start - missing : span.end - missing])
     check_section_bounds(info, footer.info_offset)
     if info.sst_type is not SstType.WAL:
         raise CorruptDataError("The SST is a compacted SST, expected a WAL file.")
-    index = decode_index_section(view[info.index_offset : info.index_offset + info.index_len], info)
-    blocks = unpack_blocks(
-        np.frombuffer(view, np.uint8),
-        index.block_edges(info),
-        index.encoded_bytes,
-        info.compression,
-        limit_bytes=_WHOLE_FILE,
-    )
-    rows = decode_blocks(blocks.data, blocks.starts, blocks.ends, version=footer.version, ordered=False)
+    return footer, info
+
+
+def _first_seq(info: SstInfo) -> int | None:
+    first = info.first_entry
+    return None if first is None or len(first) != SEQ_BYTES else int.from_bytes(first, "big")
+
+
+def _decode_blocks(
+    view: memoryview,
+    edges: NDArray[np.int64],
+    encoded_bytes: NDArray[np.int64],
+    compression: Compression,
+    version: int,
+) -> RowColumns:
+    blocks = unpack_blocks(np.frombuffer(view, np.uint8), edges, encoded_bytes, compression, limit_bytes=_WHOLE_FILE)
+    rows = decode_blocks(blocks.data, blocks.starts, blocks.ends, version=version, ordered=False)
     _check_seqs(rows)
     return rows
 

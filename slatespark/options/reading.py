@@ -308,8 +308,8 @@ class ReadOptions:
         doc="Stored bytes per read partition.",
         parse=parse_size,
         calls=_ROWS,
-        default=64 * MIB,
-        shown="`64m`",
+        default=128 * MIB,
+        shown="`128m`",
     )
     read_buffer_bytes: int = option(
         "readBuffer",
@@ -318,6 +318,16 @@ class ReadOptions:
         calls=_ROWS,
         default=64 * MIB,
         shown="`64m`",
+    )
+    wal_buffer_bytes: int = option(
+        "walBuffer",
+        doc="Bytes of the WAL that are decoded and sorted once, when a read of several partitions is planned, and "
+        "handed out with them. Each partition decodes a longer WAL by itself. Files whose rows are in the trees do not "
+        "count.",
+        parse=parse_size,
+        calls=_ROWS,
+        default=128 * MIB,
+        shown="`128m`",
     )
     pin_ms: int | None = option(
         "pin",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -40,7 +40,8 @@ def plan_frame(spark: SparkSession, place: Place, plan: ReadPlan) -> DataFrame:
     if not count:
         return spark.createDataFrame([], schema)
     numbers = spark.range(0, count, 1, count)
-    return map_in_arrow(numbers, _Scan(place, plan.settings, plan.splits), schema)
+    splits = tuple(replace(split, wal=None) for split in plan.splits)  # each task gets all of them
+    return map_in_arrow(numbers, _Scan(place, plan.settings, splits), schema)
 
 
 def upload_frame(rows: DataFrame, place: Place, load: Load) -> list[tuple[NewFile, ...]]:

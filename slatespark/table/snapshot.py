@@ -6,8 +6,9 @@ consistent.md, docs/explanation/history-and-the-floor.md.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from slatespark.errors import (
     InvalidRequestError,
@@ -21,8 +22,9 @@ from slatespark.format.paths import (
     numbered,
     wal_path,
 )
-from slatespark.format.wal import decode_wal
-from slatespark.kernels.columns import HAS_CREATE
+from slatespark.format.wal import END_BYTES, INFO_BYTES, decode_first_seq, decode_last_block, decode_wal
+from slatespark.kernels.columns import HAS_CREATE, RowColumns
+from slatespark.ranges import ByteRange
 from slatespark.table.clock import Clock, present_of_read
 from slatespark.table.log.manifests import (
     fetch_latest_manifest,
@@ -47,12 +49,26 @@ class WalTail:
     start, end : ids [start, end)
     last_seq : highest sequence number in it, 0 if it holds no row
     tick_ms : highest create_ts in it, None if it holds no row
+    sizes : bytes of each file, 0 for a fence; empty if they are not known
     """
 
     start: int
     end: int
     last_seq: int = 0
     tick_ms: int | None = None
+    sizes: tuple[int, ...] = field(default=(), repr=False, compare=False)
+
+    def with_rows(self) -> list[int]:
+        """Return the ids of the files, without those that are known to be fences."""
+        return [number for number in range(self.start, self.end) if not self.sizes or self.size_of(number)]
+
+    def size_of(self, number: int) -> int:
+        """Return the bytes of a file; 0 if they are not known."""
+        return self.sizes[number - self.start] if self.sizes else 0
+
+    def since(self, number: int) -> WalTail:
+        """Return the tail from a file on."""
+        return replace(self, start=number, sizes=self.sizes[number - self.start :])
 
     @staticmethod
     def nothing(manifest: Manifest) -> WalTail:
@@ -179,13 +195,37 @@ def fetch_wal_tail(stores: TableStores, manifest: Manifest, end: int | None) -> 
     while stop in sizes and (end is None or stop < end):
         stop += 1
     _check_tail_is_complete(stores, manifest, stop, end, listed)
-    for number in range(stop - 1, start - 1, -1):
-        if sizes[number] == 0:  # a fence
-            continue
-        last_seq, tick_ms = fetch_wal_bounds(stores, number)
+    tail = WalTail(start, stop, sizes=tuple(sizes[number] for number in range(start, stop)))
+    for number in reversed(tail.with_rows()):
+        last_seq, tick_ms = fetch_wal_bounds(stores, number, tail.size_of(number))
         if last_seq is not None:
-            return WalTail(start, stop, max(last_seq, 0), tick_ms)
-    return WalTail(start, stop)
+            return replace(tail, last_seq=max(last_seq, 0), tick_ms=tick_ms)
+    return tail
+
+
+def without_flushed(stores: TableStores, tail: WalTail, above_seq: int) -> WalTail:
+    """Return a tail without the files of which the trees have all rows.
+
+    The trees may hold rows of files above the replay point: the client moves it late. Files are in order of sequence
+    numbers, so those before one that starts at `above_seq` + 1 or below are in the trees.
+
+    Parameters
+    ----------
+    above_seq : rows with seq <= it are in the trees
+    """
+    numbers = tail.with_rows()
+    if tail.last_seq and tail.last_seq <= above_seq:
+        return tail.since(tail.end)
+    if not tail.sizes or len(numbers) < 2:
+        return tail
+
+    def starts_in_trees(number: int) -> bool:
+        first = _fetch_first_seq(stores, number, tail.size_of(number))
+        return first is not None and first <= above_seq + 1
+
+    if not starts_in_trees(numbers[1]):  # mostly nothing can be left out, which this tells
+        return tail
+    return tail.since(numbers[bisect_left(numbers, True, 2, key=lambda number: not starts_in_trees(number)) - 1])
 
 
 def wal_sizes(stores: TableStores, manifest: Manifest) -> dict[int, int]:
@@ -207,15 +247,36 @@ def listed_wal(stores: TableStores, first: int) -> dict[int, int]:
     return {number: meta.size for meta in listed if (number := numbered(meta.path, SST_EXTENSION)) is not None}
 
 
-def fetch_wal_bounds(stores: TableStores, number: int) -> tuple[int | None, int | None]:
-    """Return the highest seq and create_ts of a WAL file that is no fence; both grow in commit order."""
+def fetch_wal_bounds(stores: TableStores, number: int, object_bytes: int = 0) -> tuple[int | None, int | None]:
+    """Return the highest seq and create_ts of a WAL file that is no fence; both grow in commit order.
+
+    Parameters
+    ----------
+    object_bytes : of the file, if known: of a large one only the end is read
+    """
     path = wal_path(number)
     with object_context(stores.wal, path):
-        rows = decode_wal(bytes(stores.wal.get(path)))
+        if object_bytes > END_BYTES:
+            end = stores.wal.get_range(path, ByteRange(object_bytes - END_BYTES, object_bytes))
+            last = decode_last_block(end, object_bytes)
+            if last is not None and len(last) and last.flags[-1] & HAS_CREATE:
+                return _bounds(last)
+        return _bounds(decode_wal(bytes(stores.wal.get(path))))
+
+
+def _bounds(rows: RowColumns) -> tuple[int | None, int | None]:
     if not len(rows):
         return None, None
     stamped = rows.create_ts[(rows.flags & HAS_CREATE) != 0]
     return int(rows.seqs.max()), int(stamped.max()) if len(stamped) else None
+
+
+def _fetch_first_seq(stores: TableStores, number: int, object_bytes: int) -> int | None:
+    """Return the sequence number of the first row of a WAL file; None if its end does not tell."""
+    path = wal_path(number)
+    with object_context(stores.wal, path):
+        span = ByteRange(max(0, object_bytes - INFO_BYTES), object_bytes)
+        return decode_first_seq(stores.wal.get_range(path, span), object_bytes)
 
 
 def _check_tail_is_complete(

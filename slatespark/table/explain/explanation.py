@@ -86,7 +86,7 @@ class ExplanationFacts:
     files : considered
     skipped : how many of them need not be read, by reason
     splits : parts that are worked on independently, at most
-    wal_files : files of the WAL that each split reads
+    wal_files : files of the WAL that are read
     estimated : all requests, those for the plan included
     planning : of which these were made to get the plan
     measured : the requests that it made, as if nothing had been explained before; None if it was not run

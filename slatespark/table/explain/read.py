@@ -71,9 +71,11 @@ def _measured(explanation: ExplanationFacts, meter: Meter, plan: ReadPlan, clock
 
 
 def wal_bytes(stores: TableStores, wal: WalTail) -> list[int]:
-    """Return the size of each WAL file that a split reads."""
+    """Return the size of each WAL file that a read needs."""
     if not wal.last_seq:
         return []
+    if wal.sizes:
+        return [wal.size_of(number) for number in wal.with_rows()]
     listed = stores.wal.list(WAL_DIR, wal_path(wal.start - 1))
     sizes = {numbered(meta.path, SST_EXTENSION): meta.size for meta in listed}
     return [sizes.get(number, 0) for number in range(wal.start, wal.end)]

@@ -34,7 +34,7 @@ class SplitCosts:
     Attributes
     ----------
     buffer_bytes : `readBuffer`
-    wal_bytes : size of each WAL file that a split reads
+    wal_bytes : size of each WAL file that a split reads, unless planning has read them for it
     files : of all splits
     is_concurrent : whether splits are read at the same time, so that two may miss the same section
     counted : sections that are counted already, by the offset in their file; from then on they are cached
@@ -51,7 +51,8 @@ class SplitCosts:
         """Return the requests of some splits."""
         total = NOTHING
         for split in splits:
-            total += RequestRange.of(Requests(get=len(self.wal_bytes), read_bytes=sum(self.wal_bytes)))
+            if split.wal is None:
+                total += RequestRange.of(Requests(get=len(self.wal_bytes), read_bytes=sum(self.wal_bytes)))
             if split.points is None:
                 total += self.of_layers(split.layers, window_size(self.buffer_bytes, len(split.layers)))
             else:

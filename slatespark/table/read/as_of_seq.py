@@ -132,7 +132,7 @@ def _find_in_wal(stores: TableStores, manifest: Manifest, seq: int) -> WalTail |
         if not np.array_equal(found, np.arange(reached + 1, reached + 1 + len(found), dtype=np.uint64)):
             return None
         reached, end = reached + len(found), end + 1
-    return WalTail(start, end, reached)
+    return WalTail(start, end, reached, sizes=tuple(sizes[number] for number in range(start, end)))
 
 
 def _fetch_seqs(stores: TableStores, number: int) -> NDArray[np.uint64]:

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Final, Generic, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slatespark.errors import CorruptDataError
 from slatespark.format.filter import FilterSet, decode_filter_section
 from slatespark.format.index import SstIndex, decode_index_section
 from slatespark.format.paths import wal_path
 from slatespark.format.wal import decode_wal
-from slatespark.kernels import lower_bound, sort_rows, take_rows
+from slatespark.kernels import gather_keys, lower_bound, sort_rows, take_rows
 from slatespark.kernels.columns import ROW_BITS, RowColumns
-from slatespark.ranges import KeyRange
+from slatespark.ranges import ALL_KEYS, KeyRange
+from slatespark.storage import run_concurrently
 from slatespark.storage.object_store import ObjectStore
 from slatespark.table.read.plan import CutPoint, FileSlice, SstFile
 from slatespark.table.snapshot import WalTail
@@ -25,6 +28,7 @@ from slatespark.table.stores import object_context as object_context
 
 INDEX_CACHE_BYTES = 16 << 20
 FILTER_CACHE_BYTES = 32 << 20
+WAL_FILES_TOGETHER: Final = 8  # requested from a store with latency; the client seldom writes one above 64 MiB
 
 T = TypeVar("T")
 
@@ -132,21 +136,34 @@ def fetch_wal_rows(stores: TableStores, tail: WalTail, above_seq: int, keys: Key
     CorruptDataError
         When a file is damaged or sequence numbers do not grow from file to file (docs/reference/format/wal.md).
     """
-    files: list[RowColumns] = []
+    wanted: list[RowColumns] = []
     reached = -1
-    for number in range(tail.start, tail.end):
-        path = wal_path(number)
-        with object_context(stores.wal, path):
-            data = bytes(stores.wal.get(path))
+    for number, data in _wal_objects(stores, tail):
+        with object_context(stores.wal, wal_path(number)):
             rows = decode_wal(data) if data else None  # an empty object is a fence
             if rows is None or not len(rows):
                 continue
             if int(rows.seqs[0]) <= reached:
                 raise CorruptDataError(f"first seq is {int(rows.seqs[0])}, but an earlier file reached {reached}.")
             reached = int(rows.seqs[-1])
-        if reached > above_seq:
-            files.append(rows)
-    return _sort_newest_first(files, above_seq, keys)
+        if reached > above_seq and len(found := _with_keys(rows, keys)):
+            wanted.append(found)
+    return _sort_newest_first(wanted, above_seq)
+
+
+def _wal_objects(stores: TableStores, tail: WalTail) -> Iterator[tuple[int, bytes]]:
+    """Yield the WAL files of a tail, but for known fences; some are requested at a time."""
+
+    def fetch(number: int) -> bytes:
+        path = wal_path(number)
+        with object_context(stores.wal, path):
+            return bytes(stores.wal.get(path))
+
+    is_remote, numbers = stores.wal.is_remote, tail.with_rows()
+    together = WAL_FILES_TOGETHER if is_remote else 1
+    for start in range(0, len(numbers), together):
+        few = numbers[start : start + together]
+        yield from zip(few, run_concurrently([partial(fetch, each) for each in few], is_remote=is_remote), strict=True)
 
 
 def fetch_wal_file(stores: TableStores, number: int) -> RowColumns | None:
@@ -161,18 +178,43 @@ def fetch_wal_file(stores: TableStores, number: int) -> RowColumns | None:
     return None if rows is None else take_rows([rows], sort_rows(rows))
 
 
-def _sort_newest_first(files: list[RowColumns], above_seq: int, keys: KeyRange) -> RowColumns | None:
-    """Return the wanted rows of WAL files (given oldest first) by (key, seq descending)."""
+def _with_keys(rows: RowColumns, keys: KeyRange) -> RowColumns:
+    """Return a copy of the rows that have keys of a range, in the same order; all of them as they are."""
+    if keys == ALL_KEYS:
+        return rows
+    order = sort_rows(rows)
+    ordered = _keys_of([rows], order)
+    low = lower_bound(ordered, keys.start, 0, len(ordered))
+    high = len(ordered) if keys.end is None else lower_bound(ordered, keys.end, low, len(ordered))
+    return take_rows([rows], np.sort(order[low:high]))
+
+
+def _keys_of(sources: Sequence[RowColumns], rows: NDArray[np.int64]) -> RowColumns:
+    """Return a copy of packed rows that has their keys alone."""
+    offsets, key_bytes = gather_keys(sources, rows)
+    count = len(rows)
+    nothing = np.zeros(count, np.int64)
+    return RowColumns(
+        key_bytes=key_bytes,
+        key_offsets=offsets.astype(np.int64),
+        seqs=np.zeros(count, np.uint64),
+        flags=np.zeros(count, np.uint8),
+        create_ts=nothing,
+        expire_ts=nothing,
+        value_bytes=np.zeros(0, np.uint8),
+        value_starts=nothing,
+        value_lengths=nothing,
+    )
+
+
+def _sort_newest_first(files: list[RowColumns], above_seq: int) -> RowColumns | None:
+    """Return the rows above `above_seq` of WAL files (given oldest first) by (key, seq descending)."""
     newest_first = [
         (np.int64(source) << ROW_BITS) + np.flatnonzero(rows.seqs > np.uint64(above_seq))[::-1]
         for source, rows in reversed(list(enumerate(files)))
     ]
-    if not newest_first:
+    if not sum(map(len, newest_first)):
         return None
-    flat = take_rows(files, np.concatenate(newest_first))
-    ordered = take_rows([flat], sort_rows(flat))  # stable, so versions of a key stay newest first
-    low = lower_bound(ordered, keys.start, 0, len(ordered))
-    high = len(ordered) if keys.end is None else lower_bound(ordered, keys.end, low, len(ordered))
-    if low == high:
-        return None
-    return take_rows([ordered], np.arange(low, high, dtype=np.int64))
+    packed = np.concatenate(newest_first)
+    # The sort is stable, so versions of a key stay newest first.
+    return take_rows(files, packed[sort_rows(_keys_of(files, packed))])

@@ -17,6 +17,7 @@ from slatespark.format.manifest import Manifest, SortedRun, SstView
 from slatespark.format.paths import sst_path
 from slatespark.format.ulid import Ulid
 from slatespark.ranges import KeyRange, key_after
+from slatespark.table.read.wal_share import WalShare
 from slatespark.table.stores import OWN_ROOT
 
 MAX_SAMPLED_INDEXES = 64
@@ -88,12 +89,14 @@ class Split:
     layers : newest first
     ranges : the parts of `keys` that are read, ascending and apart from each other; empty for all of it
     points : the keys that are read, ascending; None for all in the ranges. Layers are cut to `keys` only
+    wal : rows of the WAL; None where they are still to be decoded
     """
 
     keys: KeyRange
     layers: tuple[Layer, ...]
     ranges: tuple[KeyRange, ...] = ()
     points: tuple[bytes, ...] | None = None
+    wal: WalShare | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,8 @@ from slatespark.table.read.retention import retired_until_ms
 from slatespark.table.read.scan import ScanSettings, scan_split
 from slatespark.table.read.skipping import SkipRule, skip_files
 from slatespark.table.read.validity import ValiditySettings
-from slatespark.table.snapshot import Snapshot
+from slatespark.table.read.wal_tail import share_tail
+from slatespark.table.snapshot import Snapshot, without_flushed
 from slatespark.table.stores import TableStores, external_roots
 
 if TYPE_CHECKING:
@@ -104,6 +105,7 @@ def fetch_read_plan(
     ranges = (chosen_range(options, codec),) if keys is None else keys
     splits, residual = plan_key_splits(stores, layers, options, ranges, codec, condition, skip)
     settings = replace(settings, residual=residual)
+    splits = share_tail(stores, splits, settings.wal, settings.wal_above_seq, limit_bytes=options.wal_buffer_bytes)
     return ReadPlan(snapshot.manifest_id, snapshot.max_seq, snapshot.now_ms, settings, splits, layers)
 
 
@@ -255,7 +257,7 @@ def scan_settings(
         visibility=visibility,
         projection=projection,
         fold=resolve_operator(options.merge_operator or definition.merge_operator),
-        wal=snapshot.wal,
+        wal=without_flushed(stores, snapshot.wal, snapshot.manifest.last_l0_seq),
         wal_above_seq=snapshot.manifest.last_l0_seq,
         buffer_bytes=options.read_buffer_bytes,
         residual=residual,

@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from slatespark.format.row import Row, RowKind, rows_to_columns
-from slatespark.kernels import lower_bound, merge_visible, take_rows
+from slatespark.kernels import merge_visible
 from slatespark.kernels.columns import (
     GROUP_HEAD,
     GROUP_REST,
@@ -22,7 +22,6 @@ from slatespark.kernels.columns import (
     Visibility,
 )
 from slatespark.kernels.lifetimes import reached
-from slatespark.ranges import KeyRange
 from slatespark.table.read.arrow import Projection
 from slatespark.table.read.cursor import LayerCursor, open_cursors, window_size
 from slatespark.table.read.fetch import fetch_wal_rows
@@ -34,6 +33,7 @@ from slatespark.table.read.plan import Split
 from slatespark.table.read.points import key_cursors
 from slatespark.table.read.retention import hide_retired, may_be_due
 from slatespark.table.read.validity import Intervals, ValiditySettings, interval_columns, valid_intervals
+from slatespark.table.read.wal_share import cut_rows
 from slatespark.table.snapshot import WalTail
 from slatespark.table.stores import TableStores
 
@@ -132,27 +132,22 @@ def _interval_batches(
 
 def _open_chunks(stores: TableStores, split: Split, settings: ScanSettings) -> Iterator[list[LayerCursor]]:
     """Yield the cursors of each part of a split, newest layer first; but for own writes the WAL tail is the newest."""
-    rows = None
-    if settings.wal.last_seq:  # also where the trees have all of its last file: only then is its order checked
-        rows = fetch_wal_rows(stores, settings.wal, settings.wal_above_seq, split.keys)
+    rows = _wal_rows(stores, split, settings)
     if split.points is not None:
         yield from key_cursors(stores, split.layers, split.points, rows, buffer_bytes=settings.buffer_bytes)
         return
-    if rows is not None and split.ranges:
-        rows = cut_rows(rows, split.ranges)
     window_bytes = window_size(settings.buffer_bytes, len(split.layers))
     yield open_cursors(stores, split.layers, [] if rows is None else [rows], window_bytes)
 
 
-def cut_rows(rows: RowColumns, ranges: Sequence[KeyRange]) -> RowColumns | None:
-    """Return the rows of a sorted source that lie in any of the ranges; None if there are none."""
-    spans = []
-    for keys in ranges:
-        low = lower_bound(rows, keys.start, 0, len(rows))
-        high = len(rows) if keys.end is None else lower_bound(rows, keys.end, low, len(rows))
-        spans.append(np.arange(low, high, dtype=np.int64))
-    positions = np.concatenate(spans)
-    return take_rows([rows], positions) if len(positions) else None
+def _wal_rows(stores: TableStores, split: Split, settings: ScanSettings) -> RowColumns | None:
+    """Return the rows of the WAL in a split, sorted; of one with points also others."""
+    if split.wal is not None:
+        return split.wal.rows
+    if settings.wal.last_seq <= settings.wal_above_seq:
+        return None
+    rows = fetch_wal_rows(stores, settings.wal, settings.wal_above_seq, split.keys)
+    return rows if rows is None or not split.ranges else cut_rows(rows, split.ranges)
 
 
 def visible_windows(

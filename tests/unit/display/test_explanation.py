@@ -32,7 +32,7 @@ def test_an_estimate() -> None:
         "files      3 of 5 files",
         "skipped    2 outside the keys",
         "splits     2",
-        "WAL        1 file, read by each split",
+        "WAL        1 file",
         "",
         "                   estimated  of it to plan",
         "GET                  8 to 12              3",

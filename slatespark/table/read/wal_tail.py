@@ -1,0 +1,63 @@
+"""The WAL tail of a scan of several splits: decoded and sorted once, when the scan is planned.
+
+Rows of the WAL lie in the order in which they were written, so each split would have to decode all of them for its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from slatespark.format.row import rows_to_columns
+from slatespark.kernels import lower_bound, match_keys, take_rows
+from slatespark.kernels.columns import RowColumns
+from slatespark.ranges import KeyRange
+from slatespark.table.read.fetch import fetch_wal_rows
+from slatespark.table.read.plan import Split
+from slatespark.table.read.points import SoughtKeys
+from slatespark.table.read.wal_share import WalShare, cut_rows
+from slatespark.table.snapshot import WalTail
+from slatespark.table.stores import TableStores
+
+# Spark refuses a task whose description is larger than 128 MiB (`spark.rpc.message.maxSize`).
+MAX_SHARE_BYTES: Final = 64 << 20
+
+NO_ROWS: Final = rows_to_columns([])
+
+
+def share_tail(
+    stores: TableStores, splits: Sequence[Split], wal: WalTail, above_seq: int, *, limit_bytes: int
+) -> tuple[Split, ...]:
+    """Return the splits with their rows of the WAL, if that spares anything; else each decodes the tail by itself.
+
+    A single split does so anyway, and so do all where the tail is larger than `limit_bytes`.
+
+    Parameters
+    ----------
+    splits : in key order
+    wal : the files that are needed
+    above_seq : rows with seq <= it are in the trees
+
+    Raises
+    ------
+    CorruptDataError, SnapshotExpiredError
+    """
+    if len(splits) < 2 or wal.last_seq <= above_seq or not wal.sizes or sum(wal.sizes) > limit_bytes:
+        return tuple(splits)
+    rows = fetch_wal_rows(stores, wal, above_seq, KeyRange(splits[0].keys.start, splits[-1].keys.end))
+    return tuple(_with_share(split, rows or NO_ROWS) for split in splits)
+
+
+def _with_share(split: Split, rows: RowColumns) -> Split:
+    keys = split.keys
+    low = lower_bound(rows, keys.start, 0, len(rows))
+    high = len(rows) if keys.end is None else lower_bound(rows, keys.end, low, len(rows))
+    share = WalShare.of(rows, low, high)
+    if split.points is not None:
+        sought = SoughtKeys.of(split.points)
+        positions = match_keys(share.rows, 0, len(share.rows), *sought.between(0, len(sought)))
+        share = WalShare(take_rows([share.rows], positions))
+    elif split.ranges:
+        share = WalShare(cut_rows(share.rows, split.ranges) or NO_ROWS)
+    return split if share.held_bytes > MAX_SHARE_BYTES else replace(split, wal=share)

@@ -1,0 +1,253 @@
+"""The WAL in a scan of several splits: decoded once, each split with its own rows; files in the trees are not read."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from slatespark import SlateStore, SnapshotExpiredError
+from slatespark.format.manifest import Manifest
+from slatespark.format.paths import wal_path
+from slatespark.format.row import Row
+from slatespark.format.wal import decode_wal
+from slatespark.kernels.columns import RowColumns
+from slatespark.options import ReadOptions
+from slatespark.ranges import ALL_KEYS, KeyRange
+from slatespark.storage.counted_store import RequestTally
+from slatespark.table.clock import SystemClock
+from slatespark.table.log.manifests import fetch_latest_manifest
+from slatespark.table.read import fetch
+from slatespark.table.read.fetch import fetch_wal_rows
+from slatespark.table.read.plan import Split
+from slatespark.table.read.reader import ReadPlan, fetch_read_plan, run_read
+from slatespark.table.read.wal_share import WalShare
+from slatespark.table.snapshot import WalTail, fetch_wal_tail, without_flushed
+from slatespark.table.stores import TableStores, open_stores
+from tests.support.client import Client, ClientOptions, Location, Put
+from tests.support.row_values import columns_to_rows
+from tests.support.wal_files import encode_wal
+from tests.unit.table.layers import new_stores
+
+ROWS = 2000
+TAIL_FILES = 4
+SMALL = {"splitSize": "20k"}
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """2,000 rows in L0, and every tenth of them again in the WAL, in four files."""
+    folder = tmp_path_factory.mktemp("live") / "db"
+    with Client.open(Location.local(folder), ClientOptions()) as client:
+        client.write([Put(b"%05d" % number, b"old" * 20) for number in range(ROWS)])
+        client.flush_memtable()
+        for part in range(TAIL_FILES):
+            client.write([Put(b"%05d" % number, b"new" * 20) for number in range(10 * part, ROWS, 10 * TAIL_FILES)])
+            client.flush_wal()
+        client.close(flush=False)
+    return folder
+
+
+@pytest.fixture
+def decoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The bytes of each WAL file that a read decodes."""
+    sizes: list[int] = []
+
+    def counted(data: bytes) -> RowColumns:
+        sizes.append(len(data))
+        return decode_wal(data)
+
+    monkeypatch.setattr(fetch, "decode_wal", counted)
+    return sizes
+
+
+def plan_of(folder: Path, **options: str) -> tuple[TableStores, ReadPlan]:
+    stores = open_stores(str(folder), storage={})
+    return stores, fetch_read_plan(stores, ReadOptions.parse({"path": str(folder), **options}), SystemClock())
+
+
+def values(stores: TableStores, plan: ReadPlan) -> dict[bytes, bytes]:
+    return {row["key"]: row["value"] for batch in run_read(stores, plan) for row in batch.to_pylist()}
+
+
+EXPECTED = {b"%05d" % number: (b"old" if number % 10 else b"new") * 20 for number in range(ROWS)}
+
+
+# --- once ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_tail_is_decoded_once_whatever_the_number_of_splits(live: Path, decoded: list[int]) -> None:
+    stores, whole = plan_of(live)
+    assert len(whole.splits) == 1
+    assert values(stores, whole) == EXPECTED
+    once = sum(decoded)
+    decoded.clear()
+    stores, plan = plan_of(live, **SMALL)
+    assert len(plan.splits) > 5
+    assert values(stores, plan) == EXPECTED
+    assert (len(decoded), sum(decoded)) == (TAIL_FILES, once)
+
+
+def test_each_task_gets_its_own_rows_alone(live: Path) -> None:
+    stores, plan = plan_of(live, **SMALL)
+    shares = [split.wal for split in plan.splits if split.wal is not None]
+    assert len(shares) == len(plan.splits)
+    assert sum(len(share.rows) for share in shares) == ROWS // 10
+    sent = [pickle.dumps(split) for split in plan.splits]
+    bare = [pickle.dumps(replace(split, wal=None)) for split in plan.splits]
+    row_bytes = 5 + 60 + 6 * 8 + 1
+    assert sum(map(len, sent)) - sum(map(len, bare)) < ROWS // 10 * row_bytes + 1500 * len(sent)
+    arrived = replace(plan, splits=tuple(map(pickle.loads, sent)))
+    assert values(stores, arrived) == EXPECTED
+
+
+def test_a_tail_above_the_limit_is_decoded_by_each_split(live: Path, decoded: list[int]) -> None:
+    stores, plan = plan_of(live, walBuffer="1k", **SMALL)
+    assert [split.wal for split in plan.splits] == [None] * len(plan.splits)
+    assert not decoded
+    assert values(stores, plan) == EXPECTED
+    assert len(decoded) == TAIL_FILES * len(plan.splits)
+
+
+@pytest.mark.parametrize("limit", ["1k", "1m"])
+def test_keys_and_ranges(live: Path, limit: str) -> None:
+    store = SlateStore.open(str(live))
+    found = store.scan(
+        filter="key IN (X'3030303130', X'3030303131', X'3031393930', X'78')", splitSize="4k", walBuffer=limit
+    ).read_all()
+    assert found.column("value").to_pylist() == [b"new" * 20, b"old" * 20, b"new" * 20]
+    found = store.scan(
+        filter="key >= X'3030393935' AND key < X'3031303035'", splitSize="4k", walBuffer=limit
+    ).read_all()
+    assert dict(zip(*(found.column(name).to_pylist() for name in ("key", "value")), strict=True)) == {
+        key: value for key, value in EXPECTED.items() if b"00995" <= key < b"01005"
+    }
+
+
+# --- pinned ----------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_written_or_collected_after_planning_changes_nothing(tmp_path: Path) -> None:
+    location = Location.local(tmp_path / "db")
+    with Client.open(location) as client:
+        client.write([Put(b"%03d" % number, b"v" * 100) for number in range(500)])
+        client.flush_memtable()
+        client.write([Put(b"000", b"pinned"), Put(b"499", b"pinned")])
+        client.flush_wal()
+        stores, plan = plan_of(tmp_path / "db", splitSize="10k")
+        _, other = plan_of(tmp_path / "db", splitSize="10k", walBuffer="1")
+        client.write([Put(b"000", b"later"), Put(b"abc", b"later")])
+        client.flush_wal()
+        for found in (values(stores, plan), values(stores, other)):
+            assert (found[b"000"], found[b"499"], len(found)) == (b"pinned", b"pinned", 500)
+        for number in plan.settings.wal.with_rows():
+            stores.wal.delete(wal_path(number))
+        assert values(stores, plan)[b"499"] == b"pinned"
+        with pytest.raises(SnapshotExpiredError, match=r"wal/0"):
+            values(stores, other)
+
+
+# --- files in the trees ----------------------------------------------------------------------------------------------
+
+
+class TailPlace:
+    """WAL files by hand, and the requests for them."""
+
+    def __init__(self, *files: list[int]) -> None:
+        self.stores = new_stores()
+        self.sizes = []
+        for number, seqs in enumerate(files, 1):
+            data = encode_wal([Row(b"k%d" % seq, seq, value=b"v") for seq in seqs]) if seqs else b""
+            self.stores.wal.put(wal_path(number), [data])
+            self.sizes.append(len(data))
+        last = max((seq for seqs in files for seq in seqs), default=0)
+        self.tail = WalTail(1, len(files) + 1, last, sizes=tuple(self.sizes))
+
+    def needed(self, above_seq: int) -> list[int]:
+        tail = without_flushed(self.stores, self.tail, above_seq)
+        found, everything = (fetch_wal_rows(self.stores, each, above_seq, ALL_KEYS) for each in (tail, self.tail))
+        assert (found is None) is (everything is None)
+        if found is not None and everything is not None:
+            assert columns_to_rows(found) == columns_to_rows(everything)
+        return tail.with_rows()
+
+
+@pytest.mark.parametrize(
+    ("above_seq", "needed"),
+    [
+        (0, [1, 3, 4, 6, 7]),
+        (1, [1, 3, 4, 6, 7]),
+        (2, [3, 4, 6, 7]),
+        (3, [3, 4, 6, 7]),
+        (4, [4, 6, 7]),
+        (8, [6, 7]),
+        (9, [6, 7]),  # a number was left out: only file 7 could tell that file 6 is not needed
+        (10, [7]),
+        (12, []),
+    ],
+)
+def test_files_of_which_the_trees_have_all_rows_are_left_out(above_seq: int, needed: list[int]) -> None:
+    place = TailPlace([1, 2], [], [3, 4], [5, 6, 6, 7], [], [8, 9], [11, 12])
+    assert place.needed(above_seq) == needed
+
+
+def test_what_is_not_known_leaves_nothing_out() -> None:
+    place = TailPlace([1, 2], [3, 4], [5])
+    assert without_flushed(place.stores, replace(place.tail, sizes=()), 3).with_rows() == [1, 2, 3]
+    assert without_flushed(place.stores, WalTail(1, 1), 3).with_rows() == []
+    assert without_flushed(place.stores, TailPlace([1]).tail, 0).with_rows() == [1]
+
+
+def test_a_lagging_replay_point_costs_a_search_and_not_its_files() -> None:
+    place = TailPlace(*([seq] for seq in range(1, 65)))
+    tally = RequestTally()
+    counted = place.stores.counted(tally)
+    tail = without_flushed(counted, place.tail, 60)
+    assert tail.with_rows() == [61, 62, 63, 64]
+    assert tally.total.get <= 8
+    fetch_wal_rows(counted, tail, 60, ALL_KEYS)
+    assert tally.total.get <= 8 + 4
+
+
+def test_files_that_a_client_has_flushed_meanwhile_are_not_read(tmp_path: Path, decoded: list[int]) -> None:
+    """Our reader takes an older version that a checkpoint keeps, or a client that moves its replay point late."""
+    with Client.open(Location.local(tmp_path / "db")) as client:
+        for number in range(5):
+            client.put(b"%d" % number, b"v")
+            client.flush_wal()
+        client.flush_memtable()
+        client.close(flush=False)
+    stores = open_stores(str(tmp_path / "db"), storage={})
+    _, manifest = fetch_latest_manifest(stores)
+    lagging = replace(manifest, replay_after_wal_id=0)
+    tail = fetch_wal_tail(stores, lagging, None)
+    assert tail.last_seq == manifest.last_l0_seq
+    assert without_flushed(stores, tail, manifest.last_l0_seq).with_rows() == []
+
+
+def test_the_end_of_a_large_file_tells_its_bounds() -> None:
+    stores = new_stores()
+    rows = [Row(b"%06d" % seq, seq, value=bytes(300), create_ts_ms=1000 + seq) for seq in range(1, 3000)]
+    stores.wal.put(wal_path(1), [encode_wal(rows)])
+    tally = RequestTally()
+    found = fetch_wal_tail(stores.counted(tally), Manifest(), None)
+    assert (found.last_seq, found.tick_ms) == (2999, 3999)
+    assert tally.total.read_bytes < 300 << 10
+
+
+def test_a_share_is_a_part_without_the_rest() -> None:
+    stores = new_stores()
+    stores.wal.put(wal_path(1), [encode_wal([Row(b"%d" % seq, seq, value=b"v%d" % seq) for seq in range(1, 9)])])
+    rows = fetch_wal_rows(stores, WalTail(1, 2), 0, ALL_KEYS)
+    assert rows is not None
+    share = pickle.loads(pickle.dumps(WalShare.of(rows, 2, 5)))
+    assert [(row.key, row.seq, row.value) for row in columns_to_rows(share.rows)] == [
+        (b"3", 3, b"v3"),
+        (b"4", 4, b"v4"),
+        (b"5", 5, b"v5"),
+    ]
+    assert share.held_bytes == len(share.rows.key_bytes) + len(share.rows.value_bytes) == 3 + 6
+    assert len(pickle.loads(pickle.dumps(WalShare.of(rows, 4, 4))).rows) == 0
+    assert Split(KeyRange(b"", None), ()).wal is None
