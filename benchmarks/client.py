@@ -18,16 +18,24 @@ PUTS_PER_BATCH: Final = 1000
 Pairs: TypeAlias = list[tuple[bytes, bytes]]
 
 
-async def put_batches(location: Location, options: ClientOptions, tables: Iterable[pa.Table]) -> None:
-    """Write tables, each followed by a flush of the memtable: one L0 file each, if the options let it hold so much."""
+async def put_batches(
+    location: Location, options: ClientOptions, tables: Iterable[pa.Table], *, in_wal: bool = False
+) -> None:
+    """Write tables, each followed by a flush of the memtable: one L0 file each, if the options let it hold so much.
+
+    Parameters
+    ----------
+    in_wal : flush and close the WAL only
+    """
     db = await _open(location, options)
+    kind = uniffi.FlushType.WAL if in_wal else uniffi.FlushType.MEM_TABLE
     try:
         for table in tables:
             for pairs in pairs_of(table):
                 await put_pairs(db, pairs)
-            await _flush(db)
+            await db.flush_with_options(uniffi.FlushOptions(flush_type=kind))
     finally:
-        await db.shutdown()
+        await db.shutdown_with_options(uniffi.CloseOptions(flush_type=kind))
 
 
 async def timed_puts(location: Location, options: ClientOptions, batches: Sequence[Pairs]) -> Sample:

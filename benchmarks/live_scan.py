@@ -1,0 +1,85 @@
+"""A scan of a database whose client has not flushed its newest rows, against the same rows flushed."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from benchmarks.client import put_batches
+from benchmarks.data import ONE_FILE_PER_FLUSH, DataFolder, make_batches, make_table, stored_bytes
+from benchmarks.harness import Alternative, Benchmark, Target, Task
+from benchmarks.spark_session import MASTER, spark_session
+from benchmarks.worker import Sample, Stopwatch
+from slatespark import SlateStore
+from tests.support.client import Client, Location
+
+TITLE: Final = "Scan of a database with rows in the WAL, against the same rows flushed"
+LAYERS: Final = 4
+SPLITS: Final = (1, 4, 16)
+
+
+def make(data: DataFolder, rows: int) -> Benchmark:
+    """Return the benchmark of `rows` rows, a quarter of them in the WAL."""
+    folder = data.made(f"live-{rows}", lambda path: _make(path, rows))
+    live, flushed = folder / "live", folder / "flushed"
+    tables = {"WAL": live, "flushed": flushed}
+    size = stored_bytes(flushed / "compacted")
+    pairs: list[tuple[str, str, str, dict[str, str]]] = [("SlateStore", "benchmarks.live_scan:scan", "", {})]
+    pairs += [
+        (f"Spark, {count} splits", "benchmarks.live_scan:count", "spark", {"splitSize": str(size // count + (1 << 20))})
+        for count in SPLITS
+    ]
+    return Benchmark(
+        alternatives=[
+            Alternative(
+                name=f"{name}, {kind}",
+                task=Task(task, {"path": str(path), "options": options}),
+                process=process or None,
+            )
+            for name, task, process, options in pairs
+            for kind, path in tables.items()
+        ],
+        base="SlateStore, flushed",
+        targets=[
+            Target(alternative=f"{name}, WAL", against=f"{name}, flushed", at_most=1.1) for name, _, _, _ in pairs
+        ],
+        notes=[
+            f"{rows:,} rows of 16 + 100 bytes, {size / 1e6:.0f} MB in {LAYERS} runs; {rows // 4:,} of them written by "
+            f"a client: in the WAL, {stored_bytes(live / 'wal') / 1e6:.0f} MB, or in L0; {MASTER}; warm page cache."
+        ],
+        warm_ups=3,  # the JVM goes on compiling for some rounds
+    )
+
+
+def _make(path: Path, rows: int) -> None:
+    store = SlateStore.create(str(path / "live"))
+    for part in range(LAYERS):
+        store.write(make_batches(rows * 3 // 4 // LAYERS, part))
+    options = replace(ONE_FILE_PER_FLUSH, wal=True, flush_interval="100ms")
+    unflushed = [make_table(rows // 4, LAYERS)]
+    asyncio.run(put_batches(Location.local(path / "live"), options, unflushed, in_wal=True))
+    shutil.copytree(path / "live", path / "flushed")
+    Client.open(Location.local(path / "flushed"), options).close(flush=True)
+
+
+# --- tasks ----------------------------------------------------------------------------------------------------------
+
+
+def scan(path: str, options: dict[str, Any]) -> Sample:
+    """Scan the table to Arrow batches; planning counts."""
+    store = SlateStore.open(path)
+    with Stopwatch() as watch:
+        rows = sum(len(batch) for batch in store.scan(**options))
+    return watch.sample(rows=rows)
+
+
+def count(path: str, options: dict[str, Any]) -> Sample:
+    """Count rows and add up the lengths of keys and values through Spark; planning counts."""
+    spark = spark_session()
+    with Stopwatch(children=True) as watch:
+        frame = spark.read.format("slate").options(**options).load(path)
+        [row] = frame.selectExpr("count(*) as n", "sum(length(key) + length(value)) as size").collect()
+    return watch.sample(rows=row.n, partitions=frame.rdd.getNumPartitions())
