@@ -43,6 +43,9 @@ def upkeep(
     min_age: Annotated[
         str, typer.Option(metavar="DURATION", help="Minimum age of objects that a vacuum deletes.")
     ] = "24h",
+    fences: Annotated[
+        bool, typer.Option("--fences", help="Let a vacuum delete WAL fences too; no client may sleep for --min-age.")
+    ] = False,
     max_batch_rows: Annotated[
         int | None, typer.Option(metavar="N", help="Maximum number of rows that one commit deletes by tombstones.")
     ] = None,
@@ -67,6 +70,7 @@ def upkeep(
         maxInterval=max(_HOUR_MS, every_ms),
         duties=duty,
         minAge=min_age,
+        fences=fences,
         maxBatchRows=max_batch_rows,
         maxBatchBytes=max_batch_bytes,
         options=arguments.options,

@@ -41,6 +41,7 @@ class Visit:
     changed_ms : when a new version was last seen, by `clock`
     limits : bounds of a step of the reaper
     min_age_ms : of a vacuum
+    takes_fences : whether a vacuum deletes WAL fences too
     options : of commits
     reaping : the reap under way, if any
     """
@@ -51,6 +52,7 @@ class Visit:
     changed_ms: int
     limits: ReapLimits
     min_age_ms: int
+    takes_fences: bool
     options: WriteOptions
     reaping: Reaping | None = None
 
@@ -131,7 +133,7 @@ def compact(visit: Visit) -> Step:
 
 def vacuum(visit: Visit) -> Step:
     """Delete unreferenced objects; often as long as objects of the last change may become old enough."""
-    report = vacuum_table(visit.stores, visit.clock, min_age_ms=visit.min_age_ms)
+    report = vacuum_table(visit.stores, visit.clock, min_age_ms=visit.min_age_ms, fences=visit.takes_fences)
     now_ms = read_clock(visit.clock)
     pause_ms = max(1, visit.min_age_ms // VACUUMS_PER_MIN_AGE)
     kept_ms = visit.min_age_ms + (visit.definition.version_retention_ms or 0)

@@ -116,6 +116,7 @@ class Upkeep:
     maxInterval : after this time all duties have a look at a table that did not change: its properties may have
     duties : which of `historyFloor`, `reap`, `compact` and `vacuum`; by default all
     minAge : of objects that a vacuum deletes, at least an hour
+    fences : a vacuum deletes WAL fences too; see `SlateStore.vacuum`
     maxBatchRows, maxBatchBytes : bounds of a commit of the reaper, as for `SlateStore.reap`
     clock : for waiting; the system clock by default
     options : write options for the commits. With `ifClientActive=cooperate` live clients commit the compactions, and
@@ -138,6 +139,7 @@ class Upkeep:
         maxInterval: str | int | timedelta = "1h",
         duties: Iterable[str] | str | None = None,
         minAge: str | timedelta | None = None,
+        fences: bool = False,
         maxBatchRows: int | None = None,
         maxBatchBytes: int | str | None = None,
         clock: Clock | None = None,
@@ -148,6 +150,7 @@ class Upkeep:
         self._min_ms, self._max_ms = parse_intervals(minInterval, maxInterval)
         self._duties = _parse_duties(duties)
         self._min_age_ms = MIN_AGE_MS if minAge is None else parse_min_age(minAge, is_forced=False)
+        self._fences = fences
         self._limits = ReapLimits.parse(maxBatchRows, maxBatchBytes)
         self._clock: Clock = SystemClock() if clock is None else check_clock(clock)
         self._options = dict(options or {})
@@ -289,6 +292,7 @@ class Upkeep:
             changed_ms=table.changed_ms,
             limits=self._limits,
             min_age_ms=self._min_age_ms,
+            takes_fences=self._fences,
             options=options,
             reaping=table.reaping,
         )

@@ -11,7 +11,7 @@ import pytest
 
 from slatespark import OptionError, SlateStore, TableNotFoundError, Upkeep
 from slatespark.errors import CorruptDataError
-from slatespark.format.paths import MANIFEST_DIR
+from slatespark.format.paths import MANIFEST_DIR, WAL_DIR
 from slatespark.options import WriteOptions
 from slatespark.storage import open_store
 from slatespark.table.compaction.report import CompactionReport
@@ -213,6 +213,20 @@ def test_files_are_compacted_when_they_are_due(clock: FakeClock) -> None:
     upkeep.run(START_MS + 12 * HOUR_MS, listener=outcomes.append)
     assert done(outcomes)
     assert sum(file.rows or 0 for file in table.files()) == 0
+
+
+@pytest.mark.parametrize("fences", [False, True])
+def test_fences_go_if_asked(*, fences: bool) -> None:
+    clock = FakeClock(2_000_000_000_000)  # the store has a clock of its own, which is behind
+    table = create(clock)
+    for key in range(3):
+        put(table, key)
+    upkeep = Upkeep([table.url], clock=clock, duties="vacuum", fences=fences)
+    wal = open_store(table.url)
+    assert len(list(wal.list(WAL_DIR))) == 3
+    upkeep.runOnce()
+    assert len(list(wal.list(WAL_DIR))) == (1 if fences else 3), "the last one stays"
+    assert keys(table) == [0, 1, 2]
 
 
 def test_the_history_floor_follows(clock: FakeClock) -> None:
