@@ -56,18 +56,13 @@ from slatespark.table.commit.tree_edit import (
     replaced_ranges,
 )
 from slatespark.table.commit.turn import MAX_COMMIT_ATTEMPTS, Turn, claim_patience_ms, step_back
-from slatespark.table.commit.version_retention import (
-    READERS_LIFETIME_MS,
-    UNDO_LIFETIME_MS,
-    Replaced,
-    find_replaced,
-    retained,
-)
+from slatespark.table.commit.version_retention import LEAST_KEPT_MS, Replaced, find_replaced, retained
 from slatespark.table.commit.write_time import check_tick
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.log.manifests import (
     ManifestCollectedError,
     draw_nonce,
+    fetch_newest_since,
     find_latest_manifest,
     note_own_commit,
     publish_manifest,
@@ -82,13 +77,6 @@ from slatespark.table.records.leases import delete_lease
 from slatespark.table.records.operations import ENGINE, Operation
 from slatespark.table.rows.sst_upload import NewFile
 from slatespark.table.stores import TableStores
-
-# Any table keeps the version before for this long: to undo the commit, or for reads of the merged files.
-_LEAST_KEPT_MS = {
-    Operation.RESTORE: UNDO_LIFETIME_MS,
-    Operation.TRIM: UNDO_LIFETIME_MS,
-    Operation.COMPACT: READERS_LIFETIME_MS,
-}
 
 CLAIMS_FIRST_AFTER = 1  # lost races
 
@@ -236,14 +224,17 @@ class _Commit:
             return self._create_table()
         turn = Turn(self.stores, self.clock, self.job.write_id)
         latest_id, latest = turn.wait(found, number, meanwhile=self._check_ahead)
+        # What takes long loses to quicker commits every time, so after some losses it is done under the claim. Clients
+        # that a refused claim has fenced for nothing were fenced by the quicker commits already. A table that others
+        # have committed to since the plan may be a busy one, so no race need be lost first.
+        claims_first = number >= CLAIMS_FIRST_AFTER or latest.writer_epoch > self.job.baseline.writer_epoch
+        if claims_first and number < CLAIMS_FIRST_AFTER:
+            latest_id, latest = self._catch_up(turn, Version(latest_id, latest))
         if latest_id != found.number:
             looks = Looks(self.stores)
         began_ms = self.clock.now_ms()
         if (earlier := self._find_earlier(latest)) is not None:
             return earlier
-        # What takes long loses to quicker commits every time, so after some losses it is done under the claim. Clients
-        # that a refused claim has fenced for nothing were fenced by the quicker commits already.
-        claims_first = number >= CLAIMS_FIRST_AFTER
         stage = self._stage(latest_id, latest, claims_first=claims_first, looks=looks)
         for requirement in self.requirements:
             requirement.before_rewrite(stage)
@@ -273,6 +264,14 @@ class _Commit:
         )
         return self._publish_claimed(claim, held, jobs, retention_ms, holds=definition.holds_history)
 
+    def _catch_up(self, turn: Turn, found: Version[Manifest]) -> Version[Manifest]:
+        """Check what others have committed since the plan, move the rows above it, and return the newest version."""
+        if self._find_earlier(found.value) is not None:
+            return found
+        self._check_ahead(found)
+        self.rows.move_above(found.value.last_l0_seq, found.value.last_l0_clock_tick)
+        return turn.wait(fetch_newest_since(self.stores, found), 0, meanwhile=self._check_ahead)
+
     def _check_ahead(self, found: Version[Manifest]) -> None:
         """Check what others have committed so far; requirements do not check it again, so less is left to do later."""
         stage = self._stage(*found)
@@ -297,7 +296,7 @@ class _Commit:
     def _keep_replaced(self, latest_id: int, latest: Manifest, retention_ms: int | None) -> Prepare:
         """Return the function that makes the claim keep the replaced version, for as long as the table requires."""
         undoes = self.job.operation.can_be_undone
-        lifetime_ms = _LEAST_KEPT_MS.get(self.job.operation) if retention_ms is None else retention_ms
+        lifetime_ms = LEAST_KEPT_MS.get(self.job.operation) if retention_ms is None else retention_ms
         if self.job.operation is Operation.ERASE:  # what it replaces holds the erased rows
             lifetime_ms = None
         version = latest_id if lifetime_ms is None else find_replaced(self.stores, latest_id, latest)

@@ -8,8 +8,9 @@ See docs/explanation/how-a-commit-works.md, docs/reference/format/checkpoints.md
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Final
 from uuid import UUID
 
@@ -18,6 +19,7 @@ from slatespark.format.manifest import Checkpoint, Manifest
 from slatespark.table.checkpoints.store import LAST_S, OWN_NAMES
 from slatespark.table.log.manifests import fetch_manifest, is_known_commit
 from slatespark.table.records.commits import fetch_commit_record
+from slatespark.table.records.operations import Operation
 from slatespark.table.stores import TableStores
 from slatespark.units import ms_to_s
 
@@ -26,6 +28,15 @@ UNDO_NAMES: Final = f"{OWN_NAMES}undo/"  # what a restore or a trim replaced: ne
 MAX_RETAINED: Final = 1000  # each costs about 85 bytes in every manifest
 UNDO_LIFETIME_MS: Final = 604_800_000  # of the version before a restore, at least
 READERS_LIFETIME_MS: Final = 900_000  # of the version before a compaction, as the client keeps it for readers
+
+# Any table keeps the version before for this long: to undo the commit, or for reads of the merged files.
+LEAST_KEPT_MS: Final[Mapping[Operation, int]] = MappingProxyType(
+    {
+        Operation.RESTORE: UNDO_LIFETIME_MS,
+        Operation.TRIM: UNDO_LIFETIME_MS,
+        Operation.COMPACT: READERS_LIFETIME_MS,
+    }
+)
 
 _MAX_STEPS: Final = 32  # versions that only changed checkpoints or epochs, back to the one that brought the rows
 
