@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 
 from slatespark.options import ReadOptions, WriteOptions
 from slatespark.options.values import STORAGE_PREFIX
@@ -12,25 +14,36 @@ from slatespark.table.commit.job import WriteJob
 from slatespark.table.commit.read_set import ReadSet
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.read.floor import find_later_beginning, history_floor
-from slatespark.table.read.reader import ReadPlan, fetch_read_plan, resolve_table, run_read
+from slatespark.table.read.plan import Split
+from slatespark.table.read.reader import ReadPlan, fetch_read_plan, resolve_table
+from slatespark.table.read.scan import ScanSettings, scan_split
+from slatespark.table.rows.encoder import RowEncoder
 from slatespark.table.rows.encoder_plan import plan_encoder
 from slatespark.table.rows.key_bounds import KeyBounds
 from slatespark.table.rows.sst_upload import NewFile, upload_task
 from slatespark.table.rows.task_sorter import TaskSorter
 from slatespark.table.snapshot import Snapshot
 from slatespark.table.stores import TableStores
+from slatespark.table.tasks import THREADS, TaskRunner
 
 TOMBSTONE_TASK = 0  # below the rows of the write, which may have the same keys
 
 
 def upload_tombstones(
-    stores: TableStores, clock: Clock, job: WriteJob, options: WriteOptions, bounds: KeyBounds
+    stores: TableStores,
+    clock: Clock,
+    job: WriteJob,
+    options: WriteOptions,
+    bounds: KeyBounds,
+    *,
+    runner: TaskRunner = THREADS,
 ) -> tuple[tuple[NewFile, ...], ReadSet]:
     """Upload a tombstone for each row of some intervals that exists as of the write's time.
 
     Parameters
     ----------
     bounds : the intervals
+    runner : searches the intervals and writes the tombstones, a split in each task; by default threads of this process
 
     Returns
     -------
@@ -49,10 +62,24 @@ def upload_tombstones(
     plan = _plan_intervals(stores, clock, job, options, bounds, instant)
     deletes = WriteOptions(path=options.path, operation="delete")
     encoder = plan_encoder(plan.schema, _definition(job).codec(), deletes)
-    stamp = job.stamp(TOMBSTONE_TASK, options)
-    sorter = TaskSorter(run_read(stores, plan), encoder, stamp, None, buffer_bytes=options.write_buffer_bytes)
-    files = upload_task(stores, clock, sorter, options, job.planned_ms, segments=job.segments)
+    upload = partial(_upload_split, stores, clock, job, options, encoder, plan.settings)
+    files = tuple(chain.from_iterable(runner(upload, plan.splits)))  # the splits are in key order
     return files, ReadSet.of_plan(plan)
+
+
+def _upload_split(
+    stores: TableStores,
+    clock: Clock,
+    job: WriteJob,
+    options: WriteOptions,
+    encoder: RowEncoder,
+    settings: ScanSettings,
+    split: Split,
+) -> tuple[NewFile, ...]:
+    """Upload the tombstones of the rows of a split. All have one number, since no key is in two splits."""
+    stamp, rows = job.stamp(TOMBSTONE_TASK, options), scan_split(stores, split, settings)
+    sorter = TaskSorter(rows, encoder, stamp, None, buffer_bytes=options.write_buffer_bytes)
+    return upload_task(stores, clock, sorter, options, job.planned_ms, segments=job.segments)
 
 
 @dataclass(frozen=True, slots=True)

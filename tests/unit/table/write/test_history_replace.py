@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from typing import Any
 
@@ -9,9 +10,11 @@ import pyarrow as pa
 import pytest
 
 from slatespark import CommitConflictError, InvalidRequestError, OptionError, SlateStore, TransactionConflictError
-from slatespark.options import WriteOptions
+from slatespark.options import ReadOptions, WriteOptions
+from slatespark.table.read.reader import ReadPlan, fetch_read_plan
 from slatespark.table.rows.sst_upload import upload_task
-from slatespark.table.stores import open_stores
+from slatespark.table.stores import TableStores, open_stores
+from slatespark.table.write import history_replace
 from slatespark.table.write.load import begin_load, commit_load, load_batches, run_task
 from tests.support.fake_clock import FakeClock
 
@@ -94,6 +97,24 @@ def test_a_replacement_as_of_a_time(store: SlateStore, clock: FakeClock) -> None
     assert state(store, timestampAsOf=at_ms) == {("a", 1): 2, ("b", 1): 1}
     with pytest.raises(CommitConflictError):
         replace(store, {}, where="tenant = 'b'", timestamp=at_ms)
+
+
+def test_an_interval_of_several_splits(store: SlateStore, clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[int] = []
+
+    def plan_small_splits(stores: TableStores, options: ReadOptions, *arguments: Any, **named: Any) -> ReadPlan:
+        plan = fetch_read_plan(stores, dataclasses.replace(options, split_bytes=1), *arguments, **named)
+        found.append(len(plan.splits))
+        return plan
+
+    monkeypatch.setattr(history_replace, "fetch_read_plan", plan_small_splits)
+    many = {("c", number): 1 for number in range(5000)}
+    store.write(rows(many), blockSize="1k")
+    clock.advance(1000)
+    replace(store, {("c", 7): 2}, where="tenant = 'c'")
+    assert found[0] > 1
+    assert state(store, filter="tenant = 'c'") == {("c", 7): 2}
+    assert state(store, filter="tenant = 'c'", timestampAsOf=clock.now_ms() - 1) == many
 
 
 def test_rows_committed_meanwhile_are_a_conflict(store: SlateStore, monkeypatch: pytest.MonkeyPatch) -> None:
