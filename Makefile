@@ -17,7 +17,11 @@ WITH_SPARK = PYSPARK_PYTHON="$(BIN)/python" JAVA_HOME="$$("$(BIN)/python" -m sla
 QUICK_MARKS = not slow and not spark and not cluster and not s3
 QUICK_PATHS = tests/unit $(patsubst %,--ignore=tests/unit/table/%,read write commit rows transaction retention compaction gc verify)
 
-.PHONY: help venv lint test quick test-long wheel test-wheel test-matrix demo bench clean
+# Object stores that tests run on, where they are: `make servers` builds them.
+SERVERS ?= .servers
+WITH_SERVERS = PATH="$(abspath $(SERVERS))/bin:$$PATH"
+
+.PHONY: help venv servers lint test quick test-long wheel test-wheel test-matrix demo bench clean
 
 help:
 	@echo "make test        lint, type-check, check imports, run every test"
@@ -29,12 +33,16 @@ help:
 	@echo "make lint        the checks of make test without its tests"
 	@echo "make wheel       build the wheel in dist/"
 	@echo "make bench       compare with other formats and with the SlateDB client; BENCH_ARGS=..."
+	@echo "make servers     build the object stores that tests run on, in $(SERVERS); without them those are skipped"
 	@echo "make venv        only build the environment, in $(VENV)"
 
 # Where the kernels cannot be compiled ahead of time, each process compiles them: the reason is printed.
 venv:
 	@sh tools/venv.sh "$(VENV)"
 	@"$(BIN)/python" -m slatespark.kernels.build || true
+
+servers:
+	@sh tools/servers.sh "$(SERVERS)"
 
 lint: venv
 	"$(BIN)/ruff" format --check .
@@ -49,14 +57,14 @@ KERNELS ?= prebuilt
 PYTEST = SLATESPARK_KERNELS="$(KERNELS)" "$(BIN)/python" -m pytest -n 2 --dist loadgroup
 
 test: lint
-	$(WITH_SPARK) $(PYTEST) --durations=30 $(PYTEST_ARGS)
+	$(WITH_SERVERS) $(WITH_SPARK) $(PYTEST) --durations=30 $(PYTEST_ARGS)
 
 quick: venv
 	$(PYTEST) -m "$(QUICK_MARKS)" $(QUICK_PATHS) $(PYTEST_ARGS)
 
 # A single test may take an hour here, which is no reason to suspect that it hangs.
 test-long: lint
-	HYPOTHESIS_PROFILE=thorough $(WITH_SPARK) $(PYTEST) -o faulthandler_timeout=7200 --durations=30 $(PYTEST_ARGS)
+	HYPOTHESIS_PROFILE=thorough $(WITH_SERVERS) $(WITH_SPARK) $(PYTEST) -o faulthandler_timeout=7200 --durations=30 $(PYTEST_ARGS)
 
 # setuptools would put whatever an earlier build left in build/ into the wheel as well.
 wheel: venv
@@ -78,4 +86,4 @@ bench: venv
 	$(WITH_SPARK) "$(BIN)/python" -m benchmarks $(BENCH_ARGS)
 
 clean:
-	rm -rf .venv .matrix .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist *.egg-info
+	rm -rf .venv .matrix .servers .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist *.egg-info

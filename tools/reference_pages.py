@@ -60,7 +60,7 @@ whole table ([Spark](spark.md#writing), [SlateStore](slate-store.md#write)).
 `az://`, `abfs://` and `abfss://` take:
 
 {azure}
-`gs://` takes the options of gcsfs; with `storage.driver=obstore`, which is untested, these:
+`gs://` takes:
 
 {google}
 Other protocols take the options of their fsspec driver. Anything not given is looked up as usual for the backend:

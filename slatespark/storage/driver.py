@@ -18,7 +18,7 @@ OBSTORE: Final = "obstore"
 FSSPEC: Final = "fsspec"
 
 _OBSTORE_PROTOCOLS: Final = frozenset({"s3", "gs", "gcs", "az", "abfs", "abfss"})
-_DEFAULTS: Final = dict.fromkeys(("az", "abfs", "abfss"), OBSTORE)
+_DEFAULTS: Final = dict.fromkeys(("gs", "gcs", "az", "abfs", "abfss"), OBSTORE)
 
 
 class Driver(Protocol):

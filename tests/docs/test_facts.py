@@ -60,7 +60,7 @@ FACTS = {
         f"No Java {OLDEST_JAVA} to {NEWEST_JAVA} was found",
     ],
     "docs/how-to/bulk-load.md": [f"{MAX_KEY_BYTES:,} bytes", f"below {MIN_FILTER_KEYS:,} rows"],
-    "docs/how-to/use-s3.md": [f"from {RETRIES.first_wait_s:g} to {RETRIES.longest_wait_s:g} seconds"],
+    "docs/how-to/use-object-stores.md": [f"from {RETRIES.first_wait_s:g} to {RETRIES.longest_wait_s:g} seconds"],
     "docs/reference/filter.md": [
         f"More than {MAX_RANGES:,} ranges",
         f"More than {MAX_POINTS:,} look-ups",

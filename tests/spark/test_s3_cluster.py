@@ -122,7 +122,7 @@ def test_executors_and_the_client_share_a_database(moto_server: MotoServer, tmp_
         settings={"spark.task.maxFailures": "1"},
         path=url,
         storage=dict(moto_server.options),
-        client=dict(s3_location(moto_server, url).s3_config),
+        client=dict(s3_location(moto_server, url).config),
         folder=str(tmp_path),
     )
     expected = {f"{at:08d}": f"v{at}" for at in range(10000)}

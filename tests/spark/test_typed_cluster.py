@@ -99,7 +99,7 @@ def test_executors_and_the_client_share_a_typed_table(moto_server: MotoServer) -
         settings={"spark.task.maxFailures": "1"},
         path=url,
         storage={f"storage.{name}": value for name, value in moto_server.options.items()},
-        client=dict(s3_location(moto_server, url).s3_config),
+        client=dict(s3_location(moto_server, url).config),
     )
     rows: dict[tuple[str, int], list[Any]] = {(f"t{n % 3}", n): [n, "first"] for n in range(300)}
     assert result["states"][0] == in_order(rows)

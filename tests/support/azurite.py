@@ -6,26 +6,20 @@ import base64
 import hashlib
 import hmac
 import itertools
-import os
-import shutil
-import subprocess
-import tempfile
-import time
-import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from email.utils import formatdate
 
 import pytest
 
-from tests.support.moto_server import free_port
+from tests.support.client import Location
+from tests.support.server_process import ServerProcess, find_program, free_port, open_directly
 
 # Azurite's own account, which its documentation tells.
 ACCOUNT = "devstoreaccount1"
 ACCOUNT_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 
 _VERSION = "2021-08-06"
-_START_S = 60
 
 _names = itertools.count()
 
@@ -36,39 +30,29 @@ class Azurite:
     def __init__(self, program: str) -> None:
         port = free_port()
         self.endpoint = f"http://127.0.0.1:{port}/{ACCOUNT}"
-        self._folder = tempfile.TemporaryDirectory()
-        arguments = ["--blobHost", "127.0.0.1", "--blobPort", str(port), "--inMemoryPersistence"]
-        self._process = subprocess.Popen(
-            [program, *arguments, "--skipApiVersionCheck", "--disableTelemetry", "--silent"],
-            cwd=self._folder.name,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.STDOUT,
-        )
+        place = ["--blobHost", "127.0.0.1", "--blobPort", str(port)]
+        calm = ["--inMemoryPersistence", "--skipApiVersionCheck", "--disableTelemetry", "--silent"]
+        self._process = ServerProcess([program, *place, *calm], self.endpoint)
 
     def stop(self) -> None:
         """Stop the server."""
-        self._process.kill()
-        self._process.wait()
-        self._folder.cleanup()
+        self._process.stop()
 
     @property
     def options(self) -> dict[str, str]:
         """What to give to `open_store`."""
         return {"endpoint_url": self.endpoint, "account_name": ACCOUNT, "account_key": ACCOUNT_KEY}
 
-    def create_container(self) -> str:
+    def create_bucket(self) -> str:
         """Create an empty container, and return its URL."""
         name = f"container-{next(_names)}"
-        end = time.monotonic() + _START_S
-        while True:
-            try:
-                self._put(f"/{name}", "restype=container")
-            except (urllib.error.URLError, ConnectionError):  # it is still starting
-                if time.monotonic() > end:
-                    raise
-                time.sleep(0.1)
-            else:
-                return f"az://{name}"
+        self._put(f"/{name}", "restype=container")
+        return f"az://{name}"
+
+    def location(self, url: str) -> Location:
+        """Where SlateDB's client finds a database."""
+        account = {"account_name": ACCOUNT, "account_key": ACCOUNT_KEY}
+        return Location.remote(url, **account, endpoint=self.endpoint, allow_http="true")
 
     def _put(self, path: str, query: str) -> None:
         date = formatdate(usegmt=True)
@@ -81,17 +65,13 @@ class Azurite:
             "Authorization": f"SharedKey {ACCOUNT}:{base64.b64encode(key).decode()}",
         }
         request = urllib.request.Request(f"{self.endpoint}{path}?{query}", method="PUT", headers=headers)
-        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=60) as answer:
-            answer.read()
+        open_directly(request)
 
 
 @pytest.fixture(scope="session")
 def azurite() -> Iterator[Azurite]:
     """A server for the whole run; tests are skipped where Azurite is not installed."""
-    program = os.environ.get("SLATESPARK_AZURITE") or shutil.which("azurite-blob")
-    if program is None:
-        pytest.skip("azurite-blob is neither on the path nor named by SLATESPARK_AZURITE")
-    server = Azurite(program)
+    server = Azurite(find_program("azurite-blob", "SLATESPARK_AZURITE"))
     try:
         yield server
     finally:

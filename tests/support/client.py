@@ -21,6 +21,12 @@ from slatedb import uniffi
 CALL_TIMEOUT_S: Final = 60.0
 SCAN_ROWS: Final = 4096  # per call; the binding spends its time on calls
 
+_KINDS: Final = {
+    "s3": uniffi.ObjectStoreType.S3,
+    "gs": uniffi.ObjectStoreType.GCS,
+    "az": uniffi.ObjectStoreType.AZURE,
+}
+
 Result = TypeVar("Result")
 
 
@@ -30,8 +36,8 @@ class Location:
 
     path: str  # relative to the root of the store
     directory: Path | None = None  # root of a local store
-    bucket: str = ""  # or the bucket of an S3 store, with
-    s3_config: Mapping[str, str] = field(default_factory=dict, repr=False)  # access_key_id, endpoint, ...
+    bucket: str = ""  # or the URL of a bucket or container, with
+    config: Mapping[str, str] = field(default_factory=dict, repr=False)  # access_key_id, endpoint, ...
 
     @classmethod
     def local(cls, folder: Path | str) -> Location:
@@ -46,8 +52,14 @@ class Location:
         Keys of `config` are those of the Rust crate object_store: `access_key_id`, `secret_access_key`, `region`,
         `endpoint`, `allow_http`.
         """
-        bucket, _, path = url.removeprefix("s3://").removeprefix("s3a://").partition("/")
-        return cls(path, bucket=bucket, s3_config=config)
+        return cls.remote(url.replace("s3a://", "s3://", 1), **config)
+
+    @classmethod
+    def remote(cls, url: str, **config: str) -> Location:
+        """The same of `s3://`, `gs://` and `az://`, each with the keys of its own."""
+        scheme, _, place = url.partition("://")
+        bucket, _, path = place.partition("/")
+        return cls(path, bucket=f"{scheme}://{bucket}", config=config)
 
     @property
     def folder(self) -> Path:
@@ -63,9 +75,9 @@ class Location:
             builder = uniffi.ObjectStoreBuilder(uniffi.ObjectStoreType.LOCAL)
             builder.with_url(str(self.directory))
         else:
-            builder = uniffi.ObjectStoreBuilder.from_env(uniffi.ObjectStoreType.S3)
-            builder.with_url(f"s3://{self.bucket}")
-            for key, value in self.s3_config.items():
+            builder = uniffi.ObjectStoreBuilder.from_env(_KINDS[self.bucket.partition("://")[0]])
+            builder.with_url(self.bucket)
+            for key, value in self.config.items():
                 builder.with_config(key, value)
         return builder.build()
 

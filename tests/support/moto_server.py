@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 import tempfile
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from types import TracebackType
 from typing import Self
 
 import pytest
+
+from tests.support.server_process import free_port, open_directly
 
 # `python -m moto.server`, which ends with us even if we are killed: then its standard input ends. Its threads check the
 # condition of a request and store the object in two steps, so conditional requests must wait for each other.
@@ -84,9 +84,7 @@ class MotoServer:
     def request(self, method: str, path: str, data: bytes | None = None) -> None:
         """Send a request past all clients: moto asks for no signature."""
         request = urllib.request.Request(self.endpoint + path, method=method, data=data)
-        # No proxy: an environment with one must not catch what is meant for loopback.
-        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=60) as answer:
-            answer.read()
+        open_directly(request)
 
     @property
     def options(self) -> dict[str, str]:
@@ -147,9 +145,3 @@ def moto_server() -> Iterator[MotoServer]:
     """One server for the session (for each worker, if there are several); import it into a conftest to use it."""
     with MotoServer() as server:
         yield server
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])

@@ -386,3 +386,24 @@ class StoreContract(StoreReadContract):
             assert store.head(f"log/{number}").size == 1
         other.delete("log/0")
         assert [meta.path for meta in store.list("log/")] == [f"log/{number}" for number in range(1, 5)]
+
+
+class ObstoreContract(StoreContract):
+    """The contract of any store, but for what obstore cannot do."""
+
+    @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+    def test_forked_child(self, store: ObjectStore, fill: Callable[[str, bytes], None]) -> None:
+        fill("x", b"before")
+        ours, theirs = multiprocessing.Pipe()
+        child = multiprocessing.get_context("fork").Process(target=_error_in_child, args=(store, theirs))
+        child.start()
+        assert ours.recv() is InvalidRequestError  # a clear error; without the check it hangs
+        child.join()
+        assert store.get("x") == b"before"
+
+
+def _error_in_child(store: ObjectStore, answer: Connection) -> None:
+    try:
+        store.list("")
+    except Exception as exc:
+        answer.send(type(exc))

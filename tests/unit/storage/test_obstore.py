@@ -1,14 +1,10 @@
 from __future__ import annotations
 
 import itertools
-import multiprocessing
-from collections.abc import Callable, Iterator
-from multiprocessing.connection import Connection
+from collections.abc import Iterator
 
-import pyarrow as pa
 import pytest
 
-from slatespark import SlateStore
 from slatespark.errors import InvalidRequestError, OptionError, TableNotFoundError, UnavailableError
 from slatespark.ranges import ByteRange
 from slatespark.storage import open_store, s3_driver
@@ -16,17 +12,13 @@ from slatespark.storage.object_store import ObjectStore
 from slatespark.storage.obstore_config import parse_url
 from slatespark.storage.remote_store import RemoteStore
 from slatespark.storage.retry import RetryPolicy
-from tests.support.azurite import Azurite
-from tests.support.azurite import azurite as azurite
 from tests.support.moto_server import SECRET, MotoServer
-from tests.support.store_contract import UNUSUAL_NAMES, StoreContract
+from tests.support.store_contract import ObstoreContract
 from tests.unit.storage.faulty_proxy import Fault, FaultyProxy
 
 pytestmark = pytest.mark.s3
 
 IMPATIENT = RetryPolicy(attempts=3, first_wait_s=0.001)
-
-SCHEMA = pa.schema([("id", pa.int32()), ("name", pa.string())])
 
 _names = itertools.count()
 
@@ -52,27 +44,6 @@ def shaky(moto_server: MotoServer, bucket: str, proxy: FaultyProxy) -> ObjectSto
     return store
 
 
-class ObstoreContract(StoreContract):
-    """The contract of any store, but for what obstore cannot do."""
-
-    @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-    def test_forked_child(self, store: ObjectStore, fill: Callable[[str, bytes], None]) -> None:
-        fill("x", b"before")
-        ours, theirs = multiprocessing.Pipe()
-        child = multiprocessing.get_context("fork").Process(target=_error_in_child, args=(store, theirs))
-        child.start()
-        assert ours.recv() is InvalidRequestError  # a clear error; without the check it hangs
-        child.join()
-        assert store.get("x") == b"before"
-
-
-def _error_in_child(store: ObjectStore, answer: Connection) -> None:
-    try:
-        store.list("")
-    except Exception as exc:
-        answer.send(type(exc))
-
-
 class TestS3(ObstoreContract):
     names_are_flat = True
     race_rounds = 12
@@ -81,35 +52,6 @@ class TestS3(ObstoreContract):
     def store(self, moto_server: MotoServer, bucket: str) -> ObjectStore:
         open_store(bucket, moto_server.options).put("some/rooted", [b"outside"])
         return open_store(f"{bucket}/some/root/", {**moto_server.options, "driver": "obstore"})
-
-
-class TestAzure(ObstoreContract):
-    names_are_flat = True
-    unusual_names = tuple(name for name in UNUSUAL_NAMES if "\\" not in name)  # Azure makes it a slash
-    race_rounds = 12
-
-    @pytest.fixture
-    def store(self, azurite: Azurite) -> ObjectStore:
-        return open_store(f"{azurite.create_container()}/some/root", azurite.options)
-
-
-def test_a_table_on_azure(azurite: Azurite) -> None:
-    url = f"{azurite.create_container()}/lake/t"
-    table = SlateStore.create(url, schema=SCHEMA, keyColumns="id", **azurite.options)
-    for start in (0, 50):
-        table.write(pa.table([list(range(start, start + 100)), ["x"] * 100], schema=SCHEMA))
-    table.delete("id < 10")
-    table.compact(full=True)
-    table.vacuum("0s", force=True)
-    found = SlateStore.open(url, **azurite.options).scan().read_all()
-    assert sorted(found["id"].to_pylist()) == list(range(10, 150))
-
-
-def test_a_container_that_does_not_exist(azurite: Azurite) -> None:
-    store = open_store("az://no-such-container/t", azurite.options)
-    for call in (lambda: store.list(""), lambda: store.put("x", [b""]), lambda: store.create("x", b"")):
-        with pytest.raises(TableNotFoundError):
-            call()
 
 
 @pytest.mark.parametrize(
