@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from slatespark.encoding.predicates import Literal, bind_filter, parse_filter
+from slatespark.encoding.predicates import Literal, RowComparison, bind_filter, parse_filter
 from slatespark.encoding.predicates.literals import MAX_DIGITS
 from slatespark.errors import OptionError, SchemaError
 
@@ -40,8 +40,10 @@ def is_filter(condition: object, schema: pa.Schema, spark: SparkSession) -> bool
     except (OptionError, SchemaError):
         return False
     types = {field.name.lower(): field.type for field in schema}
-    if not all(_compares_exactly(item.literals, types[item.column.lower()]) for item in comparisons):
-        return False
+    for item in comparisons:
+        # Spark compares rows only if their fields have the same names and types.
+        if isinstance(item, RowComparison) or not _compares_exactly(item.literals, types[item.column.lower()]):
+            return False
     in_utc = str(spark.conf.get("spark.sql.session.timeZone")).upper() in _UTC
     return in_utc or not any(pa.types.is_temporal(schema.field(name).type) for name in columns)
 

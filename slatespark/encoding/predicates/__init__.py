@@ -8,7 +8,7 @@ each type to ordinals in SQL order, and `intervals` is the algebra of sets of or
 from __future__ import annotations
 
 from slatespark.encoding.predicates.binding import bind_filter
-from slatespark.encoding.predicates.grammar import Comparison, parse_alternatives, parse_filter
+from slatespark.encoding.predicates.grammar import Comparison, RowComparison, parse_alternatives, parse_filter
 from slatespark.encoding.predicates.key_plan import KeyPlan, plan_keys
 from slatespark.encoding.predicates.literals import Literal
 from slatespark.encoding.predicates.row_filter import Condition, Filter
@@ -19,6 +19,7 @@ __all__ = [
     "Filter",
     "KeyPlan",
     "Literal",
+    "RowComparison",
     "bind_filter",
     "parse_alternatives",
     "parse_filter",

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 import pyarrow as pa
 
 from slatespark.encoding.predicates import operators
 from slatespark.encoding.predicates.coercion import compares_as_double, equal_ordinals
-from slatespark.encoding.predicates.grammar import Comparison
+from slatespark.encoding.predicates.grammar import Comparison, RowComparison
 from slatespark.encoding.predicates.intervals import Interval, Intervals, complement, intersect, union
 from slatespark.encoding.predicates.literals import NULL
 from slatespark.encoding.predicates.ordering import has_bytes, universe
-from slatespark.encoding.predicates.row_filter import Condition, Filter
+from slatespark.encoding.predicates.row_filter import Condition, Filter, RowSet
 from slatespark.encoding.predicates.source_span import filter_error
 from slatespark.encoding.type_names import sql_type
 from slatespark.ranges import prefix_range
@@ -22,7 +23,7 @@ from slatespark.ranges import prefix_range
 _Passing = tuple[Intervals, bool]  # the values that pass, and whether null passes
 
 
-def bind_filter(comparisons: Sequence[Comparison], schema: pa.Schema) -> Filter:
+def bind_filter(comparisons: Sequence[Comparison | RowComparison], schema: pa.Schema) -> Filter:
     """Return the comparisons as a filter on the columns of a schema.
 
     Parameters
@@ -36,14 +37,41 @@ def bind_filter(comparisons: Sequence[Comparison], schema: pa.Schema) -> Filter:
         When a column does not exist (with the nearest name), or a literal does not fit its column.
     """
     found: dict[str, _Passing] = {}
-    for comparison in comparisons:
+    for comparison in _of_columns(comparisons):
         field = _resolve_column(comparison, schema)
         passes, nulls = _passing(comparison, field)
         if field.name in found:
             before, null_before = found[field.name]
             passes, nulls = intersect(before, passes), nulls and null_before
         found[field.name] = passes, nulls
-    return Filter(tuple(Condition(name, schema.field(name).type, *passing) for name, passing in found.items()))
+    conditions = tuple(Condition(name, schema.field(name).type, *passing) for name, passing in found.items())
+    rows = [item for item in comparisons if isinstance(item, RowComparison)]
+    return Filter(conditions, tuple(_bind_rows(item, schema, found) for item in rows))
+
+
+def _of_columns(comparisons: Sequence[Comparison | RowComparison]) -> Iterator[Comparison]:
+    """Yield what is said of each column by itself."""
+    for item in comparisons:
+        if isinstance(item, RowComparison):
+            yield from item.comparisons
+        else:
+            yield item
+
+
+def _bind_rows(rows: RowComparison, schema: pa.Schema, passing: Mapping[str, _Passing]) -> RowSet:
+    """Return the rows of literals that the conditions on single columns let pass; one with NULL equals nothing."""
+    fields = [_resolve_column(comparison, schema) for comparison in rows.comparisons]
+    names = [field.name for field in fields]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise filter_error(f"column {twice[0]} is twice in a row", rows.span, todo="Name each column once.")
+    values = [_equal_ordinals(part, field) for part, field in zip(rows.comparisons, fields, strict=True)]
+    kept: dict[tuple[Interval, ...], None] = {}
+    for row in dict.fromkeys(zip(*values, strict=True)):
+        parts = [
+            () if item is None else intersect((item,), passing[name][0]) for item, name in zip(row, names, strict=True)
+        ]
+        kept.update(dict.fromkeys(itertools.product(*parts)))
+    return RowSet(tuple(names), tuple(field.type for field in fields), tuple(kept))
 
 
 def _resolve_column(comparison: Comparison, schema: pa.Schema) -> pa.Field:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar
 
 from slatespark.encoding.predicates.literals import (
     BOOLEAN,
@@ -42,6 +42,8 @@ from slatespark.encoding.predicates.tokens import (
 from slatespark.encoding.predicates.tokens import STRING as STRING_TOKEN
 from slatespark.errors import OptionError
 
+Item = TypeVar("Item")
+
 MAX_ALTERNATIVES: Final = 1000  # conjunctions of one condition
 
 _SYNONYMS: Final = {"==": EQ, "!=": NE}
@@ -53,7 +55,7 @@ _RESERVED: Final = ("AND", "OR", "NOT", "IN", "IS", "LIKE", "BETWEEN")  # column
 
 _GRAMMAR: Final = (
     "A filter is `column = literal`, with = <> <=> < <= > >= IN, NOT IN, BETWEEN, IS [NOT] NULL or LIKE 'x%', "
-    "joined by AND."
+    "or `(column, ...) IN ((literal, ...), ...)`, joined by AND."
 )
 
 
@@ -75,10 +77,34 @@ class Comparison:
     span: SourceSpan | None = field(default=None, compare=False)
 
 
-Conjunction: TypeAlias = tuple[Comparison, ...]
+@dataclass(frozen=True, slots=True)
+class RowComparison:
+    """A row value that is one of several: `(a, b) IN ((1, 2), (3, 4))`.
+
+    Attributes
+    ----------
+    columns : the names as written, at least two
+    rows : of as many literals each, at least one
+    span : position of the first column
+    """
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Literal, ...], ...]
+    span: SourceSpan | None = field(default=None, compare=False)
+
+    @property
+    def comparisons(self) -> tuple[Comparison, ...]:
+        """What it says of each column by itself."""
+        return tuple(
+            Comparison(column, IN, literals, self.span)
+            for column, literals in zip(self.columns, zip(*self.rows, strict=True), strict=True)
+        )
 
 
-def parse_filter(text: str, *, name: str = "filter") -> tuple[Comparison, ...]:
+Conjunction: TypeAlias = tuple[Comparison | RowComparison, ...]
+
+
+def parse_filter(text: str, *, name: str = "filter") -> Conjunction:
     """Return the comparisons of a filter.
 
     Parameters
@@ -139,7 +165,7 @@ class _Parser:
         """Parse everything, without recursion: a list of open groups stands for the parentheses."""
         groups = [_Group()]
         while True:
-            while self._next.is_sign("("):
+            while self._next.is_sign("(") and not self._starts_row():
                 self._take()
                 groups.append(_Group())
             self._join(groups[-1], [(self._comparison(),)])
@@ -167,7 +193,9 @@ class _Parser:
             )
         group.join(operands)
 
-    def _comparison(self) -> Comparison:
+    def _comparison(self) -> Comparison | RowComparison:
+        if self._next.is_sign("("):
+            return self._row_comparison()
         if self._starts_literal():
             return self._mirrored()
         column = self._column()
@@ -213,6 +241,29 @@ class _Parser:
         self._take()
         return Comparison(column.text, BETWEEN, (low, self._literal()), column.span)
 
+    def _starts_row(self) -> bool:
+        """Tell whether `(column,` follows."""
+        _, column, comma = (self._tokens[self._position : self._position + 3] + [self._tokens[-1]] * 2)[:3]
+        return column.kind in (NAME, QUOTED) and comma.is_sign(",")
+
+    def _row_comparison(self) -> RowComparison:
+        columns = self._in_brackets(self._column, "( and columns")
+        word = self._take()
+        if word.is_sign("=", "=="):
+            rows = [self._row(len(columns))]
+        elif word.is_word("IN"):
+            rows = self._in_brackets(lambda: self._row(len(columns)), "( and a list of rows")
+        else:
+            raise filter_error("expected = or IN after a row of columns", word.span, todo=_GRAMMAR)
+        return RowComparison(tuple(column.text for column in columns), tuple(rows), columns[0].span)
+
+    def _row(self, width: int) -> tuple[Literal, ...]:
+        span = self._next.span
+        found = self._in_brackets(self._literal, "( and a row of literals")
+        if len(found) != width:
+            raise filter_error(f"expected a row of {width} literals, not {len(found)}", span)
+        return tuple(found)
+
     def _is(self, column: Token) -> Comparison:
         operator = IS_NULL
         if self._next.is_word("NOT"):
@@ -246,17 +297,21 @@ class _Parser:
         return token
 
     def _list(self) -> tuple[Literal, ...]:
+        return tuple(self._in_brackets(self._literal, "( and a list"))
+
+    def _in_brackets(self, item: Callable[[], Item], expected: str) -> list[Item]:
+        """Parse items in brackets, separated by commas."""
         if not self._next.is_sign("("):
-            raise self._unexpected("( and a list")
+            raise self._unexpected(expected)
         self._take()
-        found = [self._literal()]
+        found = [item()]
         while self._next.is_sign(","):
             self._take()
-            found.append(self._literal())
+            found.append(item())
         if not self._next.is_sign(")"):
             raise self._unexpected(", or )")
         self._take()
-        return tuple(found)
+        return found
 
     def _starts_literal(self) -> bool:
         token = self._next

@@ -18,7 +18,7 @@ import pyarrow as pa
 from slatespark.encoding.arrow_columns import flat_kind
 from slatespark.encoding.predicates.intervals import Intervals, join_touching
 from slatespark.encoding.predicates.ordering import has_bytes, ordinals_to_array
-from slatespark.encoding.predicates.row_filter import Condition, Filter
+from slatespark.encoding.predicates.row_filter import Condition, Filter, RowSet
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.encoding.tuple_key import encode_tuple_keys
 from slatespark.ranges import ALL_KEYS, KeyRange, point_range
@@ -66,11 +66,16 @@ def plan_keys(condition: Filter, codec: RowCodec) -> KeyPlan:
     leading = _leading_conditions(condition, codec)
     if not leading:
         return KeyPlan((ALL_KEYS,), None, condition)
-    if _lists_keys(leading, codec):
-        points = _points(leading, codec)
-        return KeyPlan(_point_ranges(points), points, _without(condition, leading)) if points else NO_KEYS
+    rows = _leading_rows(condition, leading)
+    if _lists_keys(leading, rows, codec):
+        points = _points(leading, rows, codec)
+        return KeyPlan(_point_ranges(points), points, _without(condition, leading, rows)) if points else NO_KEYS
     if codec.key_format != "tuple":
         return _plan_bytes(condition, leading[0])
+    if rows is not None and leading[-1].has_only_points and _combinations(leading, rows) <= MAX_RANGES:
+        prefixes = _tuples(leading, rows)
+        ranges = tuple(KeyRange(prefix, prefix + _AFTER) for prefix in prefixes)
+        return KeyPlan(ranges, None, _without(condition, leading, rows)) if prefixes else NO_KEYS
     return _plan_tuples(condition, leading)
 
 
@@ -85,29 +90,45 @@ def _leading_conditions(condition: Filter, codec: RowCodec) -> list[Condition]:
     return leading
 
 
-def _lists_keys(leading: Sequence[Condition], codec: RowCodec) -> bool:
+def _leading_rows(condition: Filter, leading: Sequence[Condition]) -> RowSet | None:
+    """Return the set of combinations that has most of the leading columns, if it lists single values of them."""
+    names = {part.column for part in leading if part.has_only_points}
+    return max(condition.row_sets, key=lambda rows: len(names.intersection(rows.columns)), default=None)
+
+
+def _lists_keys(leading: Sequence[Condition], rows: RowSet | None, codec: RowCodec) -> bool:
     """Tell whether the conditions list all keys that can match, at most `MAX_POINTS`."""
     if len(leading) < len(codec.key_columns) or not leading[-1].has_only_points:
         return False
-    return math.prod(map(_count, leading)) <= MAX_POINTS
+    return _combinations(leading, rows) <= MAX_POINTS
+
+
+def _combinations(leading: Sequence[Condition], rows: RowSet | None) -> int:
+    """Return how many combinations of their values conditions list, at most."""
+    if rows is None:
+        return math.prod(map(_count, leading))
+    apart = [part for part in leading if part.column not in rows.columns]
+    return len(rows.rows) * math.prod(map(_count, apart))
 
 
 def _count(part: Condition) -> int:
     return len(part.intervals) + part.nulls
 
 
-def _without(condition: Filter, done: Sequence[Condition]) -> Filter:
+def _without(condition: Filter, done: Sequence[Condition], rows: RowSet | None = None) -> Filter:
+    """Return the filter without conditions that are fulfilled, and without `rows` if they have no other columns."""
     names = {part.column for part in done}
-    return Filter(tuple(part for part in condition.conditions if part.column not in names))
+    left = tuple(item for item in condition.row_sets if item is not rows or not names.issuperset(item.columns))
+    return Filter(tuple(part for part in condition.conditions if part.column not in names), left)
 
 
 # --- whole keys -------------------------------------------------------------------------------------------------------
 
 
-def _points(leading: Sequence[Condition], codec: RowCodec) -> tuple[bytes, ...]:
+def _points(leading: Sequence[Condition], rows: RowSet | None, codec: RowCodec) -> tuple[bytes, ...]:
     if codec.key_format != "tuple":  # such keys are never null, and never empty
         return tuple(start for start, _ in leading[0].intervals if start)
-    return tuple(_tuples(leading))
+    return tuple(_tuples(leading, rows))
 
 
 def _point_ranges(points: Sequence[bytes]) -> tuple[KeyRange, ...]:
@@ -116,16 +137,28 @@ def _point_ranges(points: Sequence[bytes]) -> tuple[KeyRange, ...]:
     return (KeyRange(points[0], point_range(points[-1]).end),)
 
 
-def _tuples(leading: Sequence[Condition]) -> list[bytes]:
-    """Return the encoded tuples of all combinations of the listed values, ascending."""
+def _tuples(leading: Sequence[Condition], rows: RowSet | None = None) -> list[bytes]:
+    """Return the encoded tuples of the combinations of the listed values, all or those of `rows`, ascending."""
     elements = [_elements(part) for part in leading]
-    return [b"".join(parts) for parts in itertools.product(*elements)]
+    if rows is None:
+        return [b"".join(parts) for parts in itertools.product(*elements)]
+    encoded = [dict(zip((start for start, _ in part.intervals), _listed(part), strict=True)) for part in leading]
+    places = [rows.columns.index(part.column) if part.column in rows.columns else None for part in leading]
+    found: set[bytes] = set()
+    for row in rows.rows:
+        choices = [elements[at] if place is None else [encoded[at][row[place][0]]] for at, place in enumerate(places)]
+        found.update(b"".join(parts) for parts in itertools.product(*choices))
+    return sorted(found)
 
 
 def _elements(part: Condition) -> list[bytes]:
     """Return the listed values of a condition as encoded elements, ascending; null is first."""
-    values = _encode_elements([start for start, _ in part.intervals], part.kind)
-    return [_NULL, *values] if part.nulls else values
+    return [_NULL, *_listed(part)] if part.nulls else _listed(part)
+
+
+def _listed(part: Condition) -> list[bytes]:
+    """Return the listed values of a condition without null, in their order."""
+    return _encode_elements([start for start, _ in part.intervals], part.kind)
 
 
 # --- ranges -----------------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from slatespark.encoding.arrow_columns import flat_kind
-from slatespark.encoding.predicates.intervals import Intervals, complement, is_single, join_touching
+from slatespark.encoding.predicates.intervals import Interval, Intervals, complement, is_single, join_touching
 from slatespark.encoding.predicates.ordering import constant_ordinals, has_bytes, ordinals, universe
 
 Mask = NDArray[np.bool_]
@@ -60,24 +60,68 @@ class Condition:
 
 
 @dataclass(frozen=True, slots=True)
+class RowSet:
+    """The combinations of values of several columns that pass.
+
+    Attributes
+    ----------
+    columns : their names in the schema
+    kinds : their types
+    rows : for each combination, an interval of ordinals of each column; null is in none. Intervals of one column are
+        equal or do not overlap
+    """
+
+    columns: tuple[str, ...]
+    kinds: tuple[pa.DataType, ...]
+    rows: tuple[tuple[Interval, ...], ...]
+
+    def mask(self, arrays: Mapping[str, pa.Array]) -> Mask:
+        """Return for each row whether its combination passes."""
+        if not self.rows:
+            return np.zeros(len(arrays[self.columns[0]]), bool)
+        # Column by column: `found` numbers the combinations of the columns so far, -1 if no wanted one begins so.
+        found = np.zeros(len(arrays[self.columns[0]]), np.int64)
+        wanted = np.zeros(len(self.rows), np.int64)
+        for at, (column, kind) in enumerate(zip(self.columns, self.kinds, strict=True)):
+            values = sorted({row[at] for row in self.rows})
+            place_of = {item: place for place, item in enumerate(values)}
+            both = wanted * len(place_of) + np.array([place_of[row[at]] for row in self.rows], np.int64)
+            known, wanted = np.unique(both, return_inverse=True)
+            places = _places(arrays[column], kind, values)
+            pairs = found * len(place_of) + places
+            nearest = np.searchsorted(known, pairs).clip(max=len(known) - 1)
+            found = np.where((found >= 0) & (places >= 0) & (known[nearest] == pairs), nearest, -1)
+        passes: Mask = found >= 0
+        return passes
+
+
+@dataclass(frozen=True, slots=True)
 class Filter:
-    """A conjunction of conditions, at most one for each column."""
+    """A conjunction of conditions, at most one for each column, and of sets of combinations.
+
+    Attributes
+    ----------
+    conditions : of single columns; they hold what `row_sets` say of each column by itself, too
+    row_sets : of several columns
+    """
 
     conditions: tuple[Condition, ...] = ()
+    row_sets: tuple[RowSet, ...] = ()
 
     def __bool__(self) -> bool:
         """Tell whether there are any conditions."""
-        return bool(self.conditions)
+        return bool(self.conditions or self.row_sets)
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that `mask` needs."""
-        return tuple(condition.column for condition in self.conditions)
+        single = (condition.column for condition in self.conditions)
+        return tuple(dict.fromkeys([*single, *(name for rows in self.row_sets for name in rows.columns)]))
 
     @property
     def is_unsatisfiable(self) -> bool:
         """Whether no row can pass."""
-        return any(condition.is_unsatisfiable for condition in self.conditions)
+        return any(part.is_unsatisfiable for part in self.conditions) or any(not part.rows for part in self.row_sets)
 
     def mask(self, arrays: Mapping[str, pa.Array]) -> Mask:
         """Return for each row whether the filter is true; null in SQL counts as false.
@@ -86,9 +130,24 @@ class Filter:
         ----------
         arrays : the columns of the filter by name, of equal length. Requires: at least one
         """
-        return functools.reduce(
-            operator.and_, (condition.mask(arrays[condition.column]) for condition in self.conditions)
-        )
+        single = (condition.mask(arrays[condition.column]) for condition in self.conditions)
+        return functools.reduce(operator.and_, (*single, *(rows.mask(arrays) for rows in self.row_sets)))
+
+
+def _places(array: pa.Array, kind: pa.DataType, values: list[Interval]) -> NDArray[np.int64]:
+    """Return for each value which of the intervals holds it, -1 for none and for null."""
+    if has_bytes(kind):
+        starts = pa.array([start for start, _ in values], pa.binary())
+        found = pc.index_in(array.cast(pa.binary()), value_set=starts)
+        return np.asarray(pc.fill_null(found, -1), np.int64)
+    rows = ordinals(array)
+    firsts = constant_ordinals([start for start, _ in values], kind)
+    lasts = constant_ordinals([end - 1 for _, end in values], kind)
+    nearest = np.searchsorted(firsts, rows, side="right") - 1
+    is_inside = (nearest >= 0) & (rows <= lasts[nearest])
+    if array.null_count:
+        is_inside &= array.is_valid().to_numpy(zero_copy_only=False)
+    return np.where(is_inside, nearest, -1)
 
 
 def _inside(array: pa.Array, condition: Condition) -> Mask:
