@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from slatespark.spark.java import ensure_java
-from tests.support.cluster import JVM_OPTIONS
+from tests.support.cluster import JVM_OPTIONS, Cluster
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -59,3 +59,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    """A Spark of two executors for the scripts of all tests; a task that fails is not repeated."""
+    with Cluster(settings={"spark.task.maxFailures": "1"}) as started:
+        yield started

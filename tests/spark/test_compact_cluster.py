@@ -8,11 +8,11 @@ import pyarrow as pa
 import pytest
 
 from slatespark import SlateStore
-from tests.support.cluster import run_in_cluster
+from tests.support.cluster import Cluster
 
 pytestmark = pytest.mark.cluster
 
-# One script, since a cluster takes long to start. The filters are classes of the script: they travel by value.
+# The filters are classes of the script: they travel by value.
 SCRIPT = """
 import os
 import pyarrow as pa, pyarrow.compute as pc
@@ -58,7 +58,7 @@ result = {
 """
 
 
-def test_ranges_are_merged_by_executors_with_filters_of_the_script(tmp_path: Path) -> None:
+def test_ranges_are_merged_by_executors_with_filters_of_the_script(cluster: Cluster, tmp_path: Path) -> None:
     path, folder = tmp_path / "table", tmp_path / "processes"
     folder.mkdir()
     schema = pa.schema([("id", pa.int64()), ("note", pa.string())])
@@ -68,8 +68,7 @@ def test_ranges_are_merged_by_executors_with_filters_of_the_script(tmp_path: Pat
             {"id": range(number * 400, 1200), "note": [f"note {number} {'x' * 90}"] * (1200 - number * 400)}
         )
         store.write(rows, sstSize="8k", blockSize="1k")
-    once = {"spark.task.maxFailures": "1"}  # the filter fails every time
-    found = run_in_cluster(SCRIPT, settings=once, path=str(path), folder=str(folder))
+    found = cluster.run(SCRIPT, path=str(path), folder=str(folder))
     assert "id=7: ZeroDivisionError: seven" in found["error"]
     assert found["unchanged"]
     assert found["rows"] == [[at, f"NOTE {at // 400} {'X' * 90}"] for at in range(0, 1200, 2)]

@@ -17,6 +17,8 @@ from tests.support.cluster import run_in_cluster
 MISSING = [name for name in ("grpc", "grpc_status", "google", "zstandard", "pandas") if find_spec(name) is None]
 
 SCRIPT = """
+from pathlib import Path
+
 import slatespark
 from slatespark import SchemaError, SlateTable
 from slatespark.spark.task_runner import SparkTasks

@@ -9,42 +9,43 @@ import pytest
 
 from slatespark import SlateStore
 from tests.support.client import Location, read_rows
-from tests.support.cluster import run_in_cluster
+from tests.support.cluster import Cluster
 from tests.support.task_scenes import SCENES, use_small_splits
 
 pytestmark = pytest.mark.cluster
 
-# One script, since a cluster takes long to start.
 SCRIPT = """
+from contextlib import ExitStack
 from pathlib import Path
 from unittest import mock
 from slatespark import SlateTable
 from slatespark.spark.task_runner import SparkTasks
 from tests.support.task_scenes import SCENES, use_small_splits
 
-use_small_splits(lambda name, value: mock.patch(name, value).start())
 sizes, plain = [], SparkTasks.__call__
 
 def counted(self, function, items):
     sizes.append(len(items))
     return plain(self, function, items)
 
-SparkTasks.__call__ = counted
 result = {}
-for name, path in arguments["paths"].items():
-    sizes.clear()
-    SCENES[name].run(SlateTable.forPath(spark, path), Path(path))
-    result[name] = {"tasks": max(sizes)}
+with ExitStack() as patches:
+    use_small_splits(lambda name, value: patches.enter_context(mock.patch(name, value)))
+    patches.enter_context(mock.patch.object(SparkTasks, "__call__", counted))
+    for name, path in arguments["paths"].items():
+        sizes.clear()
+        SCENES[name].run(SlateTable.forPath(spark, path), Path(path))
+        result[name] = {"tasks": max(sizes)}
 """
 
 
-def test_operations_as_spark_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_operations_as_spark_jobs(cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     paths, twins = {}, {}
     for name, scene in SCENES.items():
         paths[name], twins[name] = tmp_path / name, tmp_path / f"{name}-twin"
         scene.make(paths[name])
         shutil.copytree(paths[name], twins[name])
-    found = run_in_cluster(SCRIPT, paths={name: str(path) for name, path in paths.items()})
+    found = cluster.run(SCRIPT, paths={name: str(path) for name, path in paths.items()})
     use_small_splits(monkeypatch.setattr)
     for name, scene in SCENES.items():
         assert found[name]["tasks"] > 1, name

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from tests.support.client import read_rows
-from tests.support.cluster import run_in_cluster
+from tests.support.cluster import Cluster
 from tests.support.moto_server import MotoServer
 from tests.support.moto_server import moto_server as moto_server
 from tests.support.s3_location import s3_location
 
 pytestmark = [pytest.mark.cluster, pytest.mark.s3]
 
-# One script, since a cluster takes long to start; the client runs in the driver, between the steps.
+# The client runs in the driver, between the steps.
 SCRIPT = """
 import os, time
 import pyarrow as pa
@@ -115,11 +115,10 @@ FAILURES = [
 
 
 @pytest.mark.slow
-def test_executors_and_the_client_share_a_database(moto_server: MotoServer, tmp_path: Path) -> None:
+def test_executors_and_the_client_share_a_database(cluster: Cluster, moto_server: MotoServer, tmp_path: Path) -> None:
     url = f"{moto_server.create_bucket('spark-and-client')}/db"
-    result = run_in_cluster(
+    result = cluster.run(
         SCRIPT,
-        settings={"spark.task.maxFailures": "1"},
         path=url,
         storage=dict(moto_server.options),
         client=dict(s3_location(moto_server, url).config),

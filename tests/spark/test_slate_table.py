@@ -28,7 +28,7 @@ from slatespark.spark.conditions import is_filter
 from slatespark.spark.fact_frames import DETAIL, FILES, HISTORY, RUNS
 from slatespark.spark.table_frames import TableFrames
 from slatespark.spark.type_mapping import spark_schema
-from tests.support.cluster import run_in_cluster
+from tests.support.cluster import Cluster
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
@@ -239,7 +239,7 @@ def test_not_null_columns_take_no_nulls(spark: SparkSession, path: str) -> None:
 
 @pytest.mark.cluster
 @pytest.mark.xdist_group("cluster")
-def test_a_load_is_one_sorted_run_without_overlap(path: str) -> None:
+def test_a_load_is_one_sorted_run_without_overlap(cluster: Cluster, path: str) -> None:
     script = """
 from slatespark import SlateTable
 table = SlateTable.create(spark, arguments["path"], "tenant STRING, id BIGINT, name STRING", ["tenant", "id"])
@@ -254,7 +254,7 @@ result = [
     for row in table.files().collect()
 ]
 """
-    files = run_in_cluster(script, path=path)
+    files = cluster.run(script, path=path)
     assert len(files) >= 3
     assert len({layer for layer, *_ in files}) == 1
     assert sum(rows for *_, rows in files) == 20000

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from tests.support.cluster import run_in_cluster
+from tests.support.cluster import Cluster
 from tests.support.moto_server import MotoServer
 from tests.support.moto_server import moto_server as moto_server
 from tests.support.s3_location import s3_location
 
 pytestmark = [pytest.mark.cluster, pytest.mark.s3]
 
-# One script, since a cluster takes long to start; the client runs in the driver, between the steps.
+# The client runs in the driver, between the steps.
 SCRIPT = """
 import io, os
 import fastavro, fdb.tuple
@@ -92,11 +92,10 @@ result = {
 
 
 @pytest.mark.slow
-def test_executors_and_the_client_share_a_typed_table(moto_server: MotoServer) -> None:
+def test_executors_and_the_client_share_a_typed_table(cluster: Cluster, moto_server: MotoServer) -> None:
     url = f"{moto_server.create_bucket('typed-cluster')}/table"
-    result = run_in_cluster(
+    result = cluster.run(
         SCRIPT,
-        settings={"spark.task.maxFailures": "1"},
         path=url,
         storage={f"storage.{name}": value for name, value in moto_server.options.items()},
         client=dict(s3_location(moto_server, url).config),

@@ -1,20 +1,22 @@
-"""A Spark of several executor processes, for one script at a time.
+"""A Spark of several executor processes, which runs scripts.
 
-A process holds one Spark context, and the test session has it already; so the script runs in a process of its own. It
-finds a session in `spark` and hands its result back by assigning something JSON can hold to `result`.
+A process holds one Spark context, and the test session has it already; so the scripts run in a process of their own. A
+script finds a session in `spark` and hands its result back by assigning something JSON can hold to `result`.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from types import TracebackType
+from typing import Any, Final, Self
 
 from slatespark.spark.java import ensure_java
 
@@ -22,58 +24,37 @@ REPOSITORY: Final = Path(__file__).parents[2]
 # A JVM of a test lives for minutes at most: its second compiler would take more time than it saves.
 JVM_OPTIONS: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
-_PROLOGUE: Final = """\
-import json, sys
-from pathlib import Path
-from pyspark.sql import SparkSession
-arguments = json.loads(sys.argv[1])
-builder = SparkSession.builder.{start}({master!r})
-for key, value in json.loads(sys.argv[2]).items():
-    builder = builder.config(key, value)
-spark = builder.getOrCreate()
-result = None
-"""
-
-_QUIET: Final = 'spark.sparkContext.setLogLevel("ERROR")\n'
-
-_EPILOGUE: Final = """
-spark.stop()
-Path(sys.argv[3]).write_text(json.dumps(result))
-"""
+_SHOWN_CHARS: Final = 20_000
 
 
-def run_in_cluster(
-    script: str,
-    *,
-    master: str = "local-cluster[2,1,1024]",
-    settings: Mapping[str, str] | None = None,
-    environment: Mapping[str, str] | None = None,
-    timeout_s: float = 900,
-    connects: bool = False,
-    **arguments: Any,
-) -> Any:
-    """Run a script on several executors and return its `result`.
+class Cluster:
+    """A Spark that lives as long as its block, for any number of scripts one after the other.
 
     Parameters
     ----------
-    script : Python; sees `spark` and the mapping `arguments`
     master : executors, cores of each, MiB of each
     settings : more Spark settings
-    environment : more environment variables, for the driver and the executors
     connects : through Spark Connect; `master` is then that of a server of its own
-    arguments : what the script gets, as far as JSON can hold it
+    timeout_s : of each script; the first one waits for the start, too
     """
-    ensure_java()
-    paths = [str(REPOSITORY), *filter(None, [os.environ.get("PYTHONPATH")])]
-    variables = {
-        **os.environ,
-        "PYSPARK_PYTHON": sys.executable,
-        "PYTHONPATH": os.pathsep.join(paths),  # tests may run without an installation
-        **(environment or {}),
-    }
-    with tempfile.TemporaryDirectory(prefix="slatespark-cluster-") as folder:
-        home = Path(folder)
-        all_settings = {
+
+    def __init__(
+        self,
+        *,
+        master: str = "local-cluster[2,1,1024]",
+        settings: Mapping[str, str] | None = None,
+        connects: bool = False,
+        timeout_s: float = 900,
+    ) -> None:
+        self._master, self._settings, self._connects = master, settings or {}, connects
+        self._timeout_s = timeout_s
+        self._folder = tempfile.TemporaryDirectory(prefix="slatespark-cluster-")
+        self._log = Path(self._folder.name) / "log"
+
+    def __enter__(self) -> Self:
+        ensure_java()
+        home = Path(self._folder.name)
+        settings = {
             "spark.ui.enabled": "false",
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
@@ -86,36 +67,78 @@ def run_in_cluster(
             "spark.sql.warehouse.dir": str(home / "warehouse"),
             "spark.local.dir": str(home / "local"),
             "spark.worker.dir": str(home / "work"),
-            **(settings or {}),
+            **self._settings,
         }
-        program, answer = home / "script.py", home / "result.json"
-        prologue = _PROLOGUE.format(start="remote" if connects else "master", master=master)
-        program.write_text(prologue + ("" if connects else _QUIET) + script + _EPILOGUE)
-        command = [sys.executable, str(program), json.dumps(arguments), json.dumps(all_settings), str(answer)]
-        environ = {**variables, "SPARK_WORKER_DIR": str(home / "work")}
-        status, output = _run(command, home, environ, timeout_s)
-        if status != 0:
-            raise AssertionError(f"The script ended with {status}:\n{output}")
-        return json.loads(answer.read_text())
+        start = {"master": self._master, "settings": settings, "connects": self._connects}
+        self._answers, theirs = os.pipe()
+        paths = [str(REPOSITORY), *filter(None, [os.environ.get("PYTHONPATH")])]
+        environment = {
+            **os.environ,
+            "PYSPARK_PYTHON": sys.executable,
+            "PYTHONPATH": os.pathsep.join(paths),  # tests may run without an installation
+            "SPARK_WORKER_DIR": str(home / "work"),
+        }
+        with self._log.open("w") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "tests.support.cluster_driver", json.dumps(start), str(theirs)],
+                cwd=home,
+                env=environment,
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                pass_fds=(theirs,),
+                start_new_session=True,
+            )
+        os.close(theirs)
+        return self
 
-
-def _run(command: list[str], folder: Path, environment: Mapping[str, str], timeout_s: float) -> tuple[int, str]:
-    """Exit status and output of a command; at the time limit it dies with the JVMs it started."""
-    with subprocess.Popen(
-        command,
-        cwd=folder,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        start_new_session=True,
-    ) as process:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        assert self._process.stdin is not None
         try:
-            output, _ = process.communicate(timeout=timeout_s)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            output, _ = process.communicate()
-            output += f"\nNot done after {timeout_s:g} seconds."
-    return process.returncode, output
+            self._process.stdin.close()  # no more scripts
+            self._process.wait(self._timeout_s if kind is None else 10)
+        except (BrokenPipeError, subprocess.TimeoutExpired):
+            self._kill()
+        os.close(self._answers)
+        self._folder.cleanup()
+
+    def run(self, script: str, **arguments: Any) -> Any:
+        """Run a script on several executors and return its `result`; raises `AssertionError` if it fails.
+
+        Parameters
+        ----------
+        script : Python; sees `spark`, a new session, and the mapping `arguments`
+        arguments : what the script gets, as far as JSON can hold it
+        """
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps({"script": script, "arguments": arguments}).encode() + b"\n")
+        self._process.stdin.flush()
+        is_there, _, _ = select.select([self._answers], [], [], self._timeout_s)
+        if not is_there:
+            self._kill()
+            raise AssertionError(f"Not done after {self._timeout_s:g} seconds:\n{self._output()}")
+        answer = b""
+        while not answer.endswith(b"\n") and (part := os.read(self._answers, 1 << 20)):
+            answer += part
+        if not answer:
+            raise AssertionError(f"The driver ended with {self._process.wait()}:\n{self._output()}")
+        found = json.loads(answer)
+        if found["error"] is not None:
+            raise AssertionError(f"The script failed:\n{found['error']}\n{self._output()}")
+        return found["result"]
+
+    def _kill(self) -> None:
+        """End the driver with the JVMs that it started."""
+        os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+    def _output(self) -> str:
+        return self._log.read_text(errors="replace")[-_SHOWN_CHARS:]
+
+
+def run_in_cluster(script: str, *, master: str, connects: bool = False, **arguments: Any) -> Any:
+    """Run a script in a `Cluster` of its own; returns its `result`."""
+    with Cluster(master=master, connects=connects) as cluster:
+        return cluster.run(script, **arguments)
