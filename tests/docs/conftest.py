@@ -1,7 +1,21 @@
-"""Pages that use Spark share the session of the tests below `tests/spark/`."""
+"""Pages that use Spark share the session of the tests below `tests/spark/`; all of them share one command."""
 
 from __future__ import annotations
 
-from tests.spark.conftest import spark
+from collections.abc import Iterator
+from pathlib import Path
 
-__all__ = ["spark"]
+import pytest
+
+from tests.spark.conftest import spark
+from tests.support.warm_command import warm_command
+
+__all__ = ["commands", "spark"]
+
+
+@pytest.fixture(scope="session")
+def commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder with the command `slatespark`."""
+    folder = tmp_path_factory.mktemp("commands")
+    with warm_command(folder):
+        yield folder

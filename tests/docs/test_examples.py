@@ -33,7 +33,7 @@ def spark_marks(needs_spark: bool) -> tuple[Any, ...]:
     "page", [pytest.param(page, id=page.name, marks=spark_marks(page.needs_spark)) for page in PAGES]
 )
 def test_blocks_run(
-    page: Page, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    page: Page, request: pytest.FixtureRequest, commands: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if page.needs_spark:
         request.getfixturevalue("spark")
@@ -43,7 +43,7 @@ def test_blocks_run(
         if block.language == PYTHON:
             check_output(page, block, block.shown, run_python(page, block, namespace))
         for command in block.commands:
-            check_output(page, block, command.shown, run_command(page, block, command, tmp_path))
+            check_output(page, block, command.shown, run_command(page, block, command, tmp_path, commands))
 
 
 def run_python(page: Page, block: Block, namespace: dict[str, Any]) -> str:
@@ -55,15 +55,15 @@ def run_python(page: Page, block: Block, namespace: dict[str, Any]) -> str:
     return printed.getvalue()
 
 
-def run_command(page: Page, block: Block, command: Command, folder: Path) -> str:
-    """Run lines in a shell that finds `slatespark`; what they print. A line may say `  # exit code 1`."""
+def run_command(page: Page, block: Block, command: Command, folder: Path, commands: Path) -> str:
+    """Run lines in a shell that finds `slatespark` in `commands`; what they print. A line may say `  # exit code 1`."""
     script = re.sub(r"^(.+)  # exit code (\d+)$", r"(set +e; \1; [ $? -eq \2 ])", command.text, flags=re.MULTILINE)
     done = subprocess.run(
         ["bash", "-eu", "-o", "pipefail", "-c", script],
         cwd=folder,
         env={
             **os.environ,
-            "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
+            "PATH": os.pathsep.join([str(commands), str(Path(sys.executable).parent), os.environ["PATH"]]),
             "PYTHONPATH": str(REPOSITORY),
         },
         capture_output=True,
