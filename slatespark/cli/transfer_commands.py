@@ -27,10 +27,9 @@ from slatespark.errors import TableNotFoundError
 from slatespark.options import WriteOptions
 from slatespark.slate_store import SlateStore
 from slatespark.table.clock import resolve_clock
-from slatespark.table.read.materialise import UndecodableRows
-from slatespark.table.read.reader import ReadPlan, fetch_read_plan
-from slatespark.table.read.scan import scan_split
+from slatespark.table.read.reader import PARALLEL_SPLIT_BYTES, ReadPlan, fetch_read_plan, numbered_batches
 from slatespark.table.stores import TableStores
+from slatespark.table.tasks import thread_count
 from slatespark.table.verify.files import ProgressListener
 from slatespark.units import bytes_to_text
 
@@ -120,16 +119,20 @@ def export(
     file_format: Format = None,
     where: Where = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")] = False,
+    parallelism: Annotated[
+        int | None, typer.Option(metavar="N", help="Threads that read; by default one per processor.", min=1)
+    ] = None,
     as_text: AsText = False,
     as_json: AsJson = False,
 ) -> None:
     """Write the rows of a table, in key order, to a Parquet, CSV or JSON lines file."""
-    options = table.options({"filter": where})
+    threads = thread_count(parallelism)
+    options = table.options({"filter": where}, defaults={"splitSize": PARALLEL_SPLIT_BYTES if threads > 1 else None})
     file_format = format_of(file, file_format)
     stores = open_table(options)
     plan = fetch_read_plan(stores, options, resolve_clock(options.clock))
     with progress_bar() as progress:
-        batches = scanned(stores, plan, progress)
+        batches = scanned(stores, plan, progress, threads=threads)
         rows = write_file(file, file_format, batches, plan.schema, as_text=as_text, overwrite=overwrite)
     stored_bytes = Path(file).stat().st_size
     if as_json:
@@ -138,15 +141,14 @@ def export(
         typer.echo(f"Wrote {plural(rows, 'row')} of version {plan.manifest_id}, {bytes_to_text(stored_bytes)}.")
 
 
-def scanned(stores: TableStores, plan: ReadPlan, progress: ProgressListener | None) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a plan; report progress in stored bytes after each split."""
+def scanned(
+    stores: TableStores, plan: ReadPlan, progress: ProgressListener | None, *, threads: int = 1
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a plan; report progress in stored bytes with each split."""
     files = {part.file for split in plan.splits for layer in split.layers for part in layer.slices}
-    total = sum(file.data_bytes for file in files)
-    tally = UndecodableRows()
-    try:
-        for done, split in enumerate(plan.splits):
-            if progress is not None:
-                progress("export", total * done // len(plan.splits), total)
-            yield from scan_split(stores, split, plan.settings, tally)
-    finally:
-        tally.warn(stores.url)
+    total, reached = sum(file.data_bytes for file in files), -1
+    for number, batch in numbered_batches(stores, plan, plan.splits, threads=threads):
+        if progress is not None and number != reached:
+            progress("export", total * number // len(plan.splits), total)
+            reached = number
+        yield batch

@@ -23,17 +23,19 @@ from slatespark.table.read.reader import (
     resolve_held,
 )
 from slatespark.table.rows.batches import as_batches, require_schema
+from slatespark.table.tasks import thread_count
 
 
 class Reads(OpenTable):
     """Reading: rows, versions of rows, one key, and what a read resolves to."""
 
-    def scan(self, order: str = "asc", **options: Any) -> pa.RecordBatchReader:
+    def scan(self, order: str = "asc", parallelism: int | None = None, **options: Any) -> pa.RecordBatchReader:
         """Return the rows of one snapshot as batches, in key order.
 
         Parameters
         ----------
         order : `asc` or `desc`
+        parallelism : threads that read; by default one per processor
         options : read options
 
         Raises
@@ -41,9 +43,11 @@ class Reads(OpenTable):
         OptionError, SchemaError, HistoryTrimmedError, CorruptDataError
             At the call, or while batches are taken.
         """
-        parsed = self._read_options(options_for_order(order, options))
+        threads = thread_count(parallelism)
+        parsed = self._read_options(options_for_order(order, options, threads=threads))
         point = self._read_point(parsed)
-        return open_batches(self._stores, fetch_read_plan(self._stores, parsed, self._clock, point=point), order)
+        plan = fetch_read_plan(self._stores, parsed, self._clock, point=point)
+        return open_batches(self._stores, plan, order, threads=threads)
 
     def versions(self, **options: Any) -> pa.RecordBatchReader:
         """Return every version of each row of a history table, with its interval of validity.

@@ -18,6 +18,7 @@ from slatespark.table.read.read_point import ReadPoint, refuse_another_point
 from slatespark.table.read.reader import fetch_read_plan, look_up, open_batches, options_for_order
 from slatespark.table.rows.batches import as_batches, require_schema
 from slatespark.table.stores import TableStores
+from slatespark.table.tasks import thread_count
 
 CHOICES: Final = ("versionAsOf", "timestampAsOf", "seqAsOf", "checkpoint", "now", "pin")
 _IN_SNAPSHOT: Final = option_keys(ReadOptions, Call.TRANSACTION_READ)
@@ -63,12 +64,13 @@ class TableSnapshot:
         """The instant that judges expiry, in ms since 1970."""
         return self._point.snapshot.now_ms
 
-    def scan(self, order: str = "asc", **options: Any) -> pa.RecordBatchReader:
+    def scan(self, order: str = "asc", parallelism: int | None = None, **options: Any) -> pa.RecordBatchReader:
         """Return the rows as batches, in key order.
 
         Parameters
         ----------
         order : `asc` or `desc`
+        parallelism : threads that read; by default one per processor
         options : read options, except those that choose a version
 
         Raises
@@ -78,8 +80,10 @@ class TableSnapshot:
         SnapshotExpiredError, CorruptDataError
             At the call, or while batches are taken.
         """
-        parsed = self._parse(options_for_order(order, options))
-        return open_batches(self._stores, fetch_read_plan(self._stores, parsed, self._clock, point=self._point), order)
+        threads = thread_count(parallelism)
+        parsed = self._parse(options_for_order(order, options, threads=threads))
+        plan = fetch_read_plan(self._stores, parsed, self._clock, point=self._point)
+        return open_batches(self._stores, plan, order, threads=threads)
 
     def versions(self, **options: Any) -> pa.RecordBatchReader:
         """Return every version of each row of a history table; as `SlateStore.versions`, of this moment."""

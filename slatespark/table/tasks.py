@@ -13,13 +13,23 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, Protocol, TypeAlias, TypeVar
 
+from slatespark.options.values import parse_count
+
 MAX_TOGETHER: Final = 4  # threads: each takes `writeBuffer` and a file
 BACKGROUND_NICE: Final = 10  # about a tenth of the processor time of a process that competes
 
 Progress: TypeAlias = Callable[[str, int, int], None]  # takes step, bytes done, bytes in all
 
+_COUNT: Final = parse_count(1, 1024)
+
 Item = TypeVar("Item")
 Outcome = TypeVar("Outcome")
+
+
+def thread_count(parallelism: int | None) -> int:
+    """Return how many threads an argument `parallelism` asks for; None is one per processor. Raises `OptionError`."""
+    count: int = _COUNT(os.cpu_count() or 1 if parallelism is None else parallelism, "parallelism")
+    return count
 
 
 class TaskRunner(Protocol):

@@ -361,7 +361,7 @@ class TypedTable(RuleBasedStateMachine):
         columns = data.draw(st.lists(st.sampled_from(list(self.kinds)), min_size=1, unique=True))
         text = " AND ".join(one.text for one in chosen)
         note(text)
-        options = {"filter": text} if chosen else {}
+        options: dict[str, Any] = {"filter": text} if chosen else {}
         rows = self.store.scan(order, columns=columns, splitSize=split, **options).read_all().to_pylist()
         expected = [row for row in map(self.read_as, self.in_order()) if all(one.holds(row) for one in chosen)]
         if order == "desc":

@@ -20,7 +20,7 @@ from slatespark.errors import OptionError, SlateError, as_slate_error
 from slatespark.format.compactions import Compaction, TieredSpec
 from slatespark.format.ulid import Ulid
 from slatespark.options import WriteOptions
-from slatespark.options.values import STORAGE_PREFIX, parse_count, refuse_misspelt
+from slatespark.options.values import STORAGE_PREFIX, refuse_misspelt
 from slatespark.storage import run_concurrently
 from slatespark.table.clock import Clock, SystemClock, check_clock, read_clock
 from slatespark.table.compaction.client_job import ClientMerge, merge_client_job
@@ -49,6 +49,7 @@ from slatespark.table.cooperation.job_list import JobList
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read.merge_function import resolve_operator
 from slatespark.table.stores import TableStores, open_stores, table_path
+from slatespark.table.tasks import thread_count
 from slatespark.units import parse_duration_ms, parse_time_ms
 
 JOBS_PER_THREAD: Final = 2  # at a time: while one is claimed or handed over, another one is merged
@@ -56,7 +57,6 @@ FIRST_PAUSE_MS: Final = 10_000  # before a job or a database is tried again that
 LONGEST_PAUSE_MS: Final = 600_000
 BACKLOG_MS: Final = 10_000  # between two lines about what waits
 
-_COUNT = parse_count(1, 1024)
 _ARGUMENTS = ("parallelism", "pollInterval", "heartbeatInterval", "mergeOperator", "filters", "clock", "options")
 _log = logging.getLogger(__name__)
 
@@ -153,7 +153,7 @@ class Worker:
         **storage: Any,
     ) -> None:
         refuse_misspelt(storage, _ARGUMENTS)
-        self._threads = _COUNT(os.cpu_count() or 1 if parallelism is None else parallelism, "parallelism")
+        self._threads = thread_count(parallelism)
         self._poll_ms = _positive(pollInterval, "pollInterval")
         self._heartbeat_ms = _positive(heartbeatInterval, "heartbeatInterval")
         given = {**(options or {}), **({} if mergeOperator is None else {"mergeOperator": mergeOperator})}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -14,6 +14,7 @@ from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import OptionError, SchemaError
 from slatespark.kernels.columns import Visibility
 from slatespark.options import ReadOptions
+from slatespark.options.values import normalize_name
 from slatespark.ranges import KeyRange, overlapping_ranges
 from slatespark.table.clock import Clock
 from slatespark.table.definition.table_definition import TableDefinition
@@ -25,6 +26,7 @@ from slatespark.table.read.floor import history_floor, judged_definition
 from slatespark.table.read.materialise import UndecodableRows
 from slatespark.table.read.merge_function import resolve_operator
 from slatespark.table.read.metadata_filter import file_test
+from slatespark.table.read.ordered_threads import ordered_batches
 from slatespark.table.read.plan import Layer, Split, plan_layers, plan_points, plan_ranges
 from slatespark.table.read.properties import file_properties
 from slatespark.table.read.read_point import ReadPoint
@@ -41,7 +43,8 @@ if TYPE_CHECKING:
     from slatespark.encoding.predicates import Comparison, Filter
 
 
-DESCENDING_SPLIT_BYTES: Final = 8 << 20  # a descending read holds one split at a time
+DESCENDING_SPLIT_BYTES: Final = 8 << 20  # a descending read holds a split for each thread
+PARALLEL_SPLIT_BYTES: Final = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,41 +328,67 @@ def fetch_as_of_join(
     return AsOfJoin(settings, settings.validity, layers, time_column, how, options.split_bytes)
 
 
-def run_read(stores: TableStores, plan: ReadPlan) -> Iterator[pa.RecordBatch]:
-    """Yield all rows of a plan in key order."""
-    tally = UndecodableRows()
-    try:
-        for split in plan.splits:
-            yield from scan_split(stores, split, plan.settings, tally)
-    finally:
-        tally.warn(plan.settings.table)
+def run_read(stores: TableStores, plan: ReadPlan, *, threads: int = 1) -> Iterator[pa.RecordBatch]:
+    """Yield all rows of a plan in key order; `threads` splits are read at a time, and share the `readBuffer`."""
+    yield from (batch for _, batch in numbered_batches(stores, plan, plan.splits, threads=threads))
 
 
-def options_for_order(order: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return read options for a read in key order, `asc` or `desc`; raises `OptionError` for another order."""
-    if order not in ("asc", "desc"):
-        raise OptionError(f"order: {order!r} is not acceptable.", todo="Choose asc or desc.")
-    return dict(options) if order == "asc" else {"splitSize": DESCENDING_SPLIT_BYTES, **options}
-
-
-def open_batches(stores: TableStores, plan: ReadPlan, order: str = "asc") -> pa.RecordBatchReader:
-    """Return the rows of a plan as batches, in key order; the plan is of `options_for_order`."""
-    run = run_read if order == "asc" else run_read_descending
-    return pa.RecordBatchReader.from_batches(plan.schema, run(stores, plan))
-
-
-def run_read_descending(stores: TableStores, plan: ReadPlan) -> Iterator[pa.RecordBatch]:
-    """Yield all rows of a plan in descending key order; one split at a time is held in memory.
+def run_read_descending(stores: TableStores, plan: ReadPlan, *, threads: int = 1) -> Iterator[pa.RecordBatch]:
+    """Yield all rows of a plan in descending key order; `threads` splits at a time are held in memory.
 
     Requires: splits small enough to hold, so a plan made with a small `splitSize`.
     """
-    tally = UndecodableRows()
+    splits = plan.splits[::-1]
+    yield from (batch for _, batch in numbered_batches(stores, plan, splits, threads=threads, is_descending=True))
+
+
+def numbered_batches(
+    stores: TableStores, plan: ReadPlan, splits: Sequence[Split], *, threads: int, is_descending: bool = False
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Yield the rows of splits of a plan in their order, each batch with the number of its split."""
+    buffer_bytes = plan.settings.buffer_bytes
+    together = min(threads, max(1, len(splits)))
+    settings = replace(plan.settings, buffer_bytes=max(1, buffer_bytes // together))
+    tallies = [UndecodableRows() for _ in splits]  # threads may not share one
+
+    def scan(numbered: tuple[int, Split]) -> Iterator[pa.RecordBatch]:
+        number, split = numbered
+        found = scan_split(stores, split, settings, tallies[number])
+        return _reversed(found) if is_descending else found
+
     try:
-        for split in reversed(plan.splits):
-            for batch in reversed(list(scan_split(stores, split, plan.settings, tally))):
-                yield batch.take(pa.array(np.arange(len(batch) - 1, -1, -1)))
+        yield from ordered_batches([*enumerate(splits)], scan, threads=threads, ahead_bytes=buffer_bytes)
     finally:
-        tally.warn(plan.settings.table)
+        UndecodableRows(sum(each.count for each in tallies)).warn(plan.settings.table)
+
+
+def _reversed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in reversed(list(batches)):
+        yield batch.take(pa.array(np.arange(len(batch) - 1, -1, -1)))
+
+
+def options_for_order(order: str, options: Mapping[str, Any], *, threads: int = 1) -> dict[str, Any]:
+    """Return read options for a read in key order, `asc` or `desc`, by some threads.
+
+    Threads share the work by splits, and what is ahead of the consumer is held in memory: so splits are small.
+
+    Raises
+    ------
+    OptionError
+        For another order.
+    """
+    if order not in ("asc", "desc"):
+        raise OptionError(f"order: {order!r} is not acceptable.", todo="Choose asc or desc.")
+    small = DESCENDING_SPLIT_BYTES if order == "desc" else PARALLEL_SPLIT_BYTES if threads > 1 else None
+    if small is None or "splitsize" in map(normalize_name, options):
+        return dict(options)
+    return {"splitSize": small, **options}
+
+
+def open_batches(stores: TableStores, plan: ReadPlan, order: str = "asc", *, threads: int = 1) -> pa.RecordBatchReader:
+    """Return the rows of a plan as batches, in key order; the plan is of `options_for_order`."""
+    run = run_read if order == "asc" else run_read_descending
+    return pa.RecordBatchReader.from_batches(plan.schema, run(stores, plan, threads=threads))
 
 
 def look_up(

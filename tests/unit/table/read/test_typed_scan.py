@@ -152,8 +152,9 @@ def test_a_filter_reads_only_what_it_needs() -> None:
 
 @pytest.mark.parametrize("option", ["startKey", "endKey", "keyPrefix"])
 def test_key_bytes_are_for_raw_tables(option: str) -> None:
+    given: dict[str, Any] = {option: b"a"}
     with pytest.raises(OptionError, match=f"{option}.*Tenant, id"):
-        new_table().scan("asc", **{option: b"a"})
+        new_table().scan("asc", **given)
 
 
 def test_get_takes_a_value_for_each_key_column() -> None:
