@@ -66,6 +66,17 @@ class ThreadRunner:
 THREADS: Final = ThreadRunner()
 
 
+def threads_beside_client(wanted: int, *, is_remote: bool) -> int:
+    """Return how many threads may work at a time so that a core is left to a client on this machine; one at least.
+
+    Parameters
+    ----------
+    wanted : where there is no client, or where it is on another machine
+    is_remote : as for `pool_beside_client`
+    """
+    return wanted if is_remote else min(wanted, max(1, (os.cpu_count() or 1) - 1))
+
+
 def pool_beside_client(threads: int, *, is_remote: bool) -> ThreadPoolExecutor:
     """Return threads that leave the processor to a client on this machine.
 

@@ -42,7 +42,7 @@ from slatespark.table.rows.row_keeper import RowKeeper
 from slatespark.table.rows.sorted_rows import SortedRows
 from slatespark.table.rows.sst_upload import upload_sorted
 from slatespark.table.stores import TableStores
-from slatespark.table.tasks import pool_beside_client
+from slatespark.table.tasks import pool_beside_client, threads_beside_client
 
 LEAST_BYTES: Final = 4 << 20  # of a range: a smaller one is not worth a file
 MAX_TOGETHER: Final = 4  # ranges merged at a time: each takes `writeBuffer` and a file
@@ -123,7 +123,8 @@ def run_pieces(
     CorruptDataError, SnapshotExpiredError, UnavailableError
         When the sources cannot be read.
     """
-    planned_ms, together = clock.now_ms(), min(MAX_TOGETHER, os.cpu_count() or 1)
+    planned_ms, is_remote = clock.now_ms(), stores.main.is_remote
+    together = threads_beside_client(min(MAX_TOGETHER, os.cpu_count() or 1), is_remote=is_remote)
 
     def merged(layers: Sequence[Layer]) -> list[Output]:
         window_bytes = window_size(options.write_buffer_bytes, len(layers))
@@ -150,7 +151,7 @@ def run_pieces(
                 splits = plan_splits(layers, keys, target_bytes=target_bytes, sample=partial(sample_index, stores))
                 steps.extend(partial(merged, split.layers) for split in splits if split.layers)
     threads = max(1, min(len(steps), together))
-    with pool_beside_client(threads, is_remote=stores.main.is_remote) as pool:
+    with pool_beside_client(threads, is_remote=is_remote) as pool:
         return tuple(chain.from_iterable(pool.map(lambda step: step(), steps)))
 
 

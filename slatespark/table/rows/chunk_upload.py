@@ -23,7 +23,7 @@ from slatespark.table.rows.spill import SPILL_BLOCK_BYTES
 from slatespark.table.rows.sst_upload import NewFile, upload_sorted, upload_task
 from slatespark.table.rows.task_sorter import TaskSorter
 from slatespark.table.stores import SCRATCH_ROOT, TableStores
-from slatespark.table.tasks import pool_beside_client
+from slatespark.table.tasks import pool_beside_client, threads_beside_client
 
 MOST_BYTES: Final = 256 << 20  # of all chunks; more are merged as those of any task
 TOGETHER: Final = 2  # chunks in memory: they are being written, or one of them is being sorted
@@ -71,12 +71,13 @@ def upload_chunks(
 
     chunks: list[tuple[NewFile, ...]] = []
     fits = True
-    with pool_beside_client(TOGETHER, is_remote=stores.main.is_remote) as pool:
+    together = threads_beside_client(TOGETHER, is_remote=stores.main.is_remote)  # that sorts meanwhile counts too
+    with pool_beside_client(together, is_remote=stores.main.is_remote) as pool:
         writing: deque[Future[tuple[NewFile, ...]]] = deque()
         rows = sorter.chunks()
         while fits and (chunk := next(rows, None)) is not None:
             writing.append(pool.submit(written, chunk))
-            if len(writing) == TOGETHER:
+            if len(writing) == together:
                 chunks.append(writing.popleft().result())
                 fits = _fit(chunks, most_bytes)
         chunks += [each.result() for each in writing]

@@ -13,7 +13,7 @@ from slatespark.table.clock import SystemClock
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.records.leases import LEASES_DIR
 from slatespark.table.stores import open_stores
-from slatespark.table.tasks import THREADS
+from slatespark.table.tasks import THREADS, threads_beside_client
 from tests.support.fake_clock import FakeClock
 from tests.support.task_scenes import HOUR_MS, SCENES, Scene, TravellingTasks, use_small_splits
 
@@ -86,3 +86,10 @@ def test_a_failed_task_changes_nothing(scene: Scene, path: Path, fails_at: int) 
     assert objects(path, COMPACTED_DIR) <= before
     scene.run(store, path)
     assert values(store) == scene.left
+
+
+@pytest.mark.parametrize(("cores", "left"), [(1, 1), (2, 1), (3, 2), (64, 4)])
+def test_a_core_is_left_to_a_client_on_this_machine(cores: int, left: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: cores)
+    assert threads_beside_client(4, is_remote=False) == left
+    assert threads_beside_client(4, is_remote=True) == 4
