@@ -153,5 +153,7 @@ def option_rows(cls: type[DataclassInstance]) -> list[tuple[str, str, str]]:
 
 
 def _option_fields(cls: type[DataclassInstance]) -> list[dataclasses.Field[Any]]:
-    """Return the fields that `option` declared."""
-    return [item for item in dataclasses.fields(cls) if "key" in item.metadata]
+    """Return the fields that `option` declared: those of the class itself, then those of its base."""
+    own = cls.__annotations__
+    declared = [item for item in dataclasses.fields(cls) if "key" in item.metadata]
+    return sorted(declared, key=lambda item: item.name not in own)
