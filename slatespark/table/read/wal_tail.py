@@ -31,7 +31,7 @@ def share_tail(
 ) -> tuple[Split, ...]:
     """Return the splits with their rows of the WAL, if that spares anything; else each decodes the tail by itself.
 
-    A single split does so anyway, and so do all where the tail is larger than `limit_bytes`.
+    A single split does so anyway, and so do all where the tail is larger than `limit_bytes`, stored or decoded.
 
     Parameters
     ----------
@@ -46,6 +46,8 @@ def share_tail(
     if len(splits) < 2 or wal.last_seq <= above_seq or not wal.sizes or sum(wal.sizes) > limit_bytes:
         return tuple(splits)
     rows = fetch_wal_rows(stores, wal, above_seq, KeyRange(splits[0].keys.start, splits[-1].keys.end))
+    if rows is not None and WalShare(rows).held_bytes > limit_bytes:  # the files are compressed
+        return tuple(splits)
     return tuple(_with_share(split, rows or NO_ROWS) for split in splits)
 
 

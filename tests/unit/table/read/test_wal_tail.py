@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from slatespark import SlateStore, SnapshotExpiredError
+from slatespark.format.codecs import Compression
 from slatespark.format.manifest import Manifest
 from slatespark.format.paths import wal_path
 from slatespark.format.row import Row
@@ -24,6 +25,7 @@ from slatespark.table.read.fetch import fetch_wal_rows
 from slatespark.table.read.plan import Split
 from slatespark.table.read.reader import ReadPlan, fetch_read_plan, run_read
 from slatespark.table.read.wal_share import WalShare
+from slatespark.table.read.wal_tail import share_tail
 from slatespark.table.snapshot import WalTail, fetch_wal_tail, without_flushed
 from slatespark.table.stores import TableStores, open_stores
 from tests.support.client import Client, ClientOptions, Location, Put
@@ -147,6 +149,19 @@ def test_what_is_written_or_collected_after_planning_changes_nothing(tmp_path: P
         assert values(stores, plan)[b"499"] == b"pinned"
         with pytest.raises(SnapshotExpiredError, match=r"wal/0"):
             values(stores, other)
+
+
+def test_a_tail_that_decodes_to_more_than_the_limit_is_not_sent_along() -> None:
+    stores = new_stores()
+    rows = [Row(b"k%03d" % seq, seq, value=b"v" * 1000) for seq in range(1, 101)]
+    data = encode_wal(rows, compression=Compression.ZSTD)
+    stores.wal.put(wal_path(1), [data])
+    tail = WalTail(1, 2, 100, sizes=(len(data),))
+    splits = [Split(KeyRange(b"", b"k050"), ()), Split(KeyRange(b"k050", None), ())]
+    assert len(data) < 10_000
+    assert share_tail(stores, splits, tail, 0, limit_bytes=50_000) == tuple(splits)
+    shared = share_tail(stores, splits, tail, 0, limit_bytes=150_000)
+    assert [len(split.wal.rows) for split in shared if split.wal is not None] == [49, 51]
 
 
 # --- files in the trees ----------------------------------------------------------------------------------------------
