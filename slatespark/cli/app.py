@@ -11,11 +11,18 @@ from typer.core import TyperCommand, TyperGroup
 from slatespark import __version__
 from slatespark.cli.command_table import COMMANDS
 
+_built: dict[str, Any] = {}
 
-def load_commands(*names: str) -> None:
-    """Import the modules of some commands, which registers them."""
-    for name in names:
-        import_module(f"slatespark.cli.{COMMANDS[name].module}")
+
+def built_command(name: str) -> Any:
+    """Return a command for the parser; it is imported and built when it is first asked for."""
+    if name not in _built:
+        import_module(f"slatespark.cli.{COMMANDS[name].module}")  # registers its commands
+        group: Any = typer.main.get_command(app)
+        _built.update(group.commands)
+        app.registered_commands.clear()  # else each call would build all of them again
+        app.registered_groups.clear()
+    return _built[name]
 
 
 class _Commands(TyperGroup):
@@ -31,10 +38,8 @@ class _Commands(TyperGroup):
         return TyperCommand(cmd_name, help=line.help, hidden=line.hidden)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        # An unknown name is compared with all of them.
-        load_commands(*([args[0]] if args[0] in COMMANDS else COMMANDS))
-        registered: Any = typer.main.get_command(app)
-        self.commands = registered.commands
+        names = [args[0]] if args[0] in COMMANDS else COMMANDS  # an unknown name is compared with all of them
+        self.commands = {name: built_command(name) for name in names}
         return super().resolve_command(ctx, args)
 
 

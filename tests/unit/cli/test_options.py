@@ -10,12 +10,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-import typer
 
 from slatespark import SlateStore
-from slatespark.cli.app import load_commands
+from slatespark.cli.app import built_command
 from slatespark.cli.command_table import COMMANDS
-from slatespark.cli.commands import app
 from slatespark.options import ReadOptions, WriteOptions, option_keys
 from tests.unit.cli.shell import answer, done, refused, rows, run
 
@@ -32,13 +30,10 @@ def table(tmp_path: Path) -> Path:
 
 def commands() -> Iterator[tuple[str, Any]]:
     """The name of every command, and the function that has its parameters in the shell."""
-    load_commands(*COMMANDS)
-    groups: list[tuple[str, typer.Typer]] = [("", app)]
-    groups += [(f"{group.name} ", group.typer_instance) for group in app.registered_groups if group.typer_instance]
-    for prefix, group in groups:
-        for command in group.registered_commands:
-            assert command.callback is not None
-            yield f"{prefix}{command.name or command.callback.__name__}", command.callback
+    for name in COMMANDS:
+        command = built_command(name)
+        for inner in getattr(command, "commands", {"": command}).values():
+            yield name if inner is command else f"{name} {inner.name}", inner.callback
 
 
 @pytest.mark.parametrize(("name", "function"), [pytest.param(*found, id=found[0]) for found in commands()])
