@@ -86,8 +86,8 @@ def import_obstore() -> Any:
 _CLIENTS: dict[tuple[object, ...], Any] = {}
 
 
-def open_bucket(bucket: Bucket, options: BackendOptions) -> tuple[Any, bool]:
-    """Return obstore's client of a bucket, and whether its server is known to honor conditional writes."""
+def open_bucket(bucket: Bucket, options: BackendOptions) -> tuple[Any, str | None]:
+    """Return obstore's client of a bucket, and the URL of its server if that is not the provider's own."""
     arguments, endpoint = _arguments(bucket, options)
     key = (os.getpid(), bucket.provider, bucket.name, bucket.account, endpoint, options.identity())
     if key not in _CLIENTS:
@@ -100,7 +100,7 @@ def open_bucket(bucket: Bucket, options: BackendOptions) -> tuple[Any, bool]:
             bucket.name, client_options=_client_options(options, endpoint), retry_config=_RETRIES, **arguments
         )
         _CLIENTS.setdefault(key, client)
-    return _CLIENTS[key], endpoint is None
+    return _CLIENTS[key], endpoint
 
 
 def _arguments(bucket: Bucket, options: BackendOptions) -> tuple[dict[str, Any], str | None]:

@@ -151,7 +151,7 @@ def write_for_a_while(url: str, options: dict[str, str], name: bytes, seconds: f
         number += 1
         if number % 50 == 0:
             store.compact()
-            store.vacuum("0s")
+            store.vacuum("1h")
     return acknowledged
 
 

@@ -8,10 +8,12 @@ import json
 import re
 import threading
 from collections.abc import Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import TypeAlias
 from urllib.parse import parse_qs, quote, unquote, urlencode, urlsplit
 from xml.sax.saxutils import escape
+
+from tests.support.server_process import QueueingServer
 
 Answer: TypeAlias = tuple[int, Mapping[str, str], bytes]
 
@@ -32,8 +34,7 @@ class XmlFront:
         self.target = urlsplit(target).netloc
         self.parts: dict[str, dict[int, bytes]] = {}  # of uploads, which the JSON API has in another form
         self.uploads = itertools.count()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"front": self}))
-        self._server.daemon_threads = True
+        self._server = QueueingServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"front": self}))
         self.endpoint = f"http://127.0.0.1:{self._server.server_port}"
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 

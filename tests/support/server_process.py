@@ -11,6 +11,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
+from http.server import ThreadingHTTPServer
 
 import pytest
 
@@ -71,6 +72,13 @@ class ServerProcess:
                 time.sleep(0.05)
             else:
                 return
+
+
+class QueueingServer(ThreadingHTTPServer):
+    """A server in this process, which refuses no connection of many that come at once."""
+
+    request_queue_size = 128
+    daemon_threads = True
 
 
 def open_directly(request: urllib.request.Request) -> bytes:

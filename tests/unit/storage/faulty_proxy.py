@@ -1,18 +1,22 @@
-"""A proxy between a client and moto that loses responses, returns errors and drops headers on demand."""
+"""A proxy between a client and a server that delays, cuts and loses responses, returns errors and drops headers."""
 
 from __future__ import annotations
 
 import http.client
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
 
-# Faults of a request: none; close the connection before or after it took effect; an S3 error. With the status 200, the
-# error says that one of several objects was not deleted.
-Fault: TypeAlias = Literal["pass", "drop", "lose answer"] | tuple[int, str]
+from tests.support.server_process import QueueingServer
+
+# Faults of a request: none; close the connection before or after it took effect, or within the answer; an error, before
+# the request took effect or (with the mark) after it. With the status 200, the error says that one of several objects
+# was not deleted.
+Fault: TypeAlias = Literal["pass", "drop", "lose answer", "cut"] | tuple[int, str] | tuple[int, str, Literal["late"]]
 
 
 class FaultyProxy:
@@ -24,7 +28,10 @@ class FaultyProxy:
         self.forgotten_headers: set[str] = set()
         self.requests: list[tuple[str, str]] = []
         self.is_silent = False  # never says "100 Continue"
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"proxy": self}))
+        self.delay_s = 0.0  # of each answer
+        self.answering = 0  # requests that have come and are not answered
+        self.lock = threading.Lock()
+        self._server = QueueingServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"proxy": self}))
         self.endpoint = f"http://127.0.0.1:{self._server.server_port}"
 
     def fail(self, fault: Fault, method: str, *, times: int = 1) -> None:
@@ -38,6 +45,12 @@ class FaultyProxy:
             return "pass"
 
         self.decide = decide
+
+    def wait(self) -> None:
+        """Wait for requests of calls that have given up: they may still take effect."""
+        end = time.monotonic() + 30
+        while self.answering and time.monotonic() < end:
+            time.sleep(0.001)
 
     @contextmanager
     def running(self) -> Iterator[FaultyProxy]:
@@ -57,29 +70,47 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"  # HTTP/1.0 has no "100 Continue", for which clients wait before sending a body
 
     def handle_any(self) -> None:
+        with self.proxy.lock:
+            self.proxy.answering += 1
+        try:
+            self._answer()
+        finally:
+            with self.proxy.lock:
+                self.proxy.answering -= 1
+
+    def _answer(self) -> None:
         self.close_connection = True
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         self.proxy.requests.append((self.command, self.path))
         fault = self.proxy.decide(self.command, self.path)
+        time.sleep(self.proxy.delay_s)
         if isinstance(fault, tuple):
-            status, code = fault
-            error = f"<Error><Code>{code}</Code><Message>said on cue</Message></Error>"
-            self._reply(status, {}, (f"<DeleteResult>{error}</DeleteResult>" if status == 200 else error).encode())
+            if fault[2:]:
+                self._forward(body)
+            self._reply_error(fault[0], fault[1])
         elif fault != "drop":
             status, headers, answer = self._forward(body)
-            if fault == "pass":
+            if fault == "cut":
+                self._reply(status, {"Content-Length": str(len(answer)), **headers}, answer[: len(answer) // 2])
+            elif fault == "pass":
                 self._reply(status, headers, answer)
+
+    def _reply_error(self, status: int, code: str) -> None:
+        error = f"<Error><Code>{code}</Code><Message>said on cue</Message></Error>"
+        answer = f"<DeleteResult>{error}</DeleteResult>" if status == 200 else error
+        self._reply(status, {"x-ms-error-code": code}, answer.encode())
 
     do_GET = do_PUT = do_POST = do_HEAD = do_DELETE = handle_any  # noqa: N815 - names of the base class
 
     def _forward(self, body: bytes) -> tuple[int, dict[str, str], bytes]:
-        dropped = {*self.proxy.forgotten_headers, "Expect"}
-        headers = {name: value for name, value in self.headers.items() if name not in dropped}
+        dropped = {name.lower() for name in self.proxy.forgotten_headers} | {"expect"}
+        headers = {name: value for name, value in self.headers.items() if name.lower() not in dropped}
         connection = http.client.HTTPConnection(self.proxy.target, timeout=60)
         try:
             connection.request(self.command, self.path, body, headers)
             response = connection.getresponse()
-            return response.status, dict(response.getheaders()), response.read()
+            found = {name.title(): value for name, value in response.getheaders()}  # servers differ
+            return response.status, found, response.read()
         finally:
             connection.close()
 
