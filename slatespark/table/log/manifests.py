@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import replace
-from functools import lru_cache
 from typing import Final
 
 from slatespark.errors import (
@@ -27,9 +28,29 @@ _CLAIM_BIT = 1  # on disk; see docs/adr/0001
 MAX_AHEAD_MS = 10_000  # the client waits this long for its clock to pass the last tick: slatedb src/clock.rs
 
 
-# A commit reads each version several times: the one that it is planned on, and its claim. Manifests are immutable, and
-# the key is the whole content, so an entry is never stale.
-_decode: Final = lru_cache(maxsize=2)(decode_manifest)
+# A commit reads each version several times: the one that it is planned on, its claim, and what it has published.
+# Manifests are immutable, and the key is the whole content, so an entry is never stale.
+_MAX_KNOWN: Final = 3
+_known: Final[OrderedDict[bytes, Manifest]] = OrderedDict()
+_known_lock: Final = threading.Lock()
+
+
+def _decode(data: bytes) -> Manifest:
+    with _known_lock:
+        found = _known.get(data)
+    if found is None:
+        found = decode_manifest(data)
+    _note_content(data, found)
+    return found
+
+
+def _note_content(data: bytes, manifest: Manifest) -> None:
+    """Remember what an object holds that was decoded, or encoded."""
+    with _known_lock:
+        _known[data] = manifest
+        _known.move_to_end(data)
+        while len(_known) > _MAX_KNOWN:
+            _known.popitem(last=False)
 
 
 def manifest_log(stores: TableStores) -> NumberedLog:
@@ -173,7 +194,9 @@ def publish_manifest(
     now_ms = clock.now_ms() + MAX_AHEAD_MS
     check_manifest(manifest, current, new_id=manifest_id, now_ms=now_ms, own_time=own_time)
     try:
-        manifest_log(stores).create(manifest_id, encode_manifest(manifest))
+        data = encode_manifest(manifest)
+        _note_content(data, replace(manifest, wal_object_store_uri=None))  # which this version of the format lacks
+        manifest_log(stores).create(manifest_id, data)
     except OutrunError as exc:
         raise ManifestCollectedError(manifest_id) from exc
     except FileExistsError as exc:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 from uuid import UUID
@@ -91,6 +92,20 @@ def test_copied_values_have_the_same_bytes(manifests: list[Manifest]) -> None:
         with patch("slatespark.format.manifest.ReusingBuilder", PlainBuilder):
             expected = encode_manifest(manifest)
         assert encode_manifest(manifest) == expected
+
+
+def test_a_manifest_of_very_many_files_is_built_once() -> None:
+    """Of two manifests in a row only what differs is built, as long as they are of up to a quarter million files."""
+    assert reused_tables.MAX_KEPT >= 2 * 250_000
+    count = 9000  # with their views more values than there are files of a large table
+    files = [_handle(each, b"a", b"b", 100, 1) for each in range(count)]
+    runs = (SortedRun(1, tuple(SstView(Ulid(each), Ulid(each), None) for each in range(count))),)
+    manifest = Manifest(ssts=SstMap(files), compacted=runs)
+    first = encode_manifest(manifest)
+    with patch("flatbuffers.Builder.EndObject", autospec=True, side_effect=flatbuffers.Builder.EndObject) as built:
+        assert encode_manifest(manifest) == first
+        assert encode_manifest(replace(manifest, nonce=1)) != first
+    assert built.call_count < 200
 
 
 def test_few_values_are_kept() -> None:
