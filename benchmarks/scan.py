@@ -18,13 +18,18 @@ LAYERS: Final = 4
 BATCH_ROWS: Final = 65536
 
 SLATE: Final = "slate"
+ALL_CORES: Final = "slate, all cores"
 
 
 def make(data: DataFolder, rows: int) -> Benchmark:
     """Return the benchmark of `rows` rows in all files together."""
     client_files, slate_files = data.client_layers(rows, LAYERS), data.slate_layers(rows, LAYERS)
     parquet = data.sorted_parquet(rows, LAYERS)
-    slate_peers = [_slate(SLATE, str(client_files)), _slate("slate, own files", str(slate_files))]
+    slate_peers = [
+        _slate(SLATE, str(client_files)),
+        _slate(ALL_CORES, str(client_files), None),
+        _slate("slate, own files", str(slate_files)),
+    ]
     compressed = {name: data.slate_layers(rows, LAYERS, compression=name) for name in ("lz4", "zstd")}
     slate_peers += [_slate(f"slate, own files, {name}", str(path)) for name, path in compressed.items()]
     parquet_peers = [
@@ -46,6 +51,7 @@ def make(data: DataFolder, rows: int) -> Benchmark:
         alternatives=[*slate_peers, *parquet_peers, *client_peers],
         base=SLATE,
         targets=[
+            Target(alternative=ALL_CORES, against=SLATE, at_least=1.7),
             Target(alternative=SLATE, against="client next_batch(1000)", at_least=30),
             Target(alternative=SLATE, against="client next_batch(4096)", at_least=12),
             *(Target(alternative=SLATE, against=peer.name, at_most=2) for peer in parquet_peers),
@@ -53,14 +59,15 @@ def make(data: DataFolder, rows: int) -> Benchmark:
         notes=[
             f"{rows:,} rows of 16 + 100 bytes, unique keys, {LAYERS} files that overlap fully; warm page cache.",
             "MB stored: " + ", ".join(f"{name} {stored_bytes(path) / 1e6:.0f}" for name, path in sizes.items()) + ".",
-            "slate: uncompressed files written by the client, as the client reads them; one thread.",
+            "slate: uncompressed files written by the client, as the client reads them; one thread but for all cores.",
             "Parquet: the same rows, already merged and in key order, one snappy file.",
         ],
     )
 
 
-def _slate(name: str, path: str) -> Alternative:
-    return Alternative(name=name, task=Task("benchmarks.scan:scan_slate", {"path": path}))
+def _slate(name: str, path: str, parallelism: int | None = 1) -> Alternative:
+    task = Task("benchmarks.scan:scan_slate", {"path": path, "parallelism": parallelism})
+    return Alternative(name=name, task=task)
 
 
 def _task(name: str, function: str, **arguments: Any) -> Alternative:
@@ -70,11 +77,11 @@ def _task(name: str, function: str, **arguments: Any) -> Alternative:
 # --- tasks ----------------------------------------------------------------------------------------------------------
 
 
-def scan_slate(path: str) -> Sample:
+def scan_slate(path: str, parallelism: int | None) -> Sample:
     """Drain a scan; finding the snapshot counts."""
     store = SlateStore.open(path)
     with Stopwatch() as watch:
-        rows = sum(len(batch) for batch in store.scan())
+        rows = sum(len(batch) for batch in store.scan(parallelism=parallelism))
     return watch.sample(rows=rows)
 
 
