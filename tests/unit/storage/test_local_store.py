@@ -144,7 +144,7 @@ def test_errors_of_the_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(os, "link", no_link(errno.ENOSPC))
     with pytest.raises(UnavailableError, match="space"):
         store.create("x", b"1")
-    monkeypatch.setattr(os, "scandir", no_link(errno.EACCES))
+    monkeypatch.setattr(os, "listdir", no_link(errno.EACCES))
     with pytest.raises(InvalidRequestError, match="permissions"):
         store.list("")
 
