@@ -66,3 +66,11 @@ def test_first_look(tmp_path: Path) -> None:
     assert "Wrote 26,873 rows of version" in text
     assert "|     9E|" in text
     assert "137 flights have the new delay" in text
+
+
+@pytest.mark.slow
+def test_live_orders(tmp_path: Path) -> None:
+    notebook = read(REPOSITORY / "examples" / "live_orders.ipynb")
+    execute(notebook, tmp_path)
+    assert len(shown(notebook, "image/png")) == 1
+    assert "counted what was taken: True" in printed(notebook)
