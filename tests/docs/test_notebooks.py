@@ -12,6 +12,7 @@ import pytest
 from nbclient import NotebookClient
 
 from tests.docs.pages import REPOSITORY
+from tests.support.cluster import JVM_OPTIONS
 
 NOTEBOOKS = sorted((REPOSITORY / "examples").glob("*.ipynb"))
 SECONDS = 300
@@ -25,7 +26,8 @@ def execute(notebook: Any, folder: Path) -> None:
     client = NotebookClient(
         notebook, timeout=SECONDS, kernel_name="python3", resources={"metadata": {"path": str(folder)}}
     )
-    client.execute(env={**os.environ, "PYTHONPATH": str(REPOSITORY), "TMPDIR": str(folder)})
+    cheaply = {"JDK_JAVA_OPTIONS": JVM_OPTIONS}  # of the Spark that a notebook starts
+    client.execute(env={**os.environ, **cheaply, "PYTHONPATH": str(REPOSITORY), "TMPDIR": str(folder)})
 
 
 def shown(notebook: Any, kind: str) -> list[str]:
