@@ -94,9 +94,9 @@ class LocalStore:
     def list(self, prefix: str, start_after: str = "") -> list[ObjectMeta]:
         """Return the objects directly in the folder `prefix`, ascending by path."""
         if not start_after.startswith(prefix):
-            return [] if start_after > prefix else self._scan(prefix, lambda name: not is_temporary(name))
+            return [] if start_after > prefix else [*self._scan(prefix, lambda name: not is_temporary(name))]
         floor = start_after.removeprefix(prefix)
-        return self._scan(prefix, lambda name: name > floor and not is_temporary(name))
+        return [*self._scan(prefix, lambda name: name > floor and not is_temporary(name))]
 
     def list_below(self, prefix: str) -> Sequence[ObjectMeta]:
         """Return the objects in the folder `prefix` and in all folders below it, ascending by path."""
@@ -161,7 +161,7 @@ class LocalStore:
     def _file(self, path: str) -> Path:
         return self._root / check_path(path)
 
-    def _scan(self, prefix: str, wanted: Callable[[str], bool]) -> list[ObjectMeta]:
+    def _scan(self, prefix: str, wanted: Callable[[str], bool]) -> Sequence[ObjectMeta]:
         check_folder(prefix)
         folder = self._root / prefix
         with self._translated_errors("list", prefix):
