@@ -25,6 +25,7 @@ _FLAGS: Final = {
     "where": "--where",
     "l0Only": "--l0-only",
     "due": "--due",
+    "columnar": "--columnar",
     "now": "--now",
     "force": "--force",
 }
@@ -54,6 +55,9 @@ def compaction(
         bool,
         typer.Option("--due", help="Rewrite files with expiring rows that are older than periodicCompactionInterval."),
     ] = False,
+    columnar: Annotated[
+        bool, typer.Option("--columnar", help="Write a Parquet copy beside each SST of the lowest runs that has none.")
+    ] = False,
     now: Annotated[
         str | None,
         typer.Option(
@@ -76,7 +80,15 @@ def compaction(
     arguments = command_arguments(table, option=option, storage=storage)
     tiers, options = _split_tiers(arguments.options)
     parse_compaction(arguments.common, options)
-    flags = {"full": full, "where": where, "now": now, "l0Only": l0_only, "due": due, "force": force}
+    flags = {
+        "full": full,
+        "where": where,
+        "now": now,
+        "l0Only": l0_only,
+        "due": due,
+        "force": force,
+        "columnar": columnar,
+    }
     return CompactionArguments(arguments, {**flags, **tiers, **options})
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from slatespark.display.text import align_facts, plural
@@ -24,19 +25,36 @@ def _facts(report: CompactionReport) -> Iterator[tuple[str, str]]:
         yield "now", str(report.now_ms) if report.has_own_time else ms_to_text(report.now_ms)
     if report.is_compacted:
         yield "jobs", "none. Nothing to do: the table is one sorted run."
+        yield from _copies(report)
         return
     if not report.jobs:
         reason = "nothing was merged, so no filter was called" if report.filters else "there is nothing to merge"
         yield "jobs", f"none: {reason}"
+        yield from _copies(report)
         return
     if report.dry_run:
         yield "jobs", f"{plural(len(report.jobs), 'job')} planned, nothing was done"
+        yield from _copies(report)
         return
     yield "jobs", plural(len(report.jobs), "job")
     yield "rows", f"{report.rows_in:,} read, {report.rows_out:,} left, {report.expired:,} expired or past retention"
     yield "bytes", f"{bytes_to_text(report.bytes_in)} read, {bytes_to_text(report.bytes_out)} written"
+    yield from _copies(report)
     if report.elapsed_ms:
         yield "speed", f"{report.bytes_in / 1000 / report.elapsed_ms:,.1f} MB/s read"
+
+
+def _copies(report: CompactionReport) -> Iterator[tuple[str, str]]:
+    """Yield what became of columnar copies; the reasons of those that were not written, each with a number of files."""
+    written = [copy for copy in report.copies if copy.refused is None]
+    if written and report.dry_run:
+        yield "columnar copies", f"{len(written):,} to be written"
+    elif written:
+        size = bytes_to_text(sum(copy.stored_bytes for copy in written))
+        yield "columnar copies", f"{len(written):,} written, {size}"
+    refused = Counter(copy.refused for copy in report.copies if copy.refused is not None)
+    for reason, number in refused.items():
+        yield "no columnar copy", f"{plural(number, 'file')}: {reason}"
 
 
 def _job_facts(job: CompactionJob) -> Iterator[tuple[str, str]]:

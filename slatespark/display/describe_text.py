@@ -31,6 +31,9 @@ def describe_text(facts: TableFacts) -> str:
         *history_facts(facts),
         ("WAL tail", _wal_text(facts)),
     ]
+    if facts.copies:
+        at = [name for name, _ in pairs].index("compression")
+        pairs.insert(at, ("columnar copies", f"{plural(facts.copies, 'file')}, {bytes_to_text(facts.copy_bytes)}"))
     if facts.rows is not None:
         at = [name for name, _ in pairs].index("compression")
         pairs.insert(at, ("row versions", _rows_text(facts)))

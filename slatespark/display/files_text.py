@@ -41,6 +41,7 @@ def files_text(files: Sequence[FileFacts], *, as_text: bool = False, names: KeyN
         "from key": [first(file) for file in files],
         "to key": [last(file) for file in files],
         "bytes": [bytes_to_text(file.stored_bytes) for file in files],
+        "copy": ["" if file.copy_bytes is None else bytes_to_text(file.copy_bytes) for file in files],
         "codec": [file.compression for file in files],
         "rows": ["" if file.rows is None else f"{file.rows:,}" for file in files],
         "blocks": ["" if file.blocks is None else f"{file.blocks:,}" for file in files],
@@ -52,7 +53,7 @@ def files_text(files: Sequence[FileFacts], *, as_text: bool = False, names: KeyN
         "created": [ms_to_text(file.created_ms) for file in files],
     }
     shown = {name: cells for name, cells in columns.items() if any(cells)}
-    return align_table(list(shown), zip(*shown.values(), strict=True), right={"bytes", "rows", "blocks"})
+    return align_table(list(shown), zip(*shown.values(), strict=True), right={"bytes", "copy", "rows", "blocks"})
 
 
 def _key_text(key: bytes, *, as_text: bool) -> str:

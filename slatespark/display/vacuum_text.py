@@ -12,6 +12,7 @@ _NAMES = {
     "compactions": "compactions file",
     "wal": "WAL file",
     "sst": "SST",
+    "columns": "columnar copy",
     "unfinished": "unfinished file",
     "metadata": "metadata object",
 }

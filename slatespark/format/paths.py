@@ -15,11 +15,13 @@ WAL_DIR: Final = "wal/"
 COMPACTED_DIR: Final = "compacted/"
 COMPACTIONS_DIR: Final = "compactions/"
 GC_DIR: Final = "gc/"
+COLUMNS_DIR: Final = "slatespark/columns/"  # ours: the columnar copies of SSTs
 DELETING_MARKER: Final = ".deleting"  # exists while an administrator deletes the whole database
 
 MANIFEST_EXTENSION: Final = "manifest"
 COMPACTIONS_EXTENSION: Final = "compactions"
 SST_EXTENSION: Final = "sst"
+COPY_EXTENSION: Final = "parquet"
 
 _DIGITS: Final = 20  # digits of the largest u64
 _U64_END: Final = 1 << 64
@@ -44,6 +46,11 @@ def wal_path(number: int) -> str:
 def sst_path(ulid: Ulid) -> str:
     """Return the path of a compacted SST, in L0 or in a sorted run."""
     return f"{COMPACTED_DIR}{ulid}.{SST_EXTENSION}"
+
+
+def copy_path(ulid: Ulid) -> str:
+    """Return the path of the columnar copy of an SST."""
+    return f"{COLUMNS_DIR}{ulid}.{COPY_EXTENSION}"
 
 
 def compactions_path(number: int) -> str:
@@ -75,8 +82,17 @@ def numbered(name: str, extension: str) -> int | None:
 
 def sst_id(name: str) -> Ulid | None:
     """Return the SST id in a path or file name, or None for a foreign object."""
+    return _ulid_in(name, SST_EXTENSION)
+
+
+def copy_id(name: str) -> Ulid | None:
+    """Return the id of the SST in the path or file name of its columnar copy, or None for a foreign object."""
+    return _ulid_in(name, COPY_EXTENSION)
+
+
+def _ulid_in(name: str, expected: str) -> Ulid | None:
     stem, dot, extension = name.rpartition("/")[2].partition(".")
-    if not dot or extension != SST_EXTENSION:
+    if not dot or extension != expected:
         return None
     try:
         ulid = Ulid.parse(stem)

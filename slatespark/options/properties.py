@@ -12,6 +12,7 @@ from slatespark.options.values import (
     normalize_name,
     parse_bytes_or_text,
     parse_choice,
+    parse_columnar,
     parse_count,
     parse_duration_or_none,
     parse_flag,
@@ -28,6 +29,7 @@ BUILT_IN_OPERATORS: Final = ("concat", "sum", "max", "min")
 TABLE_PROPERTIES: Final[Mapping[str, Parser]] = {
     "autoCompact": parse_flag,
     "clock": parse_choice("system", "custom"),
+    "columnar": parse_columnar,
     "defaultTtl": parse_duration_or_none,
     "history": parse_flag,
     "historyRetention": parse_duration_or_none,
@@ -108,6 +110,12 @@ def require_consistent_properties(properties: Mapping[str, str]) -> None:
             "retentionFrom=write and clock=custom are both given.",
             why="No clock tells the time of a write there.",
             todo="Give one of them.",
+        )
+    if has_history and parse_property("columnar", properties.get("columnar", "false")) != "false":
+        raise OptionError(
+            "columnar is not for history tables.",
+            why="A columnar copy holds one version of each row.",
+            todo="Leave it out.",
         )
     _require_consistent_segments(properties)
 

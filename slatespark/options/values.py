@@ -118,6 +118,12 @@ def parse_choice(*choices: str) -> Parser:
     return parse
 
 
+def parse_columnar(value: object, name: str) -> str:
+    """Return whether columnar copies are written: `false`, `true`, or `seq` for copies with sequence numbers."""
+    text = str(value).lower() if isinstance(value, bool) else value
+    return str(parse_choice("false", "true", "seq")(text, name))
+
+
 def parse_rounding(value: object) -> bool:
     """Return whether `round` is `up`, not `down`."""
     return bool(parse_choice("down", "up")(value, "round") == "up")

@@ -284,6 +284,10 @@ class WriteOptions:
         doc="ends the prefix of each key and belongs to it, as text or as bytes like `X'00'`",
     )
     auto_compact: str | None = _property("autoCompact", doc="whether writes that leave many small runs compact them.")
+    columnar: str | None = _property(
+        "columnar",
+        doc="`true` lets compactions write a Parquet copy beside each SST of the lowest run; `seq` stores `_seq` too.",
+    )
     merge_operator: MergeOperator | None = option(
         "mergeOperator", doc=MERGE_OPERATOR_DOC, parse=parse_operator, calls=_FILES, default=None
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from slatespark.options import WriteOptions
 from slatespark.options.values import (
+    parse_columnar,
     parse_min_age,
     refuse_misspelt,
 )
@@ -41,6 +42,7 @@ class Maintenance(OpenTable):
         force: bool = False,
         l0Only: bool = False,
         due: bool = False,
+        columnar: bool | str = False,
         dryRun: bool = False,
         minCompactionSources: int = 4,
         maxCompactionSources: int = 8,
@@ -67,6 +69,8 @@ class Maintenance(OpenTable):
         force : with `full`, rewrite a compacted run too
         l0Only : merge all L0 views into a new run, and no runs
         due : rewrite files that may hold expired rows and are older than the table's `periodicCompactionInterval`
+        columnar : write a columnar copy, a Parquet file, beside each SST of the lowest runs that has none, rewriting no
+            SST; `seq` stores `_seq` in them, too. The property `columnar` asks for copies of new files only
         dryRun : only return what would be merged; of several merges the first one
         minCompactionSources, maxCompactionSources : bounds of the number of layers in a size-tiered merge
         includeSizeThreshold : how many times as large as the smallest newer source a run may be
@@ -81,7 +85,8 @@ class Maintenance(OpenTable):
             When an option is wrong, `now` is in the future, the table holds merge operands and no operator is known, or
             the given operator is not the table's.
         InvalidRequestError
-            When a filter fails, or does not return decisions; nothing was changed.
+            When a filter fails, or does not return decisions, or `columnar` is given for a history table; nothing was
+            changed.
         CommitConflictError
             When the sources changed meanwhile, or a SlateDB client is active.
         """
@@ -106,6 +111,7 @@ class Maintenance(OpenTable):
             dry_run=dryRun,
             force=force,
             file_options=given_file_options(options),
+            columnar=parse_columnar(columnar, "columnar"),
         )
 
     def reap(

@@ -23,7 +23,8 @@ DETAIL: Final = (
     "url STRING, kind STRING, version BIGINT, keyColumns ARRAY<STRING>, keyFormat STRING, valueFormat STRING, "
     "properties MAP<STRING, STRING>, files BIGINT, storedBytes BIGINT, l0Views BIGINT, sortedRuns BIGINT, "
     "lastSeq BIGINT, clockTick TIMESTAMP, versions ARRAY<BIGINT>, storedHistoryFloor TIMESTAMP, "
-    "historyFloor TIMESTAMP, segmentExtractor STRING, segments ARRAY<BINARY>"
+    "historyFloor TIMESTAMP, segmentExtractor STRING, segments ARRAY<BINARY>, "
+    "copies BIGINT, copyBytes BIGINT"
 )
 HISTORY: Final = (
     "version BIGINT, timestamp TIMESTAMP, operation STRING, engine STRING, writeId STRING, firstSeq BIGINT, "
@@ -33,7 +34,7 @@ FILES: Final = (
     "layer STRING, id STRING, root STRING, startKey BINARY, endKey BINARY, storedBytes BIGINT, compression STRING, "
     "created TIMESTAMP, rows BIGINT, blocks BIGINT, minSeq BIGINT, maxSeq BIGINT, minCreateTs TIMESTAMP, "
     "maxCreateTs TIMESTAMP, minExpireTs TIMESTAMP, maxExpireTs TIMESTAMP, features ARRAY<STRING>, "
-    "propertiesVersion INT, showsRows BOOLEAN, segment BINARY"
+    "propertiesVersion INT, showsRows BOOLEAN, segment BINARY, copyBytes BIGINT"
 )
 SEQUENCES: Final = "seq BIGINT, timestamp TIMESTAMP"
 RUNS: Final = (
@@ -68,6 +69,8 @@ def detail_frame(spark: SparkSession, facts: TableFacts) -> DataFrame:
         None if facts.history_floors is None else facts.history_floors.effective_ms,
         facts.segment_extractor,
         None if facts.segment_extractor is None else [bytes.fromhex(prefix) for prefix in facts.segments],
+        facts.copies,
+        facts.copy_bytes,
     )
     return _frame(spark, DETAIL, [row])
 
@@ -127,6 +130,7 @@ def files_frame(spark: SparkSession, files: Iterable[FileFacts]) -> DataFrame:
             facts.properties_version,
             facts.shows_rows,
             facts.segment,
+            facts.copy_bytes,
         )
         for facts in files
     ]

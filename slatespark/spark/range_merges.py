@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from slatespark.errors import InvalidRequestError
 from slatespark.spark.task_runner import SparkTasks, pack
 from slatespark.table.clock import Clock, SystemClock
-from slatespark.table.compaction.merge import MergedRange, merge_range
+from slatespark.table.compaction.merge import MergedRange
 from slatespark.table.compaction.plan import RangeTask
-from slatespark.table.compaction.ranges import Runner
+from slatespark.table.compaction.ranges import Runner, run_task
 from slatespark.table.stores import open_stores
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def merge_in_worker(clock: Clock, task: RangeTask) -> MergedRange:
     """Merge one key range in a worker."""
     options = task.options
     stores = open_stores(options.path, storage=options.storage, wal_path=options.wal_path)
-    return merge_range(stores, clock, task.layers, task.rules, options, task.planned_ms, filters=task.filters)
+    return run_task(stores, clock, task)
 
 
 def check_filters_travel(filters: object) -> None:

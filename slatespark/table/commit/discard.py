@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from functools import partial
 
 from slatespark.errors import SlateError
-from slatespark.format.paths import sst_path
+from slatespark.format.paths import copy_path, sst_path
 from slatespark.format.ulid import Ulid
 from slatespark.storage import run_concurrently
 from slatespark.table.log.manifests import fetch_latest_manifest, fetch_manifest
@@ -18,9 +18,10 @@ from slatespark.table.stores import TableStores
 
 
 def delete_files(stores: TableStores, ids: Iterable[Ulid]) -> None:
-    """Delete files that were never part of a commit; vacuum removes those that this misses."""
+    """Delete files that were never part of a commit, and their copies; vacuum removes those that this misses."""
     for sst_id in list(ids):
         with contextlib.suppress(SlateError):
+            stores.main.delete(copy_path(sst_id))
             stores.main.delete(sst_path(sst_id))
 
 

@@ -16,6 +16,7 @@ from slatespark.options import WriteOptions
 from slatespark.ranges import ALL_KEYS
 from slatespark.table.clock import Clock
 from slatespark.table.commit.discard import delete_files
+from slatespark.table.compaction.copies import copy_rule
 from slatespark.table.compaction.filter import CompactionFilter
 from slatespark.table.compaction.filter_plan import FilterPlan, check_filters, plan_filters
 from slatespark.table.compaction.merge import MergedRange, MergeRules
@@ -83,6 +84,7 @@ def merge_client_job(
         planned_ms=job.id.timestamp_ms,
         range_bytes=RANGE_FILES * options.sst_bytes,
         together=how.together,
+        copies=copy_rule(fetch_definition(stores, job.found.value).value, is_lowest=plan.is_lowest),
     )
     merged: list[MergedRange] = []
     try:

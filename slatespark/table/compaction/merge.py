@@ -20,6 +20,7 @@ from slatespark.options import WriteOptions
 from slatespark.options.values import MergeOperator
 from slatespark.ranges import KeyRange, key_after
 from slatespark.table.clock import Clock
+from slatespark.table.columns.write import CopyOutcome, CopyRule, write_copy
 from slatespark.table.compaction.filter_rows import FilterStage, FilterTally
 from slatespark.table.read.cursor import LayerCursor, layer_windows, window_size
 from slatespark.table.read.fetch import measure_slice
@@ -88,6 +89,7 @@ class MergedRange:
     filtered : versions that filters dropped, turned into tombstones, or changed
     tombstones : of the versions read
     bytes_in, bytes_out : stored bytes of the blocks read, and of the files
+    copies : what became of the columnar copy of each file; none if none were asked for
     """
 
     files: tuple[NewFile, ...]
@@ -99,6 +101,7 @@ class MergedRange:
     tombstones: int = 0
     bytes_in: int = 0
     bytes_out: int = 0
+    copies: tuple[CopyOutcome, ...] = ()
 
 
 def merge_range(
@@ -110,6 +113,7 @@ def merge_range(
     planned_ms: int,
     filters: FilterStage | None = None,
     *,
+    copies: CopyRule | None = None,
     check: Callable[[], None] | None = None,
 ) -> MergedRange:
     """Merge the layers of a key range, and upload the versions that are kept.
@@ -121,6 +125,7 @@ def merge_range(
     options : codec, block, file and filter sizes; `writeBuffer` bounds the memory for stored bytes in flight
     planned_ms : time part of the file ids, by the driver's clock
     filters : decide about the kept versions; None without filters
+    copies : how columnar copies of the files are written; None for none
     check : called for every piece of rows; stops the merge by raising
 
     Raises
@@ -140,6 +145,7 @@ def merge_range(
     if check is not None:
         pieces = _checked(pieces, check)
     files = upload_sorted(stores.main, pieces, options, clock, planned_ms)
+    copied = () if copies is None else _write_copies(stores, files, copies, check)
     rows_out = sum(file.properties.num_rows for file in files)
     return MergedRange(
         files=files,
@@ -151,7 +157,20 @@ def merge_range(
         tombstones=keeper.tombstones,
         bytes_in=sum(measure_slice(stores, part) for layer in layers for part in layer.slices),
         bytes_out=sum(file.size for file in files),
+        copies=copied,
     )
+
+
+def _write_copies(
+    stores: TableStores, files: Sequence[NewFile], rule: CopyRule, check: Callable[[], None] | None
+) -> tuple[CopyOutcome, ...]:
+    """Write the columnar copies of new files; if that fails, so does the merge, and nobody else knows the files."""
+    found = []
+    for file in files:
+        if check is not None:
+            check()
+        found.append(write_copy(stores, file.whole().file, rule, file.properties))
+    return tuple(found)
 
 
 def _checked(pieces: Iterator[SortedRows], check: Callable[[], None]) -> Iterator[SortedRows]:

@@ -20,6 +20,7 @@ _ARGUMENTS: Final = (
     "now",
     "l0Only",
     "due",
+    "columnar",
     "dryRun",
     "minCompactionSources",
     "maxCompactionSources",

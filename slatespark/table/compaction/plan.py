@@ -26,6 +26,7 @@ from slatespark.ranges import (
     parts_within,
     prefix_range,
 )
+from slatespark.table.columns.write import CopyRule
 from slatespark.table.compaction.filter_rows import FilterStage
 from slatespark.table.compaction.merge import MergeRules
 from slatespark.table.read.plan import Layer, SstFile, cut_to_ranges
@@ -219,7 +220,7 @@ class RangeTask:
     ----------
     keys : the layers are cut to them
     layers : newest first
-    rules, options, planned_ms, filters : as for `merge_range`; the options locate the table
+    rules, options, planned_ms, filters, copies : as for `merge_range`; the options locate the table
     """
 
     keys: KeyRange
@@ -228,6 +229,7 @@ class RangeTask:
     options: WriteOptions
     planned_ms: int
     filters: FilterStage | None = None
+    copies: CopyRule | None = None
 
 
 # --- plans of each kind ---------------------------------------------------------------------------------------------

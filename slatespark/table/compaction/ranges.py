@@ -8,6 +8,7 @@ from typing import Final, TypeAlias
 
 from slatespark.options import WriteOptions
 from slatespark.table.clock import Clock
+from slatespark.table.columns.write import CopyRule
 from slatespark.table.compaction.filter_plan import FilterPlan
 from slatespark.table.compaction.merge import MergedRange, merge_range
 from slatespark.table.compaction.plan import CompactionPlan, RangeTask
@@ -30,6 +31,7 @@ def plan_tasks(
     planned_ms: int,
     range_bytes: int,
     together: int,
+    copies: CopyRule | None = None,
 ) -> list[RangeTask]:
     """Return the tasks of a plan, in key order.
 
@@ -40,6 +42,7 @@ def plan_tasks(
     planned_ms : time part of their ids
     range_bytes : approximate maximum that one task reads
     together : how many are merged at a time
+    copies : how columnar copies of the files are written; None for none
     """
     target_bytes = range_size(
         plan.stored_bytes, most_bytes=range_bytes, least_bytes=options.sst_bytes, together=together
@@ -50,7 +53,7 @@ def plan_tasks(
         for split in plan_splits(plan.layers, keys, target_bytes=target_bytes, sample=partial(sample_index, stores))
     )
     return [
-        RangeTask(split.keys, split.layers, stage.rules, options, planned_ms, stage.stage)
+        RangeTask(split.keys, split.layers, stage.rules, options, planned_ms, stage.stage, copies)
         for split in splits
         if split.layers
     ]
@@ -75,4 +78,14 @@ def run_task(
     ----------
     check : called again and again; stops the merge by raising
     """
-    return merge_range(stores, clock, task.layers, task.rules, task.options, task.planned_ms, task.filters, check=check)
+    return merge_range(
+        stores,
+        clock,
+        task.layers,
+        task.rules,
+        task.options,
+        task.planned_ms,
+        task.filters,
+        copies=task.copies,
+        check=check,
+    )

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from slatespark.ranges import KeyRange
+from slatespark.table.columns.write import CopyOutcome
 from slatespark.table.compaction.merge import MergedRange
 from slatespark.table.compaction.plan import CompactionPlan
 from slatespark.table.records.commit_record import CommitRecord
@@ -68,6 +69,7 @@ class CompactionReport:
     rows_in, rows_out, expired, dropped, filtered, bytes_in, bytes_out : sums over the jobs
     elapsed_ms : from the first plan to the last commit
     has_own_time : whether `now_ms` is of a clock of the table's own
+    copies : what became of the columnar copy of each file that was to get one
     is_compacted : a full compaction was requested, and the table already is one compacted run: nothing was done
     """
 
@@ -87,6 +89,7 @@ class CompactionReport:
     elapsed_ms: int = 0
     has_own_time: bool = False
     is_compacted: bool = False
+    copies: tuple[CopyOutcome, ...] = ()
 
     @property
     def removed(self) -> int:

@@ -21,6 +21,7 @@ from slatespark.kernels.columns import MERGE
 from slatespark.options import WriteOptions
 from slatespark.ranges import ALL_KEYS, KeyRange
 from slatespark.table.clock import Clock
+from slatespark.table.columns.write import CopyOutcome
 from slatespark.table.commit.discard import delete_files, delete_unshown
 from slatespark.table.commit.foreign_clients import Baseline, refuse_foreign_job
 from slatespark.table.commit.idempotence import refuse_pair
@@ -29,6 +30,7 @@ from slatespark.table.commit.requirements import FilesExist, Requirement, SameMe
 from slatespark.table.commit.tree_edit import MergeRuns
 from slatespark.table.compaction.beside_client import BesideClient, refuse_hold, whole_plan
 from slatespark.table.compaction.compacted import find_compacted
+from slatespark.table.compaction.copies import add_copies, check_asked, copy_rule
 from slatespark.table.compaction.filter import CompactionFilter, RetentionFilter
 from slatespark.table.compaction.filter_plan import (
     FilterPlan,
@@ -67,6 +69,7 @@ from slatespark.table.compaction.state import (
     hold_no_operands,
 )
 from slatespark.table.cooperation.submission import TakenError
+from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.read.fetch import fetch_wal_rows
 from slatespark.table.read.gaps import Gaps, find_gaps_around
 from slatespark.table.read.retention import retired_until_ms
@@ -108,6 +111,7 @@ def compact_table(
     force: bool = False,
     most: int | None = None,
     file_options: Collection[str] = (),
+    columnar: str = "false",
 ) -> CompactionReport:
     """Merge layers of a table into runs, and return a report.
 
@@ -135,6 +139,7 @@ def compact_table(
     force : a full compaction rewrites a compacted run too
     most : so many jobs, and no more
     file_options : keys of the file options that the caller gave explicitly
+    columnar : `true` or `seq`: new files of lowest runs get columnar copies, and then all others that lack one
 
     Raises
     ------
@@ -163,25 +168,28 @@ def compact_table(
         progress=progress,
         baseline=baseline,
         most=most,
+        columnar=columnar,
     )
     state = compaction.look()
+    check_asked(columnar, state.definition, stores.url)
     if state.definition.history_retention_ms is not None and not dry_run:
         follow_history_retention(stores, clock)
         state = compaction.look()
     check_operator(given, state.definition, stores.url)
     keys = named_ranges(where, given, state.definition.codec())
     state = compaction.take_filters(filters, state, dry_run=dry_run)
+    finished = partial(compaction.with_copies, state, dry_run=dry_run)
     if full and not force and pick is None and now_ms is None and not filters:
         compacted = find_compacted(stores, state, file_options=file_options, compression=given.compression)
         report = compaction.run(state, partial(plan_full, except_for=compacted), dry_run=dry_run)
-        return replace(report, is_compacted=bool(compacted) and not report.jobs)
+        return finished(replace(report, is_compacted=bool(compacted) and not report.jobs))
     if keys is not None and pick is None:
-        return compaction.run_intervals(state, keys, dry_run=dry_run)
+        return finished(compaction.run_intervals(state, keys, dry_run=dry_run))
     if pick is None:
         tiered = partial(plan_size_tiered, tiers=tiers or SizeTiers())
         ages = partial(plan_due, due=state.due_files(clock)) if due else None
         pick = ages or (plan_full if full else plan_l0 if l0_only else tiered)
-    return compaction.run(state, pick, dry_run=dry_run)
+    return finished(compaction.run(state, pick, dry_run=dry_run))
 
 
 @dataclass(slots=True)
@@ -191,6 +199,8 @@ class _Compaction:
     Attributes
     ----------
     asked_ms, now_ms : the given instant, and the one resolved by the first job for all jobs
+    columnar : whether the call asks for columnar copies
+    copies : of the jobs so far
     drops_visible_rows : rows that reads still show may be dropped, by filters or by a later `now` than the default; the
         commit then conflicts with transactions that depend on the keys
     """
@@ -206,9 +216,11 @@ class _Compaction:
     progress: Progress | None
     baseline: Baseline | None
     most: int | None = None
+    columnar: str = "false"
     now_ms: int | None = None
     drops_visible_rows: bool = False
     jobs: list[CompactionJob] = field(default_factory=list)
+    copies: list[CopyOutcome] = field(default_factory=list)
 
     def look(self) -> CompactionState:
         """Return the state for planning the next job."""
@@ -253,7 +265,7 @@ class _Compaction:
             else:
                 stage = self._plan_filters(state, plan)
                 check_operands(self.stores, plan, stage.rules, state.known)
-                job = self._preview(plan, stage) if dry_run else self._run_job(state, plan, stage)
+                job = self._preview(plan, stage, state.definition) if dry_run else self._run_job(state, plan, stage)
                 self.jobs.append(job)
             if plan.kind not in _REPEATED or job is None:
                 done.add(plan.segment)
@@ -277,6 +289,14 @@ class _Compaction:
         self.filters = ()  # they decide about rows of the intervals
         rest = self.run(state, partial(plan_cut_files, files=cut), dry_run=dry_run)
         return replace(rest, filters=report.filters, elapsed_ms=report.elapsed_ms + rest.elapsed_ms)
+
+    def with_copies(self, state: CompactionState, report: CompactionReport, *, dry_run: bool) -> CompactionReport:
+        """Write the copies that are still missing, if the call asks for copies, and return the full report."""
+        if self.columnar == "false":
+            return report
+        newest = self.look() if self.jobs and not dry_run else state
+        added = add_copies(self.stores, newest, self.columnar, dry_run=dry_run)
+        return replace(report, copies=(*report.copies, *added))
 
     # --- rules --------------------------------------------------------------------------------------------------------
 
@@ -310,9 +330,9 @@ class _Compaction:
         wal = fetch_wal_rows(self.stores, snapshot.wal, snapshot.manifest.last_l0_seq, ALL_KEYS)
         return wal is None or not (wal.flags & MERGE).any()
 
-    def _preview(self, plan: CompactionPlan, stage: FilterPlan) -> CompactionJob:
+    def _preview(self, plan: CompactionPlan, stage: FilterPlan, definition: TableDefinition) -> CompactionJob:
         if (preview := getattr(self.runner, "preview", None)) is not None:
-            preview(self._tasks(plan, stage, planned_ms=0))
+            preview(self._tasks(plan, stage, definition, planned_ms=0))
         return job_facts(plan, waits=stage.waits)
 
     # --- a job --------------------------------------------------------------------------------------------------------
@@ -338,7 +358,7 @@ class _Compaction:
                     baseline=self.baseline or job.baseline,
                     compaction=replace(listed.entry, spec=plan.spec),
                 )
-                self._merge(plan, stage, listed.entry.id.timestamp_ms, merged)
+                self._merge(plan, stage, definition, listed.entry.id.timestamp_ms, merged)
                 codec = definition.codec()
                 gaps = find_gaps_around(self.stores, snapshot.manifest, plan.keys, codec, inside=False)
                 may_have_landed = True
@@ -354,6 +374,7 @@ class _Compaction:
             elif isinstance(exc, _DEFINITE):
                 delete_unshown(self.stores, made, snapshot.manifest_id)
             raise
+        self.copies += [copy for part in merged for copy in part.copies]
         return job_facts(plan, waits=stage.waits, record=record, merged=merged)
 
     def _run_beside_client(self, pick: Pick, segment: bytes) -> CompactionJob | None:
@@ -375,7 +396,7 @@ class _Compaction:
             check_operands(self.stores, plan, stage.rules, state.known)
             merged: list[MergedRange] = []
             try:
-                self._merge(plan, stage, job.id.timestamp_ms, merged, job.check)
+                self._merge(plan, stage, state.definition, job.id.timestamp_ms, merged, job.check)
                 newest = self.look()
                 may_retire = stage.rules.retired_ms is None or self._may_retire(newest, plan)
                 beside.check(self._requirements(state, plan, stage), newest, merged, may_retire=may_retire)
@@ -383,18 +404,20 @@ class _Compaction:
             except BaseException:
                 beside.discard(job, merged)
                 raise
+        self.copies += [copy for part in merged for copy in part.copies]
         return job_facts(plan, waits=stage.waits, record=record, merged=merged)
 
     def _merge(
         self,
         plan: CompactionPlan,
         stage: FilterPlan,
+        definition: TableDefinition,
         planned_ms: int,
         merged: list[MergedRange],
         check: Callable[[], None] | None = None,
     ) -> None:
         """Append the result of each range to `merged`, in key order; `check` stops it by raising."""
-        tasks = self._tasks(plan, stage, planned_ms)
+        tasks = self._tasks(plan, stage, definition, planned_ms=planned_ms)
         read_bytes = 0
         for part in self.runner(tasks):
             merged.append(part)
@@ -406,7 +429,9 @@ class _Compaction:
         if len(merged) != len(tasks):
             raise InternalError(f"The runner returned {len(merged)} of {len(tasks)} ranges.")
 
-    def _tasks(self, plan: CompactionPlan, stage: FilterPlan, planned_ms: int) -> list[RangeTask]:
+    def _tasks(
+        self, plan: CompactionPlan, stage: FilterPlan, definition: TableDefinition, *, planned_ms: int
+    ) -> list[RangeTask]:
         return plan_tasks(
             self.stores,
             plan,
@@ -415,6 +440,7 @@ class _Compaction:
             planned_ms=planned_ms,
             range_bytes=self.range_bytes,
             together=self.together,
+            copies=copy_rule(definition, is_lowest=plan.is_lowest, asked=self.columnar),
         )
 
     def _requirements(self, state: CompactionState, plan: CompactionPlan, stage: FilterPlan) -> Iterator[Requirement]:
@@ -470,4 +496,5 @@ class _Compaction:
             bytes_out=sum(job.bytes_out or 0 for job in self.jobs),
             elapsed_ms=elapsed_ms,
             has_own_time=state.definition.has_own_time,
+            copies=tuple(self.copies),
         )

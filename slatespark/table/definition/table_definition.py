@@ -129,6 +129,11 @@ class TableDefinition:
         return bool(parse_property("autoCompact", self.properties.get("autoCompact", "true")))
 
     @property
+    def columnar(self) -> str:
+        """Whether compactions write columnar copies: `false`, `true`, or `seq` for copies with sequence numbers."""
+        return str(parse_property("columnar", self.properties.get("columnar", "false")))
+
+    @property
     def merge_operator(self) -> str | None:
         """The built-in operator that folds operands unless an option gives one; None if the table sets none."""
         given = self.properties.get("mergeOperator")

@@ -11,6 +11,7 @@ from typing import Final
 from slatespark.options import WriteOptions
 from slatespark.storage.requests import Requests
 from slatespark.storage.s3_driver import upload_requests
+from slatespark.table.columns.write import WINDOW_BYTES
 from slatespark.table.explain.cost import RequestRange
 
 _COMMIT: Final = RequestRange(Requests(get=3, put=5, list=5, delete=1), Requests(get=90, put=20, list=60, delete=10))
@@ -20,6 +21,7 @@ _RELEASE: Final = RequestRange(Requests(), Requests(get=60, put=20, list=40, del
 _READS_OF_A_PLAN: Final = 30  # a commit reads manifest and definition this many times as often as a plan, at most
 _GROWTH: Final = 1.25  # of rewritten data, where it is compressed or cut into blocks in another way
 _SECTION_BYTES: Final = 64 << 10  # of a new file besides its rows, beyond those of the sources
+_COPY_GROWTH: Final = 8  # of a compressed file in its columnar copy, in the worst case
 _OBJECT_BYTES: Final = 64 << 10  # of small objects, such as records, all together
 
 
@@ -53,6 +55,19 @@ def upload(options: WriteOptions, read_bytes: int) -> RequestRange:
     files = most_bytes // options.sst_bytes + 1
     largest = min(most_bytes, options.sst_bytes)
     return RequestRange(Requests(), Requests(put=files * upload_requests(largest), written_bytes=most_bytes))
+
+
+def copied(options: WriteOptions, file_bytes: int) -> RequestRange:
+    """Return the requests to write columnar copies of files of about that size together: they are read, twice at most.
+
+    A copy is at most about as large as its SST uncompressed; what it saves is not known before.
+    """
+    files = file_bytes // options.sst_bytes + 1
+    windows = 2 * (file_bytes // WINDOW_BYTES + 2 * files)
+    puts = files * upload_requests(_COPY_GROWTH * min(file_bytes, options.sst_bytes) + _SECTION_BYTES)
+    written = _COPY_GROWTH * file_bytes + files * _SECTION_BYTES
+    most = Requests(get=windows + 2 * files, put=puts, list=1, read_bytes=3 * file_bytes, written_bytes=written)
+    return RequestRange(Requests(), most)
 
 
 def _bytes(planning: Requests) -> RequestRange:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from slatespark.options import WriteOptions
 from slatespark.storage.requests import Requests, delete_requests
 from slatespark.table.compaction.merge import MergedRange
 from slatespark.table.compaction.plan import RangeTask
@@ -14,7 +15,7 @@ from slatespark.table.compaction.ranges import local_threads
 from slatespark.table.compaction.report import CompactionReport
 from slatespark.table.explain.cost import PriceList, RequestRange
 from slatespark.table.explain.explanation import ExplanationFacts, LayerUse
-from slatespark.table.explain.overheads import collection, commits, upload
+from slatespark.table.explain.overheads import collection, commits, copied, upload
 from slatespark.table.explain.read_cost import SplitCosts
 from slatespark.table.gc.report import KEPT, CollectedFile, VacuumReport
 from slatespark.table.gc.run import LEASE
@@ -66,7 +67,13 @@ def explain_compaction(
         for task in tasks:
             read = costs.of_layers(task.layers, window_size(task.options.write_buffer_bytes, len(task.layers)))
             estimated += read + upload(task.options, read.high.read_bytes)
+            if task.copies is not None:
+                estimated += copied(task.options, upload(task.options, read.high.read_bytes).high.written_bytes)
         estimated += commits(len(plan.jobs), planning)
+    lacking = {copy.sst for copy in plan.copies}
+    for file in considered:
+        if str(file.id) in lacking:
+            estimated += copied(WriteOptions.parse({"path": stores.url}), file.info.sections_end)
     return ExplanationFacts(
         url=stores.url,
         operation="compact",

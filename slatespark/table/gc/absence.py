@@ -1,9 +1,10 @@
 """Whether keys are gone: searches every object of a table that holds rows or names keys, referenced or not.
 
-Rows are in every SST, including unreferenced ones and rows outside the views; in the SSTs of other databases that a
-version reads; and in every WAL file. Manifests, lists of compactions, commit records and claims name keys. Objects that
-cannot be searched are reported. Bloom filters are not used. If the table changes meanwhile it is listed again, until
-every object has been searched: a row may move from one file to another. A dry run of the vacuum says what keeps a copy.
+Rows are in every SST, including unreferenced ones and rows outside the views; in every columnar copy; in the SSTs of
+other databases that a version reads; and in every WAL file. Manifests, lists of compactions, commit records and claims
+name keys. Objects that cannot be searched are reported. Bloom filters are not used. If the table changes meanwhile it
+is listed again, until every object has been searched: a row may move from one file to another. A dry run of the vacuum
+says what keeps a copy.
 
 Parts of an unfinished multipart upload to S3 are not objects: no listing shows them, so the proof does not cover them.
 """
@@ -16,12 +17,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from slatespark.errors import ConflictError, SnapshotExpiredError
+import pyarrow as pa
+
+from slatespark.errors import ConflictError, CorruptDataError, SnapshotExpiredError, UnsupportedFormatError
 from slatespark.format.compactions import decode_compactions
 from slatespark.format.info import decode_footer, decode_info_section, footer_range, info_range
 from slatespark.format.manifest import Manifest, SstHandle
 from slatespark.format.named_keys import NamedKey, first_named, names_in_compactions, names_in_manifest
 from slatespark.format.paths import (
+    COLUMNS_DIR,
     COMPACTED_DIR,
     COMPACTIONS_DIR,
     COMPACTIONS_EXTENSION,
@@ -29,6 +33,7 @@ from slatespark.format.paths import (
     MANIFEST_EXTENSION,
     SST_EXTENSION,
     WAL_DIR,
+    copy_id,
     numbered,
     sst_id,
     sst_path,
@@ -38,7 +43,9 @@ from slatespark.kernels.columns import MERGE, TOMBSTONE, RowColumns
 from slatespark.ranges import KeyRange, parts_within
 from slatespark.storage import ObjectMeta
 from slatespark.table.clock import Clock
+from slatespark.table.columns.keys import keys_of_copy, keys_within
 from slatespark.table.commit.wal_place import fetch_state_with_wal
+from slatespark.table.definition.versions import resolve_codec
 from slatespark.table.gc.absence_report import AbsenceReport, KeyLocation
 from slatespark.table.gc.report import KEPT
 from slatespark.table.gc.run import vacuum_table
@@ -84,6 +91,13 @@ class _AbsenceCount:
         self.first_key = rows.key(low) if self.first_key is None else min(self.first_key, rows.key(low))
         self.newest_seq = max(self.newest_seq, int(rows.seqs[low:high].max()))
 
+    def add_keys(self, keys: pa.Array) -> None:
+        """Count the rows of a columnar copy with these keys."""
+        if len(keys):
+            self.rows["put"] += len(keys)
+            first = keys[0].as_py()  # a file is in key order
+            self.first_key = first if self.first_key is None else min(self.first_key, first)
+
 
 def prove_absent(stores: TableStores, clock: Clock, keys: Sequence[KeyRange]) -> AbsenceReport:
     """Return where the given keys are stored, with or without rows, or that they are gone.
@@ -113,14 +127,16 @@ class _AbsenceSearch:
     keys: tuple[KeyRange, ...]
     counts: dict[tuple[str, str], _AbsenceCount] = field(default_factory=dict)  # by root and path
     manifests: dict[int, Manifest] = field(default_factory=dict)
+    damaged: set[str] = field(default_factory=set)  # copies that cannot be searched
 
     def run(self) -> AbsenceReport:
         for _ in range(_ATTEMPTS):
             unread = set(self._unfinished())
             latest_id = self._look_at_versions()
             ssts, wal = self.stores.main.list(COMPACTED_DIR), self.stores.wal.list(WAL_DIR)
-            found = list(self._objects(ssts, wal))
-            unread |= set(self._others(ssts, wal))
+            copies = self.stores.main.list(COLUMNS_DIR)
+            found = list(self._objects(ssts, wal, copies))
+            unread |= set(self._others(ssts, wal, copies))
             there = {place for place, _ in found}
             fresh = [(place, target) for place, target in found if place not in self.counts]
             self.counts = {place: count for place, count in self.counts.items() if place in there}
@@ -128,6 +144,7 @@ class _AbsenceSearch:
                 self.counts[place] = self._count(place, target)
             if fresh:
                 continue
+            unread |= {f"{self.stores.main.url}/{path}" for path in self.damaged if (OWN_ROOT, path) in there}
             named = [*self._named_in_manifests(), *self._named_in_compactions(), *self._named_in_records(unread)]
             if latest_id == fetch_latest_manifest(self.stores)[0]:
                 return self._report(latest_id, named, sorted(unread))
@@ -137,10 +154,13 @@ class _AbsenceSearch:
         for root, meta in list_unfinished(self.stores):
             yield f"{(self.stores.wal if root else self.stores.main).url}/{meta.path}"
 
-    def _others(self, ssts: Sequence[ObjectMeta], wal: Sequence[ObjectMeta]) -> Iterator[str]:
+    def _others(
+        self, ssts: Sequence[ObjectMeta], wal: Sequence[ObjectMeta], copies: Sequence[ObjectMeta]
+    ) -> Iterator[str]:
         """Yield the other objects that may hold rows."""
         main, apart = self.stores.main, self.stores.wal
         found = [(main, meta) for meta in ssts if sst_id(meta.path) is None]
+        found += [(main, meta) for meta in copies if copy_id(meta.path) is None]
         found += [(apart, meta) for meta in wal if numbered(meta.path, SST_EXTENSION) is None]
         if apart.url != main.url:  # WAL files beside the table are not part of its WAL
             found += [(main, meta) for meta in main.list(WAL_DIR)]
@@ -160,7 +180,7 @@ class _AbsenceSearch:
         return latest_id
 
     def _objects(
-        self, ssts: Sequence[ObjectMeta], wal: Sequence[ObjectMeta]
+        self, ssts: Sequence[ObjectMeta], wal: Sequence[ObjectMeta], copies: Sequence[ObjectMeta]
     ) -> Iterator[tuple[tuple[str, str], ObjectMeta | SstFile]]:
         """Yield every object that holds rows; SSTs of other databases as the manifests describe them."""
         for meta in ssts:
@@ -168,6 +188,9 @@ class _AbsenceSearch:
                 yield (OWN_ROOT, meta.path), meta
         for meta in wal:
             if numbered(meta.path, SST_EXTENSION) is not None and meta.size:  # else a fence
+                yield (OWN_ROOT, meta.path), meta
+        for meta in copies:
+            if copy_id(meta.path) is not None:
                 yield (OWN_ROOT, meta.path), meta
         borrowed = {}
         for manifest in self.manifests.values():
@@ -184,6 +207,8 @@ class _AbsenceSearch:
         try:
             if isinstance(target, SstFile):
                 self._count_sst(target, count)
+            elif target.path.startswith(COLUMNS_DIR):
+                self._count_copy(target.path, count)
             elif (number := numbered(target.path, SST_EXTENSION)) is not None and target.path.startswith(WAL_DIR):
                 self._count_wal(number, count)
             else:
@@ -206,6 +231,18 @@ class _AbsenceSearch:
         parts = tuple(FileSlice(file, part) for part in parts_within(self.keys, whole))
         for window in layer_windows(self.stores, Layer("file", parts), WINDOW_BYTES):
             count.add(window.rows, window.low, window.high)
+
+    def _count_copy(self, path: str, count: _AbsenceCount) -> None:
+        """Count the rows of a columnar copy, whether or not its SST still exists."""
+        ulid, codec = copy_id(path), resolve_codec(self.stores, self.manifests[max(self.manifests)])
+        assert ulid is not None  # `_objects` skips other names
+        self.damaged.discard(path)
+        try:
+            for found in keys_of_copy(self.stores.main, ulid, codec):
+                for keys in self.keys:
+                    count.add_keys(keys_within(found, keys))
+        except (CorruptDataError, UnsupportedFormatError):
+            self.damaged.add(path)
 
     def _count_wal(self, number: int, count: _AbsenceCount) -> None:
         rows = fetch_wal_file(self.stores, number)
@@ -270,7 +307,7 @@ class _AbsenceSearch:
         assert count.first_key is not None  # it has rows
         return KeyLocation(
             url=f"{store.url}/{path}",
-            kind="wal" if is_wal else "sst",
+            kind="wal" if is_wal else "columns" if path.startswith(COLUMNS_DIR) else "sst",
             versions=versions,
             checkpoints=self._checkpoints(versions, latest_id),
             is_current=latest_id in versions,
@@ -321,5 +358,5 @@ class _AbsenceSearch:
             return manifest.replay_after_wal_id < wal_id and (
                 number == latest_id or wal_id <= manifest.wal_id_last_seen
             )
-        ulid: Ulid | None = sst_id(path)
+        ulid: Ulid | None = copy_id(path) if path.startswith(COLUMNS_DIR) else sst_id(path)
         return ulid in manifest.ssts

@@ -16,13 +16,14 @@ class KeyLocation:
     Attributes
     ----------
     url : of the object
-    kind : `sst` or `wal`, which hold rows; `manifest`, `compactions`, `commit record` or `claim`, which name keys
+    kind : `sst`, `wal` or `columns` (the columnar copy of an SST), which hold rows; `manifest`, `compactions`,
+        `commit record` or `claim`, which name keys
     versions : that reference the file, ascending; none if it is unreferenced. A manifest references itself
     checkpoints : that pin one of these versions: name, or id
     is_current : whether the newest version is one of them; its rows may be hidden even so
     rows : number of row versions, by `put`, `delete` and `merge`; empty for an object that only names keys
     first_key : the smallest of the keys that it holds or names, or the end of the given interval if it names that
-    newest_seq : highest sequence number of these rows; 0 without rows
+    newest_seq : highest sequence number of these rows; 0 without rows, and of a columnar copy
     is_kept : whether the next vacuum keeps it at any age
     reason : why a vacuum keeps or deletes it
     until_ms : when the reason for keeping it ends by itself; None if it does not, or nobody knows when
@@ -73,7 +74,7 @@ class AbsenceReport:
     gone : no object holds a row of the keys or names a key, and nothing is unread
     found : objects that do
     unread : partial objects of killed or running writers, which a vacuum deletes once they are old; objects with
-        foreign names in the folders of SSTs and WAL files; damaged records
+        foreign names in the folders of SSTs, columnar copies and WAL files; damaged records and copies
     objects : number searched for rows
     erasure : what was done before, of `erase`; None of `proveAbsent`
     """

@@ -25,6 +25,7 @@ from slatespark.errors import (
 )
 from slatespark.format.manifest import Manifest, decode_manifest
 from slatespark.format.paths import (
+    COLUMNS_DIR,
     COMPACTED_DIR,
     COMPACTIONS_DIR,
     DELETING_MARKER,
@@ -40,6 +41,7 @@ from slatespark.table.commit.foreign_clients import are_epochs_ours
 from slatespark.table.commit.wal_place import fetch_state_with_wal, refuse_other_database
 from slatespark.table.gc.deletion import delete_together
 from slatespark.table.gc.drop_plan import (
+    COLUMNS,
     MANIFESTS,
     METADATA,
     DropBlocker,
@@ -280,6 +282,9 @@ _KINDS: Final[dict[str, Callable[[TableStores], TableObjects]]] = {
     "compactions": _folder(COMPACTIONS_DIR),
     "sst": _folder(COMPACTED_DIR),
     "unfinished": lambda stores: TableObjects(tuple(meta for _, meta in list_unfinished(stores)), ()),
-    METADATA: lambda stores: TableObjects(tuple(stores.main.list_below(ROOT)), ()),
+    COLUMNS: lambda stores: TableObjects(tuple(stores.main.list(COLUMNS_DIR)), ()),
+    METADATA: lambda stores: TableObjects(
+        tuple(meta for meta in stores.main.list_below(ROOT) if not meta.path.startswith(COLUMNS_DIR)), ()
+    ),
     "boundary": _folder(GC_DIR),
 }

@@ -31,7 +31,8 @@ from slatespark.table.write.restore import HOLD_NAMES
 from slatespark.units import ms_to_text
 
 MANIFESTS: Final = "manifest"
-METADATA: Final = "metadata"  # below slatespark/
+COLUMNS: Final = "columns"  # columnar copies
+METADATA: Final = "metadata"  # the rest below slatespark/
 _BOUNDARIES: Final = (boundary_path("manifest"), boundary_path("compactions"))
 
 
@@ -62,7 +63,7 @@ class DropReport:
     version : the newest one; None if an earlier drop has removed it
     dry_run : whether nothing was changed
     objects : number of deleted objects by kind: `manifest`, `compactions`, `sst`, `wal`, `boundary`, `unfinished`,
-        `metadata`
+        `columns`, `metadata`
     stored_bytes : their total size
     released : the tables of which a clone was dropped, and which no longer keep its files
     kept : objects in its folders that are not the table's

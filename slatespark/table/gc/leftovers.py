@@ -8,10 +8,10 @@ docs/reference/table-metadata.md.
 from __future__ import annotations
 
 from slatespark.errors import InvalidRequestError
-from slatespark.format.paths import COMPACTED_DIR, COMPACTIONS_DIR, GC_DIR, WAL_DIR
+from slatespark.format.paths import COLUMNS_DIR, COMPACTED_DIR, COMPACTIONS_DIR, GC_DIR, WAL_DIR
 from slatespark.table.commit.wal_place import refuse_dropped
 from slatespark.table.definition.versions import DEFINITION_DIR
-from slatespark.table.gc.plan import Needs, Reason, Verdict, judge_ssts
+from slatespark.table.gc.plan import Needs, Reason, Verdict, judge_copies, judge_ssts
 from slatespark.table.gc.report import CollectedFile, VacuumReport
 from slatespark.table.gc.survey import delete_unchanged, survey_leases
 from slatespark.table.log.manifests import fetch_latest_manifest, find_latest_manifest
@@ -46,6 +46,7 @@ def collect_leftovers(stores: TableStores, *, now_ms: int, min_age_ms: int, dry_
         )
     needs = Needs(now_ms=now_ms, min_age_ms=min_age_ms, replay_after=0, versions=(), leases=leases.live)
     verdicts = [
+        *(("columns", verdict) for verdict in judge_copies(stores.main.list(COLUMNS_DIR), needs)),
         *(("sst", verdict) for verdict in judge_ssts(ssts, needs)),
         *(("lease", verdict) for verdict in leases.verdicts),
     ]

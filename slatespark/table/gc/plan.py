@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from slatespark.format.compactions import Compaction, CompactionStatus
-from slatespark.format.paths import COMPACTIONS_EXTENSION, SST_EXTENSION, numbered, sst_id
+from slatespark.format.paths import COMPACTIONS_EXTENSION, SST_EXTENSION, copy_id, numbered, sst_id
 from slatespark.format.ulid import Ulid
 from slatespark.storage import ObjectMeta
 from slatespark.units import duration_to_text, ms_to_text
@@ -208,11 +208,23 @@ def plan_versions(
 # --- SSTs -----------------------------------------------------------------------------------------------------------
 
 
-def judge_ssts(listed: Iterable[ObjectMeta], needs: Needs) -> Iterator[Verdict]:
-    """Yield a verdict on each object in `compacted/`."""
+def judge_copies(listed: Iterable[ObjectMeta], needs: Needs) -> Iterator[Verdict]:
+    """Yield a verdict on each object in `slatespark/columns/`: a columnar copy stays as long as its SST."""
+    return judge_ssts(listed, needs, id_of=copy_id)
+
+
+def judge_ssts(
+    listed: Iterable[ObjectMeta], needs: Needs, id_of: Callable[[str], Ulid | None] = sst_id
+) -> Iterator[Verdict]:
+    """Yield a verdict on each object in `compacted/`.
+
+    Parameters
+    ----------
+    id_of : path -> id of the SST
+    """
     named = {ulid: job for job in needs.jobs for ulid in outputs_of(job)}
     for meta in listed:
-        ulid = sst_id(meta.path)
+        ulid = id_of(meta.path)
         if ulid is None:
             yield Verdict(meta, goes=False, reason=FOREIGN)
         elif (version := needs.shown_by.get(ulid)) is not None:

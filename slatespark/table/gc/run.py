@@ -1,12 +1,12 @@
 """One vacuum: finds unreferenced objects, and deletes them in an order that is safe to interrupt at any point.
 
-1. List SSTs, then read leases and compactions (`gc.survey` explains the order).
+1. List SSTs and their columnar copies, then read leases and compactions (`gc.survey` explains the order).
 2. Remove abandoned compactions from the list, record what became of loads that a client was handed, and release
    expired checkpoints.
 3. Move the boundary past the manifests to delete. Then read the newest manifest again: versions that a checkpoint pins
    by now stay. A client that pins an older version later checks the boundary, and withdraws the checkpoint.
 4. Delete manifests first, so that no version exists without its files; then compactions files, behind a boundary of
-   their own, SSTs, the WAL, and last our own records about them.
+   their own, columnar copies, SSTs, the WAL, and last our own records about them.
 
 If the store cannot move the boundary, all manifests stay, with the files that they reference.
 See docs/reference/format/versioned-objects.md, docs/reference/format/garbage-collection.md,
@@ -25,6 +25,7 @@ from slatespark.format.invariants import l0_watermark_ms
 from slatespark.format.manifest import Checkpoint, Manifest
 from slatespark.format.manifest_outline import ManifestOutline, decode_outline
 from slatespark.format.paths import (
+    COLUMNS_DIR,
     COMPACTED_DIR,
     COMPACTIONS_DIR,
     COMPACTIONS_EXTENSION,
@@ -59,6 +60,7 @@ from slatespark.table.gc.plan import (
     judge_claims,
     judge_commits,
     judge_compactions,
+    judge_copies,
     judge_manifests,
     judge_ssts,
     judge_unfinished,
@@ -193,7 +195,8 @@ class _Collection:
     def run(self) -> VacuumReport:
         stores = self.stores
         unfinished = list_unfinished(stores)
-        ssts, wal = stores.main.list(COMPACTED_DIR), stores.wal.list(WAL_DIR)
+        copies, ssts = stores.main.list(COLUMNS_DIR), stores.main.list(COMPACTED_DIR)
+        wal = stores.wal.list(WAL_DIR)
         workers = list_workers(stores)  # a job that leaves one has put its lease before
         leases = survey_leases(stores, self.now_ms)
         handed = list_loads(stores)
@@ -218,6 +221,7 @@ class _Collection:
         phases: list[tuple[str, ObjectStore, Iterable[Verdict]]] = [
             ("manifest", stores.main, judge_manifests(versions.listed, versions.going, versions.why)),
             ("compactions", stores.main, compactions),
+            ("columns", stores.main, judge_copies(copies, needs)),  # no copy outlives its SST
             ("sst", stores.main, judge_ssts(ssts, needs)),
             ("wal", stores.wal, judge_wal(wal, needs)),
             ("unfinished", stores.main, judge_unfinished((meta for root, meta in unfinished if not root), needs)),

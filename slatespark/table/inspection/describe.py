@@ -19,6 +19,7 @@ from slatespark.format.segments import KeySegments
 from slatespark.options import ReadOptions
 from slatespark.table.checkpoints.store import CheckpointFacts, checkpoint_facts
 from slatespark.table.clock import Clock
+from slatespark.table.columns.listing import list_copies
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.definition.versions import fetch_definition
 from slatespark.table.inspection.files import LayerFacts, layer_facts
@@ -135,6 +136,7 @@ class TableFacts:
     clock_tick_ms : highest create_ts of any row; None if nothing was ever written
     segments : prefixes, in hexadecimal
     segment_extractor : its name; None for a table without segments
+    copies, copy_bytes : columnar copies of its files, and their size
     external : other databases that own files of this one
     versions : existing manifest ids, ascending
     rows : None unless requested
@@ -166,6 +168,8 @@ class TableFacts:
     definition: DefinitionFacts | None = None
     history_floors: HistoryFloors | None = None
     segment_extractor: str | None = None
+    copies: int = 0
+    copy_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +216,9 @@ def _table_facts(
     count_rows: bool = False,
 ) -> TableFacts:
     manifest, files, log = snapshot.manifest, distinct_files(layers), manifest_log(stores)
+    borrowed = {sst_id for database in manifest.external_dbs for sst_id in database.sst_ids}
+    owned = {file.id for file in files} - borrowed
+    copies = [meta for sst_id, meta in list_copies(stores.main).items() if sst_id in owned]
     return TableFacts(
         url=stores.url,
         kind="unknown" if definition is None else "typed" if definition[1].is_typed else "raw",
@@ -236,6 +243,8 @@ def _table_facts(
         versions=tuple(list_manifests(stores)),
         definition=None if definition is None else _definition(*definition),
         segment_extractor=manifest.segment_extractor_name,
+        copies=len(copies),
+        copy_bytes=sum(meta.size for meta in copies),
     )
 
 

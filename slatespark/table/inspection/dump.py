@@ -16,6 +16,7 @@ from slatespark.format.compactions import Compaction, decode_compactions
 from slatespark.format.manifest import decode_manifest
 from slatespark.format.manifest_state import Manifest
 from slatespark.format.paths import (
+    COLUMNS_DIR,
     COMPACTED_DIR,
     COMPACTIONS_DIR,
     COMPACTIONS_EXTENSION,
@@ -24,6 +25,7 @@ from slatespark.format.paths import (
     SST_EXTENSION,
     WAL_DIR,
     compactions_path,
+    copy_id,
     manifest_path,
     numbered,
     sst_id,
@@ -58,7 +60,8 @@ class ObjectDump:
     Attributes
     ----------
     url : of the object
-    kind : `manifest`, `compactions`, `wal`, `sst`, or `external sst` for a file of `SstWriter`
+    kind : `manifest`, `compactions`, `wal`, `sst`, `columns` for a columnar copy, or `external sst` for a file of
+        `SstWriter`
     size : in bytes
     content : its fields by name, nested: numbers, text, bytes, dicts and lists. Times have the units of their names
     codec : how keys of the table are encoded, as far as that is known
@@ -105,6 +108,8 @@ def dump_object(stores: TableStores, name: str = NEWEST, *, rows: int = 0) -> Ob
             "jobs": [_job_content(job) for job in listed.jobs],
         }
         return ObjectDump(f"{stores.url}/{path}", "compactions", size, content, codec)
+    if path.startswith(COLUMNS_DIR):
+        return ObjectDump(f"{stores.url}/{path}", "columns", *_copy_content(stores.main, path), codec)
     store = stores.wal if path.startswith(WAL_DIR) else _owner(stores, newest, path)
     ulid = sst_id(path) if path.startswith(COMPACTED_DIR) else None
     listed = None if newest is None or ulid is None else newest.ssts.get(ulid)
@@ -131,6 +136,8 @@ def _path_of(stores: TableStores, name: str) -> str:
             )
             if number is not None and number < 1 << 64:
                 return path_of(number)
+    if name.startswith(COLUMNS_DIR) and copy_id(name) is not None:
+        return name
     ulid = sst_id(f"{name.removeprefix(COMPACTED_DIR).removesuffix('.sst')}.sst")
     if ulid is not None:
         return sst_path(ulid)
@@ -232,6 +239,25 @@ def _bound(bound: Bound) -> dict[str, Any] | None:
     if bound.kind is BoundType.UNBOUNDED:
         return None
     return {"key": bound.key, "included": bound.kind is BoundType.INCLUDED}
+
+
+def _copy_content(store: ObjectStore, path: str) -> tuple[int, dict[str, Any]]:
+    """Return the size of a columnar copy, and its label, columns and row groups; every byte is checked."""
+    from slatespark.table.columns.read import fetch_copy  # few look into one
+
+    ulid = copy_id(path)
+    assert ulid is not None  # `_path_of` returns no other names
+    try:
+        size = store.head(path).size
+    except FileNotFoundError as exc:
+        raise _missing(f"{store.url}/{path}") from exc
+    footer = fetch_copy(store, ulid).footer
+    groups = [footer.metadata.row_group(number) for number in range(footer.metadata.num_row_groups)]
+    return size, {
+        **field_values(footer.label),
+        "columns": [{"name": item.name, "type": str(item.type)} for item in footer.schema],
+        "row_groups": [{"rows": group.num_rows, "bytes": group.total_byte_size} for group in groups],
+    }
 
 
 def _handle(handle: SstHandle) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from slatespark.format.stats import SstStats
 from slatespark.format.ulid import Ulid
 from slatespark.options import ReadOptions
 from slatespark.table.clock import Clock
+from slatespark.table.columns.listing import list_copies
 from slatespark.table.definition.versions import resolve_codec
 from slatespark.table.read.gaps import may_show_rows
 from slatespark.table.read.layers import MAX_COMMIT_RECORDS, distinct_files, fetch_layers, fetch_stats
@@ -43,6 +44,7 @@ class FileFacts:
     properties_version : format version of the properties; None without any
     shows_rows : False if no key can lie between `start` and `end`: a commit, compaction or vacuum removes such a view
     segment : prefix of its segment; None in a table without segments
+    copy_bytes : size of its columnar copy; None if it has none
     """
 
     layer: str
@@ -65,6 +67,7 @@ class FileFacts:
     properties_version: int | None = None
     shows_rows: bool = True
     segment: bytes | None = None
+    copy_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +104,12 @@ def list_files(
     known = file_properties(stores, manifest, limit=MAX_COMMIT_RECORDS)
     stats = {file: fetch_stats(stores, file) for file in distinct_files(layers)} if count_rows else {}
     codec, segments = resolve_codec(stores, manifest), KeySegments.of(manifest)
+    copies = list_copies(stores.main)
     return tuple(
         replace(
             _file_facts(layer, part, known, stats, segments),
             shows_rows=may_show_rows(part.keys, part.file.info, codec),
+            copy_bytes=copies[part.file.id].size if part.file.root == OWN_ROOT and part.file.id in copies else None,
         )
         for layer in layers
         for part in layer.slices

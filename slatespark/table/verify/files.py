@@ -12,6 +12,7 @@ from slatespark.format.ulid import Ulid
 from slatespark.storage.object_store import ObjectStore
 from slatespark.table.read.plan import SstFile
 from slatespark.table.stores import TableStores
+from slatespark.table.verify.copies import CopyCheck
 from slatespark.table.verify.findings import Findings
 from slatespark.table.verify.plan import FileTask, VerifiedVersion, find_stray_wal, find_wal_gaps, plan_files
 from slatespark.table.verify.sst import SstOutcome, SstTarget, check_sst
@@ -48,11 +49,14 @@ class FileCheck:
         tasks = [task for task in plan_files(versions) if task.file.id not in self.unreachable]
         sizes = {root: _sizes(self.stores.at(root), COMPACTED_DIR) for root in {task.file.root for task in tasks}}
         wal_sizes = _sizes(self.stores.wal, WAL_DIR)
+        copies = CopyCheck.of(self.stores, self.findings)
         wal_ids = self._wal_ids(versions, wal_sizes)
         self.total_bytes = sum(sizes[task.file.root].get(task.file.path, 0) for task in tasks)
         self.total_bytes += sum(wal_sizes[wal_path(number)] for number in wal_ids)
         for task in tasks:
             self._check_file(task, sizes[task.file.root].get(task.file.path), versions)
+            if task.file not in self.unsound:
+                copies.check(task.file)
         self._check_wal(wal_ids, wal_sizes)
 
     def _advance(self, stored_bytes: int) -> None:

@@ -180,6 +180,7 @@ def _with_history(
     tail = fetch_wal_tail(stores, source.value, source.value.wal_id_last_seen + 1)
     tick_ms = max(source.value.last_l0_clock_tick, NO_TICK if tail.tick_ms is None else tail.tick_ms)
     properties = {**definition.properties, "history": "true"}
+    properties.pop("columnar", None)  # which is not for history tables
     if tick_ms == NO_TICK:
         return replace(definition, properties=properties)
     floor_ms = tick_ms

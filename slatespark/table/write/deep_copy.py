@@ -17,11 +17,14 @@ import numpy as np
 
 from slatespark.errors import (
     ConflictError,
+    CorruptDataError,
     InvalidRequestError,
     OptionError,
     SlateError,
     TableExistsError,
+    UnsupportedFormatError,
 )
+from slatespark.format.columnar_copy import open_copy
 from slatespark.format.manifest import NO_TICK, Manifest, SstHandle
 from slatespark.format.paths import (
     COMPACTED_DIR,
@@ -29,6 +32,7 @@ from slatespark.format.paths import (
     GC_DIR,
     MANIFEST_DIR,
     WAL_DIR,
+    copy_path,
     sst_id,
     sst_path,
 )
@@ -50,6 +54,7 @@ from slatespark.table.checkpoints.store import (
     refuse_unfinished,
 )
 from slatespark.table.clock import Clock, new_ulid
+from slatespark.table.columns.listing import list_copies
 from slatespark.table.commit.active_jobs import clear_active_jobs
 from slatespark.table.commit.claim import Claim
 from slatespark.table.commit.hold import plan_hold
@@ -93,11 +98,13 @@ class CopiedFile:
     root : of the database that owns it, as `TableStores.at` takes it
     handle : its description in the manifest
     found_bytes : size of the object of that name at the target; None if there is none
+    has_copy : whether it has a columnar copy
     """
 
     root: str
     handle: SstHandle
     found_bytes: int | None
+    has_copy: bool = False
 
     @property
     def path(self) -> str:
@@ -262,8 +269,9 @@ def _copy_files(guard: _Guard, source: Manifest, runner: TaskRunner, progress: P
     stores, made = guard.stores, guard.made
     roots, shown = external_roots(stores, source), _shown(source)
     found = {meta.path: meta.size for meta in made.main.list(COMPACTED_DIR)}
+    copies = list_copies(stores.main)
     files = [
-        CopiedFile(roots.get(ulid, OWN_ROOT), handle, found.get(sst_path(ulid)))
+        CopiedFile(roots.get(ulid, OWN_ROOT), handle, found.get(sst_path(ulid)), ulid not in roots and ulid in copies)
         for ulid, handle in source.ssts.items()
         if ulid in shown
     ]
@@ -283,12 +291,23 @@ def copy_files(stores: TableStores, target: ObjectStore, files: Sequence[CopiedF
     """Copy SSTs, verified; those that an earlier copy stored as a whole are left alone."""
     for file in files:
         store = stores.at(file.root)
+        if file.has_copy:
+            _copy_columns(store, target, file)
         with object_context(store, file.path):
             if file.found_bytes is not None and store.head(file.path).size == file.found_bytes:
                 continue
             data = store.get(file.path)
             check_sst(data, file.handle)
         target.put(file.path, [data])
+
+
+def _copy_columns(store: ObjectStore, target: ObjectStore, file: CopiedFile) -> None:
+    """Copy the columnar copy of an SST, if it is sound."""
+    path = copy_path(file.handle.id)
+    with contextlib.suppress(CorruptDataError, UnsupportedFormatError, FileNotFoundError):
+        data = store.get(path)
+        if open_copy(data).footer.label.is_of(file.handle.id, file.handle.info):
+            target.put(path, [data])
 
 
 def _groups(files: Sequence[CopiedFile], target_bytes: int) -> list[list[CopiedFile]]:

@@ -40,7 +40,14 @@ def store(clock: FakeClock) -> SlateStore:
 
 
 @pytest.mark.parametrize(
-    ("options", "files"), [({}, 5), ({"full": True}, 5), ({"where": "id < 1500"}, 2), ({"l0Only": True}, 0)]
+    ("options", "files"),
+    [
+        ({}, 5),
+        ({"full": True}, 5),
+        ({"full": True, "columnar": True}, 5),
+        ({"where": "id < 1500"}, 2),
+        ({"l0Only": True}, 0),
+    ],
 )
 def test_a_compaction(store: SlateStore, options: dict[str, Any], files: int) -> None:
     before = store.scan().read_all()
@@ -51,6 +58,14 @@ def test_a_compaction(store: SlateStore, options: dict[str, Any], files: int) ->
     assert isinstance(found.report, CompactionReport)
     assert (found.plan.dry_run, len(found.report.jobs)) == (True, int(files > 0))
     assert store.scan().read_all() == before
+
+
+def test_copies_for_files_that_exist(store: SlateStore) -> None:
+    store.compact(full=True)
+    found = explained(store, "compact", columnar=True)
+    assert isinstance(found.report, CompactionReport)
+    assert [copy.rows for copy in found.report.copies] == [6000]
+    assert explained(store, "compact", columnar=True).report.copies == ()  # type: ignore[union-attr]
 
 
 def test_a_compaction_by_several_tasks(store: SlateStore) -> None:

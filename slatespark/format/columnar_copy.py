@@ -1,0 +1,205 @@
+"""The columnar copy of an SST: a Parquet file, bound to the SST, and sealed so that damage is noticed.
+
+    Parquet: magic, pages, page indexes | seal, 72 bytes | Parquet: footer, its length, magic
+
+Readers of Parquet start from the footer and follow its offsets, so they never see the seal. It holds the SHA-256 of the
+bytes before it and of those behind it: statistics in the footer decide which rows a scan skips, and Parquet itself has
+checksums of pages only. See docs/reference/format/columnar-copies.md.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Final, Self, TypeAlias
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from slatespark.errors import CorruptDataError, UnsupportedFormatError
+from slatespark.format.info import SstInfo
+from slatespark.format.ulid import Ulid
+from slatespark.ranges import ByteRange
+
+LABEL_KEY: Final = b"slatespark"  # in the key-value metadata of the file
+FORMAT: Final = 1
+
+_SEAL: Final = struct.Struct(">8s32s32s")  # magic, SHA-256 of all bytes before it, SHA-256 of all bytes behind it
+_SEAL_MAGIC: Final = b"SLATECOL"
+_TAIL: Final = struct.Struct("<I4s")  # length of the footer, magic of Parquet
+_PARQUET_MAGIC: Final = b"PAR1"
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+
+
+@dataclass(frozen=True, slots=True)
+class CopyLabel:
+    """What a copy says of itself.
+
+    Attributes
+    ----------
+    sst, sst_digest : id of the SST, and `digest_of` its sections
+    rows : number of rows, as many as the SST has
+    min_seq, max_seq : smallest and largest sequence number of the SST
+    format : of this label and the seal
+    """
+
+    sst: str
+    sst_digest: str
+    rows: int
+    min_seq: int
+    max_seq: int
+    format: int = FORMAT
+
+    @classmethod
+    def decode(cls, data: bytes) -> Self:
+        """Decode a label; unknown fields are ignored."""
+        try:
+            content = json.loads(data)
+            label = cls(**{item.name: content[item.name] for item in fields(cls)})
+        except (ValueError, KeyError, TypeError, RecursionError) as exc:
+            raise CorruptDataError(f"the label of the columnar copy is damaged: {exc!r}.") from exc
+        numbers = (label.rows, label.min_seq, label.max_seq, label.format)
+        if not all(isinstance(number, int) for number in numbers):
+            raise CorruptDataError("the label of the columnar copy holds no numbers.")
+        if label.format != FORMAT:
+            raise UnsupportedFormatError(f"the columnar copy has format {label.format}, known is {FORMAT}.")
+        return label
+
+    def is_of(self, sst_id: Ulid, info: SstInfo) -> bool:
+        """Tell whether the copy is of an SST."""
+        return self.sst == str(sst_id) and self.sst_digest == digest_of(sst_id, info)
+
+
+def digest_of(sst_id: Ulid, info: SstInfo) -> str:
+    """Return the digest of id and sections of an SST, which never changes; it reveals no key."""
+    sections = [info.index_offset, info.index_len, info.filter_offset, info.filter_len]
+    sections += [info.stats_offset, info.stats_len, int(info.compression.value)]
+    return hashlib.sha256(json.dumps([str(sst_id), *sections]).encode()).hexdigest()
+
+
+class CopyBuilder:
+    """Collects row groups, and returns the bytes of a copy.
+
+    Parameters
+    ----------
+    schema : of the columns
+    """
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._sink = pa.BufferOutputStream()
+        self._writer = pq.ParquetWriter(
+            self._sink, schema, compression="zstd", write_page_index=True, write_page_checksum=True
+        )
+
+    def add(self, batches: Iterable[pa.RecordBatch]) -> None:
+        """Add some rows as one row group."""
+        rows = pa.Table.from_batches(batches)
+        self._writer.write_table(rows, row_group_size=max(1, rows.num_rows))
+
+    def finish(self, label: CopyLabel) -> list[Buffer]:
+        """Return the copy as parts to store one after the other."""
+        self._writer.add_key_value_metadata({LABEL_KEY.decode(): json.dumps(asdict(label), sort_keys=True)})
+        self._writer.close()
+        whole = memoryview(self._sink.getvalue())
+        start = len(whole) - _TAIL.size - _TAIL.unpack(whole[-_TAIL.size :])[0]
+        body, footer = whole[:start], whole[start:]
+        return [body, _SEAL.pack(_SEAL_MAGIC, _sha256(body), _sha256(footer)), footer]
+
+
+@dataclass(frozen=True, slots=True)
+class CopyFooter:
+    """The checked end of a copy.
+
+    Attributes
+    ----------
+    metadata : of Parquet, with row groups and statistics
+    body_digest : SHA-256 of the bytes before the seal
+    """
+
+    label: CopyLabel
+    metadata: pq.FileMetaData
+    body_digest: bytes
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns, without metadata."""
+        return self.metadata.schema.to_arrow_schema().remove_metadata()
+
+
+def end_range(tail: Buffer, size: int) -> ByteRange:
+    """Return the range of seal and footer.
+
+    Parameters
+    ----------
+    tail : the last bytes of the object, 8 at least
+    size : of the object
+
+    Raises
+    ------
+    CorruptDataError
+        When the object is no copy.
+    """
+    length, magic = _TAIL.unpack(memoryview(tail)[-_TAIL.size :]) if len(memoryview(tail)) >= _TAIL.size else (0, b"")
+    start = size - _TAIL.size - length - _SEAL.size
+    if magic != _PARQUET_MAGIC or start < len(_PARQUET_MAGIC):
+        raise CorruptDataError("the columnar copy does not end as a Parquet file.", why="It is cut, or damaged.")
+    return ByteRange(start, size)
+
+
+def decode_end(data: Buffer) -> CopyFooter:
+    """Decode the bytes of `end_range`.
+
+    Raises
+    ------
+    CorruptDataError
+        When a byte of it is damaged.
+    UnsupportedFormatError
+        When a later release wrote it.
+    """
+    found = memoryview(data)
+    magic, body_digest, footer_digest = _SEAL.unpack(found[: _SEAL.size])
+    footer = found[_SEAL.size :]
+    if magic != _SEAL_MAGIC or footer_digest != _sha256(footer):
+        raise CorruptDataError("the footer of the columnar copy does not match its seal.", why="It is damaged.")
+    try:
+        metadata = pq.read_metadata(pa.BufferReader(_PARQUET_MAGIC + bytes(footer)))
+    except (pa.ArrowException, OSError) as exc:
+        raise CorruptDataError(f"the footer of the columnar copy cannot be read: {exc}.") from exc
+    label = CopyLabel.decode((metadata.metadata or {}).get(LABEL_KEY, b""))
+    if metadata.num_rows != label.rows:
+        raise CorruptDataError(f"the columnar copy has {metadata.num_rows} rows, and its label says {label.rows}.")
+    return CopyFooter(label, metadata, body_digest)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenCopy:
+    """A copy of which every byte was checked."""
+
+    footer: CopyFooter
+    file: pq.ParquetFile
+
+    def read_group(self, number: int, names: list[str] | None = None) -> pa.Table:
+        """Return a row group; raises `CorruptDataError` if its pages cannot be read."""
+        try:
+            return self.file.read_row_group(number, columns=names)
+        except (pa.ArrowException, OSError) as exc:
+            raise CorruptDataError(f"row group {number} of the columnar copy cannot be read: {exc}.") from exc
+
+
+def open_copy(data: Buffer) -> OpenCopy:
+    """Open the bytes of a whole copy; raises as `decode_end`, also if a byte of the pages is damaged."""
+    found = memoryview(data)
+    end = end_range(found, len(found))
+    footer = decode_end(found[end.start :])
+    if _sha256(found[: end.start]) != footer.body_digest:
+        raise CorruptDataError("the pages of the columnar copy do not match its seal.", why="They are damaged.")
+    options: dict[str, Any] = {"page_checksum_verification": True}
+    return OpenCopy(footer, pq.ParquetFile(pa.BufferReader(pa.py_buffer(found)), **options))
+
+
+def _sha256(data: Buffer) -> bytes:
+    return hashlib.sha256(data).digest()

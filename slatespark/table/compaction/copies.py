@@ -1,0 +1,61 @@
+"""Which compactions write columnar copies, and adding those that SSTs of the lowest runs lack."""
+
+from __future__ import annotations
+
+from slatespark.errors import InvalidRequestError
+from slatespark.table.columns.missing import AddCopy, find_missing
+from slatespark.table.columns.write import CopyOutcome, CopyRule
+from slatespark.table.compaction.plan import Tree
+from slatespark.table.compaction.state import CompactionState
+from slatespark.table.definition.table_definition import TableDefinition
+from slatespark.table.read.plan import SstFile
+from slatespark.table.stores import OWN_ROOT, TableStores
+from slatespark.table.tasks import THREADS
+
+
+def copy_rule(definition: TableDefinition, *, is_lowest: bool, asked: str = "false") -> CopyRule | None:
+    """Return how a compaction writes columnar copies; None if it writes none.
+
+    Parameters
+    ----------
+    is_lowest : nothing older lies below its sources
+    asked : by the call; the property of the table asks, too
+    """
+    wishes = {definition.columnar, asked}
+    if not is_lowest or definition.has_history or wishes == {"false"}:
+        return None
+    return CopyRule(definition.codec(), with_seq="seq" in wishes)
+
+
+def check_asked(asked: str, definition: TableDefinition, url: str) -> None:
+    """Refuse copies of a history table; `asked` as for `copy_rule`."""
+    if asked != "false" and definition.has_history:
+        raise InvalidRequestError(
+            f"columnar: {url} is a history table, which has no columnar copies.",
+            why="A copy holds one version of each row.",
+            todo="Leave the option out.",
+        )
+
+
+def lowest_files(trees: tuple[Tree, ...]) -> list[SstFile]:
+    """Return the files of the lowest run of each tree, each once; those of other databases are theirs to copy."""
+    lowest = [tree.layers[-1] for tree in trees if tree.layers[-1].run_id is not None]
+    parts = (part.file for source in lowest for part in source.layer.slices)
+    return [file for file in dict.fromkeys(parts) if file.root == OWN_ROOT]
+
+
+def add_copies(stores: TableStores, state: CompactionState, asked: str, *, dry_run: bool) -> tuple[CopyOutcome, ...]:
+    """Write the copies that files of the lowest runs lack, and return what became of each.
+
+    Parameters
+    ----------
+    asked : as for `copy_rule`
+    dry_run : write none; the outcomes have no rows
+    """
+    rule = copy_rule(state.definition, is_lowest=True, asked=asked)
+    if rule is None:
+        return ()
+    missing = find_missing(stores, lowest_files(state.trees), rule)
+    if dry_run:
+        return tuple(CopyOutcome(str(file.id)) for file in missing)
+    return tuple(THREADS(AddCopy(stores, rule, state.known), missing))
