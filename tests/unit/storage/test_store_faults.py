@@ -33,7 +33,7 @@ WAYS: Final = [
     ("azurite", "obstore"),
 ]
 PASSING_FAULTS: Final[list[Fault]] = ["lose answer", "cut", (503, "SlowDown", "late")]
-MORE_PASSING_FAULTS: Final[list[Fault]] = ["drop", (503, "SlowDown"), (500, "InternalError"), (429, "SlowDown")]
+MORE_PASSING_FAULTS: Final[list[Fault]] = ["drop", (503, "SlowDown"), (500, "InternalError")]
 REDIRECT: Final = (301, "PermanentRedirect")
 DATA: Final = bytes(range(256)) * 40
 
