@@ -12,7 +12,7 @@ from slatespark.storage.known_options import constructor_options
 
 
 @pytest.mark.parametrize("url", ["memory://known-options", "file:///tmp/known-options", "s3://bucket/known-options"])
-@pytest.mark.parametrize(("name", "near"), [("columnar", "Use one of"), ("endpoint_ulr", "endpoint_url")])
+@pytest.mark.parametrize(("name", "near"), [("columnwise", "Use one of"), ("endpoint_ulr", "endpoint_url")])
 def test_an_unknown_option(url: str, name: str, near: str) -> None:
     with pytest.raises(OptionError, match=near):
         open_store(url, {name: "x"})
@@ -29,7 +29,7 @@ def test_a_local_table_takes_the_options_of_the_bucket_beside_it(tmp_path: Path)
 
 def test_a_misspelt_property_is_no_storage_option(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="columnar"):
-        SlateStore.create(str(tmp_path / "t"), columnar="true")
+        SlateStore.create(str(tmp_path / "t"), columner="true")
     assert not (tmp_path / "t").exists()
 
 
