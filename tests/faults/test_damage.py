@@ -71,12 +71,14 @@ class Bench:
         except SlateError as error:
             self.outcomes[self.named(error, damage)] += 1
             return
+        if damage.path.startswith("wal/") and found.equals(self.sound):  # the trees may have all rows of the file
+            self.outcomes["right"] += 1
+            return
         theirs = self.client_rows_of(damage)
         if isinstance(theirs, Exception):
             # Then our rows may only be the right ones.
             assert found.equals(self.sound), (damage.name, theirs)
-            place = "the WAL" if damage.path.startswith("wal/") else "the trees"  # which may have all rows of the WAL
-            self.outcomes[f"right, though the client stops at {place}"] += 1
+            self.outcomes["right, though the client stops"] += 1
         else:
             assert rows_of(found) == theirs, damage.name
             self.outcomes["rows"] += 1
@@ -104,7 +106,7 @@ def test_a_scan_of_damaged_objects(maker: str, codec: str, tmp_path: Path) -> No
                 bench.check(damage)
     assert bench.outcomes["CorruptDataError"] > 100
     assert bench.outcomes["rows"] > 50  # statistics, footers of SSTs, gaps: what no scan looks at
-    assert bench.outcomes["right, though the client stops at the trees"] < 5
+    assert bench.outcomes["right, though the client stops"] < 5
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ from slatedb import uniffi
 
 from slatespark import CommitConflictError, SlateStore
 from slatespark.format.compactions import Compactions, CompactionStatus
-from slatespark.table.clock import SystemClock
+from slatespark.table.clock import Clock, SystemClock
 from slatespark.table.compaction.merge import MergedRange
 from slatespark.table.compaction.plan import RangeTask
 from slatespark.table.compaction.ranges import run_here
@@ -47,14 +47,14 @@ L0_AND_NEWEST = partial(spec_of_slice, segment=b"", l0=2, runs=(0, 1))
 IDLE = ClientOptions(compactor=True, settings={"compactor_options.worker": None})
 
 
-class WrongClock(SystemClock):
-    """The clock of a machine that is hours off."""
+class WrongClock(Clock):
+    """The clock of a machine that is hours off. A `SystemClock` would do so for every later read of this process."""
 
     def __init__(self, wrong_ms: int) -> None:
         self.wrong_ms = wrong_ms
 
     def now_ms(self) -> int:
-        return super().now_ms() + self.wrong_ms
+        return SystemClock().now_ms() + self.wrong_ms
 
 
 class Meanwhile:
