@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from benchmarks.resident_memory import MemoryWatch
 from benchmarks.worker import Sample, WorkerProcess
@@ -48,6 +48,21 @@ class Alternative:
     watch: str | None = None
 
 
+# Of which a target may be stated; a sample may have others.
+Measure: TypeAlias = Literal[
+    "seconds",
+    "cpu_seconds",
+    "peak_bytes",
+    "written_bytes",
+    "stored_bytes",
+    "claimed_s",
+    "put_p99_s",
+    "commit_s",
+    "median_s",
+    "write_s",
+]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
     """How an alternative should compare with another: `at_least` times faster, or `at_most` times its figure.
@@ -60,7 +75,7 @@ class Target:
     at_least: float | None = None
     at_most: float | None = None
     within_s: float | None = None
-    measure: str = "seconds"
+    measure: Measure = "seconds"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,9 +6,9 @@ import statistics
 from collections.abc import Mapping
 from typing import Any, Final
 
-from benchmarks.harness import Result, Target
+from benchmarks.harness import Measure, Result, Target
 
-_MEASURES: Final = {
+_MEASURES: Final[dict[Measure, str]] = {
     "seconds": "the time",
     "cpu_seconds": "the processor time",
     "peak_bytes": "the peak memory",
@@ -16,6 +16,9 @@ _MEASURES: Final = {
     "stored_bytes": "the bytes on disk",
     "claimed_s": "the claimed phase",
     "put_p99_s": "the client's put latency (p99)",
+    "commit_s": "a commit",
+    "median_s": "the median batch",
+    "write_s": "the write",
 }
 
 
