@@ -23,25 +23,25 @@ def _facts(report: CompactionReport) -> Iterator[tuple[str, str]]:
     yield "version", str(report.version)
     if report.now_ms is not None:
         yield "now", str(report.now_ms) if report.has_own_time else ms_to_text(report.now_ms)
+    yield from _merges(report)
+    yield from _copies(report)
+    if report.jobs and not report.dry_run and report.elapsed_ms:
+        yield "speed", f"{report.bytes_in / 1000 / report.elapsed_ms:,.1f} MB/s read"
+
+
+def _merges(report: CompactionReport) -> Iterator[tuple[str, str]]:
+    """Yield what was merged, or why nothing was."""
     if report.is_compacted:
         yield "jobs", "none. Nothing to do: the table is one sorted run."
-        yield from _copies(report)
-        return
-    if not report.jobs:
+    elif not report.jobs:
         reason = "nothing was merged, so no filter was called" if report.filters else "there is nothing to merge"
         yield "jobs", f"none: {reason}"
-        yield from _copies(report)
-        return
-    if report.dry_run:
+    elif report.dry_run:
         yield "jobs", f"{plural(len(report.jobs), 'job')} planned, nothing was done"
-        yield from _copies(report)
-        return
-    yield "jobs", plural(len(report.jobs), "job")
-    yield "rows", f"{report.rows_in:,} read, {report.rows_out:,} left, {report.expired:,} expired or past retention"
-    yield "bytes", f"{bytes_to_text(report.bytes_in)} read, {bytes_to_text(report.bytes_out)} written"
-    yield from _copies(report)
-    if report.elapsed_ms:
-        yield "speed", f"{report.bytes_in / 1000 / report.elapsed_ms:,.1f} MB/s read"
+    else:
+        yield "jobs", plural(len(report.jobs), "job")
+        yield "rows", f"{report.rows_in:,} read, {report.rows_out:,} left, {report.expired:,} expired or past retention"
+        yield "bytes", f"{bytes_to_text(report.bytes_in)} read, {bytes_to_text(report.bytes_out)} written"
 
 
 def _copies(report: CompactionReport) -> Iterator[tuple[str, str]]:
