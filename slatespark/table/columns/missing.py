@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from slatespark.errors import CorruptDataError, SnapshotExpiredError, UnsupportedFormatError
 from slatespark.format.paths import copy_path
 from slatespark.format.properties import SstProperties
 from slatespark.format.ulid import Ulid
-from slatespark.storage import ObjectMeta
+from slatespark.storage import ObjectMeta, run_concurrently
 from slatespark.table.columns.listing import list_copies
 from slatespark.table.columns.read import fetch_footer, serves
 from slatespark.table.columns.write import CopyOutcome, CopyRule, write_copy
@@ -22,11 +23,15 @@ GONE = "a commit replaced it meanwhile"
 
 def find_missing(stores: TableStores, files: Iterable[SstFile], rule: CopyRule) -> list[SstFile]:
     """Return the files without a sound copy with today's columns."""
-    copies = list_copies(stores.main)
-    return [file for file in files if file.id not in copies or not _is_fine(stores, file, copies[file.id], rule)]
+    copies, wanted = list_copies(stores.main), list(files)
+    looks = [partial(_is_fine, stores, file, copies.get(file.id), rule) for file in wanted]
+    are_fine = run_concurrently(looks, is_remote=stores.main.is_remote)
+    return [file for file, is_fine in zip(wanted, are_fine, strict=True) if not is_fine]
 
 
-def _is_fine(stores: TableStores, file: SstFile, meta: ObjectMeta, rule: CopyRule) -> bool:
+def _is_fine(stores: TableStores, file: SstFile, meta: ObjectMeta | None, rule: CopyRule) -> bool:
+    if meta is None:
+        return False
     try:
         return serves(fetch_footer(stores.main, meta), file, rule)
     except (CorruptDataError, SnapshotExpiredError):
