@@ -227,9 +227,10 @@ class _Commit:
         # What takes long loses to quicker commits every time, so after some losses it is done under the claim. Clients
         # that a refused claim has fenced for nothing were fenced by the quicker commits already. A table that others
         # have committed to since the plan may be a busy one, so no race need be lost first.
-        claims_first = number >= CLAIMS_FIRST_AFTER or latest.writer_epoch > self.job.baseline.writer_epoch
-        if claims_first and number < CLAIMS_FIRST_AFTER:
+        claims_first = number >= CLAIMS_FIRST_AFTER
+        if not claims_first and latest.writer_epoch > self.job.baseline.writer_epoch:
             latest_id, latest = self._catch_up(turn, Version(latest_id, latest))
+            claims_first = True
         if latest_id != found.number:
             looks = Looks(self.stores)
         began_ms = self.clock.now_ms()
