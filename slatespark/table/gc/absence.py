@@ -19,6 +19,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import ConflictError, CorruptDataError, SnapshotExpiredError, UnsupportedFormatError
 from slatespark.format.compactions import decode_compactions
 from slatespark.format.info import decode_footer, decode_info_section, footer_range, info_range
@@ -128,6 +129,7 @@ class _AbsenceSearch:
     counts: dict[tuple[str, str], _AbsenceCount] = field(default_factory=dict)  # by root and path
     manifests: dict[int, Manifest] = field(default_factory=dict)
     damaged: set[str] = field(default_factory=set)  # copies that cannot be searched
+    codec: RowCodec | None = None  # of the keys, which never changes; known once a copy was searched
 
     def run(self) -> AbsenceReport:
         for _ in range(_ATTEMPTS):
@@ -234,11 +236,13 @@ class _AbsenceSearch:
 
     def _count_copy(self, path: str, count: _AbsenceCount) -> None:
         """Count the rows of a columnar copy, whether or not its SST still exists."""
-        ulid, codec = copy_id(path), resolve_codec(self.stores, self.manifests[max(self.manifests)])
+        if self.codec is None:
+            self.codec = resolve_codec(self.stores, self.manifests[max(self.manifests)])
+        ulid = copy_id(path)
         assert ulid is not None  # `_objects` skips other names
         self.damaged.discard(path)
         try:
-            for found in keys_of_copy(self.stores.main, ulid, codec):
+            for found in keys_of_copy(self.stores.main, ulid, self.codec):
                 for keys in self.keys:
                     count.add_keys(keys_within(found, keys))
         except (CorruptDataError, UnsupportedFormatError):
