@@ -93,10 +93,7 @@ class LocalStore:
 
     def list(self, prefix: str, start_after: str = "") -> list[ObjectMeta]:
         """Return the objects directly in the folder `prefix`, ascending by path."""
-        if not start_after.startswith(prefix):
-            return [] if start_after > prefix else [*self._scan(prefix, lambda name: not is_temporary(name))]
-        floor = start_after.removeprefix(prefix)
-        return [*self._scan(prefix, lambda name: name > floor and not is_temporary(name))]
+        return [*self._scan(prefix, lambda name: prefix + name > start_after and not is_temporary(name))]
 
     def list_below(self, prefix: str) -> Sequence[ObjectMeta]:
         """Return the objects in the folder `prefix` and in all folders below it, ascending by path."""
