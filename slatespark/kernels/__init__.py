@@ -32,7 +32,7 @@ from slatespark.kernels.columns import (
     Visibility,
 )
 from slatespark.kernels.results import EncodedBlocks, Fields, Retained
-from slatespark.kernels.search import lower_bound
+from slatespark.kernels.search import key_span, lower_bound
 
 if TYPE_CHECKING:
     import numpy as np
@@ -74,6 +74,7 @@ __all__ = [
     "gather_values",
     "hash_keys",
     "key_lengths",
+    "key_span",
     "lower_bound",
     "lower_bounds",
     "match_keys",

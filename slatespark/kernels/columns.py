@@ -56,6 +56,22 @@ class RowColumns:
         # Addresses are invalid in another process and for a copy.
         return RowColumns, tuple(getattr(self, item.name) for item in fields(self) if item.init)
 
+    @classmethod
+    def of_keys(cls, key_bytes: NDArray[np.uint8], key_offsets: NDArray[np.int64], *, flags: int = 0) -> RowColumns:
+        """Return rows that have keys alone: seq 0, no times, and an empty value."""
+        count = len(key_offsets) - 1
+        return cls(
+            key_bytes=key_bytes,
+            key_offsets=key_offsets,
+            seqs=np.zeros(count, np.uint64),
+            flags=np.full(count, flags, np.uint8),
+            create_ts=np.zeros(count, np.int64),
+            expire_ts=np.zeros(count, np.int64),
+            value_bytes=np.zeros(0, np.uint8),
+            value_starts=np.zeros(count, np.int64),
+            value_lengths=np.zeros(count, np.int64),
+        )
+
     def key(self, row: int) -> bytes:
         """Return the key of row `row`."""
         return self.key_bytes[self.key_offsets[row] : self.key_offsets[row + 1]].tobytes()

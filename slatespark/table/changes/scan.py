@@ -22,8 +22,8 @@ from slatespark.table.read.fetch import fetch_wal_rows
 from slatespark.table.read.materialise import Materialiser, join_small
 from slatespark.table.read.plan import Layer, Split
 from slatespark.table.read.points import CHUNK_KEYS, key_cursors
+from slatespark.table.read.row_cuts import cut_rows
 from slatespark.table.read.scan import ScanSettings, visible_rows, visible_windows
-from slatespark.table.read.wal_share import cut_rows
 from slatespark.table.rows.row_keeper import to_tombstones
 from slatespark.table.stores import TableStores
 

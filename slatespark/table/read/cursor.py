@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from slatespark.errors import CorruptDataError
 from slatespark.format.block_group import unpack_blocks
 from slatespark.format.index import SstIndex
-from slatespark.kernels import decode_blocks, lower_bound
+from slatespark.kernels import decode_blocks, key_span, lower_bound
 from slatespark.kernels.columns import RowColumns
 from slatespark.ranges import ByteRange
 from slatespark.storage import Buffer, read_ahead
@@ -183,8 +183,7 @@ def _slice_windows(part: FileSlice, following: FileSlice | None, reads: _Reads) 
     end = reads.groups[-1][1] if reads.groups else 0
     goes_on_at = following.keys.start if following is not None else None
     for block, rows in _decoded_chunks(part, reads):
-        low = lower_bound(rows, part.keys.start, 0, len(rows)) if part.keys.start else 0
-        high = len(rows) if part.keys.end is None else lower_bound(rows, part.keys.end, low, len(rows))
+        low, high = key_span(rows, part.keys)
         if low == high:
             continue
         last_key = rows.key(high - 1)

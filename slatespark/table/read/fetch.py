@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Final, Generic, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from slatespark.errors import CorruptDataError
 from slatespark.format.filter import FilterSet, decode_filter_section
 from slatespark.format.index import SstIndex, decode_index_section
 from slatespark.format.paths import wal_path
 from slatespark.format.wal import decode_wal
-from slatespark.kernels import gather_keys, lower_bound, sort_rows, take_rows
+from slatespark.kernels import sort_rows, take_rows
 from slatespark.kernels.columns import ROW_BITS, RowColumns
-from slatespark.ranges import ALL_KEYS, KeyRange
+from slatespark.ranges import KeyRange
 from slatespark.storage import run_concurrently
 from slatespark.storage.object_store import ObjectStore
 from slatespark.table.read.plan import CutPoint, FileSlice, SstFile
+from slatespark.table.read.row_cuts import keys_alone, positions_within
 from slatespark.table.snapshot import WalTail
 from slatespark.table.stores import TableStores
 from slatespark.table.stores import object_context as object_context
@@ -146,8 +146,8 @@ def fetch_wal_rows(stores: TableStores, tail: WalTail, above_seq: int, keys: Key
             if int(rows.seqs[0]) <= reached:
                 raise CorruptDataError(f"first seq is {int(rows.seqs[0])}, but an earlier file reached {reached}.")
             reached = int(rows.seqs[-1])
-        if reached > above_seq and len(found := _with_keys(rows, keys)):
-            wanted.append(found)
+        if reached > above_seq and len(inside := positions_within(rows, keys)):
+            wanted.append(rows if len(inside) == len(rows) else take_rows([rows], inside))
     return _sort_newest_first(wanted, above_seq)
 
 
@@ -178,35 +178,6 @@ def fetch_wal_file(stores: TableStores, number: int) -> RowColumns | None:
     return None if rows is None else take_rows([rows], sort_rows(rows))
 
 
-def _with_keys(rows: RowColumns, keys: KeyRange) -> RowColumns:
-    """Return a copy of the rows that have keys of a range, in the same order; all of them as they are."""
-    if keys == ALL_KEYS:
-        return rows
-    order = sort_rows(rows)
-    ordered = _keys_of([rows], order)
-    low = lower_bound(ordered, keys.start, 0, len(ordered))
-    high = len(ordered) if keys.end is None else lower_bound(ordered, keys.end, low, len(ordered))
-    return take_rows([rows], np.sort(order[low:high]))
-
-
-def _keys_of(sources: Sequence[RowColumns], rows: NDArray[np.int64]) -> RowColumns:
-    """Return a copy of packed rows that has their keys alone."""
-    offsets, key_bytes = gather_keys(sources, rows)
-    count = len(rows)
-    nothing = np.zeros(count, np.int64)
-    return RowColumns(
-        key_bytes=key_bytes,
-        key_offsets=offsets.astype(np.int64),
-        seqs=np.zeros(count, np.uint64),
-        flags=np.zeros(count, np.uint8),
-        create_ts=nothing,
-        expire_ts=nothing,
-        value_bytes=np.zeros(0, np.uint8),
-        value_starts=nothing,
-        value_lengths=nothing,
-    )
-
-
 def _sort_newest_first(files: list[RowColumns], above_seq: int) -> RowColumns | None:
     """Return the rows above `above_seq` of WAL files (given oldest first) by (key, seq descending)."""
     newest_first = [
@@ -217,4 +188,4 @@ def _sort_newest_first(files: list[RowColumns], above_seq: int) -> RowColumns | 
         return None
     packed = np.concatenate(newest_first)
     # The sort is stable, so versions of a key stay newest first.
-    return take_rows(files, packed[sort_rows(_keys_of(files, packed))])
+    return take_rows(files, packed[sort_rows(keys_alone(files, packed))])

@@ -114,20 +114,9 @@ class SoughtKeys:
     @classmethod
     def of(cls, keys: Sequence[bytes]) -> SoughtKeys:
         """Return some keys, which ascend, for a look-up."""
-        count = len(keys)
-        nothing = np.zeros(count, np.int64)
-        packed = RowColumns(
-            key_bytes=np.frombuffer(b"".join(keys), np.uint8),
-            key_offsets=np.cumsum([0, *map(len, keys)], dtype=np.int64),
-            seqs=np.zeros(count, np.uint64),
-            flags=np.zeros(count, np.uint8),
-            create_ts=nothing,
-            expire_ts=nothing,
-            value_bytes=np.zeros(0, np.uint8),
-            value_starts=nothing,
-            value_lengths=nothing,
-        )
-        return cls(keys, packed, hash_keys([packed], np.arange(count, dtype=np.int64)))
+        offsets = np.cumsum([0, *map(len, keys)], dtype=np.int64)
+        packed = RowColumns.of_keys(np.frombuffer(b"".join(keys), np.uint8), offsets)
+        return cls(keys, packed, hash_keys([packed], np.arange(len(keys), dtype=np.int64)))
 
     def __len__(self) -> int:
         return len(self.keys)

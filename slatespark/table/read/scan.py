@@ -32,8 +32,8 @@ from slatespark.table.read.merge_windows import LongKey, whole_key_windows
 from slatespark.table.read.plan import Split
 from slatespark.table.read.points import key_cursors
 from slatespark.table.read.retention import hide_retired, may_be_due
+from slatespark.table.read.row_cuts import cut_rows
 from slatespark.table.read.validity import Intervals, ValiditySettings, interval_columns, valid_intervals
-from slatespark.table.read.wal_share import cut_rows
 from slatespark.table.snapshot import WalTail
 from slatespark.table.stores import TableStores
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from slatespark.kernels import lower_bound, take_rows
 from slatespark.kernels.columns import RowColumns
-from slatespark.ranges import KeyRange
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,14 +63,3 @@ def _compact(rows: RowColumns) -> RowColumns:
         value_starts=rows.value_starts - np.int64(start),
         value_lengths=rows.value_lengths,
     )
-
-
-def cut_rows(rows: RowColumns, ranges: Sequence[KeyRange]) -> RowColumns | None:
-    """Return the rows of a sorted source that lie in any of the ranges; None if there are none."""
-    spans = []
-    for keys in ranges:
-        low = lower_bound(rows, keys.start, 0, len(rows))
-        high = len(rows) if keys.end is None else lower_bound(rows, keys.end, low, len(rows))
-        spans.append(np.arange(low, high, dtype=np.int64))
-    positions = np.concatenate(spans)
-    return take_rows([rows], positions) if len(positions) else None

@@ -10,13 +10,14 @@ from dataclasses import replace
 from typing import Final
 
 from slatespark.format.row import rows_to_columns
-from slatespark.kernels import lower_bound, match_keys, take_rows
+from slatespark.kernels import key_span, match_keys, take_rows
 from slatespark.kernels.columns import RowColumns
 from slatespark.ranges import KeyRange
 from slatespark.table.read.fetch import fetch_wal_rows
 from slatespark.table.read.plan import Split
 from slatespark.table.read.points import SoughtKeys
-from slatespark.table.read.wal_share import WalShare, cut_rows
+from slatespark.table.read.row_cuts import cut_rows
+from slatespark.table.read.wal_share import WalShare
 from slatespark.table.snapshot import WalTail
 from slatespark.table.stores import TableStores
 
@@ -52,10 +53,7 @@ def share_tail(
 
 
 def _with_share(split: Split, rows: RowColumns) -> Split:
-    keys = split.keys
-    low = lower_bound(rows, keys.start, 0, len(rows))
-    high = len(rows) if keys.end is None else lower_bound(rows, keys.end, low, len(rows))
-    share = WalShare.of(rows, low, high)
+    share = WalShare.of(rows, *key_span(rows, split.keys))
     if split.points is not None:
         sought = SoughtKeys.of(split.points)
         positions = match_keys(share.rows, 0, len(share.rows), *sought.between(0, len(sought)))

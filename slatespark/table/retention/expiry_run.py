@@ -14,7 +14,7 @@ from slatespark.format.manifest import SstHandle
 from slatespark.format.paths import wal_path
 from slatespark.format.properties import SstProperties
 from slatespark.format.wal import decode_wal
-from slatespark.kernels import lower_bound
+from slatespark.kernels import key_span
 from slatespark.options import ReadOptions
 from slatespark.options.values import parse_choice
 from slatespark.storage import run_concurrently
@@ -185,8 +185,7 @@ class _ExpiryCount:
                 self.stores, file, outline, plan.reads, window_bytes=self.window_bytes
             ):
                 shown = slots.of_rows(rows)
-                low = lower_bound(rows, part.keys.start, 0, len(rows))
-                high = len(rows) if part.keys.end is None else lower_bound(rows, part.keys.end, low, len(rows))
+                low, high = key_span(rows, part.keys)
                 shown[:low] = shown[high:] = slots.hidden
                 sizes = np.diff(outline.edges[first : first + len(first_rows) + 1])
                 count_rows(tally, shown, rows, first_rows, sizes)

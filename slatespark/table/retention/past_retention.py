@@ -18,7 +18,7 @@ from slatespark.kernels import (
     gather_fields,
     gather_keys,
     key_lengths,
-    lower_bound,
+    key_span,
     new_key_mask,
     take_rows,
     value_lengths,
@@ -27,6 +27,7 @@ from slatespark.kernels.columns import HAS_CREATE, MERGE, TOMBSTONE, RowColumns,
 from slatespark.kernels.lifetimes import expired, is_live, reached, retired, retired_groups
 from slatespark.kernels.results import Fields
 from slatespark.ranges import KeyRange
+from slatespark.table.read.row_cuts import keys_alone
 
 
 def live_and_due(rows: RowColumns, retired_ms: int) -> NDArray[np.bool_]:
@@ -75,7 +76,7 @@ def retired_keys(
         heads = rows[np.flatnonzero(first)[_retired_groups(fields, first, now_ms, retired_ms)]]
         if len(heads):
             size = int(key_lengths(sources, heads).sum() + value_lengths(sources, heads).sum())
-            yield RetiredKeys(_tombstones(sources, heads), size)
+            yield RetiredKeys(keys_alone(sources, heads, flags=TOMBSTONE), size)
 
 
 def _whole_keys(
@@ -145,22 +146,6 @@ def _sizes(first: NDArray[np.bool_]) -> NDArray[np.int64]:
     return np.diff(np.flatnonzero(first), append=len(first))
 
 
-def _tombstones(sources: Sequence[RowColumns], rows: NDArray[np.int64]) -> RowColumns:
-    offsets, data = gather_keys(sources, rows)
-    count = len(rows)
-    return RowColumns(
-        key_bytes=data,
-        key_offsets=offsets.astype(np.int64),
-        seqs=np.zeros(count, np.uint64),
-        flags=np.full(count, TOMBSTONE, np.uint8),
-        create_ts=np.zeros(count, np.int64),
-        expire_ts=np.zeros(count, np.int64),
-        value_bytes=np.zeros(0, np.uint8),
-        value_starts=np.zeros(count, np.int64),
-        value_lengths=np.zeros(count, np.int64),
-    )
-
-
 # --- rewriting a file -----------------------------------------------------------------------------------------------
 
 
@@ -213,8 +198,7 @@ def is_covered(rows: RowColumns, low: int, high: int, ranges: Sequence[KeyRange]
     opening = rows.key(low)
     first = bisect_left(ranges, True, key=lambda keys: keys.end is None or keys.end > opening)
     for keys in ranges[first:]:
-        start = lower_bound(rows, keys.start, low, high)
-        end = high if keys.end is None else lower_bound(rows, keys.end, start, high)
+        start, end = key_span(rows, keys, low, high)
         mask[start - low : end - low] = True
         if start == high or end == high:
             break

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slatespark.kernels import lower_bound
+from slatespark.kernels import key_span, lower_bound
 from slatespark.kernels.columns import RowColumns
 from slatespark.options import WriteOptions
 from slatespark.ranges import KeyRange, key_after
@@ -108,8 +108,7 @@ def due_windows(
         end, opens, closes = first + len(first_rows), rows.key(0), rows.key(len(rows) - 1)
         follows = before is not None and before[0] == first
         begins_inside = before == (first, opens) if follows else index.spans_key(first, opens)
-        low = lower_bound(rows, keys.start, 0, len(rows))
-        high = len(rows) if keys.end is None else lower_bound(rows, keys.end, low, len(rows))
+        low, high = key_span(rows, keys)
         yield DueWindow(
             rows=rows,
             low=low,

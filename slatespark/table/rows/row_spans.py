@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from slatespark.kernels import lower_bound
+from slatespark.kernels import key_span
 from slatespark.kernels.columns import RowColumns
 from slatespark.ranges import KeyRange, key_after, overlapping_ranges
 
@@ -21,8 +21,7 @@ def spans_within(rows: RowColumns, low: int, high: int, ranges: Sequence[KeyRang
         return
     whole = KeyRange(rows.key(low), key_after(rows.key(high - 1)))
     for keys in overlapping_ranges(ranges, whole):
-        start = lower_bound(rows, keys.start, low, high)
-        end = high if keys.end is None else lower_bound(rows, keys.end, start, high)
+        start, end = key_span(rows, keys, low, high)
         if start < end:
             yield start, end
         low = end

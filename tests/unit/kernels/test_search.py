@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from slatespark.kernels import lower_bound
+from slatespark.kernels import key_span, lower_bound
+from slatespark.ranges import ALL_KEYS, KeyRange
 from tests.unit.kernels.rows import columns, put
 
 ROWS = columns(put(b"a", 2), put(b"a", 1), put(b"c", 1), put(b"d", 1))
@@ -17,3 +18,24 @@ def test_part() -> None:
     assert lower_bound(ROWS, b"a", 1, 3) == 1
     assert lower_bound(ROWS, b"z", 1, 3) == 3
     assert lower_bound(ROWS, b"b", 2, 2) == 2
+
+
+@pytest.mark.parametrize(
+    ("keys", "span"),
+    [
+        (ALL_KEYS, (0, 4)),
+        (KeyRange(b"a", b"c"), (0, 2)),
+        (KeyRange(b"b", None), (2, 4)),
+        (KeyRange(b"", b"a"), (0, 0)),
+        (KeyRange(b"b", b"c"), (2, 2)),
+        (KeyRange(b"e", None), (4, 4)),
+    ],
+)
+def test_span(keys: KeyRange, span: tuple[int, int]) -> None:
+    assert key_span(ROWS, keys) == span
+
+
+def test_span_of_a_part() -> None:
+    assert key_span(ROWS, ALL_KEYS, 1, 3) == (1, 3)
+    assert key_span(ROWS, KeyRange(b"a", b"d"), 1, 4) == (1, 3)
+    assert key_span(ROWS, KeyRange(b"d", None), 0, 2) == (2, 2)

@@ -9,10 +9,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from slatespark.kernels import gather_fields, lower_bound, sort_rows, take_rows
+from slatespark.kernels import gather_fields, take_rows
 from slatespark.kernels.columns import HAS_CREATE, MERGE, ROW_BITS, TOMBSTONE, RowColumns
 from slatespark.kernels.results import Fields
-from slatespark.ranges import ALL_KEYS, KeyRange
 from slatespark.table.changes.log.plan import CommitPart, LogSettings, LogSplit, WalPart
 from slatespark.table.changes.log.wal import fetch_wal_log
 from slatespark.table.changes.scan import DELETE, UPSERT
@@ -20,6 +19,7 @@ from slatespark.table.read.arrow import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VE
 from slatespark.table.read.cursor import layer_windows, window_size
 from slatespark.table.read.materialise import Materialiser, join_small
 from slatespark.table.read.plan import Layer
+from slatespark.table.read.row_cuts import positions_within
 from slatespark.table.stores import TableStores
 
 MERGE_OPERAND: Final = "merge"
@@ -53,8 +53,8 @@ def _wal_batches(
         rows = fetch_wal_log(stores, number)
         if rows is None:
             continue
-        wanted = _between(rows, part.after_seq, part.last_seq) & _with_keys(rows, settings.keys)
-        chosen = np.flatnonzero(wanted)
+        inside = positions_within(rows, settings.keys)
+        chosen = inside[_between(rows, part.after_seq, part.last_seq)[inside]]
         fields = gather_fields([rows], chosen)
         times = instants(fields.create_ts, (fields.flags & HAS_CREATE) == 0)
         yield from made.batches([rows], chosen, _known(fields, version, times))
@@ -90,19 +90,6 @@ def _packed(source: int, rows: RowColumns) -> NDArray[np.int64]:
 
 def _between(rows: RowColumns, after_seq: int, last_seq: int) -> NDArray[np.bool_]:
     found: NDArray[np.bool_] = (rows.seqs > np.uint64(after_seq)) & (rows.seqs <= np.uint64(last_seq))
-    return found
-
-
-def _with_keys(rows: RowColumns, keys: KeyRange) -> NDArray[np.bool_]:
-    """Return which rows, in any order, have keys of a range."""
-    if keys == ALL_KEYS:
-        return np.ones(len(rows), np.bool_)
-    order = sort_rows(rows)
-    ordered = take_rows([rows], order)
-    low = lower_bound(ordered, keys.start, 0, len(ordered))
-    high = len(ordered) if keys.end is None else lower_bound(ordered, keys.end, low, len(ordered))
-    found = np.zeros(len(rows), np.bool_)
-    found[order[low:high]] = True
     return found
 
 

@@ -1,0 +1,34 @@
+"""The rows of a source that have keys in given ranges."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slatespark.kernels import gather_keys, key_span, sort_rows, take_rows
+from slatespark.kernels.columns import RowColumns
+from slatespark.ranges import ALL_KEYS, KeyRange
+
+
+def cut_rows(rows: RowColumns, ranges: Sequence[KeyRange]) -> RowColumns | None:
+    """Return the rows of a sorted source that lie in any of the ranges; None if there are none."""
+    positions = np.concatenate([np.arange(*key_span(rows, keys), dtype=np.int64) for keys in ranges])
+    return take_rows([rows], positions) if len(positions) else None
+
+
+def positions_within(rows: RowColumns, keys: KeyRange) -> NDArray[np.int64]:
+    """Return the positions, ascending, of those rows, in any order, whose keys lie in a range."""
+    everything = np.arange(len(rows), dtype=np.int64)
+    if keys == ALL_KEYS:
+        return everything
+    order = sort_rows(rows)
+    low, high = key_span(keys_alone([rows], order), keys)
+    return np.sort(order[low:high])
+
+
+def keys_alone(sources: Sequence[RowColumns], rows: NDArray[np.int64], *, flags: int = 0) -> RowColumns:
+    """Return a copy of packed rows that has their keys alone, as `RowColumns.of_keys`."""
+    offsets, key_bytes = gather_keys(sources, rows)
+    return RowColumns.of_keys(key_bytes, offsets.astype(np.int64), flags=flags)
