@@ -117,12 +117,20 @@ class CopyFooter:
     Attributes
     ----------
     metadata : of Parquet, with row groups and statistics
-    body_digest : SHA-256 of the bytes before the seal
+    seal : as it is stored; another copy of the same SST has another one
+    end_bytes : length of seal and footer
     """
 
     label: CopyLabel
     metadata: pq.FileMetaData
-    body_digest: bytes
+    seal: bytes
+    end_bytes: int
+
+    @property
+    def body_digest(self) -> bytes:
+        """SHA-256 of the bytes before the seal."""
+        digest: bytes = _SEAL.unpack(self.seal)[1]
+        return digest
 
     @property
     def schema(self) -> pa.Schema:
@@ -150,6 +158,12 @@ def end_range(tail: Buffer, size: int) -> ByteRange:
     return ByteRange(start, size)
 
 
+def seal_range(footer: CopyFooter, size: int) -> ByteRange:
+    """Return the range of the seal in an object of `size` bytes."""
+    start = size - footer.end_bytes
+    return ByteRange(start, start + _SEAL.size)
+
+
 def decode_end(data: Buffer) -> CopyFooter:
     """Decode the bytes of `end_range`.
 
@@ -161,7 +175,8 @@ def decode_end(data: Buffer) -> CopyFooter:
         When a later release wrote it.
     """
     found = memoryview(data)
-    magic, body_digest, footer_digest = _SEAL.unpack(found[: _SEAL.size])
+    seal = bytes(found[: _SEAL.size])
+    magic, _, footer_digest = _SEAL.unpack(seal)
     footer = found[_SEAL.size :]
     if magic != _SEAL_MAGIC or footer_digest != _sha256(footer):
         raise CorruptDataError("the footer of the columnar copy does not match its seal.", why="It is damaged.")
@@ -172,7 +187,7 @@ def decode_end(data: Buffer) -> CopyFooter:
     label = CopyLabel.decode((metadata.metadata or {}).get(LABEL_KEY, b""))
     if metadata.num_rows != label.rows:
         raise CorruptDataError(f"the columnar copy has {metadata.num_rows} rows, and its label says {label.rows}.")
-    return CopyFooter(label, metadata, body_digest)
+    return CopyFooter(label, metadata, seal, len(found))
 
 
 @dataclass(frozen=True, slots=True)

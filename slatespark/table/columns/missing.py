@@ -11,11 +11,11 @@ from slatespark.format.paths import copy_path
 from slatespark.format.properties import SstProperties
 from slatespark.format.ulid import Ulid
 from slatespark.storage import ObjectMeta, run_concurrently
-from slatespark.table.columns.listing import list_copies
-from slatespark.table.columns.read import fetch_footer, serves
+from slatespark.table.columns.read import serves
 from slatespark.table.columns.write import CopyOutcome, CopyRule, write_copy
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read.plan import SstFile
+from slatespark.table.read.stored_copies import fetch_footer, list_copies
 from slatespark.table.stores import TableStores
 
 GONE = "a commit replaced it meanwhile"

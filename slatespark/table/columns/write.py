@@ -17,7 +17,7 @@ from slatespark.format.paths import copy_path
 from slatespark.format.properties import SstProperties
 from slatespark.kernels import new_key_mask
 from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, MERGE, TOMBSTONE, RowColumns
-from slatespark.table.read.arrow import SEQ, Projection, decode_columns, make_batch
+from slatespark.table.read.arrow import CREATE_TS, EXPIRE_TS, SEQ, Projection, decode_columns, make_batch
 from slatespark.table.read.cursor import Window, layer_windows
 from slatespark.table.read.plan import FileSlice, Layer, SstFile
 from slatespark.table.stores import TableStores
@@ -27,8 +27,6 @@ GROUP_ROWS: Final = 128 << 10  # of a row group, up to the end of a window
 GROUP_BYTES: Final = 64 << 20  # in memory; fewer rows make a group where they are large
 WINDOW_BYTES: Final = 1 << 20
 
-CREATE_TS: Final = "_create_ts"
-EXPIRE_TS: Final = "_expire_ts"
 _MAX_TIME_MS: Final = MAX_MS // 1000  # a timestamp of microseconds holds no later instant
 
 

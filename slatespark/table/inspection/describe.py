@@ -19,7 +19,6 @@ from slatespark.format.segments import KeySegments
 from slatespark.options import ReadOptions
 from slatespark.table.checkpoints.store import CheckpointFacts, checkpoint_facts
 from slatespark.table.clock import Clock
-from slatespark.table.columns.listing import list_copies
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.definition.versions import fetch_definition
 from slatespark.table.inspection.files import LayerFacts, layer_facts
@@ -30,6 +29,7 @@ from slatespark.table.read.floor import HistoryFloors, find_floors
 from slatespark.table.read.layers import distinct_files, fetch_layers, fetch_stats
 from slatespark.table.read.plan import Layer, SstFile, plan_layers
 from slatespark.table.read.resolve import resolve_snapshot
+from slatespark.table.read.stored_copies import list_copies
 from slatespark.table.snapshot import Snapshot
 from slatespark.table.stores import TableStores
 

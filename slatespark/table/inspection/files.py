@@ -16,13 +16,13 @@ from slatespark.format.stats import SstStats
 from slatespark.format.ulid import Ulid
 from slatespark.options import ReadOptions
 from slatespark.table.clock import Clock
-from slatespark.table.columns.listing import list_copies
 from slatespark.table.definition.versions import resolve_codec
 from slatespark.table.read.gaps import may_show_rows
 from slatespark.table.read.layers import MAX_COMMIT_RECORDS, distinct_files, fetch_layers, fetch_stats
 from slatespark.table.read.plan import FileSlice, Layer, SstFile
 from slatespark.table.read.properties import file_properties
 from slatespark.table.read.resolve import resolve_snapshot
+from slatespark.table.read.stored_copies import list_copies
 from slatespark.table.stores import OWN_ROOT, TableStores
 
 

@@ -25,6 +25,8 @@ MAX_BATCH_ROWS: Final = 1 << 16
 MAX_BATCH_BYTES: Final = 16 << 20
 
 SEQ: Final = "_seq"
+CREATE_TS: Final = "_create_ts"
+EXPIRE_TS: Final = "_expire_ts"
 
 METADATA_TYPES: Final[Mapping[str, pa.DataType]] = {
     "_key": pa.binary(),
@@ -76,7 +78,7 @@ class Projection:
     def schema(self) -> pa.Schema:
         """Arrow schema of the batches; every column may hold nulls."""
         labels = self.labels or self.names
-        types = [_type_of(name, self.codec) for name in self.names]
+        types = [type_of(name, self.codec) for name in self.names]
         return pa.schema([pa.field(label, kind) for label, kind in zip(labels, types, strict=True)])
 
     @cached_property
@@ -93,7 +95,8 @@ class Projection:
         return of_key, of_value, fixed_bytes
 
 
-def _type_of(name: str, codec: RowCodec) -> pa.DataType:
+def type_of(name: str, codec: RowCodec) -> pa.DataType:
+    """Return the type of a column of a read."""
     position = codec.schema.get_field_index(name)
     return codec.schema.field(position).type if position >= 0 else _ADDED_TYPES[name]
 

@@ -16,13 +16,13 @@ from slatespark.format.columnar_copy import OpenCopy
 from slatespark.format.ulid import Ulid
 from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE
 from slatespark.storage import ObjectMeta
-from slatespark.table.columns.listing import list_copies
 from slatespark.table.columns.read import fetch_copy
-from slatespark.table.columns.write import CREATE_TS, EXPIRE_TS, file_windows
+from slatespark.table.columns.write import file_windows
 from slatespark.table.definition.versions import resolve_codec
 from slatespark.table.log.manifests import fetch_latest_manifest
-from slatespark.table.read.arrow import METADATA_TYPES, Projection, decode_columns, make_batch
+from slatespark.table.read.arrow import CREATE_TS, EXPIRE_TS, METADATA_TYPES, Projection, decode_columns, make_batch
 from slatespark.table.read.plan import SstFile
+from slatespark.table.read.stored_copies import list_copies
 from slatespark.table.stores import OWN_ROOT, TableStores
 from slatespark.table.verify.findings import Findings
 

@@ -54,7 +54,6 @@ from slatespark.table.checkpoints.store import (
     refuse_unfinished,
 )
 from slatespark.table.clock import Clock, new_ulid
-from slatespark.table.columns.listing import list_copies
 from slatespark.table.commit.active_jobs import clear_active_jobs
 from slatespark.table.commit.claim import Claim
 from slatespark.table.commit.hold import plan_hold
@@ -67,6 +66,7 @@ from slatespark.table.log.manifests import draw_nonce, fetch_manifest, publish_m
 from slatespark.table.log.versioned_object import RaceLostError, Version, retry_lost_races
 from slatespark.table.read.fetch import fetch_wal_rows
 from slatespark.table.read.properties import record_file, recorded_properties
+from slatespark.table.read.stored_copies import list_copies
 from slatespark.table.records.claims import CLAIMS_DIR
 from slatespark.table.records.commit_record import COMMITS_DIR, CommitRecord
 from slatespark.table.records.commits import publish_commit_record
