@@ -201,6 +201,15 @@ class ReadOptions(FeedOptions):
         default=128 * MIB,
         shown="`128m`",
     )
+    use_copies: bool | None = option(
+        "useCopies",
+        doc="Read columnar copies where they have fewer bytes to read than the SSTs; the rows are the same. `true` "
+        "looks for copies of any table, `false` reads SSTs alone.",
+        parse=parse_flag,
+        calls=_ANY_READ,
+        default=None,
+        shown="of tables with the property `columnar`",
+    )
     pin_ms: int | None = option(
         "pin",
         doc="Duration for which a checkpoint protects the objects of the read from garbage collection.",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pyspark.sql.datasource import InputPartition, WriterCommitMessage
 
 from slatespark.table.read.plan import Split
-from slatespark.table.read.scan import ScanSettings
+from slatespark.table.read.scan_settings import ScanSettings
 from slatespark.table.rows.sst_upload import NewFile
 
 

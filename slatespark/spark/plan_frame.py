@@ -22,7 +22,8 @@ from slatespark.spark.worker import freeze_gc
 from slatespark.table.clock import resolve_clock
 from slatespark.table.read.plan import Split
 from slatespark.table.read.reader import ReadPlan
-from slatespark.table.read.scan import ScanSettings, scan_split
+from slatespark.table.read.scan import scan_split
+from slatespark.table.read.scan_settings import ScanSettings
 from slatespark.table.rows.sst_upload import NewFile
 from slatespark.table.stores import TableStores, open_stores
 from slatespark.table.write.load import Load, run_task

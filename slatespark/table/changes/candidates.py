@@ -22,7 +22,7 @@ from slatespark.table.changes.equality import same_values
 from slatespark.table.changes.plan import ChangeSettings, ChangeSplit
 from slatespark.table.read.cursor import LayerCursor, layer_windows, memory_windows, window_size
 from slatespark.table.read.merge_windows import MergeWindow, version_windows
-from slatespark.table.read.scan import ScanSettings
+from slatespark.table.read.scan_settings import ScanSettings
 from slatespark.table.stores import TableStores
 
 OLD: Final = 0

@@ -18,7 +18,7 @@ from slatespark.ranges import KeyRange
 from slatespark.storage import run_concurrently
 from slatespark.table.read.plan import FileSlice, Layer
 from slatespark.table.read.properties import file_properties
-from slatespark.table.read.scan import ScanSettings
+from slatespark.table.read.scan_settings import ScanSettings
 from slatespark.table.retention.expiry_files import fetch_outline
 from slatespark.table.retention.expiry_plan import stretches
 from slatespark.table.snapshot import Snapshot

@@ -34,7 +34,7 @@ from slatespark.table.read.reader import (
     resolve_held,
     scan_settings,
 )
-from slatespark.table.read.scan import ScanSettings
+from slatespark.table.read.scan_settings import ScanSettings
 from slatespark.table.snapshot import WalTail
 from slatespark.table.stores import TableStores
 

@@ -23,7 +23,8 @@ from slatespark.table.read.materialise import Materialiser, join_small
 from slatespark.table.read.plan import Layer, Split
 from slatespark.table.read.points import CHUNK_KEYS, key_cursors
 from slatespark.table.read.row_cuts import cut_rows
-from slatespark.table.read.scan import ScanSettings, visible_rows, visible_windows
+from slatespark.table.read.scan import visible_rows, visible_windows
+from slatespark.table.read.scan_settings import ScanSettings
 from slatespark.table.rows.row_keeper import to_tombstones
 from slatespark.table.stores import TableStores
 

@@ -26,7 +26,8 @@ from slatespark.options import Call, ReadOptions, option_keys
 from slatespark.options.values import normalize_name, unknown_option
 from slatespark.table.read.arrow import METADATA_TYPES, decode_columns, make_batch
 from slatespark.table.read.plan import Layer, plan_points
-from slatespark.table.read.scan import ScanSettings, split_intervals
+from slatespark.table.read.scan import split_intervals
+from slatespark.table.read.scan_settings import ScanSettings
 from slatespark.table.read.time_travel import time_text
 from slatespark.table.read.validity import Intervals, ValiditySettings, interval_columns
 from slatespark.table.stores import TableStores

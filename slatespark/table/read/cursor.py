@@ -6,7 +6,7 @@ window is complete up to its bound. So a merge of several cursors needs state ac
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Final, TypeAlias
@@ -121,7 +121,12 @@ def layer_windows(stores: TableStores, layer: Layer, window_bytes: int) -> Itera
 
 
 def open_cursors(
-    stores: TableStores, layers: Sequence[Layer], tail: Sequence[RowColumns], window_bytes: int
+    stores: TableStores,
+    layers: Sequence[Layer],
+    tail: Sequence[RowColumns],
+    window_bytes: int,
+    *,
+    windows: Callable[[TableStores, Layer, int], Iterator[Window]] = layer_windows,
 ) -> list[LayerCursor]:
     """Return cursors over all rows of some layers, newest first.
 
@@ -129,9 +134,10 @@ def open_cursors(
     ----------
     layers : newest first
     tail : rows of the WAL, newer than every layer but those of own writes
+    windows : yields the windows of a layer
     """
     own, stored = (
-        [LayerCursor(layer_windows(stores, layer, window_bytes)) for layer in layers if layer.is_above_wal is above]
+        [LayerCursor(windows(stores, layer, window_bytes)) for layer in layers if layer.is_above_wal is above]
         for above in (True, False)
     )
     return [*own, *(LayerCursor(memory_windows(rows)) for rows in tail), *stored]

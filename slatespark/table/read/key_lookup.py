@@ -19,7 +19,8 @@ from slatespark.table.read.arrow import project
 from slatespark.table.read.plan import Layer, plan_points
 from slatespark.table.read.read_point import ReadPoint
 from slatespark.table.read.reader import bind_condition, fetch_layers_of, resolve_read, scan_settings
-from slatespark.table.read.scan import ScanSettings, scan_split
+from slatespark.table.read.scan import scan_split
+from slatespark.table.read.scan_settings import ScanSettings
 from slatespark.table.stores import TableStores
 
 _RANGES: Final = ("startKey", "endKey", "keyPrefix")

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from slatespark.errors import CorruptDataError
 from slatespark.kernels.columns import RowColumns
-from slatespark.table.read.arrow import Projection, cut_batches, decode_columns, make_batch
+from slatespark.table.read.arrow import Projection, cut_batches, make_batch
+from slatespark.table.read.copy_rows import read_columns
 
 if TYPE_CHECKING:
     from slatespark.encoding.predicates import Filter
@@ -105,7 +106,7 @@ class Materialiser:
             return
         projection = self._projection
         try:
-            found.arrays |= decode_columns(found.sources, found.rows, missing, projection, self._table)
+            found.arrays |= read_columns(found.sources, found.rows, missing, projection, self._table)
         except CorruptDataError:
             if self._tally is None:
                 raise
@@ -115,7 +116,7 @@ class Materialiser:
             )
             self._tally.count += len(fine) - int(np.count_nonzero(fine))
             found.keep(fine, tuple(found.arrays))
-            found.arrays |= decode_columns(found.sources, found.rows, missing, projection, self._table)
+            found.arrays |= read_columns(found.sources, found.rows, missing, projection, self._table)
 
 
 @dataclass(slots=True)

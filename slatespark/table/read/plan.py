@@ -17,6 +17,7 @@ from slatespark.format.manifest import Manifest, SortedRun, SstView
 from slatespark.format.paths import sst_path
 from slatespark.format.ulid import Ulid
 from slatespark.ranges import KeyRange, key_after
+from slatespark.storage import ObjectMeta
 from slatespark.table.read.wal_share import WalShare
 from slatespark.table.stores import OWN_ROOT
 
@@ -90,6 +91,7 @@ class Split:
     ranges : the parts of `keys` that are read, ascending and apart from each other; empty for all of it
     points : the keys that are read, ascending; None for all in the ranges. Layers are cut to `keys` only
     wal : rows of the WAL; None where they are still to be decoded
+    copies : columnar copies that may be read instead of files
     """
 
     keys: KeyRange
@@ -97,6 +99,7 @@ class Split:
     ranges: tuple[KeyRange, ...] = ()
     points: tuple[bytes, ...] | None = None
     wal: WalShare | None = None
+    copies: tuple[ObjectMeta, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

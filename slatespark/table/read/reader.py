@@ -21,6 +21,7 @@ from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.definition.versions import DefinitionLook
 from slatespark.table.read.arrow import Projection, project, readable_schema
 from slatespark.table.read.as_of_join import AsOfJoin, added_columns, check_join_columns
+from slatespark.table.read.copy_choice import with_copies
 from slatespark.table.read.fetch import measure_slice, sample_index
 from slatespark.table.read.floor import history_floor, judged_definition
 from slatespark.table.read.materialise import UndecodableRows
@@ -32,7 +33,8 @@ from slatespark.table.read.properties import file_properties
 from slatespark.table.read.read_point import ReadPoint
 from slatespark.table.read.resolve import resolve_snapshot
 from slatespark.table.read.retention import retired_until_ms
-from slatespark.table.read.scan import ScanSettings, scan_split
+from slatespark.table.read.scan import scan_split
+from slatespark.table.read.scan_settings import ScanSettings
 from slatespark.table.read.skipping import SkipRule, skip_files
 from slatespark.table.read.validity import ValiditySettings
 from slatespark.table.read.wal_tail import share_tail
@@ -108,6 +110,8 @@ def fetch_read_plan(
     ranges = (chosen_range(options, codec),) if keys is None else keys
     splits, residual = plan_key_splits(stores, layers, options, ranges, codec, condition, skip)
     settings = replace(settings, residual=residual)
+    looks = definition.columnar != "false" if options.use_copies is None else options.use_copies
+    splits = with_copies(stores, splits, settings) if looks else splits
     splits = share_tail(stores, splits, settings.wal, settings.wal_above_seq, limit_bytes=options.wal_buffer_bytes)
     return ReadPlan(snapshot.manifest_id, snapshot.max_seq, snapshot.now_ms, settings, splits, layers)
 

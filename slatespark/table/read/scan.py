@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,61 +15,30 @@ from slatespark.kernels.columns import (
     GROUP_HEAD,
     GROUP_REST,
     HAS_EXPIRE,
+    MERGE,
     PLAIN,
     RowColumns,
     Selection,
     Visibility,
 )
-from slatespark.kernels.lifetimes import reached
-from slatespark.table.read.arrow import Projection
-from slatespark.table.read.cursor import LayerCursor, open_cursors, window_size
+from slatespark.kernels.lifetimes import expired, reached
+from slatespark.ranges import KeyRange
+from slatespark.table.read.cursor import LayerCursor, Window, open_cursors, window_size
 from slatespark.table.read.fetch import fetch_wal_rows
 from slatespark.table.read.fold_groups import fold_selection
 from slatespark.table.read.materialise import Materialiser, UndecodableRows, join_small
 from slatespark.table.read.merge_function import MergeFunction, row_at
 from slatespark.table.read.merge_windows import LongKey, whole_key_windows
-from slatespark.table.read.plan import Split
+from slatespark.table.read.plan import Split, cut_layers
 from slatespark.table.read.points import key_cursors
 from slatespark.table.read.retention import hide_retired, may_be_due
 from slatespark.table.read.row_cuts import cut_rows
+from slatespark.table.read.scan_settings import ScanSettings
 from slatespark.table.read.validity import Intervals, ValiditySettings, interval_columns, valid_intervals
-from slatespark.table.snapshot import WalTail
 from slatespark.table.stores import TableStores
 
 if TYPE_CHECKING:
-    from slatespark.encoding.predicates import Filter
-
-
-@dataclass(frozen=True, slots=True)
-class ScanSettings:
-    """The rows that a scan shows, and the memory it may use.
-
-    Attributes
-    ----------
-    visibility : which versions
-    projection : which columns
-    fold : the merge operator, None if not given
-    wal : tail of the snapshot
-    wal_above_seq : rows of the tail with seq <= it are in the trees
-    buffer_bytes : memory for stored bytes in flight
-    residual : of the visible rows only those are shown for which it is true; None shows all
-    ignore_undecodable : leave out rows that do not decode
-    retired_ms : rows created at or before it are hidden by the table's retention; None hides none
-    validity : show all versions with the intervals in which they were valid; None shows rows as usual
-    table : where the table is, for messages
-    """
-
-    visibility: Visibility
-    projection: Projection
-    fold: MergeFunction | None
-    wal: WalTail
-    wal_above_seq: int
-    buffer_bytes: int
-    residual: Filter | None = None
-    ignore_undecodable: bool = False
-    retired_ms: int | None = None
-    validity: ValiditySettings | None = None
-    table: str = ""
+    pass
 
 
 def scan_split(
@@ -113,11 +81,60 @@ def visible_rows(
     stores: TableStores, split: Split, settings: ScanSettings
 ) -> Iterator[tuple[list[RowColumns], NDArray[np.int64]]]:
     """Yield the packed rows of a split that are visible, keys ascending; raises as `scan_split`."""
+    if split.copies:
+        yield from _rows_with_copies(stores, split, settings)
+        return
     for cursors in _open_chunks(stores, split, settings):
-        for sources, selection in visible_windows(
-            cursors, settings.visibility, settings.fold, retired_ms=settings.retired_ms
-        ):
-            yield sources, selection.rows
+        yield from _merged_rows(cursors, settings)
+
+
+def _rows_with_copies(
+    stores: TableStores, split: Split, settings: ScanSettings
+) -> Iterator[tuple[list[RowColumns], NDArray[np.int64]]]:
+    """Yield the same from columnar copies where they pay; newer rows are laid over them by key."""
+    from slatespark.table.read.copy_choice import choose_copies, covered_slices  # most tables have none
+    from slatespark.table.read.copy_windows import CopyReads
+
+    wal = _wal_rows(stores, split, settings)
+    covered = covered_slices(split, lambda keys: wal is not None and cut_rows(wal, [keys]) is not None)
+    parts = choose_copies(stores, split, settings, is_covered=covered).parts
+    reads = CopyReads({found.part: found for found in parts}, settings.projection, settings.columns)
+    window_bytes = window_size(settings.buffer_bytes, len(split.layers))
+    start: bytes | None = split.keys.start
+    for found in [*(found for found in parts if not found.is_covered), None]:
+        keys = KeyRange(start or b"", split.keys.end if found is None else found.part.keys.start)
+        if start is not None and not keys.is_empty():
+            rows = None if wal is None else cut_rows(wal, [keys])
+            layers, tail = cut_layers(split.layers, keys), [] if rows is None else [rows]
+            cursors = open_cursors(stores, layers, tail, window_bytes, windows=reads.layer_windows)
+            yield from _merged_rows(cursors, settings)
+        if found is not None:
+            yield from _live_rows(reads.part_windows(stores, found, window_bytes), settings)
+            start = found.part.keys.end
+
+
+def _merged_rows(
+    cursors: Sequence[LayerCursor], settings: ScanSettings
+) -> Iterator[tuple[list[RowColumns], NDArray[np.int64]]]:
+    for sources, selection in visible_windows(
+        cursors, settings.visibility, settings.fold, retired_ms=settings.retired_ms
+    ):
+        yield sources, selection.rows
+
+
+def _live_rows(
+    windows: Iterator[Window], settings: ScanSettings
+) -> Iterator[tuple[list[RowColumns], NDArray[np.int64]]]:
+    """Yield the visible rows of windows that hold the only version of each of their keys, a put within the read."""
+    for window in windows:
+        rows = np.arange(window.low, window.high, dtype=np.int64)
+        if not settings.visibility.include_expired:
+            rows = rows[~expired(window.rows, settings.visibility.now_ms)[window.low : window.high]]
+        selection = Selection(rows, np.zeros(len(rows), np.uint8))
+        if settings.retired_ms is not None:
+            selection = hide_retired([window.rows], selection, settings.retired_ms)
+        if len(selection.rows):
+            yield [window.rows], selection.rows
 
 
 def _interval_batches(
@@ -176,25 +193,32 @@ def _visible_versions(
     found: LongKey, visibility: Visibility, fold: MergeFunction | None, *, retired_ms: int | None
 ) -> Iterator[tuple[list[RowColumns], Selection]]:
     """Yield the visible rows of a key whose versions do not fit a window."""
-    group: list[Row] = []
+    group: list[tuple[RowColumns, int]] = []
     settled = False
-    for rows, low, high in found.parts:
+    for source, low, high in found.parts:
         if visibility.all_versions:
-            yield [rows], merge_visible([rows], np.array([low], np.int64), np.array([high], np.int64), visibility)
+            yield [source], merge_visible([source], np.array([low], np.int64), np.array([high], np.int64), visibility)
         elif not settled:
-            settled = _take_versions(group, rows, low, high, visibility)
+            settled = _take_versions(group, source, low, high, visibility)
     if not group:
         return
-    sources, marks = [rows_to_columns(group)], np.full(len(group), GROUP_REST, np.uint8)
-    marks[0] = GROUP_HEAD if group[0].kind is RowKind.MERGE else PLAIN
-    selection = Selection(np.arange(len(group), dtype=np.int64), marks)
+    if len(group) == 1:  # as it is: a row of a copy has columns, and no value
+        sources, rows = [group[0][0]], np.array([group[0][1]], np.int64)
+    else:
+        sources = [rows_to_columns([row_at([source], at) for source, at in group])]
+        rows = np.arange(len(group), dtype=np.int64)
+    marks = np.full(len(group), GROUP_REST, np.uint8)
+    marks[0] = GROUP_HEAD if group[0][0].flags[group[0][1]] & MERGE else PLAIN
+    selection = Selection(rows, marks)
     if retired_ms is not None:
         selection = hide_retired(sources, selection, retired_ms)
     if len(selection.rows):
         yield fold_selection(sources, selection, fold)
 
 
-def _take_versions(group: list[Row], rows: RowColumns, low: int, high: int, visibility: Visibility) -> bool:
+def _take_versions(
+    group: list[tuple[RowColumns, int]], rows: RowColumns, low: int, high: int, visibility: Visibility
+) -> bool:
     """Add the versions that decide what the key shows; True once older ones do not matter."""
     for at in range(low, high):
         row = row_at([rows], at)
@@ -205,11 +229,11 @@ def _take_versions(group: list[Row], rows: RowColumns, low: int, high: int, visi
         )
         if row.kind is RowKind.MERGE:
             if not expired:
-                group.append(row)
+                group.append((rows, at))
             continue
         shown = visibility.include_deleted and not group if row.kind is RowKind.DELETE else not expired
         if shown:
-            group.append(row)
+            group.append((rows, at))
         return True
     return False
 

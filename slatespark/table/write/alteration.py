@@ -32,7 +32,8 @@ from slatespark.table.definition.versions import evolve_definition, resolve_code
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read.plan import Split
 from slatespark.table.read.reader import ReadPlan, fetch_read_plan, resolve_table
-from slatespark.table.read.scan import ScanSettings, scan_split
+from slatespark.table.read.scan import scan_split
+from slatespark.table.read.scan_settings import ScanSettings
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.rows.sst_upload import NewFile
 from slatespark.table.stores import TableStores

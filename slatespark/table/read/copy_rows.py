@@ -1,0 +1,132 @@
+"""Rows of a columnar copy beside packed rows of SSTs: merged by their keys, and their columns taken, not decoded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, ROW_BITS, RowColumns
+from slatespark.table.read.arrow import (
+    CREATE_TS,
+    EXPIRE_TS,
+    METADATA_TYPES,
+    Projection,
+    decode_columns,
+    type_of,
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class CopyRows(RowColumns):
+    """Row versions without values: the columns of the read lie beside them.
+
+    Attributes
+    ----------
+    columns : as many values each as there are rows; with the types of the read
+    """
+
+    columns: Mapping[str, pa.Array]
+
+
+def copy_rows(rows: pa.Table, names: Sequence[str], projection: Projection, *, seq: int, with_keys: bool) -> CopyRows:
+    """Return rows of a copy.
+
+    Parameters
+    ----------
+    rows : all columns of the copy that are needed
+    names : columns of the read
+    seq : a sequence number that none of the rows lies below
+    with_keys : encode the keys; without, all keys are empty
+    """
+    codec, count = projection.codec, rows.num_rows
+    offsets, key_bytes = np.zeros(count + 1, np.int64), np.zeros(0, np.uint8)
+    if with_keys:
+        keys = {name: _column(rows, name, projection, key_bytes, offsets) for name in codec.key_columns}
+        key_bytes, offsets = codec.encode_keys(pa.table(keys))
+    columns = {name: _column(rows, name, projection, key_bytes, offsets) for name in names}
+    create_ts, has_create = _times(rows, CREATE_TS)
+    expire_ts, has_expire = _times(rows, EXPIRE_TS)
+    nothing = np.zeros(count, np.int64)
+    return CopyRows(
+        key_bytes=key_bytes,
+        key_offsets=offsets.astype(np.int64, copy=False),
+        seqs=np.full(count, seq, np.uint64),
+        flags=(has_create * np.uint8(HAS_CREATE) | has_expire * np.uint8(HAS_EXPIRE)).astype(np.uint8),
+        create_ts=create_ts,
+        expire_ts=expire_ts,
+        value_bytes=np.zeros(0, np.uint8),
+        value_starts=nothing,
+        value_lengths=nothing,
+        columns=columns,
+    )
+
+
+def _column(
+    rows: pa.Table, name: str, projection: Projection, key_bytes: NDArray[np.uint8], offsets: NDArray[np.int64]
+) -> pa.Array:
+    kind = type_of(name, projection.codec)
+    if name in rows.schema.names:
+        array = _whole(rows.column(name))
+        return array if array.type == kind else array.cast(kind)
+    if name == "_key":
+        buffers = [None, pa.py_buffer(offsets.astype(np.int64, copy=False)), pa.py_buffer(key_bytes)]
+        return pa.Array.from_buffers(pa.large_binary(), rows.num_rows, buffers).cast(kind)
+    if name == "_op":
+        return pa.repeat(pa.scalar("put", kind), rows.num_rows)
+    return pa.nulls(rows.num_rows, METADATA_TYPES[name])
+
+
+def _times(rows: pa.Table, name: str) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Return a column of instants as ms, 0 for null, and which rows have one."""
+    if name not in rows.schema.names:
+        return np.zeros(rows.num_rows, np.int64), np.zeros(rows.num_rows, bool)
+    micros = _whole(rows.column(name)).cast(pa.int64())
+    there = micros.is_valid().to_numpy(zero_copy_only=False)
+    return pc.fill_null(micros, 0).to_numpy() // 1000, there
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks or [pa.array([], column.type)])
+
+
+def read_columns(
+    sources: Sequence[RowColumns],
+    rows: NDArray[np.int64],
+    names: Sequence[str],
+    projection: Projection,
+    where: str = "",
+) -> dict[str, pa.Array]:
+    """Return columns of packed rows, of which some may be of copies; parameters and errors as `decode_columns`."""
+    copies = [number for number, source in enumerate(sources) if isinstance(source, CopyRows)]
+    if not copies or not len(rows):
+        return decode_columns(sources, rows, names, projection, where)
+    numbers = rows >> ROW_BITS
+    parts = [
+        (np.flatnonzero(numbers == number), source.columns)
+        for number in copies
+        if isinstance(source := sources[number], CopyRows)
+    ]
+    parts = [part for part in parts if len(part[0])]
+    if len(parts) == 1 and len(parts[0][0]) == len(rows):
+        positions = rows & (1 << ROW_BITS) - 1
+        return {name: _taken(parts[0][1][name], positions) for name in names}
+    rest = np.flatnonzero(~np.isin(numbers, copies))
+    pieces = [{name: _taken(columns[name], rows[at] & (1 << ROW_BITS) - 1) for name in names} for at, columns in parts]
+    if len(rest):
+        pieces.append(decode_columns(sources, rows[rest], names, projection, where))
+    order = np.empty(len(rows), np.int64)
+    order[np.concatenate([*(at for at, _ in parts), rest])] = np.arange(len(rows), dtype=np.int64)
+    return {name: pa.concat_arrays([piece[name] for piece in pieces]).take(pa.array(order)) for name in names}
+
+
+def _taken(array: pa.Array, positions: NDArray[np.int64]) -> pa.Array:
+    """Return values of an array; ascending positions without gaps need no copy."""
+    first, count = int(positions[0]), len(positions)
+    if int(positions[-1]) - first + 1 == count:
+        return array.slice(first, count)
+    return array.take(pa.array(positions))

@@ -1,0 +1,53 @@
+"""What a scan shows, the same for all splits of a read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from slatespark.kernels.columns import Visibility
+from slatespark.table.read.arrow import Projection
+from slatespark.table.read.merge_function import MergeFunction
+from slatespark.table.read.validity import ValiditySettings
+from slatespark.table.snapshot import WalTail
+
+if TYPE_CHECKING:
+    from slatespark.encoding.predicates import Filter
+
+
+@dataclass(frozen=True, slots=True)
+class ScanSettings:
+    """The rows that a scan shows, and the memory it may use.
+
+    Attributes
+    ----------
+    visibility : which versions
+    projection : which columns
+    fold : the merge operator, None if not given
+    wal : tail of the snapshot
+    wal_above_seq : rows of the tail with seq <= it are in the trees
+    buffer_bytes : memory for stored bytes in flight
+    residual : of the visible rows only those are shown for which it is true; None shows all
+    ignore_undecodable : leave out rows that do not decode
+    retired_ms : rows created at or before it are hidden by the table's retention; None hides none
+    validity : show all versions with the intervals in which they were valid; None shows rows as usual
+    table : where the table is, for messages
+    """
+
+    visibility: Visibility
+    projection: Projection
+    fold: MergeFunction | None
+    wal: WalTail
+    wal_above_seq: int
+    buffer_bytes: int
+    residual: Filter | None = None
+    ignore_undecodable: bool = False
+    retired_ms: int | None = None
+    validity: ValiditySettings | None = None
+    table: str = ""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that the scan shows or tests."""
+        tested = () if self.residual is None else self.residual.columns
+        return tuple(dict.fromkeys([*self.projection.names, *tested]))
