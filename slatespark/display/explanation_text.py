@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
 
 from slatespark.display.text import align_facts, align_table, plural, printable
@@ -35,7 +35,9 @@ def explained_facts(facts: ExplanationFacts) -> Iterator[tuple[str, str]]:
     noun = "object" if facts.operation == "vacuum" else "file"
     yield f"{noun}s", f"{facts.files - skipped:,} of {plural(facts.files, noun)}"
     if skipped:
-        yield "skipped", "\n".join(_reasons(facts))
+        yield "skipped", "\n".join(_reasons(facts.skipped))
+    if facts.copies:
+        yield "copies", "\n".join(_reasons(facts.copies))
     if facts.operation in ("read", "changes", "compact"):
         yield "splits", f"{facts.splits:,}"
     if facts.wal_files:
@@ -47,8 +49,8 @@ def explained_facts(facts: ExplanationFacts) -> Iterator[tuple[str, str]]:
         yield "time", f"{facts.elapsed_ms:,} ms"
 
 
-def _reasons(facts: ExplanationFacts) -> Iterator[str]:
-    reasons = list(facts.skipped.items())
+def _reasons(counts: Mapping[str, int]) -> Iterator[str]:
+    reasons = list(counts.items())
     for reason, count in reasons[:MAX_REASONS]:
         yield f"{count:,} {printable(reason)}"
     if len(reasons) > MAX_REASONS:

@@ -85,6 +85,8 @@ class ExplanationFacts:
     layers : newest first
     files : considered
     skipped : how many of them need not be read, by reason
+    copies : of a read that may use columnar copies: how many files of the lowest runs are read from them, and how many
+        are not, by reason
     splits : parts that are worked on independently, at most
     wal_files : files of the WAL that are read
     estimated : all requests, those for the plan included
@@ -105,6 +107,7 @@ class ExplanationFacts:
     layers: tuple[LayerUse, ...] = ()
     files: int = 0
     skipped: Mapping[str, int] = field(default_factory=dict)
+    copies: Mapping[str, int] = field(default_factory=dict)
     splits: int = 0
     wal_files: int = 0
     measured: Requests | None = None

@@ -6,6 +6,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from slatespark.format.manifest import SstHandle
@@ -17,10 +18,21 @@ from slatespark.table.explain.cost import PriceList, RequestRange
 from slatespark.table.explain.explanation import ExplanationFacts, LayerUse
 from slatespark.table.explain.meter import Meter
 from slatespark.table.explain.read_cost import SplitCosts
+from slatespark.table.read.copy_choice import (
+    NO_COPY,
+    USED,
+    CopyChoice,
+    choose_copies,
+    covered_slices,
+    lowest_slices,
+    refusal,
+)
 from slatespark.table.read.plan import FileSlice, Layer, Split, SstFile
 from slatespark.table.read.properties import recorded_properties
 from slatespark.table.read.reader import ReadPlan, fetch_read_plan, run_read, skip_rule
+from slatespark.table.read.scan_settings import ScanSettings
 from slatespark.table.read.skipping import skip_reason
+from slatespark.table.read.wal_share import cut_rows
 from slatespark.table.snapshot import WalTail
 from slatespark.table.stores import OWN_ROOT, TableStores
 
@@ -47,16 +59,20 @@ def explain_read(
     meter = Meter.on(stores)
     plan = fetch_read_plan(meter.stores, replace(options, pin_ms=None), clock)  # to pin a version changes the table
     planning, used = meter.requests, frozenset(part.file for split in plan.splits for part in _parts_read(split))
+    choices = _choose_copies(meter.stores, plan)
+    footers = meter.requests - planning
     costs = SplitCosts(stores, plan.settings.buffer_bytes, wal_bytes(stores, plan.settings.wal), used)
     explanation = ExplanationFacts(
         url=stores.url,
         operation="read",
         version=plan.manifest_id,
-        estimated=RequestRange.of(planning) + costs.of(plan.splits),
+        estimated=RequestRange.of(planning + footers)
+        + costs.of(plan.splits, {number: choice.parts for number, choice in choices.items()}),
         planning=planning,
         layers=tuple(_layer_use(layer, used) for layer in plan.layers),
         files=len(_files(plan.layers)),
         skipped=_skipped(stores, plan, used),
+        copies=_copy_reasons(plan, choices),
         splits=len(plan.splits),
         wal_files=len(costs.wal_bytes),
         prices=prices,
@@ -113,6 +129,40 @@ def _skipped(stores: TableStores, plan: ReadPlan, used: frozenset[SstFile]) -> M
     known, rule = recorded_properties(stores, own), skip_rule(plan.settings)
     reasons = Counter(skip_reason(known[file.id], rule) if file in inside else OUTSIDE for file in skipped)
     return dict(reasons.most_common())
+
+
+# --- columnar copies --------------------------------------------------------------------------------------------------
+
+
+def _choose_copies(stores: TableStores, plan: ReadPlan) -> dict[int, CopyChoice]:
+    """Return how splits use copies, by number; fetches the footers of copies, as the read does."""
+    settings = plan.settings
+    choices = {}
+    for number, split in enumerate(plan.splits):
+        if split.copies:
+            covered = covered_slices(split, partial(_wal_may_meet, settings, split))
+            choices[number] = choose_copies(stores, split, settings, is_covered=covered)
+    return choices
+
+
+def _wal_may_meet(settings: ScanSettings, split: Split, keys: KeyRange) -> bool:
+    """Tell whether the WAL may have rows in a range of keys; where it is not decoded yet, it may."""
+    if split.wal is None:
+        return settings.wal.last_seq > settings.wal_above_seq
+    return cut_rows(split.wal.rows, [keys]) is not None
+
+
+def _copy_reasons(plan: ReadPlan, choices: Mapping[int, CopyChoice]) -> Mapping[str, int]:
+    """Return how many files of lowest runs are read from copies, and how many are not for each reason."""
+    if not plan.seeks_copies:
+        return {}
+    found: set[tuple[SstFile, str]] = set()
+    reason = refusal(plan.settings)
+    for number, split in enumerate(plan.splits):
+        lowest = lowest_slices(split.layers) if split.points is None else []
+        reasons = choices[number].reasons if number in choices else dict.fromkeys(lowest, reason or NO_COPY)
+        found.update((part.file, why) for part, why in reasons.items())
+    return dict(Counter(why if why == USED else f"from SSTs: {why}" for _, why in found).most_common())
 
 
 def _keys_of(split: Split) -> Sequence[KeyRange]:

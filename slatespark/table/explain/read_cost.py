@@ -8,21 +8,25 @@ two of the usual size, since nothing is known of them before the filter and the 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, Final
 
+from slatespark.format.columnar_copy import seal_range
 from slatespark.ranges import ByteRange
 from slatespark.storage.counted_store import range_requests
 from slatespark.storage.remote_store import MAX_GAP_BYTES
 from slatespark.storage.requests import Requests
 from slatespark.table.explain.cost import NOTHING, RequestRange
+from slatespark.table.read.copy_choice import CopyPart, without_parts
 from slatespark.table.read.cursor import group_blocks, window_size
 from slatespark.table.read.fetch import FILTER_CACHE_BYTES, INDEX_CACHE_BYTES, SectionCache, filter_sets, indexes
 from slatespark.table.read.plan import POINT_BYTES, FileSlice, Layer, Split, SstFile
 from slatespark.table.read.points import SoughtKeys, cached_blocks
 from slatespark.table.stores import TableStores
+
+NO_COPIES: Final[Mapping[int, Sequence[CopyPart]]] = {}
 
 _CACHE_SHARE: Final = 4  # a decoded section may take this many times its stored bytes
 
@@ -47,14 +51,16 @@ class SplitCosts:
     is_concurrent: bool = False
     counted: set[tuple[SstFile, int]] = field(default_factory=set)
 
-    def of(self, splits: Iterable[Split]) -> RequestRange:
-        """Return the requests of some splits."""
+    def of(self, splits: Iterable[Split], copies: Mapping[int, Sequence[CopyPart]] = NO_COPIES) -> RequestRange:
+        """Return the requests of some splits; `copies` has what is read from copies, by the number of the split."""
         total = NOTHING
-        for split in splits:
+        for number, split in enumerate(splits):
             if split.wal is None:
                 total += RequestRange.of(Requests(get=len(self.wal_bytes), read_bytes=sum(self.wal_bytes)))
             if split.points is None:
-                total += self.of_layers(split.layers, window_size(self.buffer_bytes, len(split.layers)))
+                window_bytes, parts = window_size(self.buffer_bytes, len(split.layers)), copies.get(number, ())
+                total += self.of_layers(without_parts(split.layers, parts) if parts else split.layers, window_bytes)
+                total += RequestRange.of(_sum(_of_copy(part, window_bytes) for part in parts))
             else:
                 total += self._look_up(split.layers, split.points)
         return total
@@ -131,6 +137,15 @@ class SplitCosts:
         total += self._section(indexes, file, file.info.index_range, is_certain=span is None)
         blocks_bytes = keys * 2 * POINT_BYTES + (keys - 1) * MAX_GAP_BYTES
         return total + RequestRange(Requests(), Requests(get=keys, read_bytes=min(file.data_bytes, blocks_bytes)))
+
+
+def _of_copy(part: CopyPart, window_bytes: int) -> Requests:
+    """Return the requests for the rows of a copy: its chunks, and after each fetch the seal."""
+    total = Requests()
+    for groups in part.fetched_together(window_bytes):
+        total += range_requests([span for group in groups for span in part.spans(group)])
+        total += range_requests([seal_range(part.footer, part.meta.size)])
+    return total
 
 
 def _sum(parts: Iterable[Requests]) -> Requests:

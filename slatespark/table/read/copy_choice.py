@@ -7,7 +7,7 @@ bytes to read than the blocks of the file. Rows of newer layers are laid over it
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
@@ -32,8 +32,8 @@ from slatespark.table.stores import OWN_ROOT, TableStores
 if TYPE_CHECKING:
     from slatespark.encoding.predicates.value_bounds import ValueBounds
 
-USED: Final = "read from its copy"
-NO_COPY: Final = "no copy"
+USED: Final = "from copies"
+NO_COPY: Final = "there is no copy"
 
 # A copy that cannot be used is as good as none; the rows are in the SST.
 UNUSABLE: Final = (CorruptDataError, SnapshotExpiredError, UnsupportedFormatError)
@@ -81,6 +81,20 @@ class CopyPart:
         """Return where the column chunks of a row group lie that are read."""
         metadata = self.footer.metadata
         return [chunk_range(metadata, group.number, leaf) for leaf in leaf_columns(metadata, self.names)]
+
+    def fetched_together(self, window_bytes: int) -> Iterator[list[CopyGroup]]:
+        """Yield consecutive row groups that a window holds, or one that is larger."""
+        batch: list[CopyGroup] = []
+        size = 0
+        for group in self.groups:
+            added = sum(map(len, self.spans(group)))
+            if batch and size + added > window_bytes:
+                yield batch
+                batch, size = [], 0
+            batch.append(group)
+            size += added
+        if batch:
+            yield batch
 
     @property
     def stored_bytes(self) -> int:
@@ -176,6 +190,13 @@ def choose_copies(
     return CopyChoice(tuple(sorted(parts, key=lambda found: found.part.keys.start)), reasons)
 
 
+def without_parts(layers: Sequence[Layer], parts: Iterable[CopyPart]) -> tuple[Layer, ...]:
+    """Return layers without the slices that are read from copies."""
+    copied = {found.part for found in parts}
+    rest = (Layer(layer.name, tuple(part for part in layer.slices if part not in copied)) for layer in layers)
+    return tuple(layer for layer in rest if layer.slices)
+
+
 def covered_slices(split: Split, wal_meets: Callable[[KeyRange], bool]) -> dict[FileSlice, bool]:
     """Return the lowest slices of a split, and for each whether newer rows may lie above it.
 
@@ -197,17 +218,17 @@ def _judge(
         footer = cached_footer(stores.main, meta)
     except UNUSABLE as exc:
         _log.warning("%s The SST is read instead.", exc)
-        return "its copy is damaged"
+        return "the copy is damaged"
     label = footer.label
     if not label.is_of(part.file.id, part.file.info):
         _log.warning("%s/%s is not of the SST that it is named after. The SST is read instead.", stores.url, meta.path)
-        return "its copy is of another SST"
+        return "the copy is of another SST"
     if label.max_seq > settings.visibility.max_seq:
-        return "it has rows that are newer than the read"
+        return "rows are newer than the read"
     if is_covered and settings.fold is not None:
-        return "merge operands may lie above it"
+        return "merge operands may lie above"
     if (lacking := _lacking(footer, settings.columns, settings.projection.codec)) is not None:
-        return f"its copy has no column {lacking} of today's type"
+        return f"the copy has no column {lacking} of the type of the read"
     return _cheaper(part, meta, footer, settings, is_covered=is_covered)
 
 
@@ -227,7 +248,7 @@ def _cheaper(
     chosen = tuple(dict.fromkeys(name for name in stored if name in held)) or (codec.key_columns[0],)
     found = CopyPart(part, meta, footer, groups, chosen, is_covered)
     sst_bytes = part.file.data_bytes * rows // max(1, footer.label.rows)
-    return found if found.stored_bytes < sst_bytes else "its copy has more bytes to read"
+    return found if found.stored_bytes < sst_bytes else "the copy has more bytes to read"
 
 
 def _needed_times(settings: ScanSettings) -> list[str]:

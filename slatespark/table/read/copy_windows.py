@@ -76,7 +76,7 @@ class CopyReads:
 
 def _fetched_groups(stores: TableStores, part: CopyPart, window_bytes: int) -> Iterator[tuple[CopyGroup, GroupChunks]]:
     """Yield row groups with their chunks; as many as fit a window are fetched together, and the next ones meanwhile."""
-    batches = list(_together(part, window_bytes))
+    batches = list(part.fetched_together(window_bytes))
     fetches = [partial(_fetch, stores, part, batch) for batch in batches]
     is_remote = stores.main.is_remote
     coming = run_ahead(fetches[0], is_remote=is_remote) if fetches else None
@@ -85,20 +85,6 @@ def _fetched_groups(stores: TableStores, part: CopyPart, window_bytes: int) -> I
         found = coming()
         coming = run_ahead(fetches[number + 1], is_remote=is_remote) if number + 1 < len(fetches) else None
         yield from zip(batch, found, strict=True)
-
-
-def _together(part: CopyPart, window_bytes: int) -> Iterator[list[CopyGroup]]:
-    batch: list[CopyGroup] = []
-    size = 0
-    for group in part.groups:
-        added = sum(map(len, part.spans(group)))
-        if batch and size + added > window_bytes:
-            yield batch
-            batch, size = [], 0
-        batch.append(group)
-        size += added
-    if batch:
-        yield batch
 
 
 def _fetch(stores: TableStores, part: CopyPart, groups: list[CopyGroup]) -> list[GroupChunks]:

@@ -61,6 +61,7 @@ class ReadPlan:
     settings : the same for all splits
     splits : in key order; each can be scanned on its own, by any process
     layers : of the snapshot, with the files that no split needs
+    seeks_copies : whether it may use columnar copies
     """
 
     manifest_id: int
@@ -69,6 +70,7 @@ class ReadPlan:
     settings: ScanSettings
     splits: tuple[Split, ...]
     layers: tuple[Layer, ...] = ()
+    seeks_copies: bool = False
 
     @property
     def schema(self) -> pa.Schema:
@@ -110,10 +112,10 @@ def fetch_read_plan(
     ranges = (chosen_range(options, codec),) if keys is None else keys
     splits, residual = plan_key_splits(stores, layers, options, ranges, codec, condition, skip)
     settings = replace(settings, residual=residual)
-    looks = definition.columnar != "false" if options.use_copies is None else options.use_copies
-    splits = with_copies(stores, splits, settings) if looks else splits
+    seeks_copies = definition.columnar != "false" if options.use_copies is None else options.use_copies
+    splits = with_copies(stores, splits, settings) if seeks_copies else splits
     splits = share_tail(stores, splits, settings.wal, settings.wal_above_seq, limit_bytes=options.wal_buffer_bytes)
-    return ReadPlan(snapshot.manifest_id, snapshot.max_seq, snapshot.now_ms, settings, splits, layers)
+    return ReadPlan(snapshot.manifest_id, snapshot.max_seq, snapshot.now_ms, settings, splits, layers, seeks_copies)
 
 
 def resolve_table(stores: TableStores, options: ReadOptions, clock: Clock) -> tuple[Snapshot, TableDefinition]:
