@@ -129,8 +129,7 @@ def refusal(settings: ScanSettings) -> str | None:
         return "the read shows deletions"
     if settings.ignore_undecodable:
         return "the read skips rows that do not decode"
-    own = {CREATE_TS, EXPIRE_TS, SEQ}.intersection(settings.projection.codec.schema.names)
-    return f"the table has a column {min(own)} of its own" if own else None
+    return None
 
 
 def lowest_slices(layers: Sequence[Layer]) -> list[FileSlice]:

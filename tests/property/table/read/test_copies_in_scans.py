@@ -126,7 +126,7 @@ def _row(tenant: str, number: int, factor: int) -> Row:
         "id": number,
         "v": None if mixed % 11 == 10 else mixed // 8,
         "w": f"w{number // 10}" + "-" * (mixed % 30),
-        "f": math.nan if mixed % 13 == 5 else (mixed % 17) / 2 - 4,
+        "f": math.nan if mixed % 13 == 5 else number / 8 - 4,
         "l": None if number % 9 == 0 else [factor, None],
     }
 
@@ -215,8 +215,10 @@ def run(steps: list[Any], scans: list[Scan], value_format: str, retention_ms: in
         **given_retention,
     )
     case = Case(store, clock, retention_ms)
-    for tenant in "abc":
-        case.write(tenant, range(70), 1, False)
+    for start, ttl in ((0, False), (1, True), (2, False)):  # rows of every age in every file
+        for tenant in "abc":
+            case.write(tenant, range(start, 70, 3), 1, ttl)
+        clock.advance(45 * MINUTE_MS)
     store.compact(full=True, blockSize="1k", sstSize="3k")
     case.commit()
     for name, *arguments in steps:

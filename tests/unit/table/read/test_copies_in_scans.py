@@ -1,0 +1,345 @@
+"""Scans that read columnar copies: what they fetch, what they pass over, and what becomes of damaged copies."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections.abc import Iterator
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from slatespark import SlateStore
+from slatespark.format.paths import COLUMNS_DIR, COMPACTED_DIR
+from slatespark.kernels.columns import Visibility
+from slatespark.ranges import ByteRange
+from slatespark.storage.memory_store import MemoryStore
+from slatespark.table.columns import write as copy_writing
+from slatespark.table.read.arrow import Projection
+from slatespark.table.read.copy_choice import USED, CopyPart
+from slatespark.table.read.copy_rows import copy_rows, read_columns
+from slatespark.table.read.fetch import indexes
+from slatespark.table.read.merge_windows import LongKey
+from slatespark.table.read.scan import visible_windows
+from slatespark.table.read.stored_copies import footers
+from tests.support.fake_clock import FakeClock
+
+COLUMNS: Final = [f"c{number}" for number in range(8)]
+SCHEMA: Final = pa.schema([("tenant", pa.string()), ("id", pa.int32()), *((name, pa.int64()) for name in COLUMNS)])
+ROWS: Final = 4000
+GROUP: Final = 500
+
+_names = itertools.count()
+
+
+@pytest.fixture(autouse=True)
+def small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(copy_writing, "GROUP_ROWS", GROUP)
+    monkeypatch.setattr(copy_writing, "WINDOW_BYTES", 4096)
+
+
+class Place:
+    """A table whose one run has copies, and what reads of it fetched."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, schema: pa.Schema = SCHEMA, **properties: Any) -> None:
+        self.clock = FakeClock()
+        self.store = MemoryStore(f"copies-in-scans-{next(_names)}/db", self.clock.now_ms)
+        given = {"columnar": True, "autoCompact": False, **properties}
+        self.table = SlateStore.create(self.store.url, schema, "tenant, id", clock=self.clock, **given)
+        self.fetched: list[tuple[str, int]] = []
+        get_range = MemoryStore.get_range
+
+        def noted(store: MemoryStore, path: str, span: ByteRange) -> Any:
+            self.fetched.append((path, len(span)))
+            return get_range(store, path, span)
+
+        monkeypatch.setattr(MemoryStore, "get_range", noted)
+
+    def load(self) -> None:
+        self.table.write(rows(range(ROWS)))
+        self.table.compact(full=True)
+
+    def bytes_of(self, folder: str) -> int:
+        return sum(size for path, size in self.fetched if path.startswith(folder))
+
+    def scan(self, **options: Any) -> list[dict[str, Any]]:
+        self.fetched.clear()
+        return self.table.scan(**options).read_all().to_pylist()
+
+    def check(self, **options: Any) -> dict[str, int]:
+        """Compare a scan with that of the SSTs, and return how its files are read."""
+        assert self.scan(**options) == self.scan(**options, useCopies=False)
+        given = {name: value for name, value in options.items() if name != "order"}
+        return dict(self.table.explain(**given).copies)
+
+    @property
+    def path(self) -> str:
+        [meta] = self.store.list(COLUMNS_DIR)
+        return meta.path
+
+
+@pytest.fixture
+def place(monkeypatch: pytest.MonkeyPatch) -> Place:
+    made = Place(monkeypatch)
+    made.load()
+    return made
+
+
+def rows(numbers: range, add: int = 0, schema: pa.Schema = SCHEMA) -> pa.Table:
+    generator = np.random.default_rng(7)
+    found = [
+        {
+            "tenant": "a" if number < ROWS // 2 else "b",
+            "id": number,
+            **{name: number * 3 + add + int(generator.integers(100)) for name in COLUMNS},
+        }
+        for number in numbers
+    ]
+    return pa.Table.from_pylist(found, schema)
+
+
+# --- what is fetched --------------------------------------------------------------------------------------------------
+
+
+def test_one_column_of_eight_costs_a_fraction(place: Place) -> None:
+    place.scan(useCopies=False, columns="c3")
+    [stored] = [file.info.data_bytes for file in _files(place)]
+    assert place.bytes_of(COMPACTED_DIR) >= stored
+    assert place.bytes_of(COLUMNS_DIR) == 0
+    place.scan(columns="c3")
+    place.scan(columns="c3")  # the footer is known
+    assert place.bytes_of(COMPACTED_DIR) == 0
+    assert 0 < place.bytes_of(COLUMNS_DIR) < place.store.head(place.path).size / 6
+    assert place.check(columns="c3") == {USED: 1}
+
+
+def _files(place: Place) -> list[Any]:
+    from slatespark.table.log.manifests import fetch_latest_manifest
+    from slatespark.table.stores import TableStores
+
+    return list(fetch_latest_manifest(TableStores(place.store, place.store))[1].ssts.values())
+
+
+def test_a_filter_on_a_value_column_skips_row_groups(place: Place) -> None:
+    groups = ROWS // GROUP
+    place.scan(filter="c0 >= 0", columns="c0")
+    place.scan(filter="c0 >= 0", columns="c0")
+    whole = place.bytes_of(COLUMNS_DIR)
+    found = place.scan(filter="c0 < 100", columns="c0")
+    assert found
+    assert place.bytes_of(COLUMNS_DIR) < 2 * whole / groups
+    assert place.scan(filter="c0 < -1") == []
+    assert place.bytes_of(COLUMNS_DIR) == 0
+    assert place.check(filter="c5 = 600") == {USED: 1}
+
+
+def test_a_range_of_keys_cuts_the_copy_by_rows(place: Place) -> None:
+    place.scan(columns="c1")
+    place.scan(columns="c1")
+    whole = place.bytes_of(COLUMNS_DIR)
+    condition = "tenant = 'a' AND id >= 100 AND id < 105"
+    assert [row["id"] for row in place.scan(filter=condition, columns="id, c1")] == [100, 101, 102, 103, 104]
+    assert place.bytes_of(COLUMNS_DIR) < whole
+    assert place.check(filter=condition, columns="id, c1") == {USED: 1}
+    assert place.check(filter="tenant = 'b'", columns="c1") == {USED: 1}
+    assert place.check(splitSize="4k", columns="c1") == {USED: 1}
+    assert place.check(splitSize="4k", order="desc", columns="c1") == {USED: 1}
+
+
+def test_newer_rows_lie_above(place: Place) -> None:
+    place.table.write(rows(range(0, ROWS, 100), add=1000))
+    place.table.write(rows(range(ROWS - 3, ROWS + 3)), ttl="1h")
+    place.table.delete("tenant = 'a' AND id IN (7, 8, 300)")
+    place.table.deleteRange("tenant = 'b' AND id > 2500 AND id < 2600")
+    assert place.check(columns="id, c1") == {USED: 1}
+    assert place.check(filter="c1 > 9000", columns="id, c1") == {USED: 1}
+    assert place.check(columns="c1, _key", metadataColumns="key") == {USED: 1}
+    place.clock.advance(2 * 3_600_000)
+    assert place.check(columns="id, c1") == {USED: 1}
+    assert place.check(columns="id, c1", includeExpired=True) == {USED: 1}
+
+
+def test_a_transaction_lays_its_own_rows_above(place: Place) -> None:
+    transaction = place.table.begin()
+    transaction.write(rows(range(3), add=5000))
+    found = transaction.read(columns="id, c2").read_all().to_pylist()
+    assert found == transaction.read(columns="id, c2", useCopies=False).read_all().to_pylist()
+    assert [row["c2"] > 4999 for row in found[:4]] == [True, True, True, False]
+    transaction.rollback()
+
+
+# --- what is passed over ----------------------------------------------------------------------------------------------
+
+
+def test_reads_that_no_copy_answers_use_ssts(place: Place) -> None:
+    for options in (
+        {"readVersions": "all"},
+        {"includeDeleted": True},
+        {"ignoreUndecodable": True},
+        {"columns": "c1, _seq", "metadataColumns": "seq"},
+    ):
+        [reason] = place.check(**options)
+        assert reason != USED
+    place.table.compact(columnar="seq")
+    assert place.check(columns="c1", metadataColumns="true") == {USED: 1}
+
+
+def test_copies_are_looked_for_as_the_property_or_the_option_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    place = Place(monkeypatch, columnar=False)
+    place.load()
+    place.table.compact(columnar=True)
+    listed: list[str] = []
+    monkeypatch.setattr(MemoryStore, "list", _noted_list(listed))
+    assert place.table.explain(columns="c1").copies == {}
+    assert COLUMNS_DIR not in listed
+    assert place.table.explain(columns="c1", useCopies=True).copies == {USED: 1}
+    place.table.setProperties(columnar=True)
+    assert place.table.explain(columns="c1").copies == {USED: 1}
+    listed.clear()
+    assert place.table.explain(columns="c1", useCopies=False).copies == {}
+    assert COLUMNS_DIR not in listed
+
+
+def _noted_list(listed: list[str]) -> Any:
+    plain = MemoryStore.list
+
+    def noted(store: MemoryStore, prefix: str, start_after: str = "") -> Any:
+        listed.append(prefix)
+        return plain(store, prefix, start_after)
+
+    return noted
+
+
+def test_a_copy_with_more_bytes_is_not_read(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(CopyPart, "stored_bytes", 1 << 40)
+    [reason] = place.check(columns="c1")
+    assert "bytes" in reason
+
+
+@pytest.mark.parametrize(("value_format", "is_used"), [("avro", True), ("json", False)])
+def test_a_copy_of_an_older_schema(monkeypatch: pytest.MonkeyPatch, value_format: str, is_used: bool) -> None:
+    narrow = pa.schema([("tenant", pa.string()), ("id", pa.int32()), ("v", pa.int16()), ("w", pa.float32())])
+    place = Place(monkeypatch, narrow, valueFormat=value_format)
+    numbers = range(ROWS)
+    values = {"v": [number % 999 for number in numbers], "w": [number / 7 for number in numbers]}
+    place.table.write(pa.table({"tenant": ["a"] * ROWS, "id": numbers, **values}, narrow))
+    place.table.compact(full=True)
+    wider = pa.table({"tenant": ["z"], "id": [1], "v": [1 << 40], "w": [0.1], "new": ["n"]})
+    place.table.write(wider, mergeSchema=True)
+    for columns in ("id, v", "w"):
+        assert (USED in place.check(columns=columns)) is is_used
+    assert USED not in place.check(columns="id, v, new")
+    assert place.check(filter="v > 990", columns="id, v") == place.check(columns="id, v")
+    place.table.compact(full=True)
+    assert place.check(columns="id, v, new") == {USED: 1}
+
+
+def test_operands_above_need_the_values_of_the_sst(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = MemoryStore(f"copies-in-scans-{next(_names)}/db")
+    table = SlateStore.create(store.url, columnar=True, mergeOperator="concat", autoCompact=False)
+    keys = [b"%05d" % number for number in range(2000)]
+    table.write(pa.table({"key": keys, "value": [b"x" * 50] * len(keys)}))
+    table.compact(full=True)
+    assert table.explain(columns="key").copies == {USED: 1}
+    table.write(pa.table({"key": keys[::7], "value": [b"+"] * len(keys[::7])}), operation="merge")
+    assert table.explain(columns="key").copies != {USED: 1}
+    assert table.scan().read_all() == table.scan(useCopies=False).read_all()
+    assert table.scan().read_all()["value"][0].as_py() == b"x" * 50 + b"+"
+
+
+def test_a_long_key_keeps_the_columns_of_its_copy() -> None:
+    projection = Projection(("value",))
+    stored = pa.table({"key": pa.array([b"k"]), "value": pa.array([b"v"])})
+    rows = copy_rows(stored, ["value"], projection, seq=1, with_keys=True)
+    long = LongKey(b"k", iter([(rows, 0, 1)]))
+
+    def one_window(cursors: Any) -> Iterator[LongKey]:
+        yield long
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("slatespark.table.read.scan.whole_key_windows", one_window)
+        [(sources, selection)] = visible_windows([], Visibility(max_seq=9, now_ms=0), None)
+    assert read_columns(sources, selection.rows, ["value"], projection)["value"].to_pylist() == [b"v"]
+
+
+# --- damage -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["page", "footer", "cut", "empty", "foreign", "later"])
+@pytest.mark.parametrize("above", [False, True])
+def test_a_damaged_copy_is_passed_over(place: Place, caplog: pytest.LogCaptureFixture, kind: str, above: bool) -> None:
+    other = SlateStore.create(f"memory://copies-in-scans-{next(_names)}/db", SCHEMA, "tenant, id", columnar=True)
+    other.write(rows(range(ROWS), add=1))
+    other.compact(full=True)
+    if above:
+        place.table.write(rows(range(50, 60), add=77))
+    wanted = place.scan(useCopies=False)
+    data = bytearray(place.store.get(place.path))
+    if kind == "page":
+        data[len(data) // 2] ^= 0x10
+    elif kind == "footer":
+        data[-200] ^= 0x10
+    elif kind == "cut":
+        del data[len(data) // 3 :]
+    elif kind == "empty":
+        data.clear()
+    elif kind == "foreign":
+        [meta] = other._stores.main.list(COLUMNS_DIR)
+        data = bytearray(other._stores.main.get(meta.path))
+    elif kind == "later":
+        data = data.replace(b'"format": 1', b'"format": 9')
+    place.store.put(place.path, [bytes(data)])
+    footers.clear()
+    with caplog.at_level(logging.WARNING):
+        assert place.scan() == wanted
+    assert len(caplog.records) == 1
+    assert place.path in caplog.text
+
+
+def test_a_copy_that_goes_while_it_is_read(place: Place, caplog: pytest.LogCaptureFixture) -> None:
+    wanted = place.scan(useCopies=False, columns="id, c1")
+    batches = place.table.scan(columns="id, c1", readBuffer="4k", parallelism=1)
+    place.store.delete(place.path)
+    with caplog.at_level(logging.WARNING):
+        assert batches.read_all().to_pylist() == wanted
+    assert len(caplog.records) == 1
+
+
+def test_a_copy_that_is_written_anew_while_it_is_read(
+    place: Place, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The chunks of another copy of the same SST may lie where the footer says, and be of other columns."""
+    wanted = place.scan(useCopies=False, columns="id, c1")
+    place.scan(columns="id, c1")
+    plain = MemoryStore.get_ranges
+    anew: list[int] = []
+
+    def changing(store: MemoryStore, path: str, spans: list[ByteRange]) -> Any:
+        found = plain(store, path, spans)
+        if path.startswith(COLUMNS_DIR) and not anew:
+            anew.append(1)
+            place.table.compact(columnar="seq")
+        return found
+
+    monkeypatch.setattr(MemoryStore, "get_ranges", changing)
+    with caplog.at_level(logging.WARNING):
+        assert place.table.scan(columns="id, c1").read_all().to_pylist() == wanted
+    assert anew
+    assert len(caplog.records) == 1
+
+
+def test_the_rest_comes_from_the_sst_when_a_later_row_group_is_damaged(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    wanted = place.scan(useCopies=False, columns="id, c1")
+    data = bytearray(place.store.get(place.path))
+    data[len(data) * 3 // 4 : len(data) * 7 // 8] = bytes(len(data) * 7 // 8 - len(data) * 3 // 4)
+    place.store.put(place.path, [bytes(data)])
+    indexes.clear()
+    for options in ({}, {"readBuffer": "64k"}, {"splitSize": "16k"}):
+        with caplog.at_level(logging.WARNING):
+            assert place.scan(columns="id, c1", **options) == wanted
+    assert caplog.records
+    assert place.scan(columns="id, c1", filter="tenant = 'a'") == [row for row in wanted if row["id"] < ROWS // 2]
