@@ -171,7 +171,7 @@ SCANS = st.lists(
         st.none() | st.lists(st.sampled_from(SCHEMA.names), min_size=1, max_size=3, unique=True).map(tuple),
         st.none() | st.sampled_from(sorted(FILTERS)),
         st.none() | st.sampled_from(["true", "key", "create_ts,expire_ts", "seq", "op"]),
-        st.sampled_from([0, 10 * MINUTE_MS, 4 * HOUR_MS]),
+        st.sampled_from([0, 35 * MINUTE_MS, 80 * MINUTE_MS, 4 * HOUR_MS]),
         st.none() | st.integers(0, 20),
         st.booleans(),
         st.sampled_from(["asc", "desc"]),
@@ -218,7 +218,7 @@ def run(steps: list[Any], scans: list[Scan], value_format: str, retention_ms: in
     for start, ttl in ((0, False), (1, True), (2, False)):  # rows of every age in every file
         for tenant in "abc":
             case.write(tenant, range(start, 70, 3), 1, ttl)
-        clock.advance(45 * MINUTE_MS)
+        clock.advance(15 * MINUTE_MS)
     store.compact(full=True, blockSize="1k", sstSize="3k")
     case.commit()
     for name, *arguments in steps:
