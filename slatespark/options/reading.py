@@ -203,12 +203,12 @@ class ReadOptions(FeedOptions):
     )
     use_copies: bool | None = option(
         "useCopies",
-        doc="Read columnar copies where they have fewer bytes to read than the SSTs; the rows are the same. `true` "
+        doc="Read columnar copies instead of SSTs where fewer bytes are to be read; the rows are the same. `true` "
         "looks for copies of any table, `false` reads SSTs alone.",
         parse=parse_flag,
         calls=_ANY_READ,
         default=None,
-        shown="of tables with the property `columnar`",
+        shown="as the property `columnar`",
     )
     pin_ms: int | None = option(
         "pin",

@@ -66,7 +66,8 @@ class Place:
 
     def scan(self, **options: Any) -> list[dict[str, Any]]:
         self.fetched.clear()
-        return self.table.scan(**options).read_all().to_pylist()
+        rows: list[dict[str, Any]] = self.table.scan(**options).read_all().to_pylist()
+        return rows
 
     def check(self, **options: Any) -> dict[str, int]:
         """Compare a scan with that of the SSTs, and return how its files are read."""
