@@ -51,6 +51,28 @@ def test_files_of_the_client_get_copies_and_its_compactions_leave_none(database:
     assert store.verify().findings == ()
 
 
+def test_rows_of_a_live_client_lie_above_the_copies_of_its_files(database: Location) -> None:
+    with Client.open(database, ClientOptions(compactor=True)) as client:
+        client.write([Put(b"%05d" % number, b"old %d" % number) for number in range(3000)])
+        compact_full(client)
+    store = SlateStore.open(str(database.folder))
+    store.compact(columnar=True)
+    with Client.open(database) as client:
+        client.put(b"00007", b"of the L0")
+        client.delete(b"00008")
+        client.flush_memtable()
+        client.put(b"00009", b"of the WAL")
+        client.delete(b"01000")
+        client.put(b"99999", b"behind")
+        client.flush_wal()
+        assert store.explain(useCopies=True).copies == {"from copies": 1}
+        shown = [(row.key, row.value) for row in client.scan()]
+        found = store.scan(useCopies=True).read_all().to_pylist()
+        assert [(row["key"], row["value"]) for row in found] == shown
+        part = store.scan(useCopies=True, startKey=b"00005", endKey=b"01002").read_all().to_pylist()
+        assert part == [row for row in found if b"00005" <= row["key"] < b"01002"]
+
+
 def test_operands_of_the_client_have_no_copy(database: Location) -> None:
     with Client.open(database, ClientOptions(compactor=True)) as client:
         client.put(b"a", b"1")

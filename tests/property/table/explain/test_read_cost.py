@@ -52,25 +52,37 @@ def filters() -> st.SearchStrategy[str | None]:
     split=st.sampled_from(["8k", "64k", "32m"]),
     buffer=st.sampled_from(["64k", "64m"]),
     versions=st.sampled_from(["latest", "all"]),
-    merged=st.booleans(),
+    merged=st.sampled_from(["no", "in part", "with copies"]),
+    columns=st.sampled_from([None, "id"]),
 )
-@settings(max_examples=examples(40), deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_measured_requests_are_within_the_estimate(
     made: list[tuple[int, int, dict[str, Any]]],
     condition: str | None,
     split: str,
     buffer: str,
     versions: str,
-    merged: bool,
+    merged: str,
+    columns: str | None,
 ) -> None:
     clock = FakeClock()
     store = new_table(new_place(), clock)
     for first, count, options in made:
         store.write(rows(first, count), **options)
         clock.advance(1000)
-    if merged:
+    if merged == "in part":
         store.compact(where="id < 1500")
-    read: dict[str, Any] = {"filter": condition, "splitSize": split, "readBuffer": buffer, "readVersions": versions}
+    elif merged == "with copies":
+        store.compact(full=True, columnar=True, sstSize="40k")
+        store.write(rows(KEYS - 5, 10))
+    read: dict[str, Any] = {
+        **({} if columns is None else {"columns": columns}),
+        "filter": condition,
+        "splitSize": split,
+        "readBuffer": buffer,
+        "readVersions": versions,
+        "useCopies": True,
+    }
     forget()
     cold = store.explain(analyze=True, **read)
     warm = store.explain(analyze=True, **read)

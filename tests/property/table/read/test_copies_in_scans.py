@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from slatespark import SlateStore
+from slatespark.format.paths import COLUMNS_DIR
 from slatespark.table.columns import write as copy_writing
 from slatespark.table.read.copy_choice import CopyPart
 from slatespark.table.read.copy_windows import CopyReads
@@ -104,6 +105,22 @@ class Case:
         for number in range(ids.start, ids.stop):
             self.rows.pop((tenant, number), None)
 
+    def damage(self, pick: int, at: int, kind: str) -> None:
+        objects = self.store._stores.main
+        copies = objects.list(COLUMNS_DIR)
+        if not copies:
+            return
+        path = copies[pick % len(copies)].path
+        data = bytearray(objects.get(path))
+        if kind == "flip" and data:
+            data[at % len(data)] ^= 1 << at % 8
+        elif kind == "cut":
+            del data[at % (len(data) + 1) :]
+        if kind == "gone":
+            objects.delete(path)
+        else:
+            objects.put(path, [bytes(data)])
+
     def restore(self, pick: int) -> None:
         version = sorted(self.versions)[pick % len(self.versions)]
         self.store.restoreToVersion(version)
@@ -147,6 +164,9 @@ STEPS = st.lists(
         st.tuples(st.just("compact"), COPIES, st.booleans()),
         st.tuples(st.just("restore"), st.integers(0, 20)),
         st.tuples(st.just("widen")),
+        st.tuples(
+            st.just("damage"), st.integers(0, 20), st.integers(0, 1 << 20), st.sampled_from(["flip", "cut", "gone"])
+        ),
         st.tuples(st.just("wait"), st.sampled_from([MINUTE_MS, 30 * MINUTE_MS, 3 * HOUR_MS])),
     ),
     max_size=6,
@@ -272,7 +292,7 @@ def check(case: Case, scan: Scan) -> None:
 def test_copies_change_no_answer() -> None:
     total = {"merged": 0, "alone": 0}
 
-    @settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    @settings(max_examples=examples(30), deadline=None, suppress_health_check=[HealthCheck.too_slow])
     @given(
         steps=STEPS,
         scans=SCANS,

@@ -12,6 +12,7 @@ from slatespark import SlateStore
 from slatespark.slate_store.explanation import Explanation
 from slatespark.table.read.fetch import filter_sets, indexes
 from slatespark.table.read.properties import recorded_files
+from slatespark.table.read.stored_copies import footers
 from tests.support.fake_clock import FakeClock
 
 SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.string())])
@@ -43,7 +44,7 @@ def new_table(path: Path | str, clock: FakeClock | None = None, **properties: An
 
 def forget() -> None:
     """Empty the caches, so that the process is as if it had just begun."""
-    for cache in (indexes, filter_sets, recorded_files):
+    for cache in (indexes, filter_sets, recorded_files, footers):
         cache.clear()
 
 
