@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
@@ -67,7 +67,9 @@ class CopyPart:
     meta, footer : of the copy
     groups : ascending; the others have no row to show
     names : columns of the copy that are read
-    is_covered : whether newer rows may lie above, so that keys are needed
+    key_names : those that are read as well where keys are needed
+    is_covered : whether newer rows may lie above
+    with_keys : whether the keys of all rows are needed
     """
 
     part: FileSlice
@@ -75,12 +77,25 @@ class CopyPart:
     footer: CopyFooter
     groups: tuple[CopyGroup, ...]
     names: tuple[str, ...]
+    key_names: tuple[str, ...]
     is_covered: bool
+    with_keys: bool
+    _leaves: dict[bool, list[int]] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def needs_keys(self, group: CopyGroup) -> bool:
+        """Tell whether the keys of a row group are needed."""
+        return self.with_keys or group.is_cut
+
+    def names_of(self, group: CopyGroup) -> tuple[str, ...]:
+        """Return the columns of a row group that are read."""
+        return (*self.names, *self.key_names) if self.needs_keys(group) else self.names
 
     def spans(self, group: CopyGroup) -> list[ByteRange]:
         """Return where the column chunks of a row group lie that are read."""
-        metadata = self.footer.metadata
-        return [chunk_range(metadata, group.number, leaf) for leaf in leaf_columns(metadata, self.names)]
+        metadata, with_keys = self.footer.metadata, self.needs_keys(group)
+        if with_keys not in self._leaves:
+            self._leaves[with_keys] = leaf_columns(metadata, self.names_of(group))
+        return [chunk_range(metadata, group.number, leaf) for leaf in self._leaves[with_keys]]
 
     def fetched_together(self, window_bytes: int) -> Iterator[list[CopyGroup]]:
         """Yield consecutive row groups that a window holds, or one that is larger."""
@@ -99,12 +114,7 @@ class CopyPart:
     @property
     def stored_bytes(self) -> int:
         """Stored bytes that are read."""
-        metadata, total = self.footer.metadata, 0
-        leaves = leaf_columns(metadata, self.names)
-        for group in self.groups:
-            chunks = metadata.row_group(group.number)
-            total += sum(chunks.column(leaf).total_compressed_size for leaf in leaves)
-        return total
+        return sum(len(span) for group in self.groups for span in self.spans(group))
 
 
 # --- planning ---------------------------------------------------------------------------------------------------------
@@ -241,11 +251,12 @@ def _cheaper(
 ) -> CopyPart | str:
     groups, rows = _choose_groups(part, footer, settings)
     codec, names = settings.projection.codec, settings.columns
-    needs_keys = is_covered or "_key" in names or any(group.is_cut for group in groups)
-    stored = [*names, *(codec.key_columns if needs_keys else ()), *_needed_times(settings)]
     held = set(footer.schema.names)
-    chosen = tuple(dict.fromkeys(name for name in stored if name in held)) or (codec.key_columns[0],)
-    found = CopyPart(part, meta, footer, groups, chosen, is_covered)
+    stored = dict.fromkeys(name for name in [*names, *_needed_times(settings)] if name in held)
+    chosen = tuple(stored) or codec.key_columns[:1]
+    key_names = tuple(name for name in codec.key_columns if name not in chosen)
+    with_keys = is_covered or "_key" in names
+    found = CopyPart(part, meta, footer, groups, chosen, key_names, is_covered, with_keys)
     sst_bytes = part.file.data_bytes * rows // max(1, footer.label.rows)
     return found if found.stored_bytes < sst_bytes else "the copy has more bytes to read"
 

@@ -69,9 +69,8 @@ class CopyReads:
         yield from _sst_windows(stores, part.part, done, window_bytes)
 
     def _rows(self, part: CopyPart, group: CopyGroup, chunks: GroupChunks) -> CopyRows:
-        with_keys = part.is_covered or group.is_cut or "_key" in self.names
-        seq = part.footer.label.min_seq
-        return copy_rows(chunks.read(list(part.names)), self.names, self.projection, seq=seq, with_keys=with_keys)
+        rows, seq = chunks.read(list(part.names_of(group))), part.footer.label.min_seq
+        return copy_rows(rows, self.names, self.projection, seq=seq, with_keys=part.needs_keys(group))
 
 
 def _fetched_groups(stores: TableStores, part: CopyPart, window_bytes: int) -> Iterator[tuple[CopyGroup, GroupChunks]]:
