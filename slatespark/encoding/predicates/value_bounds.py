@@ -83,8 +83,10 @@ def _takes_nan(part: Condition) -> bool:
     return any(start <= nan < end for start, end in part.intervals)
 
 
-def key_range_of(bounds: Sequence[ValueBounds | None], codec: RowCodec) -> KeyRange:
-    """Return a range that holds all keys whose columns have some bounds.
+def key_range_of(bounds: Sequence[ValueBounds | None], codec: RowCodec) -> tuple[KeyRange, bool]:
+    """Return a range that holds all keys whose columns have some bounds, and whether the range is exact.
+
+    It is exact if it starts with the first of the keys and holds no key behind the last one.
 
     Parameters
     ----------
@@ -99,4 +101,7 @@ def key_range_of(bounds: Sequence[ValueBounds | None], codec: RowCodec) -> KeyRa
         if found.has_nulls or found.first != found.last:  # the order of the next column begins anew within this one
             break
     ranges = plan_keys(Filter(tuple(leading)), codec).ranges
-    return KeyRange(ranges[0].start, ranges[-1].end) if ranges else ALL_KEYS
+    if not leading or not ranges:
+        return ALL_KEYS, False
+    is_exact = len(leading) == len(codec.key_columns) and not leading[-1].nulls
+    return KeyRange(ranges[0].start, ranges[-1].end), is_exact

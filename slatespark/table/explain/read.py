@@ -23,10 +23,8 @@ from slatespark.table.read.copy_choice import (
     USED,
     CopyChoice,
     choose_copies,
-    covered_slices,
-    lowest_slices,
-    refusal,
 )
+from slatespark.table.read.copy_plan import covered_slices, lowest_slices, refusal
 from slatespark.table.read.plan import FileSlice, Layer, Split, SstFile
 from slatespark.table.read.properties import recorded_properties
 from slatespark.table.read.reader import ReadPlan, fetch_read_plan, run_read, skip_rule

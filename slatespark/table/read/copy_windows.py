@@ -20,10 +20,11 @@ from slatespark.format.copy_chunks import GroupChunks
 from slatespark.kernels import lower_bound
 from slatespark.storage import run_ahead
 from slatespark.table.read.arrow import MAX_BATCH_BYTES, MAX_BATCH_ROWS, Projection
-from slatespark.table.read.copy_choice import UNUSABLE, CopyGroup, CopyPart
+from slatespark.table.read.copy_part import CopyGroup, CopyPart
 from slatespark.table.read.copy_rows import CopyRows, copy_rows
 from slatespark.table.read.cursor import Window, layer_windows
 from slatespark.table.read.plan import FileSlice, Layer
+from slatespark.table.read.stored_copies import UNUSABLE
 from slatespark.table.stores import TableStores, object_context
 
 _log: Final = logging.getLogger(__name__)

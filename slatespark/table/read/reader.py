@@ -21,14 +21,14 @@ from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.definition.versions import DefinitionLook
 from slatespark.table.read.arrow import Projection, project, readable_schema
 from slatespark.table.read.as_of_join import AsOfJoin, added_columns, check_join_columns
-from slatespark.table.read.copy_choice import with_copies
+from slatespark.table.read.copy_plan import KnownCopies
 from slatespark.table.read.fetch import measure_slice, sample_index
 from slatespark.table.read.floor import history_floor, judged_definition
 from slatespark.table.read.materialise import UndecodableRows
 from slatespark.table.read.merge_function import resolve_operator
 from slatespark.table.read.metadata_filter import file_test
 from slatespark.table.read.ordered_threads import ordered_batches
-from slatespark.table.read.plan import Layer, Split, plan_layers, plan_points, plan_ranges
+from slatespark.table.read.plan import CutPoint, Layer, Split, SstFile, plan_layers, plan_points, plan_ranges
 from slatespark.table.read.properties import file_properties
 from slatespark.table.read.read_point import ReadPoint
 from slatespark.table.read.resolve import resolve_snapshot
@@ -110,10 +110,10 @@ def fetch_read_plan(
     settings = scan_settings(stores, snapshot, definition, options, columns, condition)
     skip = partial(_skip_files, stores, snapshot, settings) if not options.shows_intervals else tuple
     ranges = (chosen_range(options, codec),) if keys is None else keys
-    splits, residual = plan_key_splits(stores, layers, options, ranges, codec, condition, skip)
-    settings = replace(settings, residual=residual)
     seeks_copies = definition.columnar != "false" if options.use_copies is None else options.use_copies
-    splits = with_copies(stores, splits, settings) if seeks_copies else splits
+    copies = KnownCopies(stores, settings, seeks_copies)
+    splits, residual = plan_key_splits(stores, layers, options, ranges, codec, condition, skip, copies.sample)
+    settings, splits = replace(settings, residual=residual), copies.add_to(splits)
     splits = share_tail(stores, splits, settings.wal, settings.wal_above_seq, limit_bytes=options.wal_buffer_bytes)
     return ReadPlan(snapshot.manifest_id, snapshot.max_seq, snapshot.now_ms, settings, splits, layers, seeks_copies)
 
@@ -205,6 +205,7 @@ def plan_key_splits(
     codec: RowCodec,
     condition: Filter | None,
     skip: Callable[[Sequence[Layer]], Sequence[Layer]],
+    sample: Callable[[SstFile, int], list[CutPoint]] | None = None,
 ) -> tuple[tuple[Split, ...], Filter | None]:
     """Return the splits, and the part of the condition that they do not fulfil by themselves.
 
@@ -212,6 +213,7 @@ def plan_key_splits(
     ----------
     ranges : to read, ascending, apart from each other
     skip : leaves out files that a scan does not need; a look-up of keys asks their filters instead
+    sample : as for `plan_splits`; by default cut points are those of the indexes
     """
     residual = condition
     if condition is not None:
@@ -227,7 +229,7 @@ def plan_key_splits(
         skip(layers),
         [keys for keys in ranges if not keys.is_empty()],
         target_bytes=options.split_bytes,
-        sample=lambda file, spacing_bytes: sample_index(stores, file, spacing_bytes),
+        sample=sample or partial(sample_index, stores),
         measure=lambda part: measure_slice(stores, part),
     )
     return splits, residual

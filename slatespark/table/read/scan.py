@@ -92,7 +92,8 @@ def _rows_with_copies(
     stores: TableStores, split: Split, settings: ScanSettings
 ) -> Iterator[tuple[list[RowColumns], NDArray[np.int64]]]:
     """Yield the same from columnar copies where they pay; newer rows are laid over them by key."""
-    from slatespark.table.read.copy_choice import choose_copies, covered_slices  # most tables have none
+    from slatespark.table.read.copy_choice import choose_copies  # most tables have none
+    from slatespark.table.read.copy_plan import covered_slices
     from slatespark.table.read.copy_windows import CopyReads
 
     wal = _wal_rows(stores, split, settings)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from slatespark.errors import CorruptDataError, SnapshotExpiredError, UnsupportedFormatError
 from slatespark.format.columnar_copy import CopyFooter, decode_end, end_range
 from slatespark.format.paths import COLUMNS_DIR, copy_id
 from slatespark.format.ulid import Ulid
@@ -12,6 +13,9 @@ from slatespark.storage import ObjectMeta
 from slatespark.storage.object_store import ObjectStore
 from slatespark.table.read.fetch import SectionCache
 from slatespark.table.stores import object_context
+
+# A copy that cannot be used is as good as none; the rows are in the SST.
+UNUSABLE: Final = (CorruptDataError, SnapshotExpiredError, UnsupportedFormatError)
 
 FOOTER_CACHE_BYTES: Final = 32 << 20
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from slatespark import SlateStore
 from slatespark.format.paths import COLUMNS_DIR
 from slatespark.table.columns import write as copy_writing
-from slatespark.table.read.copy_choice import CopyPart
+from slatespark.table.read.copy_part import CopyPart
 from slatespark.table.read.copy_windows import CopyReads
 from tests.support.effort import examples
 from tests.support.fake_clock import FakeClock

@@ -157,14 +157,19 @@ def test_keys_lie_in_the_range_of_their_bounds(keys: list[tuple[str | None, int 
     found = key_range_of([stored(columns[name]) for name in names], codec)
     data, offsets = codec.encode_keys(pa.table(columns))
     encoded = [data[start:end].tobytes() for start, end in itertools.pairwise(offsets)]
-    assert all(found.contains(key) for key in encoded)
+    keys_found, is_exact = found
+    assert all(keys_found.contains(key) for key in encoded)
+    if is_exact:
+        assert min(encoded) == keys_found.start
 
 
 def test_unknown_bounds_are_all_keys() -> None:
     codec = RowCodec(SCHEMA, ("t", "n"), "tuple", "avro")
-    assert key_range_of([None, ValueBounds(1, 2, False)], codec) == ALL_KEYS
-    one = key_range_of([ValueBounds(b"a", b"a", False), ValueBounds(1, 2, False)], codec)
-    whole = key_range_of([ValueBounds(b"a", b"a", False), None], codec)
+    assert key_range_of([None, ValueBounds(1, 2, False)], codec) == (ALL_KEYS, False)
+    one, is_exact = key_range_of([ValueBounds(b"a", b"a", False), ValueBounds(1, 2, False)], codec)
+    assert is_exact
+    whole, is_exact = key_range_of([ValueBounds(b"a", b"a", False), None], codec)
+    assert not is_exact
     assert whole.start < one.start
     assert one.end is not None
     assert whole.end is not None

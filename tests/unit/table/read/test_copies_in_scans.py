@@ -18,7 +18,8 @@ from slatespark.ranges import ByteRange
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.table.columns import write as copy_writing
 from slatespark.table.read.arrow import Projection
-from slatespark.table.read.copy_choice import USED, CopyPart
+from slatespark.table.read.copy_choice import USED
+from slatespark.table.read.copy_part import CopyPart
 from slatespark.table.read.copy_rows import copy_rows, read_columns
 from slatespark.table.read.fetch import indexes
 from slatespark.table.read.merge_windows import LongKey
@@ -147,6 +148,17 @@ def test_a_range_of_keys_cuts_the_copy_by_rows(place: Place) -> None:
     assert place.check(filter="tenant = 'b'", columns="c1") == {USED: 1}
     assert place.check(splitSize="4k", columns="c1") == {USED: 1}
     assert place.check(splitSize="4k", order="desc", columns="c1") == {USED: 1}
+
+
+def test_splits_end_between_row_groups(place: Place) -> None:
+    place.scan(columns="c1")
+    place.scan(columns="c1")
+    whole = place.bytes_of(COLUMNS_DIR)
+    plan = place.table.explain(columns="c1", splitSize="64k")
+    assert plan.splits == 3
+    place.scan(columns="c1", splitSize="64k")
+    assert place.bytes_of(COLUMNS_DIR) - whole < 3 * 100  # the seal is looked at more often, no row group read twice
+    assert place.check(splitSize="64k", columns="c1") == {USED: 1}
 
 
 def test_newer_rows_lie_above(place: Place) -> None:
