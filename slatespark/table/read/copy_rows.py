@@ -115,7 +115,10 @@ def read_columns(
     if len(parts) == 1 and len(parts[0][0]) == len(rows):
         positions = rows & (1 << ROW_BITS) - 1
         return {name: _taken(parts[0][1][name], positions) for name in names}
-    rest = np.flatnonzero(~np.isin(numbers, copies))
+    is_rest = np.ones(len(rows), bool)
+    for at, _ in parts:
+        is_rest[at] = False
+    rest = np.flatnonzero(is_rest)
     pieces = [{name: _taken(columns[name], rows[at] & (1 << ROW_BITS) - 1) for name in names} for at, columns in parts]
     if len(rest):
         pieces.append(decode_columns(sources, rows[rest], names, projection, where))

@@ -67,7 +67,10 @@ class CopyReads:
             _log.warning("%s The rows are read from the SST instead.", exc)
         else:
             return
-        yield from _sst_windows(stores, part.part, done, window_bytes)
+        if done:
+            yield from _sst_windows(stores, part.part, done, window_bytes)
+        else:
+            yield from layer_windows(stores, Layer("copy", (part.part,)), window_bytes)
 
     def _rows(self, part: CopyPart, group: CopyGroup, chunks: GroupChunks) -> CopyRows:
         rows, seq = chunks.read(list(part.names_of(group))), part.footer.label.min_seq
