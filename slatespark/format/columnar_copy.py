@@ -44,6 +44,7 @@ class CopyLabel:
     sst, sst_digest : id of the SST, and `digest_of` its sections
     rows : number of rows, as many as the SST has
     min_seq, max_seq : smallest and largest sequence number of the SST
+    hidden : columns that rows may hold and the copy does not; None if that is not known
     format : of this label and the seal
     """
 
@@ -52,6 +53,7 @@ class CopyLabel:
     rows: int
     min_seq: int
     max_seq: int
+    hidden: tuple[str, ...] | None = None
     format: int = FORMAT
 
     @classmethod
@@ -59,8 +61,10 @@ class CopyLabel:
         """Decode a label; unknown fields are ignored."""
         try:
             content = json.loads(data)
-            label = cls(**{item.name: content[item.name] for item in fields(cls)})
-        except (ValueError, KeyError, TypeError, RecursionError) as exc:
+            known = {item.name: content[item.name] for item in fields(cls) if item.name != "hidden"}
+            hidden = content.get("hidden")
+            label = cls(**known, hidden=None if hidden is None else tuple(map(str, hidden)))
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as exc:
             raise CorruptDataError(f"the label of the columnar copy is damaged: {exc!r}.") from exc
         numbers = (label.rows, label.min_seq, label.max_seq, label.format)
         if not all(isinstance(number, int) for number in numbers):

@@ -130,8 +130,24 @@ def _encode(
             group = []
     if group:
         builder.add(group)
-    label = CopyLabel(str(file.id), digest_of(file.id, file.info), rows, seqs.low, seqs.high)
+    label = CopyLabel(
+        str(file.id), digest_of(file.id, file.info), rows, seqs.low, seqs.high, _hidden_columns(rule.codec)
+    )
     return builder.finish(label), rows
+
+
+def _hidden_columns(codec: RowCodec) -> tuple[str, ...] | None:
+    """Return the columns that rows may hold and the table does not have, dropped ones first of all.
+
+    Every row has a schema that the codec knows, or it is not decoded. Values of other formats name no schema, and those
+    of a table without value columns are not looked at.
+    """
+    if codec.value_format != "avro" or not codec.value_fields:
+        return None
+    from slatespark.encoding.avro_schema import column_name
+
+    held = {column_name(item["name"]) for schema in codec.writer_schemas.values() for item in schema["fields"]}
+    return tuple(sorted(held.difference(codec.schema.names)))
 
 
 def _is_full(group: list[pa.RecordBatch]) -> bool:

@@ -18,7 +18,7 @@ from slatespark.encoding.row_codec import RowCodec
 from slatespark.format.columnar_copy import CopyFooter
 from slatespark.format.paths import copy_path
 from slatespark.storage import ObjectMeta
-from slatespark.table.read.arrow import CREATE_TS, EXPIRE_TS, METADATA_TYPES, SEQ, type_of
+from slatespark.table.read.arrow import CREATE_TS, EXPIRE_TS, SEQ, type_of
 from slatespark.table.read.copy_groups import choose_groups
 from slatespark.table.read.copy_part import CopyPart
 from slatespark.table.read.plan import FileSlice, Split
@@ -122,9 +122,18 @@ def _lacking(footer: CopyFooter, names: Iterable[str], codec: RowCodec) -> str |
         if name in held:
             if not _becomes(held[name], type_of(name, codec), is_exact=codec.value_format == "avro"):
                 return name
-        elif name not in METADATA_TYPES or name == SEQ or name in codec.schema.names:
+        elif name == SEQ or (name in codec.schema.names and not _is_null(footer, name, codec)):
             return name
     return None
+
+
+def _is_null(footer: CopyFooter, name: str, codec: RowCodec) -> bool:
+    """Tell whether a column of the table, which a copy does not have, is null in all of its rows.
+
+    A row lacks a column that is not in its schema, and is null there. Values without a schema may hold anything.
+    """
+    hidden = footer.label.hidden
+    return hidden is not None and name not in hidden and name not in codec.key_columns
 
 
 def _becomes(held: pa.DataType, wanted: pa.DataType, *, is_exact: bool) -> bool:

@@ -14,7 +14,6 @@ from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, ROW_BITS, RowColu
 from slatespark.table.read.arrow import (
     CREATE_TS,
     EXPIRE_TS,
-    METADATA_TYPES,
     Projection,
     decode_columns,
     type_of,
@@ -78,7 +77,7 @@ def _column(
         return pa.Array.from_buffers(pa.large_binary(), rows.num_rows, buffers).cast(kind)
     if name == "_op":
         return pa.repeat(pa.scalar("put", kind), rows.num_rows)
-    return pa.nulls(rows.num_rows, METADATA_TYPES[name])
+    return pa.nulls(rows.num_rows, kind)  # times that no row has, or a column that was added later
 
 
 def _times(rows: pa.Table, name: str) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:

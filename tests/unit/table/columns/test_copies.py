@@ -400,3 +400,17 @@ def test_a_deep_copy_has_them_and_a_clone_does_without(tmp_path: Path) -> None:
     SlateStore.drop(str(tmp_path / "clone"))
     assert not SlateStore.drop(str(tmp_path / "t"), force=True).kept
     assert not (tmp_path / "t" / "slatespark").exists()
+
+
+def test_the_label_names_columns_that_rows_hold_besides() -> None:
+    place = Place(columnar=True)
+    place.write(range(5))
+    place.table.dropColumns("price")
+    place.table.compact(full=True)
+    [file] = place.table.files()
+    assert fetch_copy(place.store, Ulid.parse(file.id)).footer.label.hidden == ("price",)
+    plain = Place(columnar=True, valueFormat="json")
+    plain.write(range(5))
+    plain.table.compact(full=True)
+    [file] = plain.table.files()
+    assert fetch_copy(plain.store, Ulid.parse(file.id)).footer.label.hidden is None

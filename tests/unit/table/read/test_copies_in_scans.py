@@ -243,10 +243,24 @@ def test_a_copy_of_an_older_schema(monkeypatch: pytest.MonkeyPatch, value_format
     place.table.write(wider, mergeSchema=True)
     for columns in ("id, v", "w"):
         assert (USED in place.check(columns=columns)) is is_used
-    assert USED not in place.check(columns="id, v, new")
+    assert (USED in place.check(columns="id, v, new")) is is_used
+    assert place.check(filter="new IS NULL AND v > 990") == place.check(filter="new = 'n'")
     assert place.check(filter="v > 990", columns="id, v") == place.check(columns="id, v")
     place.table.compact(full=True)
     assert place.check(columns="id, v, new") == {USED: 1}
+
+
+def test_a_dropped_column_is_not_null_for_a_read_that_knows_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The definition of a transaction is fixed when it begins, and copies may be written after."""
+    place = Place(monkeypatch, columnar=False)
+    place.load()
+    transaction = place.table.begin()
+    place.table.dropColumns("c7")
+    place.table.compact(columnar=True)
+    found = transaction.read(columns="c7", useCopies=True).read_all()
+    assert found["c7"].null_count == 0
+    assert found == transaction.read(columns="c7", useCopies=False).read_all()
+    transaction.rollback()
 
 
 def test_operands_above_need_the_values_of_the_sst(monkeypatch: pytest.MonkeyPatch) -> None:
