@@ -40,6 +40,14 @@ class Requests:
         """Tell whether none of the numbers is larger than the other's."""
         return all(one <= two for one, two in zip(self._values(), other._values(), strict=True))
 
+    def least(self, other: Requests) -> Requests:
+        """Return the lower one of each number."""
+        return Requests(*map(min, self._values(), other._values()))
+
+    def most(self, other: Requests) -> Requests:
+        """Return the higher one of each number."""
+        return Requests(*map(max, self._values(), other._values()))
+
     @property
     def count(self) -> int:
         """The number of all requests."""

@@ -34,6 +34,10 @@ class RequestRange:
     def __add__(self, other: RequestRange) -> RequestRange:
         return RequestRange(self.low + other.low, self.high + other.high)
 
+    def __or__(self, other: RequestRange) -> RequestRange:
+        """Return the range of one or the other."""
+        return RequestRange(self.low.least(other.low), self.high.most(other.high))
+
     def __contains__(self, requests: Requests) -> bool:
         return self.low <= requests <= self.high
 

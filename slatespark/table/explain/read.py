@@ -28,7 +28,6 @@ from slatespark.table.read.copy_plan import covered_slices, lowest_slices, refus
 from slatespark.table.read.plan import FileSlice, Layer, Split, SstFile
 from slatespark.table.read.properties import recorded_properties
 from slatespark.table.read.reader import ReadPlan, fetch_read_plan, run_read, skip_rule
-from slatespark.table.read.scan_settings import ScanSettings
 from slatespark.table.read.skipping import skip_reason
 from slatespark.table.read.wal_share import cut_rows
 from slatespark.table.snapshot import WalTail
@@ -57,22 +56,28 @@ def explain_read(
     meter = Meter.on(stores)
     plan = fetch_read_plan(meter.stores, replace(options, pin_ms=None), clock)  # to pin a version changes the table
     planning, used = meter.requests, frozenset(part.file for split in plan.splits for part in _parts_read(split))
-    choices = _choose_copies(meter.stores, plan)
-    footers = meter.requests - planning
-    costs = SplitCosts(stores, plan.settings.buffer_bytes, wal_bytes(stores, plan.settings.wal), used)
+    choices = _choose_copies(meter.stores, plan, wal_meets=True)
+    footers, wal = meter.requests - planning, wal_bytes(stores, plan.settings.wal)
+
+    def cost(chosen: Mapping[int, CopyChoice]) -> RequestRange:
+        parts = {number: choice.parts for number, choice in chosen.items()}
+        return SplitCosts(stores, plan.settings.buffer_bytes, wal, used).of(plan.splits, parts)
+
+    scanned = cost(choices)
+    if wal and choices:  # what lies above the copies is known once the WAL is decoded
+        scanned |= cost(_choose_copies(meter.stores, plan, wal_meets=False))
     explanation = ExplanationFacts(
         url=stores.url,
         operation="read",
         version=plan.manifest_id,
-        estimated=RequestRange.of(planning + footers)
-        + costs.of(plan.splits, {number: choice.parts for number, choice in choices.items()}),
+        estimated=RequestRange.of(planning + footers) + scanned,
         planning=planning,
         layers=tuple(_layer_use(layer, used) for layer in plan.layers),
         files=len(_files(plan.layers)),
         skipped=_skipped(stores, plan, used),
         copies=_copy_reasons(plan, choices),
         splits=len(plan.splits),
-        wal_files=len(costs.wal_bytes),
+        wal_files=len(wal),
         prices=prices,
     )
     return _measured(explanation, meter, plan, clock) if analyze else explanation
@@ -132,22 +137,26 @@ def _skipped(stores: TableStores, plan: ReadPlan, used: frozenset[SstFile]) -> M
 # --- columnar copies --------------------------------------------------------------------------------------------------
 
 
-def _choose_copies(stores: TableStores, plan: ReadPlan) -> dict[int, CopyChoice]:
-    """Return how splits use copies, by number; fetches the footers of copies, as the read does."""
+def _choose_copies(stores: TableStores, plan: ReadPlan, *, wal_meets: bool) -> dict[int, CopyChoice]:
+    """Return how splits use copies, by number; fetches the footers of copies, as the read does.
+
+    Parameters
+    ----------
+    wal_meets : whether the WAL has rows above each file; where it is decoded already, that is known
+    """
     settings = plan.settings
+    has_tail = settings.wal.last_seq > settings.wal_above_seq
+
+    def meets(split: Split, keys: KeyRange) -> bool:
+        known = split.wal
+        return has_tail and wal_meets if known is None else cut_rows(known.rows, [keys]) is not None
+
     choices = {}
     for number, split in enumerate(plan.splits):
         if split.copies:
-            covered = covered_slices(split, partial(_wal_may_meet, settings, split))
+            covered = covered_slices(split, partial(meets, split))
             choices[number] = choose_copies(stores, split, settings, is_covered=covered)
     return choices
-
-
-def _wal_may_meet(settings: ScanSettings, split: Split, keys: KeyRange) -> bool:
-    """Tell whether the WAL may have rows in a range of keys; where it is not decoded yet, it may."""
-    if split.wal is None:
-        return settings.wal.last_seq > settings.wal_above_seq
-    return cut_rows(split.wal.rows, [keys]) is not None
 
 
 def _copy_reasons(plan: ReadPlan, choices: Mapping[int, CopyChoice]) -> Mapping[str, int]:
