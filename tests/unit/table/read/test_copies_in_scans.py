@@ -370,3 +370,33 @@ def test_the_rest_comes_from_the_sst_when_a_later_row_group_is_damaged(
             assert place.scan(columns="id, c1", **options) == wanted
     assert caplog.records
     assert place.scan(columns="id, c1", filter="tenant = 'a'") == [row for row in wanted if row["id"] < ROWS // 2]
+
+
+def test_a_store_with_latency_fetches_ahead(
+    place: Place, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    wanted = place.scan(useCopies=False, columns="id, c1")
+    monkeypatch.setattr(MemoryStore, "is_remote", True)
+    options: dict[str, Any] = {"columns": "id, c1", "readBuffer": "4k"}
+    assert place.check(**options) == {USED: 1}
+    with place.table.scan(**options) as batches:
+        assert len(batches.read_next_batch())
+    data = bytearray(place.store.get(place.path))
+    data[len(data) // 2 : len(data) * 3 // 4] = bytes(len(data) * 3 // 4 - len(data) // 2)
+    place.store.put(place.path, [bytes(data)])
+    with caplog.at_level(logging.WARNING):
+        assert place.scan(**options) == wanted
+    assert len(caplog.records) == 1
+
+
+def test_a_snapshot_reads_copies(place: Place) -> None:
+    snapshot = place.table.snapshot()
+    place.table.write(rows(range(9), add=1))
+    place.fetched.clear()
+    found = snapshot.scan(columns="c1").read_all()
+    assert place.bytes_of(COLUMNS_DIR)
+    assert found == snapshot.scan(columns="c1", useCopies=False).read_all()
+    version = snapshot.version
+    assert found == place.table.scan(columns="c1", versionAsOf=version).read_all()
+    place.table.restoreToVersion(version)
+    assert place.check(columns="c1") == {USED: 1}
