@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import pickle
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -14,17 +15,21 @@ import pytest
 from slatespark import SlateStore
 from slatespark.format.paths import COLUMNS_DIR, COMPACTED_DIR
 from slatespark.kernels.columns import Visibility
+from slatespark.options import ReadOptions
 from slatespark.ranges import ByteRange
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.table.columns import write as copy_writing
+from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read.arrow import Projection
 from slatespark.table.read.copy_choice import USED
 from slatespark.table.read.copy_part import CopyPart
 from slatespark.table.read.copy_rows import copy_rows, read_columns
 from slatespark.table.read.fetch import indexes
 from slatespark.table.read.merge_windows import LongKey
-from slatespark.table.read.scan import visible_windows
+from slatespark.table.read.reader import fetch_read_plan
+from slatespark.table.read.scan import scan_split, visible_windows
 from slatespark.table.read.stored_copies import footers
+from slatespark.table.stores import TableStores
 from tests.support.fake_clock import FakeClock
 
 COLUMNS: Final = [f"c{number}" for number in range(8)]
@@ -118,9 +123,6 @@ def test_one_column_of_eight_costs_a_fraction(place: Place) -> None:
 
 
 def _files(place: Place) -> list[Any]:
-    from slatespark.table.log.manifests import fetch_latest_manifest
-    from slatespark.table.stores import TableStores
-
     return list(fetch_latest_manifest(TableStores(place.store, place.store))[1].ssts.values())
 
 
@@ -400,3 +402,14 @@ def test_a_snapshot_reads_copies(place: Place) -> None:
     assert found == place.table.scan(columns="c1", versionAsOf=version).read_all()
     place.table.restoreToVersion(version)
     assert place.check(columns="c1") == {USED: 1}
+
+
+def test_splits_take_their_copies_to_other_processes(place: Place) -> None:
+    place.table.write(rows(range(3), add=9))
+    options = ReadOptions.parse({"path": place.store.url, "columns": "id, c1", "splitSize": "64k"})
+    plan = fetch_read_plan(TableStores(place.store, place.store), options, place.clock)
+    splits, settings = pickle.loads(pickle.dumps((plan.splits, plan.settings)))
+    assert all(split.copies for split in splits)
+    stores = TableStores(MemoryStore(place.store.url.removeprefix("memory://")), place.store)
+    found = pa.Table.from_batches(batch for split in splits for batch in scan_split(stores, split, settings))
+    assert found.to_pylist() == place.scan(useCopies=False, columns="id, c1")
