@@ -6,7 +6,6 @@ bytes to read than the blocks of the file. Rows of newer layers are laid over it
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -23,13 +22,11 @@ from slatespark.table.read.copy_groups import choose_groups
 from slatespark.table.read.copy_part import CopyPart
 from slatespark.table.read.plan import FileSlice, Split
 from slatespark.table.read.scan_settings import ScanSettings
-from slatespark.table.read.stored_copies import UNUSABLE, cached_footer
+from slatespark.table.read.stored_copies import UNUSABLE, cached_footer, warn_unusable
 from slatespark.table.stores import TableStores
 
 USED: Final = "from copies"
 NO_COPY: Final = "there is no copy"
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +71,11 @@ def _judge(
     try:
         footer = cached_footer(stores.main, meta)
     except UNUSABLE as exc:
-        _log.warning("%s The SST is read instead.", exc)
+        warn_unusable(stores.main, meta, exc)
         return "the copy is damaged"
     label = footer.label
     if not label.is_of(part.file.id, part.file.info):
-        _log.warning("%s/%s is not of the SST that it is named after. The SST is read instead.", stores.url, meta.path)
+        warn_unusable(stores.main, meta, f"{stores.url}/{meta.path} is not of the SST that it is named after.")
         return "the copy is of another SST"
     if label.max_seq > settings.visibility.max_seq:
         return "rows are newer than the read"

@@ -7,12 +7,10 @@ seal is still the one of the footer, since a copy may be written anew under its 
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
-from typing import Final
 
 from slatespark.errors import CorruptDataError
 from slatespark.format.columnar_copy import seal_range
@@ -24,10 +22,8 @@ from slatespark.table.read.copy_part import CopyGroup, CopyPart
 from slatespark.table.read.copy_rows import CopyRows, copy_rows
 from slatespark.table.read.cursor import Window, layer_windows
 from slatespark.table.read.plan import FileSlice, Layer
-from slatespark.table.read.stored_copies import UNUSABLE
+from slatespark.table.read.stored_copies import UNUSABLE, warn_unusable
 from slatespark.table.stores import TableStores, object_context
-
-_log: Final = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +60,7 @@ class CopyReads:
                     done = group.first_row + window.high
                     yield window
         except UNUSABLE as exc:
-            _log.warning("%s The rows are read from the SST instead.", exc)
+            warn_unusable(stores.main, part.meta, exc)
         else:
             return
         if done:

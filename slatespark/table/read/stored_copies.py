@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Final
 
 from slatespark.errors import CorruptDataError, SnapshotExpiredError, UnsupportedFormatError
@@ -21,6 +22,11 @@ FOOTER_CACHE_BYTES: Final = 32 << 20
 
 _END_BYTES: Final = 64 << 10  # fetched at first: most footers are smaller
 _CHUNK_BYTES: Final = 600  # memory of the metadata of a column chunk, with statistics
+
+_MAX_WARNED: Final = 10_000
+
+_log = logging.getLogger(__name__)
+_warned: set[str] = set()
 
 # By object, with its size and time: a copy may be written anew.
 footers: Final = SectionCache[CopyFooter](
@@ -55,4 +61,19 @@ def fetch_footer(store: ObjectStore, meta: ObjectMeta) -> CopyFooter:
 
 def cached_footer(store: ObjectStore, meta: ObjectMeta) -> CopyFooter:
     """Return the same, fetched once in a process."""
-    return footers.get(store, f"{meta.path} {meta.size} {meta.modified_ms}", lambda: fetch_footer(store, meta))
+    return footers.get(store, _version(meta), lambda: fetch_footer(store, meta))
+
+
+def warn_unusable(store: ObjectStore, meta: ObjectMeta, problem: object) -> None:
+    """Log why the SST is read instead of a copy, once in a process: many splits may find it."""
+    key = f"{store.url} {_version(meta)}"
+    if key in _warned:
+        return
+    if len(_warned) >= _MAX_WARNED:
+        _warned.clear()
+    _warned.add(key)
+    _log.warning("%s The SST is read instead.", problem)
+
+
+def _version(meta: ObjectMeta) -> str:
+    return f"{meta.path} {meta.size} {meta.modified_ms}"
