@@ -18,18 +18,13 @@ from slatespark.table.explain.cost import PriceList, RequestRange
 from slatespark.table.explain.explanation import ExplanationFacts, LayerUse
 from slatespark.table.explain.meter import Meter
 from slatespark.table.explain.read_cost import SplitCosts
-from slatespark.table.read.copy_choice import (
-    NO_COPY,
-    USED,
-    CopyChoice,
-    choose_copies,
-)
+from slatespark.table.read.copy_choice import NO_COPY, USED, CopyChoice, choose_copies
 from slatespark.table.read.copy_plan import covered_slices, lowest_slices, refusal
 from slatespark.table.read.plan import FileSlice, Layer, Split, SstFile
 from slatespark.table.read.properties import recorded_properties
 from slatespark.table.read.reader import ReadPlan, fetch_read_plan, run_read, skip_rule
+from slatespark.table.read.row_cuts import has_rows
 from slatespark.table.read.skipping import skip_reason
-from slatespark.table.read.wal_share import cut_rows
 from slatespark.table.snapshot import WalTail
 from slatespark.table.stores import OWN_ROOT, TableStores
 
@@ -149,7 +144,7 @@ def _choose_copies(stores: TableStores, plan: ReadPlan, *, wal_meets: bool) -> d
 
     def meets(split: Split, keys: KeyRange) -> bool:
         known = split.wal
-        return has_tail and wal_meets if known is None else cut_rows(known.rows, [keys]) is not None
+        return has_tail and wal_meets if known is None else has_rows(known.rows, keys)
 
     choices = {}
     for number, split in enumerate(plan.splits):

@@ -15,7 +15,7 @@ from itertools import groupby
 from slatespark.errors import CorruptDataError
 from slatespark.format.columnar_copy import seal_range
 from slatespark.format.copy_chunks import GroupChunks
-from slatespark.kernels import lower_bound
+from slatespark.kernels import key_span
 from slatespark.storage import run_ahead
 from slatespark.table.read.arrow import MAX_BATCH_BYTES, MAX_BATCH_ROWS, Projection
 from slatespark.table.read.copy_part import CopyGroup, CopyPart
@@ -103,8 +103,7 @@ def _cut(rows: CopyRows, part: CopyPart, group: CopyGroup) -> Iterator[Window]:
     low, high = 0, len(rows)
     keys = part.part.keys
     if group.is_cut:
-        low = lower_bound(rows, keys.start, 0, high)
-        high = high if keys.end is None else lower_bound(rows, keys.end, low, high)
+        low, high = key_span(rows, keys)
     size = sum(column.nbytes for column in rows.columns.values())
     step = max(1, min(MAX_BATCH_ROWS, len(rows) * MAX_BATCH_BYTES // max(1, size)))
     for start in range(low, high, step):
@@ -122,11 +121,8 @@ def _sst_windows(stores: TableStores, part: FileSlice, row: int, window_bytes: i
     whole = Layer("copy", (FileSlice(part.file, part.file.info.key_range()),))
     at = 0
     for window in layer_windows(stores, whole, window_bytes):
-        low, high, rows = window.low, window.high, window.rows
-        begin, at = at, at + high - low
-        low = max(low, low + row - begin)
-        low = max(low, lower_bound(rows, part.keys.start, window.low, high))
-        end = part.keys.end
-        high = high if end is None else lower_bound(rows, end, window.low, high)
+        low, high = key_span(window.rows, part.keys, window.low, window.high)
+        low = max(low, window.low + row - at)
+        at += window.high - window.low
         if low < high:
-            yield Window(rows, low, high, window.bound)
+            yield Window(window.rows, low, high, window.bound)

@@ -18,6 +18,12 @@ def cut_rows(rows: RowColumns, ranges: Sequence[KeyRange]) -> RowColumns | None:
     return take_rows([rows], positions) if len(positions) else None
 
 
+def has_rows(rows: RowColumns, keys: KeyRange) -> bool:
+    """Tell whether a sorted source has rows with keys in a range."""
+    start, end = key_span(rows, keys)
+    return start < end
+
+
 def positions_within(rows: RowColumns, keys: KeyRange) -> NDArray[np.int64]:
     """Return the positions, ascending, of those rows, in any order, whose keys lie in a range."""
     everything = np.arange(len(rows), dtype=np.int64)

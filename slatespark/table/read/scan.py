@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -32,13 +31,10 @@ from slatespark.table.read.merge_windows import LongKey, whole_key_windows
 from slatespark.table.read.plan import Split, cut_layers
 from slatespark.table.read.points import key_cursors
 from slatespark.table.read.retention import hide_retired, may_be_due
-from slatespark.table.read.row_cuts import cut_rows
+from slatespark.table.read.row_cuts import cut_rows, has_rows
 from slatespark.table.read.scan_settings import ScanSettings
 from slatespark.table.read.validity import Intervals, ValiditySettings, interval_columns, valid_intervals
 from slatespark.table.stores import TableStores
-
-if TYPE_CHECKING:
-    pass
 
 
 def scan_split(
@@ -97,7 +93,7 @@ def _rows_with_copies(
     from slatespark.table.read.copy_windows import CopyReads
 
     wal = _wal_rows(stores, split, settings)
-    covered = covered_slices(split, lambda keys: wal is not None and cut_rows(wal, [keys]) is not None)
+    covered = covered_slices(split, lambda keys: wal is not None and has_rows(wal, keys))
     parts = choose_copies(stores, split, settings, is_covered=covered).parts
     reads = CopyReads({found.part: found for found in parts}, settings.projection, settings.columns)
     window_bytes = window_size(settings.buffer_bytes, len(split.layers))

@@ -5,7 +5,7 @@ import pytest
 from slatespark.kernels import take_rows
 from slatespark.kernels.columns import TOMBSTONE
 from slatespark.ranges import ALL_KEYS, KeyRange
-from slatespark.table.read.row_cuts import cut_rows, keys_alone, positions_within
+from slatespark.table.read.row_cuts import cut_rows, has_rows, keys_alone, positions_within
 from tests.unit.kernels.rows import columns, put
 
 SORTED = columns(put(b"a", 1), put(b"c", 2), put(b"d", 3))
@@ -21,6 +21,10 @@ def test_rows_of_disjoint_ranges() -> None:
 
 def test_no_rows_in_the_ranges() -> None:
     assert cut_rows(SORTED, [KeyRange(b"b", b"c"), KeyRange(b"e", None)]) is None
+
+
+def test_whether_a_range_has_rows() -> None:
+    assert [has_rows(SORTED, KeyRange(b"b", end)) for end in (b"c", b"c\0", None)] == [False, True, True]
 
 
 @pytest.mark.parametrize(
