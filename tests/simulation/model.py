@@ -1,0 +1,123 @@
+"""What the table must show: at each manifest that appears, either what it showed, or what its author was about to do.
+
+A commit takes effect when its manifest appears. So at that moment the rows that a fresh reader finds are compared with
+those before, and with what the operation under way makes of them. Nothing else may ever change them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+Rows: TypeAlias = Mapping[bytes, bytes]
+Change: TypeAlias = Callable[[Rows], Rows]
+
+
+class ModelError(AssertionError):
+    """The table shows what it must not, or lacks what it must have."""
+
+
+def unchanged(rows: Rows) -> Rows:
+    """What maintenance does to the rows."""
+    return rows
+
+
+@dataclass(eq=False, slots=True)
+class Doing:
+    """An operation under way, or one that ended.
+
+    Attributes
+    ----------
+    change : what it makes of the rows
+    applied : the version that shows its effect; operations with the same `key` (attempts of one idempotent write) share
+        the count
+    was_idle : at some moment it would have changed nothing, so that it may have had no effect
+    """
+
+    name: str
+    change: Change
+    first: int = 0
+    applied: int | None = None
+    was_idle: bool = False
+    key: str = ""
+
+
+@dataclass(eq=False, slots=True)
+class TableModel:
+    """The versions of one table.
+
+    Attributes
+    ----------
+    states : what each version showed when it was the newest
+    kept : what each shows later on, without the WAL behind it
+    open : operations under way
+    pinned : named checkpoints that were acknowledged and not deleted, and what each shows
+    once : version of the effect of each idempotent write
+    """
+
+    states: dict[int, Rows]
+    kept: dict[int, Rows]
+    newest: int
+    open: list[Doing] = field(default_factory=list)
+    pinned: dict[str, Rows] = field(default_factory=dict)
+    once: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> Rows:
+        """What the newest version shows."""
+        return self.states[self.newest]
+
+    def since(self, first: int) -> list[Rows]:
+        """Return what the versions show that were the newest one since `first` was."""
+        return [self.states[version] for version in range(first, self.newest + 1)]
+
+    def begin(self, doing: Doing) -> None:
+        """Note that an operation begins."""
+        doing.first = self.newest
+        self.open.append(doing)
+        self._look(doing)
+
+    def end(self, doing: Doing) -> None:
+        """Note that an operation has ended, however."""
+        self.open.remove(doing)
+
+    def add(self, version: int, doing: Doing | None, found: Rows, kept: Rows) -> None:
+        """Check a version that has appeared; raises `ModelError`."""
+        if version != self.newest + 1:
+            raise ModelError(f"version {version} follows version {self.newest}")
+        before = self.rows
+        if found != before:
+            if doing is None or found != doing.change(before):
+                wanted = f", which makes\n  {dict(doing.change(before))}" if doing is not None else ""
+                name = "nobody" if doing is None else doing.name
+                raise ModelError(f"version {version} by {name} shows\n  {dict(found)}, after\n  {dict(before)}{wanted}")
+            earlier = self.once.get(doing.key) if doing.key else doing.applied
+            if earlier is not None:
+                raise ModelError(f"{doing.name} took effect twice: in version {earlier}, and in {version}")
+            doing.applied = version
+            if doing.key:
+                self.once[doing.key] = version
+        self.newest, self.states[version], self.kept[version] = version, found, kept
+        for each in self.open:
+            self._look(each)
+
+    def check_done(self, doing: Doing) -> None:
+        """Check an operation that was acknowledged."""
+        if doing.applied is None and doing.key not in self.once and not doing.was_idle:
+            raise ModelError(f"{doing.name} was acknowledged, and had no effect")
+
+    def check_refused(self, doing: Doing, error: BaseException) -> None:
+        """Check an operation that was refused."""
+        if doing.applied is not None:
+            raise ModelError(f"{doing.name} was refused, but version {doing.applied} shows it: {error}") from error
+
+    def check_read(self, what: str, found: Rows, first: int) -> None:
+        """Check what a reader found that began when `first` was the newest version."""
+        candidates = range(first, self.newest + 1)
+        if not any(self.states[version] == found for version in candidates):
+            shown = "\n".join(f"  {version}: {dict(self.states[version])}" for version in candidates)
+            raise ModelError(f"{what} found\n  {dict(found)}, while versions showed\n{shown}")
+
+    def _look(self, doing: Doing) -> None:
+        doing.was_idle = doing.was_idle or doing.change(self.rows) == self.rows

@@ -1,0 +1,142 @@
+"""One seed from beginning to end, and what is checked when everything is quiet."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from slatespark.format.paths import sst_path
+from slatespark.table.log.manifests import fetch_latest_manifest, fetch_manifest
+from tests.faults.actions import to_folder
+from tests.faults.jobs import stores_of
+from tests.simulation import operations
+from tests.simulation.actors import Operation
+from tests.simulation.chance import Chance
+from tests.simulation.faults import Fault
+from tests.simulation.history import History
+from tests.simulation.model import ModelError
+from tests.simulation.world import ROOT, World
+from tests.support.client import Client, Location, read_rows
+
+MAX_OPERATIONS: Final = 14
+MAX_VACUUMS: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class SeedReport:
+    """What happened in one seed."""
+
+    seed: int
+    steps: int
+    commits: int
+    faults: Counter[Fault]
+    outcomes: Counter[tuple[str, str]]
+    history: History
+
+
+class SeedError(AssertionError):
+    """A seed that failed: how to replay it, and the end of its history."""
+
+    def __init__(self, world: World, cause: BaseException) -> None:
+        lines = "\n".join(world.history.shortened())
+        command = f"python -m tests.simulation --seed {world.seed}"
+        super().__init__(f"{lines}\n\nseed {world.seed}: {type(cause).__name__}: {cause}\nTo replay it: {command}")
+        self.seed, self.history = world.seed, world.history
+
+
+def simulate(seed: int, *, client_folder: Path | None = None) -> SeedReport:
+    """Run a seed; raises `SeedError`.
+
+    Parameters
+    ----------
+    client_folder : where a copy is opened by the real client; None leaves that out
+    """
+    world = World(seed)
+    try:
+        _populate(world)
+        world.run()
+        _check_end(world, client_folder)
+    except Exception as exc:
+        raise SeedError(world, exc) from exc
+    finally:
+        world.server.raw()._bucket.objects.clear()
+    newest = world.model.newest
+    return SeedReport(
+        seed, world.scheduler.steps, newest - world.first_version, world.faults.counts, world.outcomes, world.history
+    )
+
+
+def _populate(world: World) -> None:
+    rng = world.rng
+    actors = rng.randint(2, 6)
+    counts = [rng.randint(1, max(1, MAX_OPERATIONS // actors)) for _ in range(actors)]
+    weights = [rng.choice([(6, 2, 1, 3), (6, 1, 0, 2), (3, 3, 2, 3), (4, 0, 1, 4), (3, 4, 3, 0)]) for _ in counts]
+    value = 0
+    for count, weight in zip(counts, weights, strict=True):
+        chosen: list[Operation] = []
+        for _ in range(count):
+            (kind,) = rng.choices(operations.KINDS, weight)
+            world.collects = world.collects or kind is operations.COLLECTORS
+            chosen.append(rng.choice(kind)(Chance(rng.getrandbits(64)), str(value)))
+            value += 1
+        world.start(chosen, delay_ms=rng.choice([0, 0, 50, 2000]))
+
+
+def _check_end(world: World, client_folder: Path | None) -> None:
+    """Check the table when nobody works on it any more."""
+    model = world.model
+    expected = model.rows
+    if model.open:
+        raise ModelError(f"{[each.name for each in model.open]} never ended")
+    for name, rows in model.pinned.items():
+        if world.fresh_rows(checkpoint=name) != rows:
+            raise ModelError(f"checkpoint {name} shows {world.fresh_rows(checkpoint=name)}, not {rows}")
+    table = world.finish()
+    for _ in range(MAX_VACUUMS):  # each may release checkpoints or drop views, in a version that the next one collects
+        collected = table.vacuum(minAge="0s", force=True, fences=True).collected
+        if not collected:
+            break
+    else:
+        raise ModelError(f"vacuum number {MAX_VACUUMS} finds {collected}")
+    _check_garbage(world)
+    found = world.fresh_rows()
+    if found != expected:
+        raise ModelError(f"after everything the table shows {found}, not {expected}")
+    report = table.verify()
+    if report.findings:
+        raise ModelError(f"verify finds {report.findings}")
+    if client_folder is not None:
+        _check_client(world, client_folder)
+
+
+def _check_garbage(world: World) -> None:
+    """Check that a vacuum leaves what the kept versions need, and nothing else."""
+    raw = world.raw
+    stores = stores_of(raw)
+    newest = fetch_latest_manifest(stores)
+    kept = {newest.number, *(point.manifest_id for point in newest.value.checkpoints)}
+    needed = {sst_path(sst_id) for number in kept for sst_id in fetch_manifest(stores, number).ssts}
+    present = {meta.path for meta in raw.list("compacted/")}
+    if present != needed:
+        raise ModelError(f"SSTs left over: {sorted(present - needed)}, missing: {sorted(needed - present)}")
+    manifests = {int(meta.path.partition("/")[2].partition(".")[0]) for meta in raw.list("manifest/")}
+    if manifests != kept:
+        raise ModelError(f"manifests {sorted(manifests)} exist, {sorted(kept)} are kept")
+    for folder in ("slatespark/leases/", "slatespark/workers/"):
+        if left := raw.list(folder):
+            raise ModelError(f"left over: {[meta.path for meta in left]}")
+
+
+def _check_client(world: World, folder: Path) -> None:
+    to_folder(world.raw, folder / str(world.seed))
+    location = Location.local(folder / str(world.seed) / ROOT)
+    expected = world.model.rows
+    found = {row.key: row.value for row in read_rows(location)}
+    if found != expected:
+        raise ModelError(f"the client reads {found}, not {expected}")
+    with Client.open(location) as client:
+        by_key = {key: client.get(key) for key in expected}
+        if by_key != expected:
+            raise ModelError(f"the client's look-ups find {by_key}, not {expected}")

@@ -1,0 +1,220 @@
+"""The world of one seed: the store, the table in it, its model, and the processes that work on it."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from typing import Any, Final
+from unittest.mock import patch
+
+from slatespark import SlateStore
+from slatespark.format.manifest import Manifest, decode_manifest, encode_manifest
+from slatespark.format.paths import wal_path
+from slatespark.format.row import Row
+from slatespark.storage import memory_store, readahead
+from slatespark.table import tasks
+from slatespark.table.log.manifests import fetch_latest_manifest, manifest_log
+from slatespark.table.read import gaps
+from slatespark.table.stores import TableStores
+from tests.faults.jobs import store_on, table_of
+from tests.simulation.actors import Actor, Operation
+from tests.simulation.chance import Chance
+from tests.simulation.checks import check_deletion, check_successor
+from tests.simulation.clocks import START_MS, ActorClock, Drift
+from tests.simulation.faults import FaultPlan
+from tests.simulation.history import History
+from tests.simulation.model import Doing, ModelError, Rows, TableModel
+from tests.simulation.scheduler import Pool, Scheduler
+from tests.simulation.store import Server
+from tests.support.fake_clock import FakeClock
+from tests.support.wal_files import encode_wal
+
+ROOT: Final = "db/table"
+HOUR_MS: Final = 3_600_000
+MAX_HEIRS: Final = 20
+
+_buckets = itertools.count()
+
+
+class World:
+    """Everything of one seed.
+
+    Attributes
+    ----------
+    is_odd : clocks may be wrong, or processes sleep and die
+    collects : collectors are under way that wait for nobody
+    wal_end : the last WAL file at the beginning
+    first_version : of which the model knows the rows
+    acknowledged : keys of idempotent writes that were
+    outcomes : how often each kind of operation ended how
+    """
+
+    def __init__(self, seed: int) -> None:
+        rng = self.rng = Chance(seed)
+        self.seed = seed
+        self.scheduler = Scheduler(
+            Chance(rng.getrandbits(64)),
+            now_ms=START_MS,
+            stickiness=rng.choice([0, 0.3, 0.7, 0.9, 0.97]),
+            latency_ms=rng.choice([1, 5, 40]),
+        )
+        self.history = History()
+        self.faults = FaultPlan.draw(rng)
+        bucket = f"simulation-{next(_buckets):08}"
+        self.server = Server(self.scheduler, self.faults, self.history, bucket)
+        if rng.random() < 0.2:
+            self.server.page_objects = rng.choice([2, 7])
+        self.has_odd_clocks = rng.random() < 0.5
+        self.is_odd = self.has_odd_clocks or bool(self.faults.kill_rate or self.faults.sleep_rate)
+        self.collects = False
+        self.acknowledged: set[str] = set()
+        self.outcomes: Counter[tuple[str, str]] = Counter()
+        self.manifests: dict[int, Manifest] = {}
+        self._actors = itertools.count(1)
+        memory_store._BUCKETS[f"{bucket}-raw"] = memory_store._BUCKETS[bucket]  # a reader that shares no cache
+        self.raw = memory_store.MemoryStore(f"{bucket}-raw/{ROOT}")
+        self._make_table()
+        self.server.watch = self._watch
+        self.server.watch_deletion = self._watch_deletion
+
+    # --- what actors use ----------------------------------------------------------------------------------------
+
+    def open_table(self, actor: Actor) -> SlateStore:
+        """Return the table as a process sees it that has just begun."""
+        return store_on(self.server.open(ROOT, is_remote=actor.is_remote), actor.clock)
+
+    def note(self, actor: Actor, kind: str, text: str) -> None:
+        """Add a line to the history."""
+        shown = text.replace(self.server.bucket, "bucket")  # each run has one of its own
+        self.history.add(self.scheduler.now_ms - START_MS, actor.name, kind, shown)
+
+    def count(self, name: str, outcome: str) -> None:
+        """Count the outcome of an operation."""
+        self.outcomes[name, outcome] += 1
+
+    def require(self, holds: bool, problem: str) -> None:
+        """End the simulation unless something holds."""
+        if not holds:
+            self.scheduler.fail(ModelError(problem))
+
+    def judge(self, check: Callable[[], object]) -> None:
+        """Run a check, and end the simulation if it raises."""
+        try:
+            check()
+        except ModelError as exc:
+            self.scheduler.fail(exc)
+
+    def start(self, operations: list[Operation], delay_ms: int = 0) -> None:
+        """Start a process."""
+        rng = Chance(self.rng.getrandbits(64))
+        drift = Drift.draw(rng) if self.has_odd_clocks else Drift()
+        clock = ActorClock(self.scheduler, Chance(rng.getrandbits(64)), drift)
+        name = f"actor {next(self._actors)}"
+        actor = Actor(self, name, rng, clock, operations, is_remote=rng.random() < 0.5)
+        self.scheduler.start(actor, name, actor.live, delay_ms)
+
+    def start_heir(self, dead: Actor) -> None:
+        """Start a process that does what another one has left."""
+        if dead.operations:
+            self.start(dead.operations, delay_ms=dead.rng.randrange(5_000))
+
+    # --- the whole ----------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Run all processes to their ends."""
+        with _pools(self.scheduler):
+            self.scheduler.run()
+            self.server.land_all()
+        if self.scheduler.failure is not None:
+            raise self.scheduler.failure
+
+    def fresh_rows(self, **options: Any) -> Rows:
+        """Return what a fresh reader finds."""
+        rows = self._fresh().scan(parallelism=1, **options).read_all()
+        return dict(zip(rows["key"].to_pylist(), rows["value"].to_pylist(), strict=True))
+
+    def _fresh(self) -> SlateStore:
+        return store_on(self.raw, FakeClock(self.scheduler.now_ms, seed=self.seed))
+
+    def finish(self) -> SlateStore:
+        """Return the table, long after everything has ended, and by a clock that is right."""
+        self.scheduler.now_ms += 400 * 24 * HOUR_MS
+        return self._fresh()
+
+    # --- inside -------------------------------------------------------------------------------------------------
+
+    def _make_table(self) -> None:
+        rng, clock = self.rng, FakeClock(START_MS - HOUR_MS, seed=self.seed)
+        raw = self.server.raw(ROOT)
+        properties: dict[str, Any] = {"autoCompact": rng.random() < 0.3, "versionRetention": rng.choice(["none", "1h"])}
+        SlateStore.create(self.raw.url, clock=clock, mergeOperator="concat", **properties)
+        table = store_on(raw, clock)
+        rows: dict[bytes, bytes] = {}
+        for number in range(rng.choice([0, 1, 2, 5])):
+            clock.advance(60_000)
+            some = dict.fromkeys(sorted(rng.sample([b"k%02d" % each for each in range(12)], 6)), b"base%d" % number)
+            table.write(table_of([*some.items()]), sstSize=rng.choice([60, 1 << 20]))
+            rows |= some
+        stores = TableStores(main=raw, wal=raw)
+        if rng.random() < 0.5:
+            rows |= _leave_wal(stores, clock.now_ms(), rng)
+        self.wal_end = max((int(meta.path[4:24]) for meta in raw.list("wal/")), default=0)
+        found = fetch_latest_manifest(stores)
+        self.first_version = found.number
+        self.manifests[found.number] = found.value
+        kept = self.fresh_rows(versionAsOf=found.number)
+        self.model = TableModel({found.number: dict(sorted(rows.items()))}, {found.number: kept}, found.number)
+        if self.fresh_rows() != self.model.rows:
+            raise ModelError(f"the table begins with {self.fresh_rows()}, not with {self.model.rows}")
+
+    def _watch(self, doing: Doing | None, path: str) -> None:
+        folder, _, name = path.rpartition("/")
+        if folder != f"{ROOT}/manifest":
+            return
+        number = int(name.partition(".")[0])
+        manifest = decode_manifest(self.server.raw().get(path))
+        self.judge(lambda: check_successor(self.manifests[self.model.newest], manifest, self.raw))
+        self.manifests[number] = manifest
+        try:
+            found = self.fresh_rows()
+            has_tail = manifest.replay_after_wal_id < self.wal_end
+            kept = self.fresh_rows(versionAsOf=number) if has_tail else found
+        except Exception as exc:
+            self.scheduler.fail(exc)
+        self.judge(lambda: self.model.add(number, doing, found, kept))
+
+    def _watch_deletion(self, path: str) -> None:
+        root, _, name = path.partition(f"{ROOT}/")
+        if not root:
+            self.judge(lambda: check_deletion(name, self.model.newest, self.manifests))
+
+
+def _leave_wal(stores: TableStores, now_ms: int, rng: Chance) -> dict[bytes, bytes]:
+    """Open the table as a client does, write rows that only the WAL has, and go; returns them."""
+    number, manifest = fetch_latest_manifest(stores)
+    opened = replace(manifest, nonce=0, writer_epoch=manifest.writer_epoch + 1)
+    manifest_log(stores).create(number + 1, encode_manifest(opened))
+    fence = manifest.replay_after_wal_id + 1
+    stores.wal.create(wal_path(fence), b"")
+    rows = {}
+    for place in range(rng.choice([1, 2, 3])):
+        key, value = b"k%02d" % rng.randrange(12), b"wal%d" % place
+        row = Row(key, manifest.last_l0_seq + 1 + place, value=value, create_ts_ms=now_ms)
+        stores.wal.create(wal_path(fence + 1 + place), encode_wal([row]))
+        rows[key] = value
+    return rows
+
+
+@contextmanager
+def _pools(scheduler: Scheduler) -> Iterator[None]:
+    """Let all threads of programs be fibers meanwhile."""
+    with ExitStack() as replaced:
+        pools = {os.getpid(): Pool(scheduler, is_readahead=True)}
+        replaced.enter_context(patch.object(readahead, "_POOLS", pools))
+        for module in (tasks, gaps):
+            replaced.enter_context(patch.object(module, "ThreadPoolExecutor", lambda threads: Pool(scheduler)))
+        yield
