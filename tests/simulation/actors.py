@@ -118,6 +118,26 @@ class Actor:
             self.doing = None
         world.count(operation.name.partition(" ")[0], outcome.partition(":")[0])
 
+    def do(self, name: str, change: Change, act: Callable[[], object], *, refused: type[Exception]) -> None:
+        """Do a part of an operation that takes effect by itself; the errors of `act` go on.
+
+        Parameters
+        ----------
+        refused : the error that says that it had no effect
+        """
+        model, outer = self.world.model, self.doing
+        self.doing = doing = Doing(name, change)
+        model.begin(doing)
+        try:
+            act()
+            self.world.judge(partial(model.check_done, doing))
+        except refused as exc:
+            self.world.judge(partial(model.check_refused, doing, exc))
+            raise
+        finally:
+            model.end(doing)
+            self.doing = outer
+
     def _judge(self, operation: Operation, doing: Doing, error: Exception) -> None:
         """Check what an operation says that it was; raises `ModelError`."""
         world = self.world
@@ -126,7 +146,7 @@ class Actor:
             allowed += [CommitConflictError]
         if self.had_fault or world.collects:
             allowed += [UnavailableError]
-        if not operation.is_blind:
+        if not operation.is_blind or world.has_clients:
             allowed += [ConflictError]
         if world.collects:
             allowed += [HistoryTrimmedError]

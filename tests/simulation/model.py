@@ -30,15 +30,14 @@ class Doing:
     Attributes
     ----------
     change : what it makes of the rows
-    applied : the version that shows its effect; operations with the same `key` (attempts of one idempotent write) share
+    applied : what showed its effect first; operations with the same `key` (attempts of one idempotent write) share
         the count
     was_idle : at some moment it would have changed nothing, so that it may have had no effect
     """
 
     name: str
     change: Change
-    first: int = 0
-    applied: int | None = None
+    applied: str | None = None
     was_idle: bool = False
     key: str = ""
 
@@ -49,32 +48,37 @@ class TableModel:
 
     Attributes
     ----------
-    states : what each version showed when it was the newest
-    kept : what each shows later on, without the WAL behind it
+    moments : what the newest state showed, one after the other; each new manifest and WAL file makes one
+    kept : what each version shows later on, with the part of the WAL that it names
+    newest : the newest version
     open : operations under way
     pinned : named checkpoints that were acknowledged and not deleted, and what each shows
-    once : version of the effect of each idempotent write
+    once : what showed the effect of each idempotent write
     """
 
-    states: dict[int, Rows]
+    moments: list[Rows]
     kept: dict[int, Rows]
     newest: int
     open: list[Doing] = field(default_factory=list)
     pinned: dict[str, Rows] = field(default_factory=dict)
-    once: dict[str, int] = field(default_factory=dict)
+    once: dict[str, str] = field(default_factory=dict)
 
     @property
     def rows(self) -> Rows:
-        """What the newest version shows."""
-        return self.states[self.newest]
+        """What the newest state shows."""
+        return self.moments[-1]
+
+    @property
+    def moment(self) -> int:
+        """The present."""
+        return len(self.moments) - 1
 
     def since(self, first: int) -> list[Rows]:
-        """Return what the versions show that were the newest one since `first` was."""
-        return [self.states[version] for version in range(first, self.newest + 1)]
+        """Return what there was to see since a moment."""
+        return self.moments[first:]
 
     def begin(self, doing: Doing) -> None:
         """Note that an operation begins."""
-        doing.first = self.newest
         self.open.append(doing)
         self._look(doing)
 
@@ -86,19 +90,24 @@ class TableModel:
         """Check a version that has appeared; raises `ModelError`."""
         if version != self.newest + 1:
             raise ModelError(f"version {version} follows version {self.newest}")
+        self.kept[version], self.newest = kept, version
+        self.add_moment(f"version {version}", doing, found)
+
+    def add_moment(self, what: str, doing: Doing | None, found: Rows) -> None:
+        """Check what is to be seen after something has appeared; raises `ModelError`."""
         before = self.rows
         if found != before:
             if doing is None or found != doing.change(before):
                 wanted = f", which makes\n  {dict(doing.change(before))}" if doing is not None else ""
                 name = "nobody" if doing is None else doing.name
-                raise ModelError(f"version {version} by {name} shows\n  {dict(found)}, after\n  {dict(before)}{wanted}")
+                raise ModelError(f"{what} by {name} shows\n  {dict(found)}, after\n  {dict(before)}{wanted}")
             earlier = self.once.get(doing.key) if doing.key else doing.applied
             if earlier is not None:
-                raise ModelError(f"{doing.name} took effect twice: in version {earlier}, and in {version}")
-            doing.applied = version
+                raise ModelError(f"{doing.name} took effect twice: in {earlier}, and in {what}")
+            doing.applied = what
             if doing.key:
-                self.once[doing.key] = version
-        self.newest, self.states[version], self.kept[version] = version, found, kept
+                self.once[doing.key] = what
+        self.moments.append(found)
         for each in self.open:
             self._look(each)
 
@@ -110,14 +119,13 @@ class TableModel:
     def check_refused(self, doing: Doing, error: BaseException) -> None:
         """Check an operation that was refused."""
         if doing.applied is not None:
-            raise ModelError(f"{doing.name} was refused, but version {doing.applied} shows it: {error}") from error
+            raise ModelError(f"{doing.name} was refused, but {doing.applied} shows it: {error}") from error
 
     def check_read(self, what: str, found: Rows, first: int) -> None:
-        """Check what a reader found that began when `first` was the newest version."""
-        candidates = range(first, self.newest + 1)
-        if not any(self.states[version] == found for version in candidates):
-            shown = "\n".join(f"  {version}: {dict(self.states[version])}" for version in candidates)
-            raise ModelError(f"{what} found\n  {dict(found)}, while versions showed\n{shown}")
+        """Check what a reader found that began at a moment."""
+        if found not in self.since(first):
+            shown = "\n".join(f"  {dict(rows)}" for rows in self.since(first))
+            raise ModelError(f"{what} found\n  {dict(found)}, while there was\n{shown}")
 
     def _look(self, doing: Doing) -> None:
         doing.was_idle = doing.was_idle or doing.change(self.rows) == self.rows

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
 
 from slatespark import SlateStore, SstWriter
+from slatespark.format.row import RowKind
 from slatespark.table.transaction.transaction import Transaction
 from tests.faults.jobs import table_of
 from tests.simulation.actors import Operation
 from tests.simulation.chance import Chance
+from tests.simulation.client import ClientWriter, FencedClientError
 from tests.simulation.model import Change, Rows, unchanged
 from tests.simulation.world import World
 
@@ -291,7 +295,7 @@ def scan(rng: Chance, value: str) -> Operation:
     order, options = rng.choice(["asc", "desc"]), rng.choice(_SCANS)
 
     def act(world: World, table: SlateStore) -> None:
-        first = world.model.newest
+        first = world.model.moment
         found = table.scan(order, 1, **options).read_all()
         keys = found["key"].to_pylist()
         world.require(keys == sorted(keys, reverse=order == "desc"), f"keys out of order: {keys}")
@@ -304,7 +308,7 @@ def look_up(rng: Chance, value: str) -> Operation:
     keys = _some_keys(rng)
 
     def act(world: World, table: SlateStore) -> None:
-        first = world.model.newest
+        first = world.model.moment
         found = _rows(table.lookup(pa.table({"key": pa.array(keys, pa.binary())})).read_all())
         shown = [{key: rows[key] for key in keys if key in rows} for rows in world.model.since(first)]
         world.require(found in shown, f"lookup found {dict(found)}, versions showed {shown}")
@@ -316,7 +320,7 @@ def get(rng: Chance, value: str) -> Operation:
     key = rng.choice(KEYS)
 
     def act(world: World, table: SlateStore) -> None:
-        first = world.model.newest
+        first = world.model.moment
         row = table.get(key)
         found = None if row is None else row["value"]
         shown = [rows.get(key) for rows in world.model.since(first)]
@@ -374,6 +378,44 @@ def read_changes(rng: Chance, value: str) -> Operation:
     return _reader(f"changes {back} back", act)
 
 
+# --- a SlateDB client -----------------------------------------------------------------------------------------------
+
+
+def _batch(rng: Chance, value: str) -> tuple[list[tuple[bytes, RowKind, bytes]], Change]:
+    """Return one write of each key, and what they make of the rows."""
+    kinds = {key: rng.choice([RowKind.PUT, RowKind.PUT, RowKind.MERGE, RowKind.DELETE]) for key in _some_keys(rng)}
+    batch = [(key, kind, b"" if kind is RowKind.DELETE else value.encode()) for key, kind in kinds.items()]
+
+    def change(before: Rows) -> Rows:
+        after = dict(before)
+        for key, kind, written in batch:
+            if kind is RowKind.DELETE:
+                after.pop(key, None)
+            else:
+                after[key] = (after.get(key, b"") if kind is RowKind.MERGE else b"") + written
+        return _sorted(after)
+
+    return batch, change
+
+
+def client(rng: Chance, value: str) -> Operation:
+    """Open the table as a SlateDB client, write durably, flush now and then, and go."""
+    batches = [_batch(rng, f"{value}.{number}") for number in range(rng.choice([1, 3, 6]))]
+    flushes = [rng.random() < 0.4 for _ in batches]
+
+    def act(world: World, table: SlateStore) -> None:
+        actor = world.current
+        writer = ClientWriter(table._stores.main, actor.clock)
+        with contextlib.suppress(FencedClientError):
+            writer.open()
+            for number, ((batch, change), flushes_then) in enumerate(zip(batches, flushes, strict=True)):
+                actor.do(f"client {value}.{number}", change, partial(writer.write, batch), refused=FencedClientError)
+                if flushes_then:
+                    writer.flush()
+
+    return Operation(f"client {value}", act, _same(unchanged), is_blind=False)
+
+
 WRITERS: Final[list[Make]] = [
     upsert,
     upsert,
@@ -392,4 +434,5 @@ WRITERS: Final[list[Make]] = [
 KEEPERS: Final[list[Make]] = [compact, compact, reap, set_properties, checkpoint, release, verify]
 READERS: Final[list[Make]] = [scan, scan, look_up, get, read_version, read_checkpoint, read_changes]
 COLLECTORS: Final[list[Make]] = [vacuum]
-KINDS: Final = (WRITERS, KEEPERS, COLLECTORS, READERS)
+CLIENTS: Final[list[Make]] = [client]
+KINDS: Final = (WRITERS, KEEPERS, COLLECTORS, READERS, CLIENTS)

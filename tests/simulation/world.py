@@ -13,7 +13,7 @@ from unittest.mock import patch
 
 from slatespark import SlateStore
 from slatespark.format.manifest import Manifest, decode_manifest, encode_manifest
-from slatespark.format.paths import wal_path
+from slatespark.format.paths import decode_boundary, wal_path
 from slatespark.format.row import Row
 from slatespark.storage import memory_store, readahead
 from slatespark.table import tasks
@@ -46,6 +46,7 @@ class World:
     Attributes
     ----------
     is_odd : clocks may be wrong, or processes sleep and die
+    has_clients : SlateDB clients write too
     collects : collectors are under way that wait for nobody
     wal_end : the last WAL file at the beginning
     first_version : of which the model knows the rows
@@ -71,6 +72,7 @@ class World:
         self.has_odd_clocks = rng.random() < 0.5
         self.is_odd = self.has_odd_clocks or bool(self.faults.kill_rate or self.faults.sleep_rate)
         self.collects = False
+        self.has_clients = False
         self.acknowledged: set[str] = set()
         self.outcomes: Counter[tuple[str, str]] = Counter()
         self.manifests: dict[int, Manifest] = {}
@@ -86,6 +88,11 @@ class World:
     def open_table(self, actor: Actor) -> SlateStore:
         """Return the table as a process sees it that has just begun."""
         return store_on(self.server.open(ROOT, is_remote=actor.is_remote), actor.clock)
+
+    @property
+    def current(self) -> Actor:
+        """The process that is at it."""
+        return self.scheduler.own_fiber().actor
 
     def note(self, actor: Actor, kind: str, text: str) -> None:
         """Add a line to the history."""
@@ -167,15 +174,24 @@ class World:
         self.first_version = found.number
         self.manifests[found.number] = found.value
         kept = self.fresh_rows(versionAsOf=found.number)
-        self.model = TableModel({found.number: dict(sorted(rows.items()))}, {found.number: kept}, found.number)
+        self.model = TableModel([dict(sorted(rows.items()))], {found.number: kept}, found.number)
         if self.fresh_rows() != self.model.rows:
             raise ModelError(f"the table begins with {self.fresh_rows()}, not with {self.model.rows}")
 
     def _watch(self, doing: Doing | None, path: str) -> None:
-        folder, _, name = path.rpartition("/")
-        if folder != f"{ROOT}/manifest":
+        folder, _, name = path.removeprefix(f"{ROOT}/").partition("/")
+        if folder == "wal":
+            number = int(name.partition(".")[0])
+            if self.server.raw().head(path).size:
+                self.wal_end = max(self.wal_end, number)
+                self.judge(lambda: self.model.add_moment(f"WAL file {number}", doing, self.fresh_rows()))
+        if folder != "manifest":
             return
         number = int(name.partition(".")[0])
+        if number <= self.model.newest:  # by one who slept: a collector has been there
+            dead = decode_boundary(bytes(self.raw.get("gc/manifest.boundary")))
+            self.require(number <= dead, f"version {number} was created after version {self.model.newest}")
+            return
         manifest = decode_manifest(self.server.raw().get(path))
         self.judge(lambda: check_successor(self.manifests[self.model.newest], manifest, self.raw))
         self.manifests[number] = manifest
