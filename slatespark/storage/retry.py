@@ -289,19 +289,33 @@ def create_once(create: Callable[[], None], read: Callable[[], Buffer], data: by
 
     Lower layers may have retried the request. So after `FileExistsError`, or without a response, the object is read
     back: equal content means success. Empty content has no unique author, so the error of `create` stands.
+
+    Raises
+    ------
+    UnavailableError
+        Also when the object exists and cannot be read: a caller who took our own object for that of another would do
+        its work twice.
     """
     try:
         create()
-    except (FileExistsError, UnavailableError):
-        if not data or not _content_equals(read, data):
+    except (FileExistsError, UnavailableError) as exc:
+        if not data or not _content_equals(read, data, exc):
             raise
 
 
-def _content_equals(read: Callable[[], Buffer], data: bytes) -> bool:
+def _content_equals(read: Callable[[], Buffer], data: bytes, error: FileExistsError | UnavailableError) -> bool:
     try:
         return read() == data
-    except (FileNotFoundError, SlateError):
+    except FileNotFoundError:
         return False
+    except SlateError as exc:
+        if isinstance(error, UnavailableError):
+            return False
+        raise UnavailableError(
+            f"{error} Whether this process created it is not known.",
+            why="The answer may have been lost, and the object cannot be read.",
+            todo="Retry later.",
+        ) from exc
 
 
 def _driver_text(exc: Exception) -> str:

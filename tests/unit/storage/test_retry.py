@@ -241,3 +241,13 @@ def test_otherwise_the_error_stands(content: bytes | None, data: bytes, failure:
     place = Place(content, lands=False, answers=[failure])
     with pytest.raises(type(failure)):
         create_once(place.create_of(data), place.read, data)
+
+
+@pytest.mark.parametrize("failure", [UnavailableError("lost"), FileExistsError("it exists")])
+def test_what_cannot_be_read_back_may_be_our_own(failure: Exception) -> None:
+    def read() -> Buffer:
+        raise UnavailableError("no answer")
+
+    place = Place(None, lands=True, answers=[failure])
+    with pytest.raises(UnavailableError):
+        create_once(place.create_of(b"mine"), read, b"mine")
