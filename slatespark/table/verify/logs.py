@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Literal
 
-from slatespark.errors import CorruptDataError, UnsupportedFormatError
+from slatespark.errors import CorruptDataError, SlateError, UnsupportedFormatError
 from slatespark.format.compactions import Compactions, decode_compactions
 from slatespark.format.manifest import Manifest
 from slatespark.format.paths import (
@@ -15,6 +16,7 @@ from slatespark.format.paths import (
     decode_boundary,
     numbered,
 )
+from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.stores import TableStores
 from slatespark.table.verify.findings import Findings
 from slatespark.table.verify.plan import find_compaction_faults
@@ -45,8 +47,17 @@ def check_compactions(stores: TableStores, newest: Manifest | None, findings: Fi
     for number in alive if all_versions else alive[-1:]:
         compactions = _fetch(stores, number, findings)
         if compactions is not None and newest is not None and number == alive[-1]:
-            for fact in find_compaction_faults(compactions, newest):
+            for fact in _lasting_faults(stores, compactions, newest):
                 findings.damage(f"{stores.url}/{compactions_path(number)}", "compactions", fact)
+
+
+def _lasting_faults(stores: TableStores, compactions: Compactions, newest: Manifest) -> list[str]:
+    """Return the faults of the compactor's state that no newer manifest explains."""
+    faults = [*find_compaction_faults(compactions, newest)]
+    if faults:  # whoever claims an epoch publishes the manifest first, so one that is read now has it
+        with contextlib.suppress(SlateError):
+            faults = [*find_compaction_faults(compactions, fetch_latest_manifest(stores).value)]
+    return faults
 
 
 def _fetch(stores: TableStores, number: int, findings: Findings) -> Compactions | None:

@@ -14,9 +14,12 @@ from slatespark.format.info import decode_footer, decode_info_section, footer_ra
 from slatespark.format.manifest import Checkpoint
 from slatespark.format.paths import boundary_path, compactions_path, wal_path
 from slatespark.format.sst import SstLayout, layout_of
+from slatespark.storage.local_store import LocalStore
 from slatespark.table.clock import SystemClock
 from slatespark.table.stores import open_stores
 from slatespark.table.verify.run import verify_table
+from tests.faults.jobs import stores_of
+from tests.support.failing_store import FailingStore
 from tests.support.fixture_databases import FIXTURES, FixtureDatabase, fixture_databases
 from tests.unit.table.verify.conftest import Copy, CopyMaker, flip
 
@@ -316,6 +319,18 @@ def test_a_compactor_epoch_above_that_of_the_manifest(copy_of: CopyMaker) -> Non
     (copy.folder / compactions_path(number)).write_bytes(encode_compactions(Compactions(99)))
     [finding] = copy.findings()
     assert finding.object.endswith(compactions_path(number))
+
+
+def test_a_compactor_that_claims_its_epoch_meanwhile(copy_of: CopyMaker) -> None:
+    copy = copy_of("compacted")
+    number = int(copy.newest("compactions").stem) + 1
+
+    def claim() -> None:
+        copy.publish(replace(copy.manifest(), compactor_epoch=99))
+        (copy.folder / compactions_path(number)).write_bytes(encode_compactions(Compactions(99)))
+
+    store = FailingStore(LocalStore(copy.folder)).run(claim, "list", "compactions/")
+    assert verify_table(stores_of(store), SystemClock()).findings == ()
 
 
 def test_boundaries(copy_of: CopyMaker) -> None:
