@@ -11,7 +11,7 @@ from slatespark.format.paths import sst_path
 from slatespark.table.log.manifests import fetch_latest_manifest, fetch_manifest
 from tests.faults.actions import to_folder
 from tests.faults.jobs import stores_of
-from tests.simulation import operations
+from tests.simulation import repertoire
 from tests.simulation.actors import Operation
 from tests.simulation.chance import Chance
 from tests.simulation.faults import Fault
@@ -83,9 +83,9 @@ def _populate(world: World) -> None:
     for count, weight in zip(counts, weights, strict=True):
         chosen: list[Operation] = []
         for _ in range(count):
-            (kind,) = rng.choices(operations.KINDS, weight)
-            world.collects = world.collects or kind is operations.COLLECTORS
-            world.has_clients = world.has_clients or kind is operations.CLIENTS
+            (kind,) = rng.choices(repertoire.KINDS, weight)
+            world.collects = world.collects or kind is repertoire.COLLECTORS
+            world.has_clients = world.has_clients or kind is repertoire.CLIENTS
             chosen.append(rng.choice(kind)(Chance(rng.getrandbits(64)), str(value)))
             value += 1
         world.start(chosen, delay_ms=rng.choice([0, 0, 50, 2000]))

@@ -1,0 +1,49 @@
+"""All operations, and how often each is drawn."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.simulation import clients, reads, upkeep, writes
+from tests.simulation.operations import Make
+
+WRITERS: Final[list[Make]] = [
+    writes.upsert,
+    writes.upsert,
+    writes.write_once,
+    writes.append,
+    writes.delete_keys,
+    writes.delete_range,
+    writes.delete_where,
+    writes.replace_range,
+    writes.overwrite,
+    writes.ingest,
+    writes.restore,
+    writes.count_up,
+    writes.gather,
+]
+KEEPERS: Final[list[Make]] = [
+    upkeep.compact,
+    upkeep.compact,
+    upkeep.reap,
+    upkeep.set_properties,
+    upkeep.checkpoint,
+    upkeep.release,
+    upkeep.verify,
+]
+READERS: Final[list[Make]] = [
+    reads.scan,
+    reads.scan,
+    reads.look_up,
+    reads.get,
+    reads.read_version,
+    reads.read_checkpoint,
+    reads.read_changes,
+]
+COLLECTORS: Final[list[Make]] = [
+    upkeep.vacuum,
+]
+CLIENTS: Final[list[Make]] = [
+    clients.client,
+]
+KINDS: Final = (WRITERS, KEEPERS, COLLECTORS, READERS, CLIENTS)

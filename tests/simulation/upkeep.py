@@ -1,0 +1,73 @@
+"""What processes do to keep the table in shape; no reader sees a difference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from slatespark import SlateStore
+from tests.simulation.actors import Operation
+from tests.simulation.chance import Chance
+from tests.simulation.model import unchanged
+from tests.simulation.operations import (
+    always,
+    draw_files,
+    draw_range,
+    maintenance,
+)
+from tests.simulation.world import World
+
+
+def compact(rng: Chance, value: str) -> Operation:
+    start, end = draw_range(rng)
+    kinds: list[Callable[[SlateStore], object]] = [
+        lambda table: table.compact(full=True, **draw_files(Chance(value))),
+        lambda table: table.compact(full=True, force=True, sstSize=60),
+        lambda table: table.compact(minCompactionSources=2),
+        lambda table: table.compact(startKey=start, endKey=end),
+        lambda table: table.compact(l0Only=True),
+    ]
+    number = rng.randrange(len(kinds))
+    return maintenance(f"compact {number}", kinds[number])
+
+
+def vacuum(rng: Chance, value: str) -> Operation:
+    fences, age = rng.random() < 0.5, rng.choice(["0s", "0s", "1s", "10m"])
+    return maintenance(f"vacuum {age}", lambda table: table.vacuum(minAge=age, fences=fences, force=True))
+
+
+def reap(rng: Chance, value: str) -> Operation:
+    return maintenance("reap", lambda table: table.reap(maxBatchRows=1))
+
+
+def set_properties(rng: Chance, value: str) -> Operation:
+    kept = rng.choice(["1d", "1h", "none"])
+    return maintenance(f"properties {kept}", lambda table: table.setProperties(versionRetention=kept))
+
+
+def checkpoint(rng: Chance, value: str) -> Operation:
+    back = rng.choice([None, None, 0, 1, 3])
+
+    def act(world: World, table: SlateStore) -> None:
+        version = None if back is None else max(world.first_version, world.model.newest - back)
+        facts = table.createCheckpoint(value, version=version)
+        world.model.pinned[value] = world.model.kept[facts.version]
+
+    return Operation(f"checkpoint {value}", act, always(unchanged), is_blind=False)
+
+
+def release(rng: Chance, value: str) -> Operation:
+    def act(world: World, table: SlateStore) -> None:
+        if names := sorted(world.model.pinned):
+            name = names[rng.randrange(len(names))]
+            del world.model.pinned[name]
+            table.deleteCheckpoint(name)
+
+    return Operation("release", act, always(unchanged), is_blind=False)
+
+
+def verify(rng: Chance, value: str) -> Operation:
+    def act(world: World, table: SlateStore) -> None:
+        report = table.verify()
+        world.require(not report.has_damage, f"verify found {report.findings}")
+
+    return Operation("verify", act, always(unchanged), is_blind=False)
