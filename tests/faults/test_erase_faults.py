@@ -10,9 +10,12 @@ from functools import partial
 import pytest
 
 from slatespark import SlateError, SlateStore
+from slatespark.format.row import RowKind
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.storage.object_store import ObjectStore
 from tests.faults.jobs import store_on, table_of
+from tests.simulation.client import ClientWriter
+from tests.support.effort import THOROUGH
 from tests.support.failing_store import FailingStore
 from tests.support.fake_clock import FakeClock
 
@@ -109,3 +112,26 @@ def test_another_commit_at_any_call(objects: dict[str, bytes], other: Callable[[
         clock.advance(DAY_MS)
         assert store_on(inner, clock).erase(KEY).gone
     assert shown == ({None, b"again"} if other is the_key else {None})
+
+
+def test_a_commit_that_moves_the_key_out_of_the_wal(objects: dict[str, bytes]) -> None:
+    """At any call of the erasure: the row gets into a new file, with the number that it had."""
+    clock = FakeClock()
+    base = copy_of(objects, clock)
+    client = ClientWriter(base, clock)
+    client.open()
+    client.write([(KEY, RowKind.PUT, b"wal"), (b"w", RowKind.PUT, b"1")])
+    left = {path: data for path, (data, _) in base._bucket.objects.items()}
+    store = FailingStore(copy_of(left, clock))
+    store_on(store, clock).erase(KEY)
+    for nth in range(1, store.count(), 1 if THOROUGH else 6):
+        inner = copy_of(left, clock)
+
+        def commit(inner: MemoryStore = inner, seed: int = nth) -> None:
+            store_on(inner, FakeClock(clock.now_ms(), seed=seed)).write(table_of([(b"w", b"2")]))
+
+        store_on(FailingStore(inner).run(commit, "*", nth=nth), clock).erase(KEY)
+        rows = dict(rows_of(inner))
+        assert KEY not in rows, nth
+        assert rows.items() >= dict(OTHERS).items()
+        assert rows[b"w"] == b"2"

@@ -78,7 +78,10 @@ class ClientWriter:
         manifest = self._newest().value
         self.last_seq, self.tick = manifest.last_l0_seq, manifest.last_l0_clock_tick
         for number in range(manifest.replay_after_wal_id + 1, self.next_wal):
-            data = self.store.get(wal_path(number))
+            try:
+                data = self.store.get(wal_path(number))
+            except FileNotFoundError:  # a commit has taken the rows over, and a collector the file
+                raise FencedClientError from None
             if len(data):
                 self.unflushed += [row for row in columns_to_rows(decode_wal(data)) if row.seq > manifest.last_l0_seq]
         self.next_wal += 1

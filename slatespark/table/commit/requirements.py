@@ -120,6 +120,22 @@ class NoTable(Requirement):
 
 
 @dataclass(frozen=True, slots=True)
+class UnmovedWal(Requirement):
+    """Nobody else has moved rows of the WAL into files: these rows are older than the look, and yet the file is new."""
+
+    url: str
+    replay_after: int
+
+    def before_claim(self, stage: Stage) -> None:
+        """Refuse where replay starts behind another file."""
+        if stage.manifest.replay_after_wal_id != self.replay_after:
+            raise CommitConflictError(
+                f"{self.url}: version {stage.manifest_id} has rows in files that were only in the WAL before.",
+                todo="Look for them again.",
+            )
+
+
+@dataclass(frozen=True, slots=True)
 class LastSeq(Requirement):
     """No row was committed above a sequence number."""
 

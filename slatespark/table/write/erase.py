@@ -36,6 +36,7 @@ from slatespark.table.commit.foreign_clients import OTHER_MODES, Baseline, refus
 from slatespark.table.commit.idempotence import refuse_pair
 from slatespark.table.commit.job import WriteJob, abandoned_on_error, begin_write
 from slatespark.table.commit.read_set import ReadSet
+from slatespark.table.commit.requirements import UnmovedWal
 from slatespark.table.commit.tree_edit import EraseKeys
 from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.log.manifests import fetch_latest_manifest
@@ -225,7 +226,7 @@ class _Erasing:
         with abandoned_on_error(self.stores, job):
             rewritten = self._rewrite(found.views, job.planned_ms)
             edit = EraseKeys(self.keys, {view: part.files for view, part in rewritten.items()})
-            record = self._commit(replace(job, baseline=self.baseline), edit, snapshot)
+            record = self._commit(replace(job, baseline=self.baseline), edit, snapshot, in_wal=found.in_wal)
         return ErasedRows(
             version=record.manifest_id,
             rows=sum(part.rows for part in rewritten.values()) + found.wal_rows,
@@ -292,10 +293,21 @@ class _Erasing:
 
     # --- committing ---------------------------------------------------------------------------------------------------
 
-    def _commit(self, job: WriteJob, edit: EraseKeys, snapshot: Snapshot) -> CommitRecord:
+    def _commit(self, job: WriteJob, edit: EraseKeys, snapshot: Snapshot, *, in_wal: bool) -> CommitRecord:
         reads = self._reads(snapshot)
+        # The read set does not see them: a commit that moves rows out of the WAL leaves their numbers alone.
+        unmoved = UnmovedWal(self.stores.url, snapshot.manifest.replay_after_wal_id)
         try:
-            record = commit_write(self.stores, self.clock, job, (), self.options, edit=edit, depends_on=reads)
+            record = commit_write(
+                self.stores,
+                self.clock,
+                job,
+                (),
+                self.options,
+                edit=edit,
+                depends_on=reads,
+                requirements=(unmoved,) if in_wal else (),
+            )
         except (ConflictError, InvalidRequestError):  # nothing was published, and nothing will be
             delete_unshown(self.stores, [file.handle.id for file in edit.files], snapshot.manifest_id)
             raise
