@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -34,6 +35,7 @@ class Operation:
     act : does it; a reader compares what it found with the model itself
     change : what it makes of the rows; it is asked for when the operation begins
     is_blind : depends on nothing that it read
+    alone : of the operations with the same one, only one runs at a time
     key : identifies an idempotent write, which the next process repeats until it is acknowledged
     """
 
@@ -42,6 +44,7 @@ class Operation:
     change: Callable[[World], Change]
     is_blind: bool = True
     key: str = ""
+    alone: str = ""
 
 
 @dataclass(eq=False)
@@ -82,7 +85,8 @@ class Actor:
             while self.operations:
                 if self.rng.random() < 0.3:
                     table = self.world.open_table(self)
-                self._do(self.operations[0], table)
+                with self._alone(self.operations[0].alone):
+                    self._do(self.operations[0], table)
                 if not self._is_to_repeat(self.operations[0]):
                     self.operations.pop(0)
         except Killed:
@@ -92,6 +96,18 @@ class Actor:
                     del self.operations[:1]
                 self.world.start_heir(self)
             raise
+
+    @contextmanager
+    def _alone(self, name: str) -> Iterator[None]:
+        """Wait until nobody does what one process does at a time, and do it."""
+        busy = self.world.busy
+        if name:
+            self.world.scheduler.wait_until(lambda: name not in busy)
+            busy.add(name)
+        try:
+            yield
+        finally:
+            busy.discard(name)
 
     def _is_to_repeat(self, operation: Operation) -> bool:
         return bool(operation.key) and operation.key not in self.world.acknowledged

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+import pyarrow as pa
+
 from slatespark import SlateStore
 from tests.simulation.actors import Operation
 from tests.simulation.chance import Chance
@@ -54,3 +56,7 @@ def in_order(rows: Mapping[bytes, bytes]) -> Rows:
 
 def maintenance(name: str, act: Callable[[SlateStore], object], *, is_blind: bool = False) -> Operation:
     return Operation(name, lambda world, table: act(table), always(unchanged), is_blind=is_blind)
+
+
+def rows_of(table: pa.Table) -> Rows:
+    return dict(zip(table["key"].to_pylist(), table["value"].to_pylist(), strict=True))

@@ -10,18 +10,15 @@ import pyarrow as pa
 from slatespark import SlateStore
 from tests.simulation.actors import Operation
 from tests.simulation.chance import Chance
-from tests.simulation.model import Rows, unchanged
+from tests.simulation.model import unchanged
 from tests.simulation.operations import (
     KEYS,
     always,
     in_order,
+    rows_of,
     some_keys,
 )
 from tests.simulation.world import World
-
-
-def rows_of(table: pa.Table) -> Rows:
-    return dict(zip(table["key"].to_pylist(), table["value"].to_pylist(), strict=True))
 
 
 def reader(name: str, act: Callable[[World, SlateStore], object]) -> Operation:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.simulation import clients, reads, upkeep, writes
+from tests.simulation import clients, clones, reads, streams, upkeep, writes
 from tests.simulation.operations import Make
 
 WRITERS: Final[list[Make]] = [
@@ -23,6 +23,9 @@ WRITERS: Final[list[Make]] = [
     writes.gather,
 ]
 KEEPERS: Final[list[Make]] = [
+    upkeep.keep_up,
+    clones.clone,
+    clones.drop_clone,
     upkeep.compact,
     upkeep.compact,
     upkeep.reap,
@@ -32,6 +35,8 @@ KEEPERS: Final[list[Make]] = [
     upkeep.verify,
 ]
 READERS: Final[list[Make]] = [
+    clones.read_clone,
+    streams.follow,
     reads.scan,
     reads.scan,
     reads.look_up,
@@ -42,6 +47,8 @@ READERS: Final[list[Make]] = [
 ]
 COLLECTORS: Final[list[Make]] = [
     upkeep.vacuum,
+    upkeep.vacuum,
+    upkeep.erase,
 ]
 CLIENTS: Final[list[Make]] = [
     clients.client,

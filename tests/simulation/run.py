@@ -22,6 +22,7 @@ from tests.support.client import Client, Location, read_rows
 
 MAX_OPERATIONS: Final = 14
 MAX_VACUUMS: Final = 5
+TWICE: Final = 0.4  # of the seeds with an idempotent write
 CLIENT_SEEDS: Final = 0.35  # of all seeds: a SlateDB client writes beside the others
 
 # How often a process writes, keeps, collects, reads, and is a client
@@ -79,6 +80,7 @@ def _populate(world: World) -> None:
     weights = [rng.choice(_WEIGHTS) for _ in counts]
     if rng.random() < CLIENT_SEEDS:
         weights[0] = (1, 0, 0, 1, 8)
+    everything: list[list[Operation]] = []
     value = 0
     for count, weight in zip(counts, weights, strict=True):
         chosen: list[Operation] = []
@@ -88,6 +90,11 @@ def _populate(world: World) -> None:
             world.has_clients = world.has_clients or kind is repertoire.CLIENTS
             chosen.append(rng.choice(kind)(Chance(rng.getrandbits(64)), str(value)))
             value += 1
+        everything.append(chosen)
+    once = [each for some in everything for each in some if each.key]
+    if once and rng.random() < TWICE:  # two processes at once do the same, as if one had been taken for dead
+        rng.choice(everything).append(rng.choice(once))
+    for chosen in everything:
         world.start(chosen, delay_ms=rng.choice([0, 0, 50, 2000]))
 
 
@@ -109,6 +116,7 @@ def _check_end(world: World, client_folder: Path | None) -> None:
     else:
         raise ModelError(f"vacuum number {MAX_VACUUMS} finds {report.collected}")
     _check_garbage(world)
+    _check_clones(world)
     found = world.fresh_rows()
     if found != expected:
         raise ModelError(f"after everything the table shows {found}, not {expected}")
@@ -117,6 +125,13 @@ def _check_end(world: World, client_folder: Path | None) -> None:
         raise ModelError(f"verify finds {verified.findings}")
     if client_folder is not None:
         _check_client(world, client_folder)
+
+
+def _check_clones(world: World) -> None:
+    for url, rows in world.clones.items():
+        found = world.fresh_rows(at=url.replace(world.server.bucket, f"{world.server.bucket}-raw"))
+        if found != rows:
+            raise ModelError(f"clone {url} shows {found}, not {rows}")
 
 
 def _check_garbage(world: World) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from slatespark import SlateStore
+from slatespark import SlateStore, Upkeep
 from tests.simulation.actors import Operation
 from tests.simulation.chance import Chance
 from tests.simulation.model import unchanged
@@ -13,6 +13,8 @@ from tests.simulation.operations import (
     draw_files,
     draw_range,
     maintenance,
+    some_keys,
+    without,
 )
 from tests.simulation.world import World
 
@@ -71,3 +73,25 @@ def verify(rng: Chance, value: str) -> Operation:
         world.require(not report.has_damage, f"verify found {report.findings}")
 
     return Operation("verify", act, always(unchanged), is_blind=False)
+
+
+def erase(rng: Chance, value: str) -> Operation:
+    """Erase keys at every version: what older ones show of them goes too, except where a checkpoint keeps it."""
+    gone = dict.fromkeys(some_keys(rng), b"")
+    return Operation(
+        f"erase {len(gone)} keys",
+        lambda world, table: table.erase(keys=[*gone]),
+        always(lambda before: without(before, gone)),
+        is_blind=False,
+    )
+
+
+def keep_up(rng: Chance, value: str) -> Operation:
+    """Do all duties once, as the process does that cares for many tables."""
+
+    def act(world: World, table: SlateStore) -> None:
+        for outcome in Upkeep([table.url], clock=table._clock, minAge="1h").runOnce():
+            if outcome.error is not None:
+                raise outcome.error
+
+    return Operation("upkeep", act, always(unchanged), is_blind=False)

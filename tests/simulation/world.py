@@ -5,18 +5,19 @@ from __future__ import annotations
 import itertools
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from unittest.mock import patch
 
 from slatespark import SlateStore
 from slatespark.format.manifest import Manifest, decode_manifest, encode_manifest
 from slatespark.format.paths import decode_boundary, wal_path
 from slatespark.format.row import Row
-from slatespark.storage import memory_store, readahead
-from slatespark.table import tasks
+from slatespark.storage import memory_store, open_store, readahead
+from slatespark.storage.object_store import ObjectStore
+from slatespark.table import stores, tasks
 from slatespark.table.log.manifests import fetch_latest_manifest, manifest_log
 from slatespark.table.read import gaps
 from slatespark.table.stores import TableStores
@@ -32,6 +33,9 @@ from tests.simulation.scheduler import Pool, Scheduler
 from tests.simulation.store import Server
 from tests.support.fake_clock import FakeClock
 from tests.support.wal_files import encode_wal
+
+if TYPE_CHECKING:
+    from tests.simulation.streams import Sink
 
 ROOT: Final = "db/table"
 HOUR_MS: Final = 3_600_000
@@ -51,6 +55,8 @@ class World:
     wal_end : the last WAL file at the beginning
     first_version : of which the model knows the rows
     acknowledged : keys of idempotent writes that were
+    busy : what is being done that one process does at a time
+    sinks, clones : what streams have delivered; the clones that exist, by URL, and what each shows
     outcomes : how often each kind of operation ended how
     """
 
@@ -74,6 +80,9 @@ class World:
         self.collects = False
         self.has_clients = False
         self.acknowledged: set[str] = set()
+        self.busy: set[str] = set()
+        self.sinks: dict[str, Sink] = {}
+        self.clones: dict[str, Rows] = {}
         self.outcomes: Counter[tuple[str, str]] = Counter()
         self.manifests: dict[int, Manifest] = {}
         self._actors = itertools.count(1)
@@ -133,15 +142,16 @@ class World:
 
     def run(self) -> None:
         """Run all processes to their ends."""
-        with _pools(self.scheduler):
+        with self._replaced():
             self.scheduler.run()
             self.server.land_all()
         if self.scheduler.failure is not None:
             raise self.scheduler.failure
 
-    def fresh_rows(self, **options: Any) -> Rows:
-        """Return what a fresh reader finds."""
-        rows = self._fresh().scan(parallelism=1, **options).read_all()
+    def fresh_rows(self, at: str | None = None, **options: Any) -> Rows:
+        """Return what a fresh reader finds, in the table or elsewhere."""
+        table = self._fresh() if at is None else SlateStore.open(at, clock=FakeClock(self.scheduler.now_ms))
+        rows = table.scan(parallelism=1, **options).read_all()
         return dict(zip(rows["key"].to_pylist(), rows["value"].to_pylist(), strict=True))
 
     def _fresh(self) -> SlateStore:
@@ -166,17 +176,34 @@ class World:
             some = dict.fromkeys(sorted(rng.sample([b"k%02d" % each for each in range(12)], 6)), b"base%d" % number)
             table.write(table_of([*some.items()]), sstSize=rng.choice([60, 1 << 20]))
             rows |= some
-        stores = TableStores(main=raw, wal=raw)
+        found_in = TableStores(main=raw, wal=raw)
         if rng.random() < 0.5:
-            rows |= _leave_wal(stores, clock.now_ms(), rng)
+            rows |= _leave_wal(found_in, clock.now_ms(), rng)
         self.wal_end = max((int(meta.path[4:24]) for meta in raw.list("wal/")), default=0)
-        found = fetch_latest_manifest(stores)
+        found = fetch_latest_manifest(found_in)
         self.first_version = found.number
         self.manifests[found.number] = found.value
         kept = self.fresh_rows(versionAsOf=found.number)
         self.model = TableModel([dict(sorted(rows.items()))], {found.number: kept}, found.number)
         if self.fresh_rows() != self.model.rows:
             raise ModelError(f"the table begins with {self.fresh_rows()}, not with {self.model.rows}")
+
+    @contextmanager
+    def _replaced(self) -> Iterator[None]:
+        """Let all threads of programs be fibers meanwhile, and let locations lead to the server."""
+        with ExitStack() as replaced:
+            pools = {os.getpid(): Pool(self.scheduler, is_readahead=True)}
+            replaced.enter_context(patch.object(readahead, "_POOLS", pools))
+            for module in (tasks, gaps):
+                replaced.enter_context(patch.object(module, "ThreadPoolExecutor", lambda threads: Pool(self.scheduler)))
+            stores._other_root.cache_clear()
+            replaced.enter_context(patch.object(stores, "open_store", self._open_store))
+            yield
+
+    def _open_store(self, url: str, options: Mapping[str, str] | None = None) -> ObjectStore:
+        if url.startswith(place := f"memory://{self.server.bucket}/"):
+            return self.server.open(url.removeprefix(place), is_remote=self.seed % 2 == 0)
+        return open_store(url, options)
 
     def _watch(self, doing: Doing | None, path: str) -> None:
         folder, _, name = path.removeprefix(f"{ROOT}/").partition("/")
@@ -209,28 +236,17 @@ class World:
             self.judge(lambda: check_deletion(name, self.model.newest, self.manifests))
 
 
-def _leave_wal(stores: TableStores, now_ms: int, rng: Chance) -> dict[bytes, bytes]:
+def _leave_wal(left_in: TableStores, now_ms: int, rng: Chance) -> dict[bytes, bytes]:
     """Open the table as a client does, write rows that only the WAL has, and go; returns them."""
-    number, manifest = fetch_latest_manifest(stores)
+    number, manifest = fetch_latest_manifest(left_in)
     opened = replace(manifest, nonce=0, writer_epoch=manifest.writer_epoch + 1)
-    manifest_log(stores).create(number + 1, encode_manifest(opened))
+    manifest_log(left_in).create(number + 1, encode_manifest(opened))
     fence = manifest.replay_after_wal_id + 1
-    stores.wal.create(wal_path(fence), b"")
+    left_in.wal.create(wal_path(fence), b"")
     rows = {}
     for place in range(rng.choice([1, 2, 3])):
         key, value = b"k%02d" % rng.randrange(12), b"wal%d" % place
         row = Row(key, manifest.last_l0_seq + 1 + place, value=value, create_ts_ms=now_ms)
-        stores.wal.create(wal_path(fence + 1 + place), encode_wal([row]))
+        left_in.wal.create(wal_path(fence + 1 + place), encode_wal([row]))
         rows[key] = value
     return rows
-
-
-@contextmanager
-def _pools(scheduler: Scheduler) -> Iterator[None]:
-    """Let all threads of programs be fibers meanwhile."""
-    with ExitStack() as replaced:
-        pools = {os.getpid(): Pool(scheduler, is_readahead=True)}
-        replaced.enter_context(patch.object(readahead, "_POOLS", pools))
-        for module in (tasks, gaps):
-            replaced.enter_context(patch.object(module, "ThreadPoolExecutor", lambda threads: Pool(scheduler)))
-        yield
