@@ -28,12 +28,15 @@ from slatespark.ranges import ByteRange
 from slatespark.table.clock import Clock, present_of_read
 from slatespark.table.log.manifests import (
     fetch_latest_manifest,
+    fetch_manifest,
     is_at_rest,
     manifest_log,
+    may_be_claim,
     note_own_commit,
     seen_manifest,
 )
 from slatespark.table.log.versioned_object import Version
+from slatespark.table.records.claims import find_claim, manifest_digest
 from slatespark.table.records.commits import is_own_commit
 from slatespark.table.stores import TableStores, object_context
 
@@ -142,19 +145,20 @@ def fetch_newest_state(stores: TableStores) -> tuple[int, Manifest, WalTail]:
     that, so the tail is complete if none exists after it was listed; otherwise both are read again. Who has seen a
     manifest before starts from it, so that this is the only look for a newer one. Right after another look it is enough
     to ask for the next version, which is cheaper than a listing. After a commit of ours the WAL is looked at only once
-    a client has claimed an epoch, which it does in a newer manifest.
+    a client has claimed an epoch, which it does in a newer manifest. So commits of siblings, however often they come,
+    keep nobody from reading.
 
     Raises
     ------
     TableNotFoundError
     UnavailableError
-        When newer manifests keep coming.
+        When newer manifests of a client keep coming.
     """
     seen = seen_manifest(stores)
     is_fresh = seen is None or is_at_rest(stores, seen.value)
     version = fetch_latest_manifest(stores) if seen is None or is_fresh else seen
-    for _ in range(_STATE_ATTEMPTS):
-        if is_fresh and is_at_rest(stores, version.value):
+    for attempt in range(_STATE_ATTEMPTS):
+        if is_fresh and (is_at_rest(stores, version.value) or (attempt and _is_drained(stores, version))):
             return version.number, version.value, WalTail.nothing(version.value)
         try:
             tail = fetch_wal_tail(stores, version.value, None)
@@ -172,6 +176,21 @@ def fetch_newest_state(stores: TableStores) -> tuple[int, Manifest, WalTail]:
                 return version.number, version.value, tail
         version, is_fresh = newest, True
     raise UnavailableError(f"{stores.url}: the manifest changes faster than it can be read.", todo="Retry.")
+
+
+def _is_drained(stores: TableStores, version: Version[Manifest]) -> bool:
+    """Tell whether a version is a commit of ours, or the claim right after one, so that no row is in the WAL."""
+    number, manifest = version.number, version.value
+    if is_own_commit(stores.main, number, manifest):
+        return True
+    if not may_be_claim(manifest):
+        return False
+    try:
+        data, before = bytes(manifest_log(stores).get(number)), fetch_manifest(stores, number - 1)
+    except SnapshotExpiredError:
+        return False
+    is_claim = find_claim(stores.main, number, manifest_digest(data)) is not None
+    return is_claim and is_own_commit(stores.main, number - 1, before)
 
 
 def fetch_wal_tail(stores: TableStores, manifest: Manifest, end: int | None) -> WalTail:

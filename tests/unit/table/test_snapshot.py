@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
+import pyarrow as pa
 import pytest
 
 from slatespark.errors import (
@@ -21,12 +22,15 @@ from slatespark.format.paths import boundary_path, manifest_path, wal_path
 from slatespark.format.row import Row
 from slatespark.options import ReadOptions
 from slatespark.ranges import ALL_KEYS
+from slatespark.slate_store import SlateStore
 from slatespark.storage.memory_store import MemoryStore
-from slatespark.table.log.manifests import fetch_manifest, list_manifests
+from slatespark.table.clock import SystemClock
+from slatespark.table.commit.claim import claim_epochs
+from slatespark.table.log.manifests import fetch_latest_manifest, fetch_manifest, list_manifests
 from slatespark.table.read.fetch import fetch_wal_rows
 from slatespark.table.read.resolve import resolve_snapshot
 from slatespark.table.snapshot import Snapshot, WalTail, fetch_wal_tail
-from slatespark.table.stores import TableStores
+from slatespark.table.stores import TableStores, open_stores
 from tests.support.failing_store import FailingStore
 from tests.support.fake_clock import FakeClock
 from tests.support.wal_files import encode_wal
@@ -195,6 +199,29 @@ def test_a_manifest_that_always_changes(place: Place) -> None:
         place.store.run(commit, "list", "wal/", nth=nth)
     with pytest.raises(UnavailableError):
         place.read()
+
+
+@pytest.mark.parametrize("claims", [False, True], ids=["commits", "claims"])
+def test_siblings_that_commit_without_pause_keep_nobody_from_reading(claims: bool) -> None:
+    url = f"memory://snapshots/busy-{claims}"
+    sibling = SlateStore.create(url)
+    theirs = open_stores(url, storage={})
+    numbers = itertools.count()
+
+    def commit() -> None:
+        sibling.write(pa.table({"key": [b"%d" % next(numbers)], "value": [b""]}))
+        if claims:
+            claim_epochs(theirs, *fetch_latest_manifest(theirs), SystemClock(), write_id="sibling", attempt=0)
+
+    commit()
+    watched = FailingStore(theirs.main)
+    stores = TableStores(main=watched, wal=watched)
+    for nth in range(1, 100):
+        watched.run(commit, "list", "wal/", nth=nth)
+    found = resolve_snapshot(stores, ReadOptions.parse({"path": url}), SystemClock())
+    newest = fetch_latest_manifest(theirs).number
+    assert found.manifest_id == newest
+    assert found.max_seq == found.manifest.last_l0_seq
 
 
 def test_a_version_kept_by_a_checkpoint_exists_below_the_boundary(place: Place) -> None:
