@@ -43,8 +43,10 @@ class KeyNames:
         return _cut(self._names.get(key) or bytes_text(key, as_text=self._is_raw))
 
     def first(self, start: bytes) -> str:
-        """Return the name of the inclusive start of a range."""
+        """Return the name of the inclusive start of a range; where it starts right after a key, that key's name."""
         prefix = self._prefix_behind(start)
+        if prefix is None and start.endswith(b"\0") and start not in self._whole and start[:-1] in self._whole:
+            prefix = start[:-1]
         if prefix is not None:
             return f"above {self.of(prefix)}"
         return self.of(start) if start else "the first key"

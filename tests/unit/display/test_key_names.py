@@ -37,6 +37,8 @@ def test_a_key_that_ends_in_zero_is_told_from_the_end_of_a_range() -> None:
     names = KeyNames(CODEC, [key, key + b"\0"])
     assert names.last(key) == "below tenant=a, id=256"
     assert names.last(key + b"\0") == "tenant=a, id=256"
+    assert names.first(key) == "tenant=a, id=256"
+    assert names.first(key + b"\0") == "above tenant=a, id=256"
 
 
 def test_bounds_of_ranges_are_named_by_the_columns_they_have() -> None:
