@@ -61,7 +61,7 @@ def _table(result: Result) -> list[list[str]]:
             str(len(seconds)),
             f"{middle:.3f}",
             f"{min(seconds):.3f}-{max(seconds):.3f}",
-            f"{samples[0]['rows'] / middle:,.0f}",
+            f"{samples[0]['rows'] / middle:,.0f}" if "rows" in samples[0] else "",
             f"{statistics.median(cpu):.2f}" if cpu else "",
         ]
         if watched:
