@@ -10,6 +10,7 @@ import typer
 
 from slatespark.cli.output import EXIT_FAILED, json_document, json_line, one_line
 from slatespark.errors import OptionError, SlateError
+from slatespark.options.values import parse_lasting_duration
 
 
 class Outcome(Protocol):
@@ -67,6 +68,14 @@ class Outcomes(Generic[Kind]):
 
     def _document(self, outcome: Kind) -> dict[str, Any]:
         return {**self.fields(outcome), "error": None if outcome.error is None else one_line(outcome.error)}
+
+
+def parse_every(value: str) -> int:
+    """Return `--every` in ms; raises `OptionError` where it is not positive, or a number below a minute."""
+    every_ms = parse_lasting_duration(value, "--every")
+    if not every_ms:
+        raise OptionError(f"--every: {value!r} is not a positive duration.", todo="Give a duration like 10m.")
+    return every_ms
 
 
 def refuse_shared_wal(tables: Sequence[str], location: Mapping[str, Any]) -> None:

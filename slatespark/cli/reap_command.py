@@ -10,14 +10,14 @@ import typer
 
 from slatespark.cli.app import app
 from slatespark.cli.arguments import AsJson, CommitOption, Storage
-from slatespark.cli.outcomes import Outcomes, refuse_shared_wal
+from slatespark.cli.outcomes import Outcomes, parse_every, refuse_shared_wal
 from slatespark.cli.output import EXIT_FAILED, failing_with, progress_bar
 from slatespark.cli.signals import stopped_by_signals
 from slatespark.cli.table_arguments import write_arguments
 from slatespark.display.reap_text import reap_text
 from slatespark.errors import OptionError
+from slatespark.options.values import HOUR_MS
 from slatespark.table.upkeep.reaper import Reaper, ReapOutcome
-from slatespark.units import parse_duration_ms
 
 
 @app.command()
@@ -66,20 +66,10 @@ def reap(
         with progress_bar() as progress:
             _outcomes(_report_text, as_json=as_json).show_all(Reaper(tables, progress=progress, **common).runOnce())
         return
-    _check_interval(every)
-    reaper = Reaper(tables, minInterval=every, maxInterval=_longest(every), **common)
+    every_ms = parse_every(every)
+    reaper = Reaper(tables, minInterval=every_ms, maxInterval=max(HOUR_MS, every_ms), **common)
     with stopped_by_signals(reaper.stop):
         reaper.run(listener=_outcomes(_news_text, as_json=as_json).show)
-
-
-def _longest(every: str) -> int:
-    """Return the maximum interval between two checks of a table: an hour, or the minimum interval if longer."""
-    return max(3_600_000, parse_duration_ms(every, name="--every"))
-
-
-def _check_interval(every: str) -> None:
-    if parse_duration_ms(every, name="--every") <= 0:
-        raise OptionError(f"--every: {every!r} is not a positive duration.", todo="Give a duration like 10m.")
 
 
 def _outcomes(text: Callable[[ReapOutcome], str | None], *, as_json: bool) -> Outcomes[ReapOutcome]:

@@ -8,15 +8,13 @@ import typer
 
 from slatespark.cli.app import app
 from slatespark.cli.arguments import AsJson, CommitOption, Storage
-from slatespark.cli.outcomes import Outcomes, refuse_shared_wal
+from slatespark.cli.outcomes import Outcomes, parse_every, refuse_shared_wal
 from slatespark.cli.output import EXIT_FAILED, failing_with
 from slatespark.cli.signals import stopped_by_signals
 from slatespark.cli.table_arguments import write_arguments
 from slatespark.display.upkeep_text import upkeep_text
+from slatespark.options.values import HOUR_MS
 from slatespark.table.upkeep.upkeep import Upkeep, UpkeepOutcome
-from slatespark.units import parse_duration_ms
-
-_HOUR_MS = 3_600_000
 
 
 @app.command()
@@ -63,11 +61,11 @@ def upkeep(
     """
     arguments = write_arguments(tables[0], {}, option=option, storage=storage)
     refuse_shared_wal(tables, arguments.location)
-    every_ms = parse_duration_ms(every, name="--every")
+    every_ms = parse_every(every)
     work = Upkeep(
         tables,
-        minInterval=every,
-        maxInterval=max(_HOUR_MS, every_ms),
+        minInterval=every_ms,
+        maxInterval=max(HOUR_MS, every_ms),
         duties=duty,
         minAge=min_age,
         fences=fences,

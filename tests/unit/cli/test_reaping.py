@@ -69,6 +69,8 @@ def test_a_table_that_fails_does_not_stop_the_others(visits: Path, tmp_path: Pat
         (["--once", "--every", "10m"], "--once and --every"),
         (["--every", "soon"], "--every"),
         (["--every", "0s"], "--every"),
+        (["--every", "none"], "--every"),
+        (["--every", "5"], "5 ms"),
         (["--max-batch-rows", "0"], "maxBatchRows"),
         (["--max-batch-bytes", "lots"], "maxBatchBytes"),
         (["--option", "ttll=7d"], "ttl"),

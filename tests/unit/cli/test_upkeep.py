@@ -42,7 +42,14 @@ def test_as_text(table: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "given", [("--duty", "sweep"), ("--every", "0"), ("--min-age", "1m"), ("--option", "walPath=elsewhere", "another")]
+    "given",
+    [
+        ("--duty", "sweep"),
+        ("--every", "0"),
+        ("--every", "5"),
+        ("--min-age", "1m"),
+        ("--option", "walPath=elsewhere", "another"),
+    ],
 )
 def test_wrong_options(given: tuple[str, ...], table: Path) -> None:
     refused("OptionError", "upkeep", table, *given)
