@@ -26,6 +26,24 @@ class Head:
     data: Buffer
 
 
+@dataclass(slots=True)
+class OwnTurns:
+    """The last commits of this process to a table, for whether siblings should have a turn in between.
+
+    Attributes
+    ----------
+    number : the version of the last one
+    in_a_row : how many there were without one of a sibling in between
+    took_ms : how long the last one took
+    met_ms : when the claim of a sibling was last waited for; None if none was
+    """
+
+    number: int = 0
+    in_a_row: int = 0
+    took_ms: int = 0
+    met_ms: int | None = None
+
+
 class Heads:
     """What is known of the folders of a root: a table reads definitions and manifests of its parents too.
 
@@ -38,6 +56,7 @@ class Heads:
         self._created: dict[tuple[str, str], tuple[int, Buffer]] = {}
         self.creations = 0  # how many versions of anything this process has created
         self._commits: dict[tuple[str, str], tuple[int, Epochs]] = {}
+        self._turns: dict[str, OwnTurns] = {}
 
     def __reduce__(self) -> tuple[type[Heads], tuple[()]]:
         return Heads, ()
@@ -82,3 +101,7 @@ class Heads:
     def own_commit(self, url: str, folder: str) -> tuple[int, Epochs]:
         """Return number and epochs of the newest version that is known to be a commit of ours; 0 if none is."""
         return self._commits.get((url, folder), (0, (0, 0)))
+
+    def turns(self, url: str) -> OwnTurns:
+        """Return what is known of the last commits to a table; the caller keeps it up to date."""
+        return self._turns.setdefault(url, OwnTurns())

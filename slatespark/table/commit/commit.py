@@ -223,7 +223,7 @@ class _Commit:
         if found is None:
             return self._create_table()
         turn = Turn(self.stores, self.clock, self.job.write_id)
-        latest_id, latest = turn.wait(found, number, meanwhile=self._check_ahead)
+        latest_id, latest = turn.wait(turn.let_in(found), number, meanwhile=self._check_ahead)
         # What takes long loses to quicker commits every time, so after some losses it is done under the claim. Clients
         # that a refused claim has fenced for nothing were fenced by the quicker commits already. A table that others
         # have committed to since the plan may be a busy one, so no race need be lost first.
@@ -263,7 +263,9 @@ class _Commit:
             removes=removed_ranges(self.edit),
             patience_ms=claim_patience_ms(self.clock.now_ms() - began_ms, number) + 2 * self.rows.moved_ms,
         )
-        return self._publish_claimed(claim, held, jobs, retention_ms, holds=definition.holds_history)
+        record = self._publish_claimed(claim, held, jobs, retention_ms, holds=definition.holds_history)
+        turn.note_commit(record.manifest_id, on=latest_id, began_ms=began_ms)
+        return record
 
     def _catch_up(self, turn: Turn, found: Version[Manifest]) -> Version[Manifest]:
         """Check what others have committed since the plan, move the rows above it, and return the newest version."""

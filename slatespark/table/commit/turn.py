@@ -3,7 +3,8 @@
 A claim over a claim undoes the work of the first job, and whoever needs more time between its look at the table and its
 claim would lose to quicker jobs every time. So a claim is left alone until its commit has landed, its job has given up,
 or its patience is over, as that of a job that was killed. Of those that wait, the one that has waited longest is the
-likeliest to claim next.
+likeliest to claim next. A process that commits without pause would still be first most of the time, since it knows when
+its own commit lands; so after two of its own it lets siblings in, if it has met one lately.
 
 A SlateDB client does not take turns. See docs/explanation/how-a-commit-works.md.
 """
@@ -17,6 +18,7 @@ from typing import Final
 from slatespark.format.manifest import Manifest
 from slatespark.table.clock import Clock
 from slatespark.table.commit.claim import MIN_PATIENCE_MS
+from slatespark.table.heads import OwnTurns
 from slatespark.table.log.manifests import fetch_newest_since, manifest_log, may_be_claim
 from slatespark.table.log.versioned_object import Version
 from slatespark.table.records.claims import ClaimRecord, find_claim, manifest_digest
@@ -31,6 +33,9 @@ STEPS_AFTER_CLAIM: Final = 10  # how many times as long they may take as those b
 MAX_DOUBLINGS: Final = 4
 MAX_POLL_MS: Final = 100
 SPREAD_MS: Final = 8  # of those that wait for the first time
+MAX_IN_A_ROW: Final = 2  # commits of a process while a sibling waits
+SIBLING_STAYS: Final = 20  # a sibling is expected for as many times as long as a commit takes
+MAX_YIELD_MS: Final = 1_000
 
 
 def step_back(clock: Clock, losses: int) -> None:
@@ -63,6 +68,37 @@ class Turn:
     clock: Clock
     write_id: str
 
+    @property
+    def _turns(self) -> OwnTurns:
+        return self.stores.heads.turns(self.stores.main.url)
+
+    def let_in(self, newest: Version[Manifest]) -> Version[Manifest]:
+        """Return the newest version, after siblings had time for a claim if this process has had its share of turns.
+
+        Parameters
+        ----------
+        newest : the newest version found so far
+        """
+        own = self._turns
+        if own.in_a_row < MAX_IN_A_ROW or own.met_ms is None or newest.number != own.number:
+            return newest
+        if self.clock.now_ms() - own.met_ms > SIBLING_STAYS * own.took_ms:
+            return newest
+        own.in_a_row = 0
+        return self._await_later(newest, min(own.took_ms, MAX_YIELD_MS)) or newest
+
+    def note_commit(self, number: int, *, on: int, began_ms: int) -> None:
+        """Remember a commit of this process.
+
+        Parameters
+        ----------
+        number, on : its version, and the one before its claim
+        began_ms : when it had waited for siblings
+        """
+        own = self._turns
+        own.in_a_row = own.in_a_row + 1 if on == own.number else 1
+        own.number, own.took_ms = number, self.clock.now_ms() - began_ms
+
     def wait(
         self,
         newest: Version[Manifest],
@@ -79,6 +115,7 @@ class Turn:
         meanwhile : called with each claim before the wait for its commit, for what can be done already
         """
         while (claim := self._open_claim(newest)) is not None:
+            self._turns.met_ms = self.clock.now_ms()
             meanwhile(newest)
             later = self._await_later(newest, min(claim.patience_ms, MAX_PATIENCE_MS))
             if later is None:

@@ -11,7 +11,7 @@ import pytest
 from slatespark.format.manifest import Manifest
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.table.commit.claim import MIN_PATIENCE_MS, Claim, claim_epochs
-from slatespark.table.commit.turn import MAX_PATIENCE_MS, SPREAD_MS, Turn, claim_patience_ms
+from slatespark.table.commit.turn import MAX_PATIENCE_MS, SIBLING_STAYS, SPREAD_MS, Turn, claim_patience_ms
 from slatespark.table.log.manifests import draw_nonce, fetch_latest_manifest, may_be_claim, publish_manifest
 from slatespark.table.log.versioned_object import Version
 from slatespark.table.records.claims import CLAIMS_DIR
@@ -171,3 +171,58 @@ def test_the_patience_of_a_claim() -> None:
     assert claim_patience_ms(300, 0) == MIN_PATIENCE_MS + 3_000
     assert claim_patience_ms(300, 2) == 4 * claim_patience_ms(300, 0)
     assert claim_patience_ms(300, 99) == claim_patience_ms(300, 4)
+
+
+def commits_in_a_row(stores: TableStores, count: int, *, took_ms: int = 40) -> FakeClock:
+    """What this process remembers after so many commits of its own, and one of a sibling before them."""
+    clock = FakeClock(NOW_MS)
+    turn = Turn(stores, clock, "fedcba9876543210")
+    claim(stores)
+    commit(stores)
+    stores.heads.turns(stores.main.url).met_ms = NOW_MS
+    for _ in range(count):
+        number = fetch_latest_manifest(stores).number
+        clock.sleep_ms(took_ms)
+        commit(stores)
+        turn.note_commit(number + 1, on=number, began_ms=clock.now_ms() - took_ms)
+    return clock
+
+
+def let_in(stores: TableStores, clock: FakeClock) -> Version[Manifest]:
+    return Turn(stores, clock, "fedcba9876543210").let_in(fetch_latest_manifest(stores))
+
+
+def test_after_two_commits_in_a_row_siblings_have_time_for_a_claim(stores: TableStores) -> None:
+    clock = commits_in_a_row(stores, 2)
+    began_ms = clock.now_ms()
+    assert let_in(stores, clock) == fetch_latest_manifest(stores)
+    assert 40 <= clock.now_ms() - began_ms < 80, "as long as a commit took"
+    assert let_in(stores, clock) == fetch_latest_manifest(stores)
+    assert clock.now_ms() - began_ms < 80, "then it has two turns again"
+
+
+def test_a_sibling_that_comes_meanwhile_is_next(stores: TableStores) -> None:
+    commits_in_a_row(stores, 2, took_ms=4)
+    clock = WaitingClock(2, lambda: claim(stores, "another"))
+    own = fetch_latest_manifest(stores).number
+    assert Turn(stores, clock, "fedcba9876543210").let_in(fetch_latest_manifest(stores)).number == own + 1
+
+
+@pytest.mark.parametrize("others", ["one commit", "no sibling", "none of late", "a sibling was next"])
+def test_otherwise_nobody_is_waited_for(others: str, stores: TableStores) -> None:
+    clock = commits_in_a_row(stores, 1 if others == "one commit" else 2)
+    if others == "no sibling":
+        stores.heads.turns(stores.main.url).met_ms = None
+    if others == "none of late":
+        clock.sleep_ms(SIBLING_STAYS * 40)
+    if others == "a sibling was next":
+        commit(stores)
+    began_ms = clock.now_ms()
+    assert let_in(stores, clock) == fetch_latest_manifest(stores)
+    assert clock.now_ms() == began_ms
+
+
+def test_those_that_wait_are_met(stores: TableStores) -> None:
+    claim(stores)
+    wait(stores, WaitingClock(4, lambda: commit(stores)))
+    assert stores.heads.turns(stores.main.url).met_ms is not None
