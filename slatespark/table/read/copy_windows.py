@@ -34,17 +34,20 @@ class CopyReads:
     ----------
     parts : by slice
     projection, names : columns of the read, and those of its filter
+    ahead_bytes : of SSTs, as for `cursor.layer_windows`
     """
 
     parts: Mapping[FileSlice, CopyPart]
     projection: Projection
     names: tuple[str, ...]
+    ahead_bytes: int
 
     def layer_windows(self, stores: TableStores, layer: Layer, window_bytes: int) -> Iterator[Window]:
         """Yield the windows of a layer; raises as `cursor.layer_windows`."""
         for is_copied, slices in groupby(layer.slices, key=self.parts.__contains__):
             if not is_copied:
-                yield from layer_windows(stores, Layer(layer.name, tuple(slices)), window_bytes)
+                rest = Layer(layer.name, tuple(slices))
+                yield from layer_windows(stores, rest, window_bytes, ahead_bytes=self.ahead_bytes)
                 continue
             for part in slices:
                 yield from self.part_windows(stores, self.parts[part], window_bytes)

@@ -33,6 +33,7 @@ RowSpan: TypeAlias = tuple[RowColumns, int, int]  # rows [low, high) of a source
 MAX_WINDOW_BYTES: Final = 3 << 20  # measured: smaller ones pay their fixed costs too often, larger ones miss the caches
 MIN_WINDOW_BYTES: Final = 64 << 10
 MAX_READS_AHEAD: Final = 16  # of a file, where its ranges are small; large ones are bounded by their bytes
+MAX_BYTES_AHEAD: Final = 24 << 20  # of a layer; a link of 200 MB/s carries 20 MB while an answer takes 100 ms
 
 
 class LayerCursor:
@@ -92,12 +93,22 @@ def window_size(buffer_bytes: int, layers: int) -> int:
     return max(MIN_WINDOW_BYTES, min(MAX_WINDOW_BYTES, buffer_bytes // max(1, 2 * layers)))
 
 
+def bytes_ahead(buffer_bytes: int, layers: int) -> int:
+    """Return the stored bytes that each of `layers` cursors may fetch ahead: its share of a buffer less two windows.
+
+    Those are the window in use, and the one that takes its place.
+    """
+    return max(0, min(MAX_BYTES_AHEAD, buffer_bytes // max(1, layers) - 2 * window_size(buffer_bytes, layers)))
+
+
 def memory_windows(rows: RowColumns) -> Iterator[Window]:
     """Return rows held in memory as a single window."""
     yield Window(rows, 0, len(rows), None)
 
 
-def layer_windows(stores: TableStores, layer: Layer, window_bytes: int) -> Iterator[Window]:
+def layer_windows(
+    stores: TableStores, layer: Layer, window_bytes: int, *, ahead_bytes: int | None = None
+) -> Iterator[Window]:
     """Yield the windows of a layer.
 
     Parameters
@@ -105,6 +116,7 @@ def layer_windows(stores: TableStores, layer: Layer, window_bytes: int) -> Itera
     stores : where the files are
     layer : slices in key order
     window_bytes : target size of the blocks of one window, stored and decompressed; one block is the least
+    ahead_bytes : stored bytes to fetch ahead of the window, but one range at least; by default two windows
 
     Raises
     ------
@@ -112,7 +124,7 @@ def layer_windows(stores: TableStores, layer: Layer, window_bytes: int) -> Itera
         When bytes are damaged or keys are out of order, within a file or from file to file.
     """
     last: Window | None = None
-    for part, following, reads in _planned_reads(stores, layer, window_bytes):
+    for part, following, reads in _planned_reads(stores, layer, window_bytes, ahead_bytes):
         for window in _slice_windows(part, following, reads):
             if last is not None:
                 _check_order(last, window, part)
@@ -134,6 +146,7 @@ def open_cursors(
     ----------
     layers : newest first
     tail : rows of the WAL, newer than every layer but those of own writes
+    window_bytes : as for `layer_windows`
     windows : yields the windows of a layer
     """
     own, stored = (
@@ -169,7 +182,7 @@ class _Reads:
 
 
 def _planned_reads(
-    stores: TableStores, layer: Layer, window_bytes: int
+    stores: TableStores, layer: Layer, window_bytes: int, ahead_bytes: int | None
 ) -> Iterator[tuple[FileSlice, FileSlice | None, _Reads]]:
     """Yield each slice with the following slice and its reads."""
     followers = iter([*layer.slices[1:], None])
@@ -179,8 +192,10 @@ def _planned_reads(
         groups = [group_blocks(edges, *index.blocks_for(part.keys), window_bytes) for part in slices]
         spans = [ByteRange(int(edges[a]), int(edges[b])) for each in groups for a, b in each]
         largest = max(map(len, spans), default=1)
-        depth = max(2, min(MAX_READS_AHEAD, 2 * window_bytes // largest))
-        buffers = read_ahead(stores.at(file.root), file.path, spans, depth=depth)
+        most = 2 * window_bytes if ahead_bytes is None else ahead_bytes
+        depth = max(1, min(MAX_READS_AHEAD, most // largest))
+        # `read_ahead` counts the range that is taken next, which will be the window.
+        buffers = read_ahead(stores.at(file.root), file.path, spans, depth=depth, max_bytes=most + largest)
         for part, part_groups in zip(slices, groups, strict=True):
             yield part, next(followers), _Reads(stores, index, edges, part_groups, buffers, window_bytes)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +23,7 @@ from slatespark.kernels.columns import (
 )
 from slatespark.kernels.lifetimes import expired, reached
 from slatespark.ranges import KeyRange
-from slatespark.table.read.cursor import LayerCursor, Window, open_cursors, window_size
+from slatespark.table.read.cursor import LayerCursor, Window, bytes_ahead, layer_windows, open_cursors, window_size
 from slatespark.table.read.fetch import fetch_wal_rows
 from slatespark.table.read.fold_groups import fold_selection
 from slatespark.table.read.materialise import Materialiser, UndecodableRows, join_small
@@ -95,8 +96,10 @@ def _rows_with_copies(
     wal = _wal_rows(stores, split, settings)
     covered = covered_slices(split, lambda keys: wal is not None and has_rows(wal, keys))
     parts = choose_copies(stores, split, settings, is_covered=covered).parts
-    reads = CopyReads({found.part: found for found in parts}, settings.projection, settings.columns)
-    window_bytes = window_size(settings.buffer_bytes, len(split.layers))
+    share = (settings.buffer_bytes, len(split.layers))
+    window_bytes = window_size(*share)
+    copied = {found.part: found for found in parts}
+    reads = CopyReads(copied, settings.projection, settings.columns, bytes_ahead(*share))
     start: bytes | None = split.keys.start
     for found in [*(found for found in parts if not found.is_covered), None]:
         keys = KeyRange(start or b"", split.keys.end if found is None else found.part.keys.start)
@@ -150,8 +153,10 @@ def _open_chunks(stores: TableStores, split: Split, settings: ScanSettings) -> I
     if split.points is not None:
         yield from key_cursors(stores, split.layers, split.points, rows, buffer_bytes=settings.buffer_bytes)
         return
-    window_bytes = window_size(settings.buffer_bytes, len(split.layers))
-    yield open_cursors(stores, split.layers, [] if rows is None else [rows], window_bytes)
+    share = (settings.buffer_bytes, len(split.layers))
+    tail = [] if rows is None else [rows]
+    windows = partial(layer_windows, ahead_bytes=bytes_ahead(*share))
+    yield open_cursors(stores, split.layers, tail, window_size(*share), windows=windows)
 
 
 def _wal_rows(stores: TableStores, split: Split, settings: ScanSettings) -> RowColumns | None:

@@ -1,0 +1,115 @@
+"""How far a scan of a remote store fetches ahead: enough to fill a link, and no more than its buffer allows."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+import pyarrow as pa
+import pytest
+
+from slatespark import SlateStore
+from slatespark.ranges import ByteRange
+from slatespark.storage.memory_store import MemoryStore
+from slatespark.storage.object_store import Buffer
+from slatespark.storage.readahead import MAX_THREADS
+from slatespark.table.read.cursor import MAX_BYTES_AHEAD, MAX_WINDOW_BYTES, bytes_ahead, window_size
+from slatespark.table.stores import TableStores
+from tests.support.fake_clock import FakeClock
+
+MB = 1 << 20
+SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("value", pa.binary())])
+
+
+class FarStore(MemoryStore):
+    """Holds answers of a megabyte or more back until `open` is set, and knows how many are asked for."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.open = threading.Event()
+        self.lock = threading.Lock()
+        self.in_flight: list[int] = []
+        self.most_together = 0
+
+    @property
+    def is_remote(self) -> bool:
+        return True
+
+    def get_range(self, path: str, span: ByteRange) -> Buffer:
+        if len(span) >= MB:
+            with self.lock:
+                self.in_flight.append(len(span))
+                self.most_together = max(self.most_together, len(self.in_flight))
+            assert self.open.wait(60)
+            time.sleep(0.001)
+            with self.lock:
+                self.in_flight.remove(len(span))
+        return super().get_range(path, span)
+
+    def get_ranges(self, path: str, spans: Sequence[ByteRange]) -> list[Buffer]:
+        return [MemoryStore.get_range(self, path, span) for span in spans]
+
+
+def far_table(name: str, megabytes: int) -> tuple[FarStore, SlateStore]:
+    near = SlateStore.create(f"memory://{name}", SCHEMA, "id")
+    value = bytes(MB - 200)  # so that three rows fit a window
+    table = pa.table({"id": range(megabytes), "value": [value] * megabytes}, SCHEMA)
+    near.write(table, mode="overwrite", compression="none", sstSize="1g")
+    store = FarStore(name)
+    return store, SlateStore(TableStores(store, store), FakeClock(), {"path": store.url})
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
+def drained(store: SlateStore, **options: object) -> list[int]:
+    return [key for batch in store.scan(**options) for key in batch["id"].to_pylist()]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("buffer", "expected_bytes"),
+    [("64m", MAX_BYTES_AHEAD + 2 * MAX_WINDOW_BYTES), ("16m", 16 * MB), ("9m", 9 * MB)],
+)
+def test_one_split_fills_its_share_of_the_buffer_and_no_more(buffer: str, expected_bytes: int) -> None:
+    store, table = far_table(f"scan-ahead-{buffer}", 60)
+    reader = threading.Thread(target=drained, args=(table,), kwargs={"parallelism": 1, "readBuffer": buffer})
+    reader.start()
+    # The window that is taken next is in flight, too; the one before it has been used.
+    reads = (expected_bytes - MAX_WINDOW_BYTES) // MAX_WINDOW_BYTES
+    wait_until(lambda: len(store.in_flight) == reads)
+    time.sleep(0.02)
+    assert len(store.in_flight) == reads
+    assert sum(store.in_flight) + MAX_WINDOW_BYTES <= expected_bytes
+    store.open.set()
+    reader.join()
+    assert store.most_together == reads
+
+
+def test_many_splits_that_fetch_ahead_at_once_wait_for_threads_and_not_for_each_other() -> None:
+    store, table = far_table("scan-ahead-many", 120)
+    store.open.set()
+    found: list[list[int]] = []
+
+    def read() -> None:
+        found.append(drained(table, parallelism=8, readBuffer="512m", splitSize="12m"))
+
+    readers = [threading.Thread(target=read) for _ in range(3)]
+    for reader in readers:
+        reader.start()
+    for reader in readers:
+        reader.join(60)
+    assert found == [list(range(120))] * 3
+    assert store.most_together <= MAX_THREADS
+
+
+def test_the_shares_of_layers() -> None:
+    for buffer_bytes in (1, 5 * MB, 64 * MB, 1 << 40):
+        for layers in (0, 1, 2, 7, 300):
+            ahead, window = bytes_ahead(buffer_bytes, layers), window_size(buffer_bytes, layers)
+            assert 0 <= ahead <= MAX_BYTES_AHEAD
+            assert ahead == 0 or max(1, layers) * (ahead + 2 * window) <= buffer_bytes
