@@ -26,6 +26,9 @@ SPARK_SCAN: Final = "spark, full scan"
 SPARK_LOOK_UP: Final = "spark, IN of 1,000 keys"
 SPARK_JOIN: Final = "spark, join with 1,000 keys"
 SPARK_KEYS: Final = "spark, lookup of 1,000 keys"
+MANY: Final = 100_000
+SPARK_JOIN_MANY: Final = "spark, join with 100,000 keys"
+SPARK_KEYS_MANY: Final = "spark, lookup of 100,000 keys"
 
 
 def make(data: DataFolder, rows: int) -> Benchmark:
@@ -40,12 +43,15 @@ def make(data: DataFolder, rows: int) -> Benchmark:
             _task(SPARK_LOOK_UP, "look_up_with_spark", table, process="spark", rows=rows),
             _task(SPARK_JOIN, "join_keys", table, process="spark", rows=rows),
             _task(SPARK_KEYS, "look_up_keys", table, process="spark", rows=rows),
+            _task(SPARK_JOIN_MANY, "join_keys", table, process="spark", rows=rows, count=MANY),
+            _task(SPARK_KEYS_MANY, "look_up_keys", table, process="spark", rows=rows, count=MANY),
         ],
         base=SCAN,
         targets=[
             Target(alternative=LOOK_UP, against=SCAN, at_least=20),
             Target(alternative=SPARK_LOOK_UP, against=SPARK_SCAN, at_least=8),
             Target(alternative=SPARK_KEYS, against=SPARK_JOIN, at_least=20),
+            Target(alternative=SPARK_KEYS_MANY, against=SPARK_JOIN_MANY, at_least=1),
         ],
         notes=[
             f"{rows:,} rows of 8 columns, one sorted load; all columns are produced; planning counts.",
@@ -122,26 +128,29 @@ def look_up_with_spark(path: str, rows: int) -> Sample:
     return watch.sample(rows=row.n)
 
 
-def _keys_frame(rows: int) -> DataFrame:
-    keys = [(f"tenant-{TENANT:02d}", number) for number in _numbers(rows)]
+def _keys_frame(rows: int, count: int) -> DataFrame:
+    """Return random keys of all tenants."""
+    generator = np.random.default_rng([SEED, 11, next(_rounds)])
+    numbers = generator.choice(rows, count, replace=False).tolist()
+    keys = [(f"tenant-{number % TENANTS:02d}", number // TENANTS * 7) for number in numbers]
     return spark_session().createDataFrame(keys, "tenant STRING, id BIGINT")
 
 
-def join_keys(path: str, rows: int) -> Sample:
+def join_keys(path: str, rows: int, count: int = KEYS_ASKED) -> Sample:
     """Sum every column of the rows that a join with random keys finds."""
-    keys = _keys_frame(rows)
+    keys = _keys_frame(rows, count)
     with Stopwatch(children=True) as watch:
         frame = spark_session().read.format("slate").load(path).join(keys, ["tenant", "id"])
         [row] = frame.selectExpr("count(*) as n", *SUMS.values()).collect()
-    assert row.n == KEYS_ASKED
+    assert row.n == count
     return watch.sample(rows=row.n)
 
 
-def look_up_keys(path: str, rows: int) -> Sample:
+def look_up_keys(path: str, rows: int, count: int = KEYS_ASKED) -> Sample:
     """Sum every column of the rows that a look-up of random keys finds."""
-    keys = _keys_frame(rows)
+    keys = _keys_frame(rows, count)
     with Stopwatch(children=True) as watch:
         frame = SlateTable.forPath(spark_session(), path).lookup(keys)
         [row] = frame.selectExpr("count(*) as n", *SUMS.values()).collect()
-    assert row.n == KEYS_ASKED
+    assert row.n == count
     return watch.sample(rows=row.n)

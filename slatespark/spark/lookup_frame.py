@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 from pyspark.sql.types import StructType
 
+from slatespark.kernels.columns import RowColumns
 from slatespark.options import ReadOptions
 from slatespark.spark.distributed import cluster_by_key, quoted, resolve_columns
 from slatespark.spark.failures import spark_errors
@@ -19,7 +20,7 @@ from slatespark.spark.shown_times import with_bounded_times
 from slatespark.spark.type_mapping import arrow_schema, spark_schema
 from slatespark.spark.worker import freeze_gc
 from slatespark.table.clock import Clock
-from slatespark.table.read.key_lookup import KeyLookup, fetch_key_lookup, look_up_rows
+from slatespark.table.read.key_lookup import KeyLookup, fetch_key_lookup, fetch_lookup_tail, look_up_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -55,7 +56,10 @@ class _LookUp:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with spark_errors():
             stores = self.place.open()
-            for batch in batches:
-                rows = look_up_rows(stores, self.plan, pa.Table.from_batches([batch]))
+            tail: RowColumns | None = None
+            for number, batch in enumerate(batches):
+                if number == 0:
+                    tail = fetch_lookup_tail(stores, self.plan)
+                rows = look_up_rows(stores, self.plan, pa.Table.from_batches([batch]), tail)
                 yield from with_bounded_times(rows, self.plan.settings.projection)
         freeze_gc()

@@ -12,8 +12,10 @@ import pyarrow.compute as pc
 
 from slatespark.encoding.row_keys import check_key_columns, keys_of_rows
 from slatespark.errors import OptionError
+from slatespark.kernels.columns import RowColumns
 from slatespark.options import ReadOptions
 from slatespark.options.values import normalize_name
+from slatespark.ranges import ALL_KEYS
 from slatespark.table.clock import Clock
 from slatespark.table.read.arrow import project
 from slatespark.table.read.plan import Layer, plan_points
@@ -21,6 +23,7 @@ from slatespark.table.read.read_point import ReadPoint
 from slatespark.table.read.reader import bind_condition, fetch_layers_of, resolve_read, scan_settings
 from slatespark.table.read.scan import scan_split
 from slatespark.table.read.scan_settings import ScanSettings
+from slatespark.table.read.wal_tail import fetch_tail, share_tail, with_tail
 from slatespark.table.stores import TableStores
 
 _RANGES: Final = ("startKey", "endKey", "keyPrefix")
@@ -35,11 +38,13 @@ class KeyLookup:
     settings : of the read
     layers : of the snapshot, newest first
     split_bytes : keys are looked up in parts that cost about that much
+    wal_buffer_bytes : of a longer WAL each part decodes its rows by itself
     """
 
     settings: ScanSettings
     layers: tuple[Layer, ...]
     split_bytes: int
+    wal_buffer_bytes: int
 
     @property
     def schema(self) -> pa.Schema:
@@ -73,13 +78,26 @@ def fetch_key_lookup(
     check_key_columns(rows, names, codec)
     columns, condition = project(options, codec=codec), bind_condition(options, codec)
     settings = scan_settings(stores, snapshot, definition, options, columns, condition)
-    return KeyLookup(settings, fetch_layers_of(stores, snapshot, point), options.split_bytes)
+    return KeyLookup(settings, fetch_layers_of(stores, snapshot, point), options.split_bytes, options.wal_buffer_bytes)
 
 
-def look_up_rows(stores: TableStores, plan: KeyLookup, rows: pa.Table) -> Iterator[pa.RecordBatch]:
+def fetch_lookup_tail(stores: TableStores, plan: KeyLookup) -> RowColumns | None:
+    """Return the rows of the WAL for several calls of `look_up_rows`, decoded once; None where that spares nothing."""
+    settings = plan.settings
+    limit_bytes = plan.wal_buffer_bytes
+    return fetch_tail(stores, settings.wal, settings.wal_above_seq, ALL_KEYS, limit_bytes=limit_bytes)
+
+
+def look_up_rows(
+    stores: TableStores, plan: KeyLookup, rows: pa.Table, tail: RowColumns | None = None
+) -> Iterator[pa.RecordBatch]:
     """Yield the rows of the table that have the keys of some rows: each once, in key order.
 
     Keys that the table does not have, or cannot have, find nothing. All keys are held in memory, encoded.
+
+    Parameters
+    ----------
+    tail : of `fetch_lookup_tail`, if that was called
 
     Raises
     ------
@@ -90,8 +108,14 @@ def look_up_rows(stores: TableStores, plan: KeyLookup, rows: pa.Table) -> Iterat
     keys, has_key = keys_of_rows(rows, plan.settings.projection.codec)
     distinct = pc.unique(keys.take(pa.array(np.flatnonzero(has_key))))
     wanted = distinct.take(pc.array_sort_indices(distinct)).to_pylist()
-    for split in plan_points(plan.layers, wanted, target_bytes=plan.split_bytes):
-        yield from scan_split(stores, split, plan.settings)
+    splits, settings = plan_points(plan.layers, wanted, target_bytes=plan.split_bytes), plan.settings
+    if tail is None:
+        limit_bytes = plan.wal_buffer_bytes
+        splits = share_tail(stores, splits, settings.wal, settings.wal_above_seq, limit_bytes=limit_bytes)
+    else:
+        splits = with_tail(splits, tail)
+    for split in splits:
+        yield from scan_split(stores, split, settings)
 
 
 def lookup_options(given: Mapping[str, Any], columns: object) -> dict[str, Any]:

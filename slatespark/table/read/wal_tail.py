@@ -44,12 +44,31 @@ def share_tail(
     ------
     CorruptDataError, SnapshotExpiredError
     """
-    if len(splits) < 2 or wal.last_seq <= above_seq or not wal.sizes or sum(wal.sizes) > limit_bytes:
+    if len(splits) < 2:
         return tuple(splits)
-    rows = fetch_wal_rows(stores, wal, above_seq, KeyRange(splits[0].keys.start, splits[-1].keys.end))
+    keys = KeyRange(splits[0].keys.start, splits[-1].keys.end)
+    rows = fetch_tail(stores, wal, above_seq, keys, limit_bytes=limit_bytes)
+    return tuple(splits) if rows is None else with_tail(splits, rows)
+
+
+def fetch_tail(
+    stores: TableStores, wal: WalTail, above_seq: int, keys: KeyRange, *, limit_bytes: int
+) -> RowColumns | None:
+    """Return the rows of the WAL in a range, sorted, for `with_tail`; None where each split decodes them by itself.
+
+    Parameters and errors as for `share_tail`.
+    """
+    if wal.last_seq <= above_seq or not wal.sizes or sum(wal.sizes) > limit_bytes:
+        return None
+    rows = fetch_wal_rows(stores, wal, above_seq, keys)
     if rows is not None and WalShare(rows).held_bytes > limit_bytes:  # the files are compressed
-        return tuple(splits)
-    return tuple(_with_share(split, rows or NO_ROWS) for split in splits)
+        return None
+    return rows or NO_ROWS
+
+
+def with_tail(splits: Sequence[Split], rows: RowColumns) -> tuple[Split, ...]:
+    """Return the splits, each with its own of the rows of `fetch_tail`."""
+    return tuple(_with_share(split, rows) for split in splits)
 
 
 def _with_share(split: Split, rows: RowColumns) -> Split:

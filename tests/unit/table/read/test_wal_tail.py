@@ -6,6 +6,7 @@ import pickle
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from slatespark import SlateStore, SnapshotExpiredError
@@ -22,6 +23,7 @@ from slatespark.table.clock import SystemClock
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read import fetch
 from slatespark.table.read.fetch import fetch_wal_rows
+from slatespark.table.read.key_lookup import fetch_key_lookup, fetch_lookup_tail, look_up_rows
 from slatespark.table.read.plan import Split
 from slatespark.table.read.reader import ReadPlan, fetch_read_plan, run_read
 from slatespark.table.read.wal_share import WalShare
@@ -126,6 +128,25 @@ def test_keys_and_ranges(live: Path, limit: str) -> None:
     assert dict(zip(*(found.column(name).to_pylist() for name in ("key", "value")), strict=True)) == {
         key: value for key, value in EXPECTED.items() if b"00995" <= key < b"01005"
     }
+
+
+def test_look_ups_of_several_batches_decode_the_tail_once(live: Path, decoded: list[int]) -> None:
+    stores, options = open_stores(str(live), storage={}), ReadOptions.parse({"path": str(live), "splitSize": "200k"})
+    keys = [pa.table({"key": [b"%05d" % number for number in range(start, ROWS, 7)]}) for start in range(3)]
+    for limit in (options.wal_buffer_bytes, 1):
+        given = replace(options, wal_buffer_bytes=limit)
+        plan = fetch_key_lookup(stores, given, SystemClock(), keys[0].schema, ["key"])
+        decoded.clear()
+        tail = fetch_lookup_tail(stores, plan)
+        assert (len(decoded), tail is None) == ((TAIL_FILES, False) if limit > 1 else (0, True))
+        for part in keys:
+            found = pa.Table.from_batches(look_up_rows(stores, plan, part, tail), plan.schema)
+            expected = [(key, EXPECTED[key]) for key in part["key"].to_pylist()]
+            assert [*zip(found["key"].to_pylist(), found["value"].to_pylist(), strict=True)] == expected
+        assert (len(decoded) == TAIL_FILES) is (limit > 1)
+    decoded.clear()
+    assert SlateStore.open(str(live)).lookup(keys[0], splitSize="200k").read_all().num_rows == len(keys[0])
+    assert len(decoded) == TAIL_FILES
 
 
 # --- pinned ----------------------------------------------------------------------------------------------------------
