@@ -24,7 +24,7 @@ class SlateError(Exception):
 
     def __str__(self) -> str:
         """Join the fact, the cause and the remedy."""
-        return " ".join(part for part in (str(self.args[0]), self.why, self.todo) if part)
+        return " ".join(_sentences(str(self.args[0]), self.why, self.todo))
 
 
 class InvalidRequestError(SlateError):
@@ -109,6 +109,13 @@ class UnsupportedFormatError(SlateError):
 
 class InternalError(SlateError):
     """A bug in slatespark: report it."""
+
+
+def _sentences(*parts: str) -> list[str]:
+    """Return the parts that say something, each but the last one closed: a cause may quote text without a full stop."""
+    said = [part.strip() for part in parts if part.strip()]
+    closed = [part if part.endswith((".", "!", "?", ":")) else f"{part}." for part in said[:-1]]
+    return closed + said[-1:]
 
 
 def as_slate_error(exc: Exception, where: str) -> SlateError:

@@ -13,6 +13,11 @@ def verify_text(report: VerifyReport) -> str:
         f"Read {plural(report.objects, 'object')}, {bytes_to_text(report.stored_bytes)}, "
         f"{plural(report.rows, 'row version')}; version {numbers_text(report.versions)} of {report.url}."
     )
+    if report.wal_rows:
+        read += (
+            f" Of the row versions, {report.wal_rows:,} are in WAL files, "
+            "which stay for a while after their rows are in other files too."
+        )
     lines = [finding_text(finding) for finding in report.findings]
     if report.omitted:
         lines.append(f"{report.omitted:,} more findings are not listed.")

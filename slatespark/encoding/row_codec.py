@@ -117,7 +117,7 @@ class RowCodec:
         types = [item.type for item in self.key_fields]
         try:
             if self.key_format == "tuple":
-                return encode_tuple(values, types)
+                return encode_tuple(values, types, self.key_columns)
             return b"".join(_scalar_bytes(value, self.key_format) for value in values)
         except (TypeError, ValueError, OverflowError, ArithmeticError) as exc:
             expected = ", ".join(f"{item.name} {item.type}" for item in self.key_fields)

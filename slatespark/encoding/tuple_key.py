@@ -94,12 +94,16 @@ def encode_tuple_keys(
     return encode_tuples(key_columns(arrays), key_program(tuple(array.type for array in arrays)))
 
 
-def encode_tuple(values: Sequence[Any], types: Sequence[pa.DataType]) -> bytes:
+def encode_tuple(values: Sequence[Any], types: Sequence[pa.DataType], names: Sequence[str] = ()) -> bytes:
     """Return one key from Python values.
 
     Fewer values than types give the prefix of all keys with these values. A struct is a mapping or a sequence. A
     timestamp is a datetime (a naive one is UTC for TIMESTAMP) or a number of microseconds, a date is a date or a number
     of days. Uses no compiled kernels, since planning needs none; `encode_tuple_keys` is faster for many keys.
+
+    Parameters
+    ----------
+    names : of the columns, for messages
 
     Raises
     ------
@@ -115,9 +119,9 @@ def encode_tuple(values: Sequence[Any], types: Sequence[pa.DataType]) -> bytes:
         try:
             arrays.append(pa.array([exact_value(value, kind)], kind))
         except (TypeError, ValueError, ArithmeticError) as exc:
+            column = f"Key column {names[number]}" if names else f"Value {number + 1} of the key"
             raise InvalidRequestError(
-                f"Value {number + 1} of the key is {value!r}: {exc}.",
-                todo=f"Expected {', '.join(sql_type(pa.field('', item)) for item in types)}.",
+                f"{column} is {sql_type(pa.field('', kind))} and cannot be {value!r}: {exc}."
             ) from exc
     key, _ = encode_few_tuples(key_columns(arrays), key_program(tuple(types[: len(values)])))
     return key.tobytes()

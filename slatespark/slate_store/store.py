@@ -79,7 +79,7 @@ class SlateStore(Explanations, Reads, Writes, Versions, Inspection, Maintenance)
     def create(
         cls,
         path: str | os.PathLike[str],
-        schema: pa.Schema | None = None,
+        schema: pa.Schema | str | None = None,
         keyColumns: str | Sequence[str] | None = None,
         *,
         clock: Clock | str | None = None,
@@ -90,7 +90,8 @@ class SlateStore(Explanations, Reads, Writes, Versions, Inspection, Maintenance)
         Parameters
         ----------
         path : local path or URL
-        schema : columns of a typed table, with types and nullability; None for a table of `key` and `value`
+        schema : columns of a typed table, with types and nullability, as a pyarrow schema or as text such as
+            `id BIGINT NOT NULL, name STRING`; None for a table of `key` and `value`
         keyColumns : the columns of the key, in order
         clock : source of time as for `open`; or the table property of that name
         properties : `keyFormat`, `valueFormat`, table properties (`defaultTtl`, ...), and the arguments of `open`
@@ -102,6 +103,7 @@ class SlateStore(Explanations, Reads, Writes, Versions, Inspection, Maintenance)
         SchemaError, OptionError, UnsupportedFormatError
             When the schema or a property is invalid.
         """
+        from slatespark.encoding.column_list import parse_columns
         from slatespark.table.definition.plan import plan_creation
         from slatespark.table.write.load import create_table
 
@@ -110,7 +112,8 @@ class SlateStore(Explanations, Reads, Writes, Versions, Inspection, Maintenance)
         formats, known, storage = split_creation(properties)
         store = cls._at(path, clock, storage)
         options = WriteOptions.parse({**store._common, **formats, "keyColumns": keyColumns})
-        create_table(store._stores, store._clock, plan_creation(schema, options, known), options)
+        columns = parse_columns(schema) if isinstance(schema, str) else schema
+        create_table(store._stores, store._clock, plan_creation(columns, options, known), options)
         return store
 
     @classmethod

@@ -56,6 +56,8 @@ class VerifyReport:
     versions : manifest ids that were checked, ascending
     incomplete_versions : older versions that cannot be read any more: the collector was free to delete their files
     objects, stored_bytes, rows : read: objects of every kind, their bytes, row versions
+    wal_rows : of the rows, those in the WAL, where a client's files stay for a while after their rows are in the trees:
+        such rows count twice
     findings : in the order of discovery
     empty_views : of the newest version: views that show no row, which only keep files from being collected. That is no
         damage: the next commit or vacuum of ours removes them
@@ -71,6 +73,7 @@ class VerifyReport:
     findings: tuple[Finding, ...]
     omitted: int = 0
     empty_views: tuple[EmptyView, ...] = ()
+    wal_rows: int = 0
 
     @property
     def has_damage(self) -> bool:
@@ -92,6 +95,7 @@ class Findings:
     objects: int = 0
     stored_bytes: int = 0
     rows: int = 0
+    wal_rows: int = 0
 
     def add(self, finding: Finding) -> None:
         """Note a finding."""

@@ -102,6 +102,7 @@ class _Verification:
             findings=tuple(found.items),
             omitted=found.omitted,
             empty_views=self._empty_views(newest),
+            wal_rows=found.wal_rows,
         )
 
     def _url(self, path: str) -> str:

@@ -90,6 +90,8 @@ def check_sst(target: SstTarget, findings: Findings, *, window_bytes: int, liste
     findings.objects += 1
     findings.stored_bytes += target.size
     findings.rows += totals.rows
+    if target.handle is None:
+        findings.wal_rows += totals.rows
     return SstOutcome(len(findings.items) + findings.omitted == before, totals)
 
 

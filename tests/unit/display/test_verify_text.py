@@ -18,5 +18,11 @@ def test_findings_say_where_and_what() -> None:
     ]
 
 
+def test_rows_of_the_wal_are_counted_apart() -> None:
+    report = VerifyReport("t", (1,), (), 3, 1, 369, (), wal_rows=167)
+    assert "369 row versions" in verify_text(report)
+    assert "167 are in WAL files" in verify_text(report)
+
+
 def test_a_sound_table_is_called_so() -> None:
     assert verify_text(VerifyReport("t", (1,), (), 1, 1, 0, ())).endswith("Everything is sound.")

@@ -18,6 +18,7 @@ from slatespark.encoding.tuple_key import (
     key_damage,
     require_key_type,
 )
+from slatespark.encoding.type_names import sql_type
 from slatespark.errors import InvalidRequestError, SchemaError
 from slatespark.kernels.tuple_program import KeyStatus
 from tests.unit.kernels.rows import all_rows, columns, put
@@ -158,7 +159,12 @@ def test_values_that_do_not_fit(value: Any, kind: pa.DataType, message: str) -> 
     with pytest.raises(InvalidRequestError, match=message) as caught:
         encode_tuple([0, value], [pa.int8(), kind])
     assert "Value 2" in str(caught.value)
-    assert "TINYINT" in str(caught.value)
+    assert sql_type(pa.field("", kind)) in str(caught.value)
+
+
+def test_a_value_that_does_not_fit_names_its_column() -> None:
+    with pytest.raises(InvalidRequestError, match="day"):
+        encode_tuple([0, "soon"], [pa.int8(), pa.date32()], ["id", "day"])
 
 
 def test_prefixes() -> None:

@@ -41,6 +41,14 @@ def test_invalid_creations_and_opens_are_refused() -> None:
         SlateStore.open("memory://slate-store-nowhere")
 
 
+def test_columns_as_text_are_those_of_a_schema() -> None:
+    store = SlateStore.create("memory://slate-store-text", "id BIGINT NOT NULL, `a b` STRING", "id")
+    schema = pa.schema([pa.field("id", pa.int64(), nullable=False), ("a b", pa.string())])
+    assert store.definition.schema == schema
+    with pytest.raises(SchemaError):
+        SlateStore.create("memory://slate-store-bad-text", "id WHATEVER", "id")
+
+
 @pytest.mark.parametrize("key", [(), (b"",), ("text",), (b"a", b"b")])
 def test_get_takes_one_key_as_bytes(key: tuple[object, ...]) -> None:
     with pytest.raises(InvalidRequestError, match="key"):

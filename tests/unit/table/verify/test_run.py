@@ -215,6 +215,13 @@ def test_missing_and_stray_wal_files(copy_of: CopyMaker) -> None:
     assert newest.name in {Path(finding.object).name for finding in copy.findings() if finding.is_damage}
 
 
+@pytest.mark.parametrize(("case", "is_in_wal"), [("wal_only", True), ("no_wal", False)])
+def test_rows_of_wal_files_are_counted_apart(copy_of: CopyMaker, case: str, is_in_wal: bool) -> None:
+    report = copy_of(case).verify()
+    assert report.rows > 0
+    assert report.wal_rows == (report.rows if is_in_wal else 0)
+
+
 def test_a_missing_wal_is_not_damage(copy_of: CopyMaker) -> None:
     copy = copy_of("l0_basic")
     for path in (copy.folder / "wal").iterdir():
