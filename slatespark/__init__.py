@@ -6,6 +6,7 @@ Everything public is importable from here. Names other than the errors are loade
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
@@ -48,6 +49,9 @@ if TYPE_CHECKING:
     from slatespark.table.upkeep.upkeep import Upkeep
 
 __version__ = "0.1.0"
+
+if _level := os.environ.get("SLATESPARK_LOG"):
+    import_module("slatespark.log_lines").log_to_stderr(_level)
 
 _LAZY: Final = {
     "Clock": "slatespark.table.clock",

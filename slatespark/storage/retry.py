@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import logging
 import re
 import time
 from collections.abc import Callable, Iterator
@@ -11,11 +12,14 @@ from enum import Enum
 from typing import TypeVar
 
 from slatespark.errors import InternalError, InvalidRequestError, SlateError, TableNotFoundError, UnavailableError
+from slatespark.log_lines import log_event
 from slatespark.storage.addressing import no_such_object, object_exists
 from slatespark.storage.credentials import BackendOptions
 from slatespark.storage.object_store import Buffer
 
 T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
 
 
 class Outcome(Enum):
@@ -269,6 +273,7 @@ def call_with_retries(
     """
     waits_s = policy.waits_s()
     while True:
+        log_event(_log, "request", location, level=logging.DEBUG, what=what)
         try:
             return request()
         except SlateError:
@@ -281,6 +286,7 @@ def call_with_retries(
                 if options.shows_secret(exc):
                     raise error from None
                 raise error from exc
+            log_event(_log, "retry", location, what=what, wait_ms=int(wait_s * 1000), error=type(exc).__name__)
         policy.sleep(wait_s)
 
 

@@ -11,6 +11,7 @@ See docs/explanation/how-conflicts-are-found.md, docs/reference/format/checkpoin
 from __future__ import annotations
 
 import contextlib
+import logging
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,6 +20,7 @@ from uuid import UUID
 
 from slatespark.errors import OptionError, SlateError, TableNotFoundError
 from slatespark.format.manifest import Checkpoint, Manifest
+from slatespark.log_lines import log_event
 from slatespark.options import WriteOptions
 from slatespark.table.checkpoints.store import LAST_S, OWN_NAMES
 from slatespark.table.commit.handed_loads import find_committed_load
@@ -37,6 +39,8 @@ from slatespark.units import ms_to_s, s_to_ms
 TXN_NAMES: Final = f"{OWN_NAMES}txn/"
 
 _NAME: Final = re.compile(rf"{TXN_NAMES}([0-9a-f]{{16}})/(0|[1-9][0-9]{{0,18}})/(.+)", re.ASCII | re.DOTALL)
+
+_log = logging.getLogger(__name__)
 
 
 def find_outcome(stores: TableStores, manifest: Manifest, options: WriteOptions) -> TxnRecord | None:
@@ -57,7 +61,11 @@ def find_outcome(stores: TableStores, manifest: Manifest, options: WriteOptions)
         return None
     entries = (_outcome(point) for point in manifest.checkpoints)
     named = next((entry for entry in entries if entry and (entry.app, entry.version) == options.txn), None)
-    return named or fetch_txn_record(stores.main, *options.txn) or find_committed_load(stores, options.txn)
+    found = named or fetch_txn_record(stores.main, *options.txn) or find_committed_load(stores, options.txn)
+    if found is not None:
+        app, number = options.txn
+        log_event(_log, "already-committed", stores.url, version=found.manifest_id, txnAppId=app, txnVersion=number)
+    return found
 
 
 def find_last_version(stores: TableStores, manifest: Manifest, app: str, least: int) -> int | None:

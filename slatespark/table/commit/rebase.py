@@ -5,6 +5,7 @@ See docs/explanation/editing-a-manifest.md, docs/explanation/how-conflicts-are-f
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,6 +13,7 @@ import numpy as np
 
 from slatespark.errors import CommitConflictError
 from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, RowColumns
+from slatespark.log_lines import log_event
 from slatespark.options import WriteOptions
 from slatespark.table.clock import Clock
 from slatespark.table.read.cursor import LayerCursor, layer_windows, window_size
@@ -20,6 +22,8 @@ from slatespark.table.rows.sorted_rows import SortedRows
 from slatespark.table.rows.sst_upload import NewFile, upload_sorted
 from slatespark.table.stores import TableStores
 from slatespark.units import MAX_MS
+
+_log = logging.getLogger(__name__)
 
 
 def rebase_outputs(
@@ -49,6 +53,8 @@ def rebase_outputs(
         When this would rewrite more than `commitRewriteLimit`.
     """
     check_rewritable(stores, outputs, options)
+    stored_bytes = sum(file.size for files in outputs for file in files)
+    log_event(_log, "rebase", stores.url, files=sum(map(len, outputs)), bytes=stored_bytes, by_seq=by_seq)
     shift = Shift(by_seq, by_ms, by_ms if moves_expiry else 0)
     return tuple(
         tuple(renewed for file in files for renewed in _rewrite(stores, file, options, clock, shift, planned_ms))

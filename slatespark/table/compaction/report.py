@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from slatespark.log_lines import log_event
 from slatespark.ranges import KeyRange
 from slatespark.table.columns.write import CopyOutcome
 from slatespark.table.compaction.merge import MergedRange
 from slatespark.table.compaction.plan import CompactionPlan
 from slatespark.table.records.commit_record import CommitRecord
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +104,25 @@ class CompactionReport:
     def filters_waited(self) -> bool:
         """Whether filters were deferred in some job."""
         return any(job.filters_waited for job in self.jobs)
+
+
+def log_job(url: str, job: CompactionJob) -> CompactionJob:
+    """Log a job that is done, and return it."""
+    log_event(
+        _log,
+        "compaction",
+        url,
+        version=job.version,
+        kind=job.kind.replace(" ", "-"),
+        layers=len(job.sources),
+        files_in=job.files_in,
+        files_out=job.files_out,
+        bytes_in=job.bytes_in,
+        bytes_out=job.bytes_out,
+        rows_in=job.rows_in,
+        rows_out=job.rows_out,
+    )
+    return job
 
 
 def job_facts(

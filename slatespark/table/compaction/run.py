@@ -60,7 +60,7 @@ from slatespark.table.compaction.plan import (
 )
 from slatespark.table.compaction.publication import publish_merge
 from slatespark.table.compaction.ranges import RANGE_FILES, Runner, local_threads, plan_tasks, run_here
-from slatespark.table.compaction.report import CompactionJob, CompactionReport, job_facts
+from slatespark.table.compaction.report import CompactionJob, CompactionReport, job_facts, log_job
 from slatespark.table.compaction.state import (
     CompactionState,
     check_operands,
@@ -375,7 +375,7 @@ class _Compaction:
                 delete_unshown(self.stores, made, snapshot.manifest_id)
             raise
         self.copies += [copy for part in merged for copy in part.copies]
-        return job_facts(plan, waits=stage.waits, record=record, merged=merged)
+        return log_job(self.stores.url, job_facts(plan, waits=stage.waits, record=record, merged=merged))
 
     def _run_beside_client(self, pick: Pick, segment: bytes) -> CompactionJob | None:
         """Run the next job of a tree, which the live client commits; None if there is nothing to merge any more."""
@@ -405,7 +405,7 @@ class _Compaction:
                 beside.discard(job, merged)
                 raise
         self.copies += [copy for part in merged for copy in part.copies]
-        return job_facts(plan, waits=stage.waits, record=record, merged=merged)
+        return log_job(self.stores.url, job_facts(plan, waits=stage.waits, record=record, merged=merged))
 
     def _merge(
         self,

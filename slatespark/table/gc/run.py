@@ -15,6 +15,7 @@ docs/reference/format/checkpoints.md.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -35,6 +36,7 @@ from slatespark.format.paths import (
     numbered,
 )
 from slatespark.format.ulid import Ulid
+from slatespark.log_lines import log_event
 from slatespark.storage import Buffer, ObjectMeta, ObjectStore, run_concurrently
 from slatespark.table.checkpoints.store import (
     CheckpointFacts,
@@ -97,6 +99,8 @@ MIN_AGE_MS: Final = 86_400_000
 LEASE: Final = "lease"
 _TOGETHER: Final = 64  # requests
 
+_log = logging.getLogger(__name__)
+
 
 def vacuum_table(
     stores: TableStores,
@@ -136,6 +140,16 @@ def vacuum_table(
     fetch_state_with_wal(stores)
     removed = remove_empty_views(stores, clock, dry_run=dry_run)
     report = _Collection(stores, clock, now_ms, min_age_ms, dry_run, fences, progress, found_id=found[0]).run()
+    if not dry_run:
+        log_event(
+            _log,
+            "vacuum",
+            stores.url,
+            version=report.version,
+            deleted=len(report.collected),
+            bytes=report.bytes,
+            kept=len(report.kept),
+        )
     return replace(report, views_removed=removed)
 
 

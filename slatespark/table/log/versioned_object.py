@@ -5,14 +5,18 @@ Manifests, definitions and compactions files change this way, and so do whole co
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Generic, NamedTuple, TypeVar
 
-from slatespark.errors import CommitConflictError
+from slatespark.errors import CommitConflictError, ConflictError
+from slatespark.log_lines import log_event
 from slatespark.table.clock import Clock, back_off
 
 MAX_ATTEMPTS: Final = 20
+
+_log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -102,6 +106,11 @@ def retry_lost_races(
     for number in range(max_attempts):
         try:
             return attempt(number)
+        except ConflictError as exc:
+            log_event(_log, "conflict", name, error=type(exc).__name__)
+            raise
         except RaceLostError:
+            log_event(_log, "retry", name, attempt=number + 1)
             pause(clock, number)
+    log_event(_log, "conflict", name, error=CommitConflictError.__name__)
     raise CommitConflictError(f"{name}: other processes changed it {max_attempts} times in a row.", todo="Try again.")

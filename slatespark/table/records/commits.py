@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -14,6 +15,7 @@ from typing import Final, TypeAlias
 
 from slatespark.errors import CorruptDataError, SlateError
 from slatespark.format.manifest_state import Manifest
+from slatespark.log_lines import log_event
 from slatespark.storage import ObjectStore, run_concurrently
 from slatespark.table.records.commit_batches import batch_commit_records, fetch_commit_object
 from slatespark.table.records.commit_record import (
@@ -29,12 +31,23 @@ from slatespark.table.records.json_objects import JSON_SUFFIX, REQUESTS_TOGETHER
 _IDS_PER_COMMIT: Final = 2  # a claim, then the version with the rows
 _LOOK_EVERY_IDS: Final = 10  # about every fifth commit checks whether a batch is full
 
+_log = logging.getLogger(__name__)
 
 _FetchRecord: TypeAlias = Callable[[ObjectStore, int], CommitRecord | None]
 
 
 def publish_commit_record(store: ObjectStore, record: CommitRecord) -> None:
-    """Publish the record of a commit. Failures are ignored: the commit has landed, and an error would deny that."""
+    """Log a commit, and publish its record. Failures are ignored: it has landed, and an error would deny that."""
+    log_event(
+        _log,
+        "commit",
+        store.url,
+        version=record.manifest_id,
+        operation=record.operation,
+        rows=sum(record.rows.values()),
+        files=len(record.files),
+        removed=len(record.removed),
+    )
     with contextlib.suppress(FileExistsError, SlateError):
         store.create(commit_path(record.manifest_id), encode_json(with_checksum(asdict(record))))
         if record.manifest_id % _LOOK_EVERY_IDS < _IDS_PER_COMMIT:

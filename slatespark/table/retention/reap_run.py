@@ -7,6 +7,7 @@ is planned again, and reuses the uploaded files.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Self, TypeAlias
@@ -21,6 +22,7 @@ from slatespark.errors import (
 )
 from slatespark.format.ulid import Ulid
 from slatespark.kernels.columns import HAS_CREATE, RowColumns
+from slatespark.log_lines import log_event
 from slatespark.options import ReadOptions, WriteOptions
 from slatespark.ranges import ALL_KEYS
 from slatespark.table.clock import Clock, back_off_ms
@@ -67,6 +69,8 @@ MAX_BATCH_BYTES: Final = 256 << 20
 MAX_CONFLICTS: Final = 12  # in a row; the last ones are up to two seconds apart
 
 Scan: TypeAlias = tuple[DueView, DueBlocks]
+
+_log = logging.getLogger(__name__)
 
 
 def reap_table(
@@ -217,6 +221,17 @@ class Reaping:
             return back_off_ms(self.clock, self.conflicts)
         if state is not None:
             self.report = self._finish(state)
+        done = self.report
+        log_event(
+            _log,
+            "reap",
+            self.stores.url,
+            version=done.version,
+            rows=done.rows,
+            bytes=done.bytes,
+            files=done.files_dropped + done.files_rewritten,
+            tombstones=done.tombstones,
+        )
         return None
 
     @property
