@@ -680,7 +680,7 @@ def test_reads_and_locks_are_checked() -> None:
         txn.getForUpdate(b"a")
     with pytest.raises(InvalidRequestError, match="values"):
         txn.getForUpdate(["a"])
-    with pytest.raises(InvalidRequestError, match="Value 2"):
+    with pytest.raises(InvalidRequestError, match="column id"):
         txn.delete(keys=[("a", "b")])
     with pytest.raises(InvalidRequestError, match="float"):
         txn.getForUpdate([("a", 1), ("a", 1.5)])
