@@ -32,6 +32,8 @@ _SEAL_MAGIC: Final = b"SLATECOL"
 _TAIL: Final = struct.Struct("<I4s")  # length of the footer, magic of Parquet
 _PARQUET_MAGIC: Final = b"PAR1"
 
+_COLUMN_LISTS: Final = ("hidden", "nans")  # of the label; earlier releases may lack them
+
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
 
@@ -45,6 +47,7 @@ class CopyLabel:
     rows : number of rows, as many as the SST has
     min_seq, max_seq : smallest and largest sequence number of the SST
     hidden : columns that rows may hold and the copy does not; None if that is not known
+    nans : columns with a NaN, be it in a part of them: Parquet's statistics leave it out; None if that is not known
     format : of this label and the seal
     """
 
@@ -54,6 +57,7 @@ class CopyLabel:
     min_seq: int
     max_seq: int
     hidden: tuple[str, ...] | None = None
+    nans: tuple[str, ...] | None = None
     format: int = FORMAT
 
     @classmethod
@@ -61,9 +65,8 @@ class CopyLabel:
         """Decode a label; unknown fields are ignored."""
         try:
             content = json.loads(data)
-            known = {item.name: content[item.name] for item in fields(cls) if item.name != "hidden"}
-            hidden = content.get("hidden")
-            label = cls(**known, hidden=None if hidden is None else tuple(map(str, hidden)))
+            known = {item.name: content[item.name] for item in fields(cls) if item.name not in _COLUMN_LISTS}
+            label = cls(**known, hidden=_names(content.get("hidden")), nans=_names(content.get("nans")))
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as exc:
             raise CorruptDataError(f"the label of the columnar copy is damaged: {exc!r}.") from exc
         numbers = (label.rows, label.min_seq, label.max_seq, label.format)
@@ -76,6 +79,10 @@ class CopyLabel:
     def is_of(self, sst_id: Ulid, info: SstInfo) -> bool:
         """Tell whether the copy is of an SST."""
         return self.sst == str(sst_id) and self.sst_digest == digest_of(sst_id, info)
+
+
+def _names(found: list[Any] | None) -> tuple[str, ...] | None:
+    return None if found is None else tuple(map(str, found))
 
 
 def digest_of(sst_id: Ulid, info: SstInfo) -> str:

@@ -27,20 +27,23 @@ class ValueBounds:
     ----------
     first, last : smallest and largest ordinal; None if all values are null
     has_nulls : whether any value may be null
+    has_nan : whether any value may be NaN, which the bounds leave out
     """
 
     first: Any
     last: Any
     has_nulls: bool
+    has_nan: bool = True
 
 
-def bounds_of(statistics: Any, kind: pa.DataType) -> ValueBounds | None:
+def bounds_of(statistics: Any, kind: pa.DataType, *, has_nan: bool = True) -> ValueBounds | None:
     """Return the bounds of a column chunk; None if they are unknown.
 
     Parameters
     ----------
     statistics : pyarrow's, of a leaf column; None if it has none
     kind : type of the column
+    has_nan : whether it may hold NaN
     """
     if statistics is None or not statistics.has_null_count or pa.types.is_nested(kind):
         return None
@@ -48,7 +51,7 @@ def bounds_of(statistics: Any, kind: pa.DataType) -> ValueBounds | None:
     if not statistics.has_min_max:
         return ValueBounds(None, None, has_nulls) if has_nulls and not statistics.num_values else None
     first, last = (_ordinal(value, kind) for value in (statistics.min_raw, statistics.max_raw))
-    return None if first is None or last is None else ValueBounds(first, last, has_nulls)
+    return None if first is None or last is None else ValueBounds(first, last, has_nulls, has_nan)
 
 
 def _ordinal(raw: Any, kind: pa.DataType) -> Any:
@@ -73,7 +76,7 @@ def _may_hold(part: Condition, found: ValueBounds) -> bool:
         return True
     if found.first is None:
         return False
-    if pa.types.is_floating(part.kind) and _takes_nan(part):
+    if found.has_nan and pa.types.is_floating(part.kind) and _takes_nan(part):
         return True
     return any(start <= found.last and (end is None or end > found.first) for start, end in part.intervals)
 

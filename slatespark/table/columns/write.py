@@ -17,6 +17,7 @@ from slatespark.format.paths import copy_path
 from slatespark.format.properties import SstProperties
 from slatespark.kernels import new_key_mask
 from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, MERGE, TOMBSTONE, RowColumns
+from slatespark.table.columns.nans import NanColumns
 from slatespark.table.read.arrow import CREATE_TS, EXPIRE_TS, SEQ, Projection, decode_columns, make_batch
 from slatespark.table.read.cursor import Window, layer_windows
 from slatespark.table.read.plan import FileSlice, Layer, SstFile
@@ -117,11 +118,14 @@ def _encode(
     projection = copy_projection(rule.codec, any_flags=any_flags, with_seq=rule.with_seq)
     builder = CopyBuilder(projection.schema)
     rows, seqs = 0, _Span()
+    nans = NanColumns(projection.schema)
     group: list[pa.RecordBatch] = []
     for window in _checked_windows(stores, file, any_flags):
         span = np.arange(window.low, window.high, dtype=np.int64)
         arrays = decode_columns([window.rows], span, projection.names, projection, stores.url)
-        group.append(make_batch(arrays, projection))
+        batch = make_batch(arrays, projection)
+        nans.add(batch)
+        group.append(batch)
         rows += len(span)
         seqs.add(window.rows.seqs[window.low : window.high])
         # A window that ends with its blocks; one that is cut within them is followed by the rest.
@@ -131,7 +135,13 @@ def _encode(
     if group:
         builder.add(group)
     label = CopyLabel(
-        str(file.id), digest_of(file.id, file.info), rows, seqs.low, seqs.high, _hidden_columns(rule.codec)
+        str(file.id),
+        digest_of(file.id, file.info),
+        rows,
+        seqs.low,
+        seqs.high,
+        hidden=_hidden_columns(rule.codec),
+        nans=nans.names,
     )
     return builder.finish(label), rows
 

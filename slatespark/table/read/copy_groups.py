@@ -49,7 +49,7 @@ class GroupStatistics:
     """The statistics of a copy, for columns that have the type of the read."""
 
     def __init__(self, footer: CopyFooter, codec: RowCodec) -> None:
-        self._metadata, self._codec = footer.metadata, codec
+        self._metadata, self._codec, self._nans = footer.metadata, codec, footer.label.nans
         leaves = {self._metadata.schema.column(number).path: number for number in range(self._metadata.num_columns)}
         self._columns = {
             item.name: (leaves[item.name], item.type)
@@ -64,7 +64,8 @@ class GroupStatistics:
         if name not in self._columns:
             return None
         leaf, kind = self._columns[name]
-        return bounds_of(self._metadata.row_group(group).column(leaf).statistics, kind)
+        has_nan = self._nans is None or name in self._nans
+        return bounds_of(self._metadata.row_group(group).column(leaf).statistics, kind, has_nan=has_nan)
 
     def all_bounds(self, group: int, names: Iterable[str]) -> dict[str, ValueBounds]:
         """Return the bounds of columns, as far as they are known."""

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slatespark.encoding.predicates import bind_filter, parse_filter
-from slatespark.encoding.predicates.ordering import has_bytes, ordinals
+from slatespark.encoding.predicates.ordering import float_ordinal, has_bytes, ordinals
 from slatespark.encoding.predicates.value_bounds import ValueBounds, bounds_of, key_range_of, may_pass
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.ranges import ALL_KEYS
@@ -131,6 +131,16 @@ def test_rows_outside_the_bounds_cannot_pass() -> None:
     of_null = bind_filter(parse_filter("c IS NULL"), pa.schema([("c", pa.int64())]))
     assert not may_pass(of_null, {"c": ValueBounds(0, 9, False)})
     assert may_pass(of_null, {"c": ValueBounds(0, 9, True)})
+
+
+def test_nan_lies_above_all_bounds_where_there_may_be_any() -> None:
+    schema = pa.schema([("c", pa.float64())])
+    first, last = (float_ordinal(value, pa.float64()) for value in (0.0, 9.0))
+    for text, expected in (("c > 10", True), ("c < -1", False), ("c = 3", True)):
+        condition = bind_filter(parse_filter(text), schema)
+        assert may_pass(condition, {"c": ValueBounds(first, last, False)}) is expected
+        known = {"c": ValueBounds(first, last, False, has_nan=False)}
+        assert may_pass(condition, known) is (text == "c = 3")
 
 
 def test_values_too_long_for_statistics_are_unknown() -> None:
