@@ -19,7 +19,7 @@ from slatespark.storage.counted_store import range_requests
 from slatespark.storage.remote_store import MAX_GAP_BYTES
 from slatespark.storage.requests import Requests
 from slatespark.table.explain.cost import NOTHING, RequestRange
-from slatespark.table.read.copy_part import CopyPart, without_parts
+from slatespark.table.read.copy_part import CopyPart, without_slices
 from slatespark.table.read.cursor import group_blocks, window_size
 from slatespark.table.read.fetch import FILTER_CACHE_BYTES, INDEX_CACHE_BYTES, SectionCache, filter_sets, indexes
 from slatespark.table.read.plan import POINT_BYTES, FileSlice, Layer, Split, SstFile
@@ -59,7 +59,7 @@ class SplitCosts:
                 total += RequestRange.of(Requests(get=len(self.wal_bytes), read_bytes=sum(self.wal_bytes)))
             if split.points is None:
                 window_bytes, parts = window_size(self.buffer_bytes, len(split.layers)), copies.get(number, ())
-                total += self.of_layers(without_parts(split.layers, parts) if parts else split.layers, window_bytes)
+                total += self.of_layers(without_slices(split.layers, {found.part for found in parts}), window_bytes)
                 total += RequestRange.of(_sum(_of_copy(part, window_bytes) for part in parts))
             else:
                 total += self._look_up(split.layers, split.points)

@@ -68,6 +68,14 @@ def _judge(
     stores: TableStores, part: FileSlice, meta: ObjectMeta, settings: ScanSettings, *, is_covered: bool
 ) -> CopyPart | str:
     """Return how a copy is used, or why it is not."""
+    footer = usable_footer(stores, part, meta, settings, is_covered=is_covered)
+    return footer if isinstance(footer, str) else _cheaper(part, meta, footer, settings, is_covered=is_covered)
+
+
+def usable_footer(
+    stores: TableStores, part: FileSlice, meta: ObjectMeta, settings: ScanSettings, *, is_covered: bool
+) -> CopyFooter | str:
+    """Return the footer of a copy with the rows and columns of a read, or why it cannot serve."""
     try:
         footer = cached_footer(stores.main, meta)
     except UNUSABLE as exc:
@@ -83,7 +91,7 @@ def _judge(
         return "merge operands may lie above"
     if (lacking := _lacking(footer, settings.columns, settings.projection.codec)) is not None:
         return f"the copy has no column {lacking} of the type of the read"
-    return _cheaper(part, meta, footer, settings, is_covered=is_covered)
+    return footer
 
 
 def _cheaper(

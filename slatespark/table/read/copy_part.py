@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from slatespark.format.columnar_copy import CopyFooter
@@ -88,8 +88,7 @@ class CopyPart:
         return sum(len(span) for group in self.groups for span in self.spans(group))
 
 
-def without_parts(layers: Sequence[Layer], parts: Iterable[CopyPart]) -> tuple[Layer, ...]:
-    """Return layers without the slices that are read from copies."""
-    copied = {found.part for found in parts}
-    rest = (Layer(layer.name, tuple(part for part in layer.slices if part not in copied)) for layer in layers)
+def without_slices(layers: Sequence[Layer], parts: Collection[FileSlice]) -> tuple[Layer, ...]:
+    """Return layers without some of their slices, as those that are read from copies."""
+    rest = (Layer(layer.name, tuple(part for part in layer.slices if part not in parts)) for layer in layers)
     return tuple(layer for layer in rest if layer.slices)

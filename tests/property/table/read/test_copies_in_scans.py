@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Final
 from unittest.mock import patch
 
@@ -14,11 +15,15 @@ import pyarrow as pa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from slatespark import SlateStore
+from slatespark import CorruptDataError, SlateStore
+from slatespark.format.columnar_copy import open_copy
 from slatespark.format.paths import COLUMNS_DIR
+from slatespark.options import ReadOptions
 from slatespark.table.columns import write as copy_writing
 from slatespark.table.read.copy_part import CopyPart
 from slatespark.table.read.copy_windows import CopyReads
+from slatespark.table.read.parquet_share import plan_parquet_share
+from slatespark.table.read.reader import fetch_read_plan, run_read
 from tests.support.effort import examples
 from tests.support.fake_clock import FakeClock
 
@@ -26,6 +31,7 @@ MINUTE_MS: Final = 60_000
 HOUR_MS: Final = 60 * MINUTE_MS
 
 _numbers = itertools.count()
+_shares = {"whole": 0, "shadowed": 0, "rest": 0}
 
 Row = dict[str, Any]
 Key = tuple[str, int]
@@ -280,6 +286,8 @@ def check(case: Case, scan: Scan) -> None:
     found = case.store.scan(**options, useCopies=True).read_all()
     assert found.schema == plain.schema
     assert repr(found.to_pylist()) == repr(plain.to_pylist())  # in which NaN is equal to itself
+    if scan.metadata is None and scan.filter is None:
+        check_share(case.store, options, plain)
     test = FILTERS[scan.filter] if scan.filter is not None else lambda row: True
     if test is None or scan.include_expired:
         return
@@ -287,6 +295,48 @@ def check(case: Case, scan: Scan) -> None:
     expected = [{name: row.get(name) for name in names} for row in case.shown(version, now_ms) if test(row)]
     shown = expected[::-1] if scan.order == "desc" else expected
     assert repr(found.select(names).to_pylist()) == repr(shown)
+
+
+def check_share(store: SlateStore, options: dict[str, Any], plain: pa.Table) -> None:
+    """Compare what a reader of Parquet would take, and the rest, with all rows."""
+    given = {name: value for name, value in options.items() if name != "order"}
+    parsed = ReadOptions.parse({"path": store.url, "useCopies": True, **given})
+    plan = fetch_read_plan(store._stores, parsed, store._clock)
+    names = plan.settings.projection.names
+    share = plan_parquet_share(store._stores, plan, parsed, names)
+    hidden = {repr(key) for key in share.shadows.to_pylist()}
+    keys = dict.fromkeys(share.shadows.column_names)
+    found = [row for batch in run_read(store._stores, share.rest) for row in batch.to_pylist()]
+    assert len(hidden) == len(share.shadows)
+    for file in share.files:
+        data = store._stores.main.get(file.path)
+        try:
+            rows = open_copy(data).file.read().to_pylist()
+        except CorruptDataError:  # such a reader fails
+            return
+        for row in rows:
+            ends_ms = _ms(row.get("_expire_ts"))
+            if not parsed.include_expired and ends_ms is not None and ends_ms <= plan.now_ms:
+                continue
+            retired_ms, created_ms = plan.settings.retired_ms, _ms(row.get("_create_ts"))
+            if retired_ms is not None and created_ms is not None and created_ms <= retired_ms:
+                continue
+            if not (file.has_shadows and repr({name: row[name] for name in keys}) in hidden):
+                found.append({name: row.get(name) for name in names})
+        assert file.nans is not None
+        assert all((name in file.nans) == any(_is_nan(row.get(name)) for row in rows) for name in SCHEMA.names)
+    _shares["whole"] += sum(not file.has_shadows for file in share.files)
+    _shares["shadowed"] += sum(file.has_shadows for file in share.files)
+    _shares["rest"] += bool(share.rest.splits)
+    assert sorted(map(repr, found)) == sorted(map(repr, plain.to_pylist()))
+
+
+def _ms(time: datetime | None) -> int | None:
+    return None if time is None else round(time.timestamp() * 1000)
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float) and math.isnan(value)
 
 
 def test_copies_change_no_answer() -> None:
@@ -307,3 +357,4 @@ def test_copies_change_no_answer() -> None:
 
     compare()
     assert min(total.values()) > 0, total
+    assert min(_shares.values()) > 0, _shares

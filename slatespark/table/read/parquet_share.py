@@ -1,0 +1,262 @@
+"""Which files of a read another reader of Parquet can take whole, by their copies, and what is left of the read.
+
+Such a reader knows nothing of layers. So it gets whole files of the lowest runs, whose columns have the types of the
+read. Where newer rows lie above, it leaves out the keys that they have, their *shadows*, and the rest of the read has
+what is newer. All else stays with the rest, which reads as ever.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import pyarrow as pa
+
+from slatespark.encoding.row_codec import RowCodec
+from slatespark.format.columnar_copy import CopyFooter
+from slatespark.format.paths import copy_path
+from slatespark.options import ReadOptions
+from slatespark.ranges import ALL_KEYS, KeyRange
+from slatespark.storage import ObjectMeta
+from slatespark.table.read.arrow import Projection, type_of
+from slatespark.table.read.copy_choice import NO_COPY, usable_footer
+from slatespark.table.read.copy_part import without_slices
+from slatespark.table.read.copy_plan import KnownCopies, covered_slices, lowest_slices, refusal
+from slatespark.table.read.fetch import measure_slice
+from slatespark.table.read.key_cover import KeyCover
+from slatespark.table.read.plan import FileSlice, Layer, Split, cut_to_ranges, plan_ranges
+from slatespark.table.read.reader import ReadPlan
+from slatespark.table.read.scan import scan_split
+from slatespark.table.read.wal_tail import share_tail
+from slatespark.table.stores import TableStores
+
+# Newer rows are read where the read is planned, and their keys go to every task.
+SHADOW_BYTES: Final = 8 << 20
+
+WHOLE: Final = "as Parquet"
+SHADOWED: Final = "as Parquet, but for the keys of newer rows"
+
+
+@dataclass(frozen=True, slots=True)
+class ParquetFile:
+    """A file that a reader of Parquet takes whole.
+
+    Attributes
+    ----------
+    path : of its copy, below the table
+    names : columns of the copy
+    nans : columns that may hold NaN, which the statistics leave out; None if that is not known
+    has_shadows : whether newer rows have some of its keys
+    """
+
+    path: str
+    names: frozenset[str]
+    nans: frozenset[str] | None
+    has_shadows: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ParquetShare:
+    """What a reader of Parquet takes of a read, and what is left.
+
+    Attributes
+    ----------
+    files : that it takes; of them it shows the rows that have not ended and pass the filter
+    stored_bytes : of the SSTs of these files
+    shadows : the keys of newer rows, each once, as the key columns
+    rest : the plan of all other rows
+    rest_bytes : of the SSTs that it needs
+    reasons : how many files of the lowest runs are taken, and how many are not, by reason
+    """
+
+    files: tuple[ParquetFile, ...]
+    stored_bytes: int
+    shadows: pa.Table
+    rest: ReadPlan
+    rest_bytes: int
+    reasons: Mapping[str, int]
+
+
+def plan_parquet_share(stores: TableStores, plan: ReadPlan, options: ReadOptions, names: Sequence[str]) -> ParquetShare:
+    """Return what a reader of Parquet takes of a read; fetches the footers of copies, and newer rows if they are few.
+
+    Parameters
+    ----------
+    plan, options : of the read
+    names : the columns that are read, those of the filter included
+
+    Raises
+    ------
+    CorruptDataError, SnapshotExpiredError, UnavailableError
+    """
+    layers = _needed_layers(plan)
+    reasons = dict.fromkeys(lowest_slices(layers), refusal(plan.settings) or NO_COPY)
+    footers: dict[FileSlice, CopyFooter] = {}
+    for part, found in _judged(stores, plan, layers, names).items():
+        reasons[part] = found if isinstance(found, str) else WHOLE
+        if isinstance(found, CopyFooter):
+            footers[part] = found
+    shadows = _fetch_shadows(stores, plan, without_slices(layers, footers), footers)
+    if shadows is None:
+        for part in _covered(plan, layers, footers):
+            reasons[part] = "many newer rows may lie above"
+            del footers[part]
+        shadows = _Shadows.of([], plan.settings.projection.codec)
+    for part in footers:
+        reasons[part] = SHADOWED if shadows.meet(part.keys) else WHOLE
+    others = without_slices(layers, footers)
+    return ParquetShare(
+        files=tuple(_file(part, footer, reasons[part] == SHADOWED) for part, footer in footers.items()),
+        stored_bytes=sum(part.file.data_bytes for part in footers),
+        shadows=shadows.rows,
+        rest=replace(plan, splits=_rest(stores, plan, options, others)) if footers else plan,
+        rest_bytes=_stored_bytes(others),
+        reasons=dict(Counter(reasons.values()).most_common()),
+    )
+
+
+def _file(part: FileSlice, footer: CopyFooter, has_shadows: bool) -> ParquetFile:
+    nans = None if footer.label.nans is None else frozenset(footer.label.nans)
+    return ParquetFile(copy_path(part.file.id), frozenset(footer.schema.names), nans, has_shadows)
+
+
+def _needed_layers(plan: ReadPlan) -> tuple[Layer, ...]:
+    """Return the layers of a plan with the files that its splits read, each as far as it is visible."""
+    needed = {part.file for split in plan.splits for layer in split.layers for part in layer.slices}
+    layers = (Layer(layer.name, tuple(part for part in layer.slices if part.file in needed)) for layer in plan.layers)
+    return tuple(layer for layer in layers if layer.slices)
+
+
+def _has_tail(plan: ReadPlan) -> bool:
+    return plan.settings.wal.last_seq > plan.settings.wal_above_seq
+
+
+def _stored_bytes(layers: Sequence[Layer]) -> int:
+    return sum(part.file.data_bytes for layer in layers for part in layer.slices)
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+def _judged(
+    stores: TableStores, plan: ReadPlan, layers: Sequence[Layer], names: Sequence[str]
+) -> dict[FileSlice, CopyFooter | str]:
+    """Return for the lowest slices that have copies the footer of each, or why it is not read as Parquet."""
+    metas = {meta.path: meta for split in plan.splits for meta in split.copies}
+    covered = covered_slices(Split(ALL_KEYS, tuple(layers)), lambda _: _has_tail(plan))
+    found = ((part, metas.get(copy_path(part.file.id)), is_covered) for part, is_covered in covered.items())
+    return {
+        part: _judge(stores, plan, part, meta, names, is_covered=is_covered)
+        for part, meta, is_covered in found
+        if meta is not None
+    }
+
+
+def _judge(
+    stores: TableStores, plan: ReadPlan, part: FileSlice, meta: ObjectMeta, names: Sequence[str], *, is_covered: bool
+) -> CopyFooter | str:
+    of_file = part.file.info.key_range()
+    if part.keys.intersect(of_file) != of_file:
+        return "a part of the file is not visible"
+    codec = plan.settings.projection.codec
+    footer = usable_footer(stores, part, meta, plan.settings, is_covered=is_covered)
+    if (
+        isinstance(footer, CopyFooter)
+        and (other := _differing(footer, [*codec.key_columns, *names], codec)) is not None
+    ):
+        return f"the copy has no column {other} of the type of the read"
+    return footer
+
+
+def _differing(footer: CopyFooter, names: Sequence[str], codec: RowCodec) -> str | None:
+    """Return the first column that a reader by name takes for another one, or with another type.
+
+    Readers may ignore the case of names. A column that a usable copy does not have is null in all rows.
+    """
+    held = {item.name: item.type for item in footer.schema}
+    spellings: dict[str, set[str]] = {}
+    for name in held:
+        spellings.setdefault(name.lower(), set()).add(name)
+    for name in names:
+        if not spellings.get(name.lower(), set()) <= {name}:
+            return name
+        if name in held and held[name] != type_of(name, codec):
+            return name
+    return None
+
+
+def _covered(plan: ReadPlan, layers: Sequence[Layer], parts: Collection[FileSlice]) -> list[FileSlice]:
+    """Return those of some slices above which newer rows may lie."""
+    above = KeyCover(part.keys for layer in without_slices(layers, parts) for part in layer.slices)
+    return [part for part in parts if _has_tail(plan) or above.overlaps(part.keys)]
+
+
+# --- newer rows -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Shadows:
+    """The keys of newer rows, ascending.
+
+    Attributes
+    ----------
+    rows : the key columns
+    keys : the same, encoded
+    """
+
+    rows: pa.Table
+    keys: Sequence[bytes]
+
+    @classmethod
+    def of(cls, batches: Sequence[pa.RecordBatch], codec: RowCodec) -> _Shadows:
+        found = pa.Table.from_batches(batches, schema=_key_projection(codec).schema)
+        return cls(found.select(list(codec.key_columns)), found.column("_key").to_pylist())
+
+    def meet(self, keys: KeyRange) -> bool:
+        """Tell whether any lies in a range."""
+        at = bisect_left(self.keys, keys.start)
+        return at < len(self.keys) and keys.contains(self.keys[at])
+
+
+def _key_projection(codec: RowCodec) -> Projection:
+    return Projection((*codec.key_columns, "_key"), shows_deletes=True, codec=codec)
+
+
+def _fetch_shadows(
+    stores: TableStores, plan: ReadPlan, above: Sequence[Layer], parts: Collection[FileSlice]
+) -> _Shadows | None:
+    """Return the keys within some slices of which the layers or the WAL have a version; None if these are many."""
+    settings, codec = plan.settings, plan.settings.projection.codec
+    ranges = KeyCover(part.keys for part in parts).within(ALL_KEYS)
+    layers = cut_to_ranges(above, ranges)
+    if not ranges or not (layers or _has_tail(plan)):
+        return _Shadows.of([], codec)
+    if _stored_bytes(layers) + sum(settings.wal.sizes) > SHADOW_BYTES or (_has_tail(plan) and not settings.wal.sizes):
+        return None
+    # A key is hidden by whatever is newest above, also by a deletion, and by a row that has expired.
+    shown = replace(settings.visibility, include_deleted=True, include_expired=True)
+    every = replace(settings, visibility=shown, projection=_key_projection(codec), residual=None, retired_ms=None)
+    split = Split(KeyRange(ranges[0].start, ranges[-1].end), layers, ranges if len(ranges) > 1 else ())
+    return _Shadows.of(list(scan_split(stores, split, every)), codec)
+
+
+# --- the rest ---------------------------------------------------------------------------------------------------------
+
+
+def _rest(stores: TableStores, plan: ReadPlan, options: ReadOptions, layers: Sequence[Layer]) -> tuple[Split, ...]:
+    """Return the splits of the rows in some layers and in the WAL, with the keys of the plan."""
+    settings = plan.settings
+    ranges = KeyCover(keys for split in plan.splits for keys in split.ranges or (split.keys,)).within(ALL_KEYS)
+    copies = KnownCopies(stores, settings, plan.seeks_copies and bool(layers))
+    splits = plan_ranges(
+        layers,
+        ranges,
+        target_bytes=options.split_bytes,
+        sample=copies.sample,
+        measure=lambda part: measure_slice(stores, part),
+    )
+    splits = copies.add_to([split for split in splits if split.layers or _has_tail(plan)])
+    return share_tail(stores, splits, settings.wal, settings.wal_above_seq, limit_bytes=options.wal_buffer_bytes)
