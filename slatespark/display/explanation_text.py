@@ -38,6 +38,8 @@ def explained_facts(facts: ExplanationFacts) -> Iterator[tuple[str, str]]:
         yield "skipped", "\n".join(_reasons(facts.skipped))
     if facts.copies:
         yield "copies", "\n".join(_reasons(facts.copies))
+    if facts.as_parquet:
+        yield "toDF", "\n".join(_reasons(facts.as_parquet))
     if facts.operation in ("read", "changes", "compact"):
         yield "splits", f"{facts.splits:,}"
     if facts.wal_files:

@@ -141,6 +141,8 @@ class SlateTable(TableUpkeep):
     def toDF(self, columns: Names | None = None, where: Expression | None = None, **readOptions: Any) -> DataFrame:
         """Return the rows as a DataFrame; it keeps the snapshot of its first action.
 
+        Spark's own reader of Parquet takes what the table has columnar copies of; then it is the snapshot of the call.
+
         Parameters
         ----------
         columns : the columns to return; no others are decoded
@@ -152,6 +154,8 @@ class SlateTable(TableUpkeep):
         ------
         OptionError, SchemaError
             When an option, the filter or a column's name is wrong.
+        InvalidRequestError, HistoryTrimmedError
+            At the call or at the first action, when the version does not exist, or was collected.
         """
         return self._frames.select(columns, where, readOptions)
 

@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import OptionError
 from slatespark.options import ReadOptions, WriteOptions, refuse_filter
+from slatespark.options.values import normalize_name
 from slatespark.spark.as_of_frame import as_of_frame
 from slatespark.spark.assignments import Expression, expression, refuse_keys, resolve_names, updated_rows
 from slatespark.spark.conditions import narrowing
 from slatespark.spark.distributed import quoted, resolve_columns, sort_for_load, split_names
 from slatespark.spark.failures import own_errors
 from slatespark.spark.lookup_frame import lookup_frame
+from slatespark.spark.parquet_frame import ParquetRead, parquet_frame, plan_parquet_read, refusal
 from slatespark.spark.plan_frame import Place
 from slatespark.table.clock import Clock, resolve_clock
 from slatespark.table.commit.foreign_clients import OTHER_MODES, refuse_cooperation
 from slatespark.table.commit.idempotence import is_committed
 from slatespark.table.commit.read_set import ReadSet
-from slatespark.table.definition.versions import resolve_codec
+from slatespark.table.definition.versions import resolve_codec, resolve_definition
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read.as_of_join import parse_join
 from slatespark.table.read.resolve import resolve_snapshot
@@ -79,7 +81,7 @@ class TableFrames:
             refuse_filter(options)
             options["filter"] = where
         listed = columns is None or by_spark is not None or any("," in name or name != name.strip() for name in columns)
-        rows = self.read(options if listed else {**options, "columns": columns})
+        rows = self._read_divided(options if listed else {**options, "columns": columns})
         if by_spark is not None:
             rows = rows.where(by_spark)
         if listed and columns is not None:  # names that a comma list cannot hold, or columns that `where` needs too
@@ -90,6 +92,43 @@ class TableFrames:
         """Return the rows that the data source reads with these options."""
         with own_errors():
             return self.spark.read.format("slate").options(**self._texts(options)).load(self.path)
+
+    def _read_divided(self, options: Mapping[str, Any]) -> DataFrame:
+        """Return rows of which Spark's own reader of Parquet takes what it can; else as `read`."""
+        parsed = ReadOptions.parse({"path": self.path, **self._texts(options)})
+        read = self._plan_parquet(parsed)
+        if read is None or read.share is None:
+            return self.read(options)
+        stores = self._stores()
+        place = Place(stores.url, parsed.wal_path, parsed.storage, parsed.clock)  # tasks may be elsewhere
+        with own_errors():
+            return parquet_frame(self.spark, place, stores.url, read)
+
+    def explain_parquet(self, options: Mapping[str, Any], files: int) -> Mapping[str, int]:
+        """Return how many files of the lowest runs Spark reads as Parquet, and how many it does not, by reason.
+
+        Parameters
+        ----------
+        options : of a read that may use copies
+        files : how many there are
+        """
+        own = {name: value for name, value in options.items() if normalize_name(name) != "order"}
+        parsed = replace(ReadOptions.parse({"path": self.path, **self._texts(own)}), pin_ms=None)
+        reason = refusal(self.spark, self._stores(), parsed)
+        return (
+            plan_parquet_read(self.spark, self._stores(), parsed, self.clock).reasons
+            if reason is None
+            else {reason: files}
+        )
+
+    def _plan_parquet(self, options: ReadOptions) -> ParquetRead | None:
+        """Return how a read is divided between Spark's reader of Parquet and our tasks; None if it has no copies."""
+        stores = self._stores()
+        if options.use_copies is False or refusal(self.spark, stores, options) is not None:
+            return None
+        if options.use_copies is None and resolve_definition(stores).columnar == "false":
+            return None
+        return plan_parquet_read(self.spark, stores, options, self.clock)
 
     def write(self, rows: DataFrame, mode: str, options: Mapping[str, Any]) -> None:
         """Write rows through the data source, partitioned as they are."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -201,10 +202,14 @@ class TableUpkeep:
         """Return what an operation touches and costs in this process, without a Spark job; see `SlateStore.explain`.
 
         In a Spark job each worker process also requests the indexes and filters of its files; splits are the same.
+        `as_parquet` says of how many files `toDF` has the copies read by Spark's own reader of Parquet, and why it does
+        not have those of others; `copies` says the same of our reader, which has the rest.
         """
         if operation == "erase":
             options["keys"] = self._collected(options.get("keys"))
-        return self._store.explain(operation, analyze=analyze, prices=prices, **options)
+        found = self._store.explain(operation, analyze=analyze, prices=prices, **options)
+        files = sum(found.copies.values())
+        return replace(found, as_parquet=self._frames.explain_parquet(options, files)) if files else found
 
     # --- as text and pictures -----------------------------------------------------------------------------------------
 

@@ -87,6 +87,8 @@ class ExplanationFacts:
     skipped : how many of them need not be read, by reason
     copies : of a read that may use columnar copies: how many files of the lowest runs are read from them, and how many
         are not, by reason
+    as_parquet : of `SlateTable.toDF`: how many files of the lowest runs Spark's own reader takes, and how many it does
+        not, by reason
     splits : parts that are worked on independently, at most
     wal_files : files of the WAL that are read
     estimated : all requests, those for the plan included
@@ -108,6 +110,7 @@ class ExplanationFacts:
     files: int = 0
     skipped: Mapping[str, int] = field(default_factory=dict)
     copies: Mapping[str, int] = field(default_factory=dict)
+    as_parquet: Mapping[str, int] = field(default_factory=dict)
     splits: int = 0
     wal_files: int = 0
     measured: Requests | None = None

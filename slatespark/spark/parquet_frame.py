@@ -1,0 +1,240 @@
+"""A read as one DataFrame of which Spark's own reader of Parquet takes the columnar copies, and our tasks the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from itertools import groupby
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
+
+from slatespark.encoding.column_types import is_variant
+from slatespark.encoding.row_codec import RowCodec
+from slatespark.options import ReadOptions
+from slatespark.options.values import STORAGE_PREFIX
+from slatespark.spark.conditions import is_case_sensitive, is_filter
+from slatespark.spark.distributed import quoted
+from slatespark.spark.plan_frame import Place, plan_frame
+from slatespark.spark.session import storageOptions
+from slatespark.spark.task_runner import find_context
+from slatespark.spark.type_mapping import spark_schema
+from slatespark.table.clock import Clock
+from slatespark.table.columns.nans import has_floats
+from slatespark.table.read.arrow import CREATE_TS, EXPIRE_TS, Projection
+from slatespark.table.read.parquet_share import ParquetFile, ParquetShare, plan_parquet_share
+from slatespark.table.read.reader import bind_condition, fetch_read_plan
+from slatespark.table.read.scan_settings import ScanSettings
+from slatespark.table.stores import TableStores
+from slatespark.units import MAX_MS
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+# Whatever the session says: no file is left out, and nothing leaves rows out that no checksum covers.
+_OPTIONS: Final[Mapping[str, str]] = {
+    "mergeSchema": "false",
+    "ignoreMissingFiles": "false",
+    "ignoreCorruptFiles": "false",
+    "datetimeRebaseMode": "CORRECTED",
+    "parquet.page.verify-checksum.enabled": "true",
+    "parquet.filter.columnindex.enabled": "false",
+    "parquet.filter.dictionary.enabled": "false",
+}
+_STATISTICS: Final = "parquet.filter.stats.enabled"
+_LOCAL: Final = "file:"
+_GLOB: Final = frozenset("*?[]{}\\")
+_SHADOW: Final = "_slatespark_shadow_"
+_US: Final = 1000
+_COMMON: Final = (
+    pa.types.is_boolean,
+    pa.types.is_integer,
+    pa.types.is_floating,
+    pa.types.is_decimal,
+    pa.types.is_string,
+    pa.types.is_binary,
+    pa.types.is_date32,
+    pa.types.is_timestamp,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ParquetRead:
+    """How a read is divided between Spark's reader of Parquet and our tasks.
+
+    Attributes
+    ----------
+    share : the division, bound to a version; None if our tasks read all
+    columns : that are read, those of the filter included
+    where : the option `filter`, which SQL understands as we do; None without one
+    reasons : how many files of the lowest runs Spark reads as Parquet, and how many it does not, by reason
+    """
+
+    share: ParquetShare | None
+    columns: tuple[str, ...]
+    where: str | None
+    reasons: Mapping[str, int]
+
+
+def refusal(spark: SparkSession, stores: TableStores, options: ReadOptions) -> str | None:
+    """Return why Spark's reader of Parquet takes nothing of a read, whatever the table holds; None if it may."""
+    if find_context(spark) is None:
+        return "Spark Connect plans reads on its server"
+    if options.metadata_columns or options.given_keys:
+        return "the read has metadata columns, or a range of raw keys"
+    if options.read_change_feed or options.read_versions != "latest":
+        return "the read shows older versions"
+    if str(spark.conf.get("spark.sql.parquet.aggregatePushdown")).lower() == "true":
+        return "spark.sql.parquet.aggregatePushdown is set"
+    return _inaccessible(spark, stores, options)
+
+
+def _inaccessible(spark: SparkSession, stores: TableStores, options: ReadOptions) -> str | None:
+    """Return why Spark's file systems do not read the objects of a table as we do."""
+    url = stores.url
+    if _GLOB.intersection(url):
+        return "the path has characters that Spark takes for a pattern"
+    if url.startswith(_LOCAL):
+        return None
+    protocol = options.path.partition("://")[0]
+    given = {STORAGE_PREFIX + name: value for name, value in options.storage.items()}
+    if given and given != storageOptions(spark, options.path):
+        return "its storage options are not the session's"
+    return None if _has_file_system(spark, protocol) else f"Spark has no file system for {protocol}"
+
+
+def _has_file_system(spark: SparkSession, protocol: str) -> bool:
+    context = find_context(spark)
+    if context is None:
+        return False
+    jvm, session = context._jvm, spark._jsparkSession
+    assert jvm is not None
+    try:
+        jvm.org.apache.hadoop.fs.FileSystem.getFileSystemClass(protocol, session.sessionState().newHadoopConf())
+    except Exception:  # whatever Hadoop says of a file system that is missing
+        return False
+    return True
+
+
+def plan_parquet_read(spark: SparkSession, stores: TableStores, options: ReadOptions, clock: Clock) -> ParquetRead:
+    """Divide a read of the present version; raises as `fetch_read_plan`."""
+    plan = fetch_read_plan(stores, options, clock)
+    codec = plan.settings.projection.codec
+    condition = bind_condition(options, codec)
+    tested = () if condition is None else condition.columns
+    columns = tuple(dict.fromkeys([*plan.settings.projection.names, *tested]))
+    share = plan_parquet_share(stores, plan, options, columns)
+    why = None
+    if condition is not None and (is_case_sensitive(spark) or not is_filter(options.filter, codec.schema, spark)):
+        why = "the filter may mean something else to Spark"
+    elif (other := _unread_type(Projection(columns, codec=codec).schema)) is not None:
+        why = f"Spark does not read the type of {other} from Parquet as it is stored"
+    elif share.rest_bytes > share.stored_bytes:
+        why = "most stored bytes are those of other files"
+    elif any(file.has_shadows for file in share.files) and _has_float_keys(codec):
+        why = "Spark compares floating-point keys in another way"
+    if not share.files or why is not None:
+        return ParquetRead(None, columns, None, share.reasons if why is None else {why: sum(share.reasons.values())})
+    return ParquetRead(share, columns, options.filter, share.reasons)
+
+
+def _has_float_keys(codec: RowCodec) -> bool:
+    return any(pa.types.is_floating(item.type) for item in codec.key_fields)
+
+
+def _unread_type(schema: pa.Schema) -> str | None:
+    """Return the first column of a type that Spark stores in Parquet in another way than Arrow."""
+    return next((item.name for item in schema if not _is_common(item.type)), None)
+
+
+def _is_common(kind: pa.DataType) -> bool:
+    if is_variant(kind):
+        return False
+    if kind.num_fields:
+        parts = [kind.field(number) for number in range(kind.num_fields)]
+        return len({part.name.lower() for part in parts}) == len(parts) and all(_is_common(part.type) for part in parts)
+    return any(check(kind) for check in _COMMON)
+
+
+# --- the DataFrame ----------------------------------------------------------------------------------------------------
+
+
+def parquet_frame(spark: SparkSession, place: Place, url: str, read: ParquetRead) -> DataFrame:
+    """Return the rows of a divided read.
+
+    Parameters
+    ----------
+    place, url : of the table, for our tasks and for Spark's reader
+    """
+    share = read.share
+    assert share is not None
+    settings = share.rest.settings
+    names = [F.col(quoted(name)) for name in settings.projection.names]
+    frames: list[DataFrame] = []
+    for files in _alike(share.files, settings):
+        rows = _parquet_rows(spark, url, files, read).where(_is_live(settings, files))
+        rows = rows if read.where is None else rows.where(read.where)
+        if files[0].has_shadows:
+            rows = _without(rows, share.shadows)
+        frames.append(rows.select(names))
+    if share.rest.splits:
+        frames.append(plan_frame(spark, place, share.rest))
+    return reduce(lambda one, other: one.union(other), frames)
+
+
+def _alike(files: Iterable[ParquetFile], settings: ScanSettings) -> list[list[ParquetFile]]:
+    """Return files in groups that are read in the same way."""
+
+    def kind(file: ParquetFile) -> tuple[bool, bool]:
+        return file.has_shadows, _may_mislead(file, settings)
+
+    return [list(group) for _, group in groupby(sorted(files, key=kind), key=kind)]
+
+
+def _may_mislead(file: ParquetFile, settings: ScanSettings) -> bool:
+    """Tell whether rows may pass a condition of Spark although the statistics of their row group do not.
+
+    Parquet leaves NaN out of them, and to Spark it is larger than any number.
+    """
+    floats = {item.name for item in settings.projection.codec.schema if has_floats(item.type)}
+    return bool(floats & file.names) if file.nans is None else bool(floats & file.nans)
+
+
+def _parquet_rows(spark: SparkSession, url: str, files: Sequence[ParquetFile], read: ParquetRead) -> DataFrame:
+    assert read.share is not None
+    settings = read.share.rest.settings
+    held = frozenset[str]().union(*(file.names for file in files))
+    names = [*read.columns, *(settings.projection.codec.key_columns if files[0].has_shadows else ())]
+    names += [name for name in (CREATE_TS, EXPIRE_TS) if name in held]
+    columns = Projection(tuple(dict.fromkeys(names)), codec=settings.projection.codec).schema
+    options = {**_OPTIONS, _STATISTICS: str(not _may_mislead(files[0], settings)).lower()}
+    paths = [f"{url}/{file.path}" for file in files]
+    return spark.read.schema(spark_schema(columns)).options(**options).parquet(*paths)
+
+
+def _is_live(settings: ScanSettings, files: Sequence[ParquetFile]) -> Column:
+    """Return the condition on rows that have not ended."""
+    held = frozenset[str]().union(*(file.names for file in files))
+    limits = {
+        EXPIRE_TS: None if settings.visibility.include_expired else settings.visibility.now_ms,
+        CREATE_TS: settings.retired_ms,
+    }
+    live = F.lit(True)  # a value of SQL
+    for name, limit_ms in limits.items():
+        if limit_ms is not None and name in held:
+            limit_us = max(-MAX_MS, min(limit_ms * _US, MAX_MS))  # times of copies lie within these
+            live = live & (F.col(name).isNull() | (F.col(name) > F.expr(f"timestamp_micros({limit_us})")))
+    return live
+
+
+def _without(rows: DataFrame, shadows: pa.Table) -> DataFrame:
+    """Return rows whose keys are not among the shadows."""
+    labels = [f"{_SHADOW}{number}" for number in range(shadows.num_columns)]
+    hidden = rows.sparkSession.createDataFrame(shadows, spark_schema(shadows.schema)).toDF(*labels)
+    same = F.lit(True)  # a value of SQL
+    for label, name, values in zip(labels, shadows.column_names, shadows.columns, strict=True):
+        one, other = rows[quoted(name)], hidden[label]
+        same = same & (one.eqNullSafe(other) if values.null_count else one == other)  # the latter is faster
+    return rows.join(F.broadcast(hidden), same, "left_anti")

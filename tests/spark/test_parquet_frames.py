@@ -1,0 +1,310 @@
+"""`SlateTable.toDF` of tables with columnar copies: Spark's own reader of Parquet takes files, our tasks the rest."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+from slatespark import SlateStore, SlateTable
+from slatespark.format.columnar_copy import decode_end, end_range
+from slatespark.format.paths import COLUMNS_DIR
+from slatespark.table.clock import SystemClock
+from slatespark.table.columns import write as copy_writing
+from slatespark.table.read import parquet_share
+from tests.support.cluster import Cluster
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+
+HOUR_MS = 3_600_000
+SCHEMA = pa.schema(
+    [
+        ("t", pa.string()),
+        ("id", pa.int64()),
+        ("name", pa.string()),
+        ("f", pa.float64()),
+        ("n", pa.int32()),
+        ("at", pa.timestamp("us", "UTC")),
+        ("price", pa.decimal128(9, 2)),
+        ("parts", pa.struct([("a", pa.list_(pa.float32())), ("b", pa.map_(pa.string(), pa.int8()))])),
+    ]
+)
+START = datetime(2020, 1, 1, tzinfo=UTC)
+
+
+def rows(ids: range, factor: int = 1) -> pa.Table:
+    return pa.Table.from_pylist([row(number, factor) for number in ids], SCHEMA)
+
+
+def row(number: int, factor: int) -> dict[str, Any]:
+    return {
+        "t": "ab"[number % 2],
+        "id": number,
+        "name": None if number % 7 == 0 else f"n{number * factor}",
+        "f": math.nan if number == 5 else number / 4,
+        "n": number * factor,
+        "at": START + timedelta(microseconds=number * 1_000_003),
+        "price": Decimal(number * factor) / 100,
+        "parts": {"a": [number / 2, None], "b": [(str(factor), number % 100)]},
+    }
+
+
+@pytest.fixture(autouse=True)
+def small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(copy_writing, "GROUP_ROWS", 1)
+    monkeypatch.setattr(copy_writing, "WINDOW_BYTES", 1)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> str:
+    return str(tmp_path / "day=1" / "a table")  # not a partition column
+
+
+def compacted(place: str, schema: pa.Schema = SCHEMA, key_columns: str = "t, id", **properties: Any) -> SlateStore:
+    return SlateStore.create(place, schema, key_columns, columnar=True, autoCompact=False, **properties)
+
+
+def filled(place: str) -> SlateStore:
+    """A table of several files, in which half of the rows of one end after an hour."""
+    store = compacted(place)
+    store.write(rows(range(400)))
+    store.write(rows(range(100, 120)), ttl="1h")
+    store.compact(full=True, blockSize="1k", sstSize="8k")
+    return store
+
+
+def shown(frame: DataFrame) -> list[str]:
+    return sorted(map(repr, frame.collect()))
+
+
+def parquet_files(frame: DataFrame) -> set[str]:
+    return {Path(path).stem for path in frame.inputFiles()}
+
+
+def assert_same(table: SlateTable, *, files: int | None = None, **options: Any) -> None:
+    """Compare with the rows of SSTs; `files` are read as Parquet, None for all of the newest version."""
+    frame, plain = table.toDF(**options), table.toDF(**options, useCopies=False)
+    assert frame.schema == plain.schema
+    assert shown(frame) == shown(plain)
+    assert len(parquet_files(frame)) == (len(table._store.files()) if files is None else files)
+
+
+def test_a_compacted_table_is_read_as_parquet(spark: SparkSession, place: str) -> None:
+    store, table = filled(place), SlateTable.forPath(spark, place)
+    assert len(store.files()) > 3
+    assert_same(table)
+    assert_same(table, columns=["n", "f"])
+    assert parquet_files(table.toDF()) == {str(file.id) for file in store.files()}
+    assert table.explain().as_parquet == {"as Parquet": len(store.files())}
+    assert "as Parquet" in str(table.explain())
+    aliased = table.alias("x").toDF(where="n > 390").selectExpr("x.n", "x.parts.a[0] AS half")
+    assert [(found.n, found.half) for found in aliased.orderBy("n").collect()] == [(n, n / 2) for n in range(391, 400)]
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "f > 99.5",
+        "f = 2.5",
+        "f < 1",
+        "t = 'a' AND id > 380",
+        "name = 'n78'",
+        "name IS NULL AND n < 20",
+        "price >= 3.99",
+    ],
+)
+def test_filters(spark: SparkSession, place: str, condition: str) -> None:
+    """By text and by Spark; NaN is larger than any number, and Parquet's statistics leave it out."""
+    filled(place)
+    table = SlateTable.forPath(spark, place)
+    expected = shown(table.toDF(where=condition, useCopies=False))
+    assert 0 < len(expected) < 100
+    assert shown(table.toDF(where=condition)) == expected
+    assert shown(table.toDF().where(condition)) == expected
+    assert parquet_files(table.toDF(where=condition))
+
+
+def test_newer_rows_lie_over_the_copies(spark: SparkSession, place: str) -> None:
+    store, table = filled(place), SlateTable.forPath(spark, place)
+    files = len(store.files())
+    store.write(rows(range(50, 54), 3))
+    store.write(rows(range(200, 202)).select(["t", "id"]), operation="delete")
+    store.write(rows(range(300, 302), 5), ttl="2h")
+    store.write(rows(range(1000, 1002)))
+    now_ms = SystemClock().now_ms()
+    for hours in (0, 1, 3):
+        assert_same(table, files=files, now=now_ms + hours * HOUR_MS + 60_000)
+    assert len(table.toDF(now=now_ms + 3 * HOUR_MS).collect()) == 400 - 20 - 2 - 2 + 2
+    assert_same(table, files=files, now=now_ms + 3 * HOUR_MS, includeExpired=True)
+    for condition in ("n >= 150 AND n < 160", "f > 99", "t = 'b' AND id < 60"):
+        assert shown(table.toDF(where=condition)) == shown(table.toDF(where=condition, useCopies=False))
+    counts = table.explain().as_parquet
+    assert counts["as Parquet, but for the keys of newer rows"] > 0
+    assert sum(counts.values()) == files
+
+
+def test_many_newer_rows_lie_over_none(spark: SparkSession, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, table = filled(place), SlateTable.forPath(spark, place)
+    store.write(rows(range(0, 20, 2), 3))
+    monkeypatch.setattr(parquet_share, "SHADOW_BYTES", 10)
+    counts = table.explain().as_parquet
+    assert set(counts) == {"as Parquet", "many newer rows may lie above"}
+    assert_same(table, files=counts["as Parquet"])
+
+
+def test_retention(spark: SparkSession, place: str) -> None:
+    store = compacted(place, retention="10h")
+    store.write(rows(range(10)))
+    store.compact(full=True)
+    table, now_ms = SlateTable.forPath(spark, place), SystemClock().now_ms()
+    assert_same(table, now=now_ms)
+    assert_same(table, files=0, now=now_ms + 11 * HOUR_MS)  # no file is read at all
+    store.write(rows(range(20, 300)))
+    store.compact(full=True, sstSize="100m")
+    assert_same(table, now=now_ms + 9 * HOUR_MS)
+
+
+def test_it_keeps_the_version_of_the_call(spark: SparkSession, place: str) -> None:
+    store, table = filled(place), SlateTable.forPath(spark, place)
+    version, frame = store.resolve().version, table.toDF()
+    before = shown(frame)
+    store.write(rows(range(0, 400, 3), 9))
+    store.compact(full=True, blockSize="1k", sstSize="8k")
+    assert shown(frame) == before == shown(table.toDF(versionAsOf=version))
+    assert_same(table)
+
+
+def test_schemas_change(spark: SparkSession, place: str) -> None:
+    """Columns that were added later are null; a column that became wider is not read as Parquet."""
+    store, table = filled(place), SlateTable.forPath(spark, place)
+    files = len(store.files())
+    wider = rows(range(2000, 2002)).append_column("extra", pa.array(["e", None]))
+    store.write(wider, mergeSchema=True)
+    assert_same(table, files=files)
+    store.dropColumns("name")
+    assert_same(table, files=files)
+    place_of_n = SCHEMA.get_field_index("n")
+    longer = rows(range(4000, 4002)).drop_columns(["name"])
+    longer = longer.set_column(place_of_n - 1, "n", longer.column("n").cast(pa.int64()))
+    store.write(longer, mergeSchema=True)
+    assert_same(table, files=0, columns=["n"])
+    assert_same(table, files=files, columns=["f"])
+    store.compact(full=True, blockSize="1k", sstSize="8k")
+    assert_same(table)
+
+
+def test_what_is_read_from_ssts(spark: SparkSession, place: str) -> None:
+    store, table = filled(place), SlateTable.forPath(spark, place)
+    given: dict[str, Any]
+    for options in (
+        {"metadataColumns": "create_ts"},
+        {"where": "t = 'a' AND id = 4"},
+        {"where": 'f > 1e0 AND name > "n3"'},
+        {"versionAsOf": store.resolve().version - 1},
+    ):
+        assert_same(table, files=0, **options)
+        given = {("filter" if name == "where" else name): value for name, value in options.items()}
+        assert "as Parquet" not in table.explain(**given).as_parquet
+    store.setProperties(columnar=False)
+    assert_same(table, files=0)
+    store.setProperties(columnar=True)
+    store.deleteRange("t = 'a' AND id < 40")
+    store.deleteRange("t = 'b' AND id >= 380")
+    assert table.explain().as_parquet["a part of the file is not visible"] > 0
+    assert_same(table, files=table.explain().as_parquet["as Parquet"])
+    store._stores.main.delete(f"{COLUMNS_DIR}{store.files()[1].id}.parquet")
+    assert table.explain().as_parquet == {"most stored bytes are those of other files": len(store.files())}
+    assert_same(table, files=0)
+
+
+@pytest.fixture
+def lenient(spark: SparkSession) -> SparkSession:
+    """A session that skips what it cannot read."""
+    session = spark.newSession()
+    session.conf.set("spark.sql.files.ignoreMissingFiles", "true")
+    session.conf.set("spark.sql.files.ignoreCorruptFiles", "true")
+    return session
+
+
+def test_no_damage_passes_for_no_rows(lenient: SparkSession, place: str) -> None:
+    store, table = filled(place), SlateTable.forPath(lenient, place)
+    copies = store._stores.main.list(COLUMNS_DIR)
+    data = bytearray(store._stores.main.get(copies[0].path))
+    chunk = decode_end(data[end_range(data, len(data)).start :]).metadata.row_group(0).column(SCHEMA.names.index("n"))
+    data[chunk.data_page_offset + chunk.total_compressed_size - 1] ^= 1  # the end of a page
+    store._stores.main.put(copies[0].path, [bytes(data)])
+    with pytest.raises(Exception, match="FAILED_READ_FILE"):
+        table.toDF().collect()
+    assert len(table.toDF(useCopies=False).collect()) == 400
+    store._stores.main.put(copies[0].path, [bytes(data[:-3])])  # this is noticed when the read is planned
+    assert_same(table, files=len(copies) - 1)
+    frame = table.toDF()
+    store._stores.main.delete(copies[1].path)
+    with pytest.raises(Exception, match="FAILED_READ_FILE"):
+        frame.collect()
+    assert shown(table.toDF()) == shown(table.toDF(useCopies=False))
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "is_parquet"),
+    [
+        (pa.timestamp("us"), datetime(1500, 1, 1), True),  # noqa: DTZ001
+        (pa.date32(), datetime(1200, 2, 3).date(), True),  # noqa: DTZ001
+        (pa.binary(), b"\xff\0", True),
+        (pa.int8(), -7, True),
+        (pa.float32(), -0.0, True),
+        (pa.duration("us"), timedelta(days=-3, microseconds=7), False),
+        (pa.time64("ns"), datetime(1, 1, 1, 23, 59, 59, 999_999).time(), False),  # noqa: DTZ001
+    ],
+)
+def test_types(spark: SparkSession, place: str, kind: pa.DataType, value: Any, is_parquet: bool) -> None:
+    schema = pa.schema([("k", kind), ("v", kind)]) if is_parquet else pa.schema([("k", pa.int8()), ("v", kind)])
+    store = compacted(place, schema, "k")
+    table, keys = SlateTable.forPath(spark, place), [value] if is_parquet else [1]
+    store.write(pa.table({"k": pa.array(keys, schema.field("k").type), "v": pa.array([value], kind)}))
+    store.compact(full=True)
+    assert_same(table, files=int(is_parquet))
+    if not is_parquet:
+        return
+    store.write(pa.table({"k": pa.array(keys, kind), "v": pa.array([None], kind)}))
+    assert [found.v for found in table.toDF().collect()] == [None]
+    assert_same(table, files=0 if pa.types.is_floating(kind) else 1)
+
+
+def test_nulls_in_keys(spark: SparkSession, place: str) -> None:
+    schema = pa.schema([("k", pa.string()), ("v", pa.int64())])
+    store, table = compacted(place, schema, "k", keyFormat="tuple"), SlateTable.forPath(spark, place)
+    keys = [None, "a", "b", *map(str, range(99))]
+    store.write(pa.table({"k": keys, "v": range(len(keys))}, schema))
+    store.compact(full=True)
+    for newer in (["a"], [None, "b"]):
+        store.write(pa.table({"k": newer, "v": [9] * len(newer)}, schema))
+        assert_same(table, files=1)
+
+
+SCRIPT = """
+from slatespark import SlateTable
+table = SlateTable.forPath(spark, arguments["path"])
+frame, slate = table.toDF(), spark.read.format("slate").option("useCopies", "true").load(arguments["path"])
+result = [len(frame.inputFiles()), *sorted(map(repr, frame.select("n", "f").collect()))]
+plain = sorted(map(repr, slate.select("n", "f").collect()))
+assert result[1:] == plain == sorted(map(repr, table.toDF(useCopies=False).select("n", "f").collect()))
+"""
+
+
+@pytest.mark.cluster
+def test_in_a_cluster(cluster: Cluster, place: str) -> None:
+    store = filled(place)
+    files = len(store.files())
+    store.write(rows(range(60, 70), 3))
+    found = cluster.run(SCRIPT, path=place)
+    assert found[0] == files
+    assert len(found) == 401
