@@ -13,19 +13,22 @@ import pytest
 from tests.support.client import Client, Location
 from tests.support.effort import examples
 from tests.support.replaced_table import ReplacedTable
+from tests.support.used_copies import copies_wherever_possible
 
 _names = itertools.count()
 
 
 def test_random_replacements_leave_nothing_behind() -> None:
     table = ReplacedTable(f"memory://many-replacements-{next(_names)}", seed=1)
-    for number in range(examples(60)):
-        table.replace(number)
-        if number % 20 == 19:
-            table.check()
-            table.check_files()
-    table.check()
-    table.check_files()
+    with copies_wherever_possible() as used:
+        for number in range(examples(60)):
+            table.replace(number)
+            if number % 20 == 19:
+                table.check()
+                table.check_files()
+        table.check()
+        table.check_files()
+    print(used)
 
 
 @pytest.mark.slow

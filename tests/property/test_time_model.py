@@ -45,14 +45,28 @@ from tests.support.model import Kind, Model, Version
 from tests.support.time_model import TimeModel, canonical
 from tests.support.time_tables import RawTable, TimeTable, TypedTable, op_column
 from tests.support.upkeep import keep_up
+from tests.support.used_copies import copies_wherever_possible
 
 HOUR_MS = 3_600_000
 FAR_MS = 4_000_000_000_000
 INSTANTS_PER_STEP = 5
 TURNS = [
     *["write"] * 5,
-    *["delete", "set_retention", "reap", "reap", "run_client", "compact", "compact_ours", "erase", "keep_up"],
+    *[
+        "delete",
+        "set_columnar",
+        "set_retention",
+        "reap",
+        "reap",
+        "run_client",
+        "compact",
+        "compact_ours",
+        "erase",
+        "keep_up",
+    ],
 ]
+
+COLUMNAR = st.sampled_from(["false", "true", "seq", "seq", "seq"])  # these reads show sequence numbers
 
 durations = st.sampled_from([0, 1, 60_000, 600_000, HOUR_MS, 40 * HOUR_MS])
 write_options = st.fixed_dictionaries(
@@ -84,15 +98,18 @@ class TimeMachine(RuleBasedStateMachine):
         own_time=st.booleans(),
         default_ttl_ms=st.none() | durations,
         retention_ms=st.sampled_from([None, 1000, 60_000, 60_000, HOUR_MS]),
+        columnar=COLUMNAR,
     )
-    def create(self, table: TimeTable, own_time: bool, default_ttl_ms: int | None, retention_ms: int | None) -> None:
+    def create(
+        self, table: TimeTable, own_time: bool, default_ttl_ms: int | None, retention_ms: int | None, columnar: str
+    ) -> None:
         self.table, self.own_time = table, own_time
         self.clock = FakeClock(SystemClock().now_ms() - HOUR_MS)
         self.start_ms = 7 if own_time else self.clock.now_ms()
         self.own_ms = self.start_ms  # how far the times of a table with its own clock have come
         self.model = TimeModel(default_ttl_ms)
         self.model.retention_ms = retention_ms
-        properties = {"defaultTtl": _text(default_ttl_ms), "retention": _text(retention_ms)}
+        properties = {"defaultTtl": _text(default_ttl_ms), "retention": _text(retention_ms), "columnar": columnar}
         if own_time:
             properties["clock"] = "custom"
         self.store = table.create(self.location.folder, self.clock, **properties)
@@ -113,6 +130,7 @@ class TimeMachine(RuleBasedStateMachine):
         turns: dict[str, Callable[[st.DataObject], None]] = {
             "write": self.write,
             "delete": self.delete,
+            "set_columnar": self.set_columnar,
             "set_retention": self.set_retention,
             "reap": self.reap,
             "reap_below_an_operand": self.reap_below_an_operand,
@@ -143,6 +161,9 @@ class TimeMachine(RuleBasedStateMachine):
         retention_ms = data.draw(st.sampled_from([None, 0, 1000, 1000, 60_000, 60_000, HOUR_MS]))
         self.store.setProperties(retention=_text(retention_ms))
         self.model.retention_ms = retention_ms
+
+    def set_columnar(self, data: st.DataObject) -> None:
+        self.store.setProperties(columnar=data.draw(COLUMNAR))
 
     # --- our writes ---------------------------------------------------------------------------------------------------
 
@@ -533,4 +554,6 @@ def _with_ttl(write: Write, ttl: Ttl) -> Write:
 
 @pytest.mark.slow
 def test_any_instant_shows_what_the_model_says() -> None:
-    run_state_machine_as_test(TimeMachine, settings=settings(max_examples=examples(12), stateful_step_count=12))
+    with copies_wherever_possible() as used:
+        run_state_machine_as_test(TimeMachine, settings=settings(max_examples=examples(12), stateful_step_count=12))
+    print(used)

@@ -44,6 +44,7 @@ from tests.support.client_admin import (
 )
 from tests.support.effort import examples
 from tests.support.fake_clock import FakeClock
+from tests.support.used_copies import copies_wherever_possible
 
 HOUR_MS = 3_600_000
 KEYS = (b"a", b"b", b"b\0", b"c")
@@ -84,12 +85,14 @@ class TravelMachine(RuleBasedStateMachine):
         self.close_client()
         shutil.rmtree(self.folder)
 
-    @initialize(version_retention=st.sampled_from(["none", "7d"]), early=st.lists(changes, max_size=4))
-    def create(self, version_retention: str, early: list[dict[bytes, str]]) -> None:
+    @initialize(
+        version_retention=st.sampled_from(["none", "7d"]), columnar=st.booleans(), early=st.lists(changes, max_size=4)
+    )
+    def create(self, version_retention: str, columnar: bool, early: list[dict[bytes, str]]) -> None:
         """Begin some hours ago, so that the sequence tracker has more than one point."""
         clock = FakeClock()
         clock.advance(-5 * HOUR_MS)
-        SlateStore.create(self.url, versionRetention=version_retention)
+        SlateStore.create(self.url, versionRetention=version_retention, columnar=columnar)
         self.store = SlateStore.open(self.url, clock=clock)
         for each in early:
             clock.advance(HOUR_MS)
@@ -185,6 +188,13 @@ class TravelMachine(RuleBasedStateMachine):
         """Compact everything, or an interval of keys, which shuts a client out if there was anything to do."""
         what: dict[str, Any] = {"full": True} if bounds is None else {"startKey": bounds[0], "endKey": bounds[1]}
         self.act(lambda: self.store.compact(ifClientActive="fence", **what))
+
+    @rule(columnar=st.booleans(), compacts=st.booleans())
+    def switch_copies(self, columnar: bool, compacts: bool) -> None:
+        """Write copies with compactions to come, or not; and perhaps compact at once."""
+        self.store.setProperties(columnar=columnar)
+        if compacts:
+            self.act(lambda: self.store.compact(full=True, columnar=True, ifClientActive="fence"))
 
     @rule(fences=st.booleans())
     def vacuum(self, fences: bool) -> None:
@@ -329,4 +339,6 @@ def pairs(table: pa.Table) -> Rows:
 
 @pytest.mark.slow
 def test_the_past_of_a_table_that_is_cut_restored_and_cloned() -> None:
-    run_state_machine_as_test(TravelMachine, settings=settings(max_examples=examples(6), stateful_step_count=8))
+    with copies_wherever_possible() as used:
+        run_state_machine_as_test(TravelMachine, settings=settings(max_examples=examples(6), stateful_step_count=8))
+    print(used)

@@ -77,6 +77,8 @@ class ReplacedTable:
 
     def replace(self, number: int) -> None:
         """Replace or delete some intervals."""
+        if self.random.random() < 0.1:
+            self.store.setProperties(columnar=bool(self.random.integers(2)))
         found = list(self.intervals())
         where = " OR ".join(self._text(*interval) for interval in found)
         self.state = {key: value for key, value in self.state.items() if not any(_is_in(key, *each) for each in found)}

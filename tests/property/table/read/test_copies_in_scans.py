@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
-from unittest.mock import patch
 
 import pyarrow as pa
 from hypothesis import HealthCheck, given, settings
@@ -19,13 +17,11 @@ from slatespark import CorruptDataError, SlateStore
 from slatespark.format.columnar_copy import open_copy
 from slatespark.format.paths import COLUMNS_DIR
 from slatespark.options import ReadOptions
-from slatespark.table.columns import write as copy_writing
-from slatespark.table.read.copy_part import CopyPart
-from slatespark.table.read.copy_windows import CopyReads
 from slatespark.table.read.parquet_share import plan_parquet_share
 from slatespark.table.read.reader import fetch_read_plan, run_read
 from tests.support.effort import examples
 from tests.support.fake_clock import FakeClock
+from tests.support.used_copies import copies_wherever_possible
 
 MINUTE_MS: Final = 60_000
 HOUR_MS: Final = 60 * MINUTE_MS
@@ -208,24 +204,6 @@ SCANS = st.lists(
 )
 
 
-@contextmanager
-def small_groups() -> Iterator[dict[str, int]]:
-    """A row group for each block, and copies are used wherever they can be; counts the slices read from copies."""
-    used = {"merged": 0, "alone": 0}
-    read = CopyReads.part_windows
-
-    def counted(self: CopyReads, stores: Any, part: CopyPart, window_bytes: int) -> Any:
-        used["merged" if part.is_covered else "alone"] += 1
-        return read(self, stores, part, window_bytes)
-
-    with ExitStack() as stack:
-        stack.enter_context(patch.object(copy_writing, "GROUP_ROWS", 1))
-        stack.enter_context(patch.object(copy_writing, "WINDOW_BYTES", 1))
-        stack.enter_context(patch.object(CopyPart, "stored_bytes", -1))
-        stack.enter_context(patch.object(CopyReads, "part_windows", counted))
-        yield used
-
-
 def run(steps: list[Any], scans: list[Scan], value_format: str, retention_ms: int | None) -> None:
     clock = FakeClock()
     given_retention = {} if retention_ms is None else {"retention": f"{retention_ms // MINUTE_MS}m"}
@@ -350,7 +328,7 @@ def test_copies_change_no_answer() -> None:
         retention_ms=st.sampled_from([None, 2 * HOUR_MS]),
     )
     def compare(steps: list[Any], scans: list[Scan], value_format: str, retention_ms: int | None) -> None:
-        with small_groups() as used:
+        with copies_wherever_possible() as used:
             run(steps, scans, value_format, retention_ms)
         for how, count in used.items():
             total[how] += count
