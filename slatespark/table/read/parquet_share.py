@@ -16,6 +16,7 @@ from typing import Final
 import pyarrow as pa
 
 from slatespark.encoding.row_codec import RowCodec
+from slatespark.errors import OptionError
 from slatespark.format.columnar_copy import CopyFooter
 from slatespark.format.paths import copy_path
 from slatespark.options import ReadOptions
@@ -102,7 +103,7 @@ def plan_parquet_share(stores: TableStores, plan: ReadPlan, options: ReadOptions
     shadows = _fetch_shadows(stores, plan, without_slices(layers, footers), footers)
     if shadows is None:
         for part in _covered(plan, layers, footers):
-            reasons[part] = "many newer rows may lie above"
+            reasons[part] = "many newer rows, or operands, may lie above"
             del footers[part]
         shadows = _Shadows.of([], plan.settings.projection.codec)
     for part in footers:
@@ -228,7 +229,10 @@ def _key_projection(codec: RowCodec) -> Projection:
 def _fetch_shadows(
     stores: TableStores, plan: ReadPlan, above: Sequence[Layer], parts: Collection[FileSlice]
 ) -> _Shadows | None:
-    """Return the keys within some slices of which the layers or the WAL have a version; None if these are many."""
+    """Return the keys within some slices of which the layers or the WAL have a version.
+
+    None if these are many, or operands are among them.
+    """
     settings, codec = plan.settings, plan.settings.projection.codec
     ranges = KeyCover(part.keys for part in parts).within(ALL_KEYS)
     layers = cut_to_ranges(above, ranges)
@@ -240,7 +244,10 @@ def _fetch_shadows(
     shown = replace(settings.visibility, include_deleted=True, include_expired=True)
     every = replace(settings, visibility=shown, projection=_key_projection(codec), residual=None, retired_ms=None)
     split = Split(KeyRange(ranges[0].start, ranges[-1].end), layers, ranges if len(ranges) > 1 else ())
-    return _Shadows.of(list(scan_split(stores, split, every)), codec)
+    try:
+        return _Shadows.of(list(scan_split(stores, split, every)), codec)
+    except OptionError:  # operands without an operator; the read may not need them, as they may have expired
+        return None
 
 
 # --- the rest ---------------------------------------------------------------------------------------------------------
