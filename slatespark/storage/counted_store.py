@@ -65,6 +65,11 @@ class CountedStore:
         """Whether reads have network latency."""
         return self._store.is_remote
 
+    @property
+    def lists_whole_folders(self) -> bool:
+        """False, so that the requests are those that S3 gets."""
+        return False
+
     def get(self, path: str) -> Buffer:
         """Return a whole object."""
         self._tally.add(Requests(get=1))

@@ -72,6 +72,11 @@ class LocalStore:
         """False: reads have no network latency."""
         return False
 
+    @property
+    def lists_whole_folders(self) -> bool:
+        """True: an operating system begins with any name."""
+        return True
+
     def get(self, path: str) -> Buffer:
         """Return a whole object."""
         with self._translated_errors("read", path), self._opened(path) as (descriptor, status):

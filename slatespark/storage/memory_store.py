@@ -68,6 +68,11 @@ class MemoryStore:
         """False: reads have no network latency."""
         return False
 
+    @property
+    def lists_whole_folders(self) -> bool:
+        """False, as a server."""
+        return False
+
     def get(self, path: str) -> Buffer:
         """Return a whole object."""
         return self._find(path)[0]

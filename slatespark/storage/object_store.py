@@ -36,6 +36,13 @@ class ObjectStore(Protocol):
     def is_remote(self) -> bool:
         """Whether reads have network latency, so that reading ahead pays off."""
 
+    @property
+    def lists_whole_folders(self) -> bool:
+        """Whether a listing takes as long as the folder is large, however few names it returns.
+
+        Objects whose names are known are better looked up one by one then.
+        """
+
     def get(self, path: str) -> Buffer:
         """Return a whole object."""
 

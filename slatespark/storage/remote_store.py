@@ -65,6 +65,11 @@ class RemoteStore:
         """True: reads have network latency."""
         return True
 
+    @property
+    def lists_whole_folders(self) -> bool:
+        """False: a server begins with any name."""
+        return False
+
     def get(self, path: str) -> Buffer:
         """Return a whole object."""
         return self._ask("read", path, lambda driver: driver.read(check_path(path)))

@@ -6,6 +6,7 @@ consistent.md, docs/explanation/history-and-the-floor.md.
 
 from __future__ import annotations
 
+import itertools
 from bisect import bisect_left
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
@@ -208,7 +209,7 @@ def fetch_wal_tail(stores: TableStores, manifest: Manifest, end: int | None) -> 
         When files of an older version's tail were collected.
     """
     start = manifest.replay_after_wal_id + 1
-    listed = listed_wal(stores, start - 1)
+    listed = _listed_tail(stores, start, manifest.wal_id_last_seen + 1 if end is None else end, end)
     sizes = {number: size for number, size in listed.items() if number >= start}
     stop = start
     while stop in sizes and (end is None or stop < end):
@@ -220,6 +221,30 @@ def fetch_wal_tail(stores: TableStores, manifest: Manifest, end: int | None) -> 
         if last_seq is not None:
             return replace(tail, last_seq=max(last_seq, 0), tick_ms=tick_ms)
     return tail
+
+
+def _listed_tail(stores: TableStores, start: int, wanted: int, end: int | None) -> dict[int, int]:
+    """Return the sizes of the WAL files of a tail, and of the file before it, by id; maybe of others too.
+
+    Fences stay in the folder. So where a listing would read them all, files are looked up by name, unless one is
+    missing that the manifest refers to: a listing tells what there is instead.
+
+    Parameters
+    ----------
+    start, end : ids [start, end) of the tail; None for no end
+    wanted : the manifest refers to the files below it
+    """
+    if stores.wal.lists_whole_folders:
+        found: dict[int, int] = {}
+        for number in itertools.count(start - 1) if end is None else range(start - 1, end):
+            try:
+                found[number] = stores.wal.head(wal_path(number)).size
+            except FileNotFoundError:
+                if number >= start:
+                    break
+        if max(found, default=0) >= wanted - 1:
+            return found
+    return listed_wal(stores, start - 1)
 
 
 def without_flushed(stores: TableStores, tail: WalTail, above_seq: int) -> WalTail:

@@ -143,6 +143,10 @@ class FailingStore:
     def is_remote(self) -> bool:
         return self.inner.is_remote
 
+    @property
+    def lists_whole_folders(self) -> bool:
+        return self.inner.lists_whole_folders
+
     def get(self, path: str) -> Buffer:
         return self._pass(Call("get", path), lambda: self.inner.get(path))
 

@@ -31,8 +31,9 @@ from slatespark.table.read.fetch import fetch_wal_rows
 from slatespark.table.read.resolve import resolve_snapshot
 from slatespark.table.snapshot import Snapshot, WalTail, fetch_wal_tail
 from slatespark.table.stores import TableStores, open_stores
-from tests.support.failing_store import FailingStore
+from tests.support.failing_store import FailingStore, Operation
 from tests.support.fake_clock import FakeClock
+from tests.support.folder_store import FolderStore
 from tests.support.wal_files import encode_wal
 
 _names = itertools.count()
@@ -41,8 +42,8 @@ _names = itertools.count()
 class Place:
     """A database of only manifests and WAL files."""
 
-    def __init__(self) -> None:
-        self.store = FailingStore(MemoryStore(f"snapshots/{next(_names)}"))
+    def __init__(self, kind: type[MemoryStore]) -> None:
+        self.store = FailingStore(kind(f"snapshots/{next(_names)}"))
         self.stores = TableStores(main=self.store, wal=self.store)
 
     def manifest(self, number: int, **fields: Any) -> Manifest:
@@ -57,9 +58,9 @@ class Place:
         return resolve_snapshot(self.stores, ReadOptions.parse({"path": "p", **options}), FakeClock(now_ms))
 
 
-@pytest.fixture
-def place() -> Place:
-    return Place()
+@pytest.fixture(params=[MemoryStore, FolderStore])
+def place(request: pytest.FixtureRequest) -> Place:
+    return Place(request.param)
 
 
 def row(seq: int, create_ts_ms: int | None = None) -> Row:
@@ -171,6 +172,26 @@ def test_a_missing_replay_point(place: Place) -> None:
     assert fetch_wal_tail(place.stores, manifest, None) == WalTail(3, 3)
 
 
+def test_what_is_above_a_missing_wal_file_does_not_count(place: Place) -> None:
+    manifest = place.manifest(1, replay_after_wal_id=1, wal_id_last_seen=2)
+    for number in (1, 2, 3, 5):
+        place.wal(number, row(number))
+    tail = fetch_wal_tail(place.stores, manifest, None)
+    assert (tail, len(tail.sizes)) == (WalTail(2, 4, 3), 2)
+    assert fetch_wal_tail(place.stores, manifest, 3) == WalTail(2, 3, 2)
+
+
+def test_fences_in_a_folder_are_not_listed() -> None:
+    place = Place(FolderStore)
+    manifest = place.manifest(1, replay_after_wal_id=99, wal_id_last_seen=99)
+    for number in range(1, 100):
+        place.wal(number)
+    assert fetch_wal_tail(place.stores, manifest, None) == WalTail(100, 100)
+    place.wal(100, row(100))
+    assert fetch_wal_tail(place.stores, manifest, None) == WalTail(100, 101, 100)
+    assert place.store.count("list") == 0
+
+
 def test_rows_above_the_trees_newest_version_first(place: Place) -> None:
     place.wal(1, Row(b"b", 3, value=b"old"), Row(b"a", 5, value=b"x"))
     place.wal(2)
@@ -195,8 +216,9 @@ def test_a_manifest_that_always_changes(place: Place) -> None:
     def commit() -> None:
         place.manifest(next(numbers))
 
+    look: Operation = "head" if place.store.lists_whole_folders else "list"
     for nth in range(1, 100):
-        place.store.run(commit, "list", "wal/", nth=nth)
+        place.store.run(commit, look, "wal/*", nth=nth)
     with pytest.raises(UnavailableError):
         place.read()
 

@@ -14,13 +14,14 @@ import pytest
 
 from slatespark import SlateStore, TransactionConflictError
 from slatespark.errors import InternalError, OptionError
+from slatespark.format.paths import manifest_path
 from slatespark.options import ReadOptions, WriteOptions
 from slatespark.ranges import ALL_KEYS, KeyRange
 from slatespark.storage.local_store import LocalStore
 from slatespark.table.clock import SystemClock
 from slatespark.table.commit.claim import claim_epochs
 from slatespark.table.commit.conflicts import ReadSet, check_unchanged
-from slatespark.table.log.manifests import fetch_latest_manifest
+from slatespark.table.log.manifests import fetch_latest_manifest, manifest_log
 from slatespark.table.read.fetch import filter_sets, indexes
 from slatespark.table.read.properties import recorded_files
 from slatespark.table.read.resolve import resolve_snapshot
@@ -286,7 +287,8 @@ def test_collected_versions_may_have_removed_anything(tmp_path: Path, gone: int)
     store.write(rows_of(START))
     reads = read(store, keys=[b"b"])
     store.write(rows_of({b"a": b"1"}))
-    (tmp_path / f"manifest/{gone:020d}.manifest").unlink()
+    manifest_log(store._stores).raise_boundary(gone, SystemClock())
+    (tmp_path / manifest_path(gone)).unlink()
     with pytest.raises(TransactionConflictError, match="committed"):
         commit(store, reads, {b"z": b"2"})
 
@@ -440,7 +442,7 @@ def test_nothing_is_read_where_nothing_was_committed(counted: tuple[FailingStore
     check_unchanged(store._stores, reads, (), codec, WriteOptions(path=store.url))
     assert {call.operation for call in failing.calls} <= {"list", "head", "get"}
     assert failing.count("get", "manifest/*") == 0  # the newest one was read before
-    assert failing.count() <= 6
+    assert failing.count() <= 9  # a look into a local folder tries names
 
 
 def test_files_that_a_compaction_rewrote_are_not_read(counted: tuple[FailingStore, SlateStore]) -> None:
