@@ -10,7 +10,8 @@ from slatespark.table.clock import Clock, present_of_read
 from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.read.kept_versions import KeptVersions
 from slatespark.table.read.time_travel import Timeline
-from slatespark.table.records.commit_record import CLIENT_EPOCH
+from slatespark.table.records.commit_record import CLIENT_EPOCH, CommitRecord
+from slatespark.table.records.commits import fetch_records_between
 from slatespark.table.snapshot import pin_version
 from slatespark.table.stores import TableStores
 
@@ -63,7 +64,7 @@ def resolve_bounds(stores: TableStores, options: ReadOptions, clock: Clock) -> F
         )
     if before > after:  # from the version after the newest one on: nothing yet
         before = after
-    return FeedBounds(before, after, kept.time_ms(after))
+    return FeedBounds(before, after, search.committed_ms(after))
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +87,14 @@ class _Search:
         if options.ending_version is not None:
             return self._of_version("endingVersion", options.ending_version, is_reached=options.includes_end)
         return self.kept.latest
+
+    def committed_ms(self, version: int) -> int:
+        """Return when a version was committed: of one of ours its record tells, without a look at any other."""
+        record = self._record(version)
+        return self.kept.time_ms(version) if record is None else record.committed_ms
+
+    def _record(self, version: int) -> CommitRecord | None:
+        return fetch_records_between(self.stores.main, version, version).get(version)
 
     def _of_version(self, name: str, version: int, *, is_reached: bool) -> int:
         """Return a version that exists and shows the state with, or before, the changes of a version."""
@@ -114,7 +123,7 @@ class _Search:
 
         It does if no sequence number was used between the two: a claim only counts rows of the WAL, which have some.
         """
-        record = self.kept.records.get(version)
+        record = self._record(version)
         if record is None or record.compactor_epoch == CLIENT_EPOCH or number not in self.kept.numbers:
             return False
         last = self.kept.manifest(version).last_l0_seq if record.first_seq is None else record.first_seq - 1

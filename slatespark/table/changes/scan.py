@@ -17,13 +17,14 @@ from slatespark.table.changes.candidates import Candidates, find_candidates
 from slatespark.table.changes.equality import same_rows
 from slatespark.table.changes.pairs import Rows, aligned, in_key_order, pair_rows
 from slatespark.table.changes.plan import ChangeSettings, ChangeSplit
+from slatespark.table.changes.sides import shown_rows
 from slatespark.table.read.arrow import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION, decode_columns, instants
 from slatespark.table.read.fetch import fetch_wal_rows
 from slatespark.table.read.materialise import Materialiser, join_small
-from slatespark.table.read.plan import Layer, Split
-from slatespark.table.read.points import CHUNK_KEYS, key_cursors
+from slatespark.table.read.plan import Split
+from slatespark.table.read.points import CHUNK_KEYS
 from slatespark.table.read.row_cuts import cut_rows
-from slatespark.table.read.scan import visible_rows, visible_windows
+from slatespark.table.read.scan import visible_rows
 from slatespark.table.read.scan_settings import ScanSettings
 from slatespark.table.rows.row_keeper import to_tombstones
 from slatespark.table.stores import TableStores
@@ -77,8 +78,8 @@ def _found_changes(stores: TableStores, split: ChangeSplit, settings: ChangeSett
     else:
         found = find_candidates(stores, split, settings, tails)
     for chunk in _joined(found):
-        old = _visible(stores, split.old, chunk.keys, settings.old, tails[0])
-        new = _visible(stores, split.new, chunk.keys, settings.new, tails[1])
+        old = shown_rows(stores, split.old, chunk.keys, settings.old, tails[0])
+        new = shown_rows(stores, split.new, chunk.keys, settings.new, tails[1])
         for old_rows, new_rows, written in aligned(old, new, map(_all_of, chunk.written)):
             yield _in_key_order([_compared(old_rows, new_rows, settings), _judged(written, settings)])
 
@@ -113,16 +114,6 @@ def _joined(found: Iterable[Candidates]) -> Iterator[Candidates]:
             keys, written = [], []
     if keys or written:
         yield Candidates(keys, written)
-
-
-def _visible(
-    stores: TableStores, layers: Sequence[Layer], keys: Sequence[bytes], settings: ScanSettings, tail: RowColumns | None
-) -> Iterator[Rows]:
-    """Yield the rows of some keys that a version shows, keys ascending."""
-    for cursors in key_cursors(stores, layers, keys, tail, buffer_bytes=settings.buffer_bytes):
-        found = visible_windows(cursors, settings.visibility, settings.fold, retired_ms=settings.retired_ms)
-        for sources, selection in found:
-            yield sources, selection.rows
 
 
 def _all_of(rows: RowColumns) -> Rows:

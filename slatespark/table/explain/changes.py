@@ -34,8 +34,9 @@ def explain_changes(
 ) -> ExplanationFacts:
     """Return what a change feed with these options touches, and what it costs in this process.
 
-    Which files are searched for keys is known. How many of the keys have to be looked up is not: the estimate goes from
-    none to every block of the files that may hold them.
+    Which files are searched for keys is known. How many of the keys have to be looked up is not, nor whether they are
+    so dense that all rows between them are read: the estimate goes from none to all blocks of the files that may hold
+    them.
 
     Parameters
     ----------
@@ -135,16 +136,18 @@ def _costs(stores: TableStores, plan: ChangePlan, searched: frozenset[SstFile]) 
         layers = split.searched
         total += RequestRange.of(Requests(get=sum(map(len, tails)), read_bytes=sum(map(sum, tails))))
         total += costs.of_layers(layers, window_size(plan.settings.new.buffer_bytes, len(layers)))
-        total += _look_ups(split, len(split.points) if split.points else _bytes(layers))
+        keys = len(split.points) if split.points else _bytes(layers)
+        total += _look_ups(split, keys, plan.settings.new.buffer_bytes)
     return total
 
 
-def _look_ups(split: ChangeSplit, keys: int) -> RequestRange:
-    """Return the requests of looking up as many keys, at most, in both versions."""
+def _look_ups(split: ChangeSplit, keys: int, buffer_bytes: int) -> RequestRange:
+    """Return the requests of looking up as many keys, at most, in both versions, or of reading all between them."""
     most = Requests()
+    range_bytes = min(MAX_GAP_BYTES, window_size(buffer_bytes, max(len(split.old), len(split.new))))
     for part in (part for layer in (*split.old, *split.new) for part in layer.slices):
-        info, gaps = part.file.info, part.file.data_bytes // MAX_GAP_BYTES + 1
-        gets = min(keys, gaps + keys // CHUNK_KEYS + 1) + 2
+        info, ranges = part.file.info, part.file.data_bytes // range_bytes + 1
+        gets = min(keys, ranges + keys // CHUNK_KEYS + 1) + 2
         read_bytes = part.file.data_bytes + info.index_len + info.filter_len
         most += Requests(get=gets, read_bytes=read_bytes)
     return RequestRange(Requests(), most)

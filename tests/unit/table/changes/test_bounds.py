@@ -10,7 +10,10 @@ import pytest
 from slatespark import HistoryTrimmedError, InvalidRequestError, OptionError, SlateStore
 from slatespark.format.paths import manifest_path
 from slatespark.options import ReadOptions
+from slatespark.storage.memory_store import MemoryStore
 from slatespark.table.changes.bounds import resolve_bounds
+from slatespark.table.stores import TableStores
+from tests.support.failing_store import FailingStore
 from tests.support.fake_clock import FakeClock
 
 DAY_MS = 86_400_000
@@ -105,3 +108,23 @@ def test_without_its_claim_a_commit_starts_from_the_version_before(table: Table)
 
 def delete(table: Table, version: int) -> None:
     table.store._stores.main.delete(manifest_path(version))
+
+
+def test_of_our_commits_only_the_last_record_is_read(table: Table) -> None:
+    for _ in range(20):
+        table.store.write(pa.table({"key": [b"k"], "value": [b"v"]}))
+    newest = table.store.resolve().version
+    store = FailingStore(MemoryStore(table.path.removeprefix("memory://")))
+    options = {
+        "path": table.path,
+        "readChangeFeed": True,
+        "startingVersion": newest - 3,
+        "startingBoundInclusive": False,
+    }
+    found = resolve_bounds(TableStores(main=store, wal=store), ReadOptions.parse(options), table.clock)
+    assert (found.before, found.after, found.committed_ms) == (newest - 3, newest, table.clock.now_ms())
+    assert store.count("get", "slatespark/commits/*") == 1
+
+
+def test_up_to_nothing(table: Table) -> None:
+    assert table.bounds(startingVersion=1, endingVersion=1, endingBoundInclusive=False) == (0, 0)

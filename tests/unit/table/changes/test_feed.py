@@ -14,7 +14,7 @@ from slatespark.storage import open_store
 from slatespark.table.changes.plan import ChangePlan, fetch_change_plan
 from slatespark.table.read.layers import distinct_files
 from tests.support.fake_clock import FakeClock
-from tests.support.feeds import check_feed, check_ignored, read_feed
+from tests.support.feeds import check_feed, check_ignored, read_feed, reading_ranges
 
 SCHEMA = pa.schema([("id", pa.int64()), ("n", pa.int32())])
 NAMES = itertools.count(1)
@@ -103,6 +103,17 @@ def test_more_rows_than_are_looked_up_at_once() -> None:
     assert [word for word, _ in found] == words
     assert [row["id"] for _, row in found] == [*sorted([*range(1000, 18_000)] * 2), *range(18_000, 18_500)]
     assert len(read_feed(store, before, after, preImages=False, splitSize="16k")) == 17_500
+
+
+def test_operands_between_the_changed_keys_need_no_operator() -> None:
+    store = SlateStore.create(f"memory://feed/{next(NAMES)}", autoCompact=False)
+    store.write(pa.table({"key": [b"b", b"d"], "value": [b"+", b"+"]}), operation="merge")
+    before = store.write(pa.table({"key": [b"a", b"c", b"e"], "value": [b"1"] * 3}))
+    after = store.write(pa.table({"key": [b"a", b"c", b"e"], "value": [b"1", b"2", b"3"]}))
+    wanted = [(word, row["key"]) for word, row in read_feed(store, before, after)]
+    assert wanted == [(f"update_{image}", key) for key in (b"c", b"e") for image in ("preimage", "postimage")]
+    with reading_ranges():
+        assert [(word, row["key"]) for word, row in read_feed(store, before, after)] == wanted
 
 
 def test_a_version_whose_files_are_gone() -> None:
