@@ -5,12 +5,15 @@ from __future__ import annotations
 import shutil
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import psutil
 import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.types import StructType
 
 from benchmarks.data import DataFolder
 from benchmarks.harness import Alternative, Benchmark, Target, Task
@@ -49,7 +52,8 @@ def make(data: DataFolder, rows: int) -> Benchmark:
             f"{MASTER}, one trigger after the other, sink noop; seconds are the median of {BATCHES - SKIPPED} batches "
             f"of {rows:,} rows, as Spark's progress reports them.",
             "slate: a commit for each batch, which is made before the batch and not counted; 2 columns, pre-images.",
-            f"idle: share of a core that the source's process takes while nothing is new, over {IDLE_S:g} s.",
+            f"idle: share of a core that all Python processes of another query take over {IDLE_S:g} s in which nothing "
+            "is new, with the default `pollInterval`; idle_of_nothing: the same of a Python source that does nothing.",
         ],
         same=("rows",),
         warm_ups=1,
@@ -74,25 +78,64 @@ def slate(rows: int) -> Sample:
         values = range(batch * rows, (batch + 1) * rows)
         store.write(pa.table({"timestamp": [batch] * rows, "value": values}, SCHEMA))
 
-    return _measure(source, rows, add, has_process=True)
+    sample = _measure(source, rows, add)
+    spark_session().dataSource.register(Nothing)
+    idle = {"idle": _idle_share(spark_session().readStream.format("slate").load(str(folder)))}
+    return {**sample, **idle, "idle_of_nothing": _idle_share(spark_session().readStream.format("nothing").load())}
 
 
-def _measure(source: DataFrame, rows: int, add: Callable[[int], None], *, has_process: bool = False) -> Sample:
+class Nothing(DataSource):
+    """A source that has one empty batch, and does nothing from then on."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Return what `format` calls it."""
+        return "nothing"
+
+    def schema(self) -> str:
+        """Return the columns of its rows."""
+        return "value long"
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        """Return its reader."""
+        return _NoRows()
+
+
+class _NoRows(DataSourceStreamReader):
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802
+        return {"batch": 0}
+
+    def latestOffset(self, start: object = None, limit: object = None) -> dict[str, int]:  # noqa: N802
+        return {"batch": 1}
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
+        return [InputPartition(0)]
+
+    def read(self, partition: InputPartition) -> Iterator[tuple[int]]:
+        return iter(())
+
+
+@contextmanager
+def _started(source: DataFrame) -> Iterator[StreamingQuery]:
     checkpoint = Path.cwd() / "stream-source-checkpoint"
     shutil.rmtree(checkpoint, ignore_errors=True)
-    add(0)
     writer = source.writeStream.format("noop").option("checkpointLocation", str(checkpoint))
     query = writer.trigger(processingTime="0 seconds").start()
     try:
+        yield query
+    finally:
+        query.stop()
+
+
+def _measure(source: DataFrame, rows: int, add: Callable[[int], None]) -> Sample:
+    add(0)
+    with _started(source) as query:
         for batch in range(1, BATCHES):
             _await(query, batch)
             add(batch)
         found = _await(query, BATCHES)[SKIPPED:BATCHES]
-        measures: dict[str, Any] = {"idle": _idle_share()} if has_process else {}
-    finally:
-        query.stop()
     seconds = statistics.median(each["durationMs"]["triggerExecution"] for each in found) / 1000
-    return {"seconds": seconds, "cpu_seconds": seconds, "rows": rows, **measures}
+    return {"seconds": seconds, "cpu_seconds": seconds, "rows": rows}
 
 
 def _await(query: StreamingQuery, count: int) -> list[Any]:
@@ -105,8 +148,16 @@ def _await(query: StreamingQuery, count: int) -> list[Any]:
         time.sleep(0.01)
 
 
-def _idle_share() -> float:
-    """Return which share of a core the process of the source takes."""
+def _idle_share(source: DataFrame) -> float:
+    """Return which share of a core Python takes while a query has nothing to do."""
+    with _started(source) as query:
+        while not query.recentProgress:
+            assert query.isActive, query.exception()
+            time.sleep(0.01)
+        return _share_of_children()
+
+
+def _share_of_children() -> float:
     started = [each for each in psutil.Process().children(recursive=True) if "python" in each.name()]
     before = {each: each.cpu_times() for each in started}
     time.sleep(IDLE_S)
