@@ -21,7 +21,8 @@ from slatespark.table.read.cursor import LayerCursor, Window, layer_windows, mem
 from slatespark.table.read.fetch import fetch_index
 from slatespark.table.read.plan import Layer, cut_layers
 from slatespark.table.read.points import SoughtKeys, key_cursors
-from slatespark.table.read.scan import ScanSettings, visible_windows
+from slatespark.table.read.scan import visible_windows
+from slatespark.table.read.scan_settings import ScanSettings
 from slatespark.table.stores import TableStores
 
 _FEW: Final = 256  # keys that are looked up without a glance at the indexes
