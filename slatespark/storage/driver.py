@@ -1,7 +1,7 @@
 """The requests of a remote store, and which library sends them.
 
-obstore is what the SlateDB client's own storage is built on. It cannot be used in a forked child of a process that has
-used it, so it is the default only where no other driver is tested: on Azure. The option `driver` says otherwise.
+obstore is what the SlateDB client's own storage is built on, and the default for S3, Google and Azure. It cannot be
+used in a forked child of a process that has used it; there, S3 goes through fsspec. The option `driver` says otherwise.
 """
 
 from __future__ import annotations
@@ -10,15 +10,16 @@ from collections.abc import Sequence
 from typing import Final, Protocol
 
 from slatespark.errors import OptionError
+from slatespark.options.values import parse_flag
 from slatespark.ranges import ByteRange
 from slatespark.storage.credentials import BackendOptions
 from slatespark.storage.object_store import Buffer, ObjectMeta
+from slatespark.storage.obstore_users import is_forked_user
 
 OBSTORE: Final = "obstore"
 FSSPEC: Final = "fsspec"
 
 _OBSTORE_PROTOCOLS: Final = frozenset({"s3", "gs", "gcs", "az", "abfs", "abfss"})
-_DEFAULTS: Final = dict.fromkeys(("gs", "gcs", "az", "abfs", "abfss"), OBSTORE)
 
 
 class Driver(Protocol):
@@ -64,11 +65,24 @@ class Driver(Protocol):
 def driver_name(url: str, options: BackendOptions) -> str:
     """Return which library sends the requests to a URL; raises `OptionError`."""
     protocol = url.partition("://")[0]
-    name = options.get("driver", _DEFAULTS.get(protocol, FSSPEC))
+    name = options.get("driver") or _default_driver(url, options)
     if name not in (OBSTORE, FSSPEC) or (name == OBSTORE and protocol not in _OBSTORE_PROTOCOLS):
         known = f"{OBSTORE} or {FSSPEC}" if protocol in _OBSTORE_PROTOCOLS else FSSPEC
         raise OptionError(f"storage.driver: {name!r} cannot be used for {protocol}://.", todo=f"Use {known}.")
     return name
+
+
+def _default_driver(url: str, options: BackendOptions) -> str:
+    protocol, _, place = url.partition("://")
+    if protocol == "s3" and (is_forked_user() or _needs_botocore(place, options)):
+        return FSSPEC
+    return OBSTORE if protocol in _OBSTORE_PROTOCOLS else FSSPEC
+
+
+def _needs_botocore(place: str, options: BackendOptions) -> bool:
+    """Tell whether only botocore can address a bucket: an access point by its ARN, or Amazon without TLS."""
+    is_plain = "use_ssl" in options and not parse_flag(options["use_ssl"], "storage.use_ssl")
+    return place.startswith("arn:") or (is_plain and "endpoint_url" not in options)
 
 
 def check_options(url: str, options: BackendOptions) -> None:

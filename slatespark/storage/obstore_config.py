@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -14,7 +14,8 @@ from slatespark.errors import InvalidRequestError, OptionError
 from slatespark.options.values import parse_flag
 from slatespark.storage.credentials import BackendOptions
 from slatespark.storage.known_options import AZURE_OPTIONS, GOOGLE_OPTIONS, S3_OPTIONS, refuse_unknown_options
-from slatespark.storage.s3_driver import s3_endpoint, timeout_s
+from slatespark.storage.s3_config import s3_arguments, s3_place
+from slatespark.storage.s3_driver import is_amazon, timeout_s
 
 S3: Final = "s3"
 GOOGLE: Final = "gs"
@@ -71,7 +72,7 @@ def parse_url(url: str) -> Bucket:
 def check_options(bucket: Bucket, options: BackendOptions) -> None:
     """Refuse unknown and malformed options; raises `OptionError`."""
     refuse_unknown_options(bucket.provider, options, _OPTIONS[bucket.provider])
-    _client_options(options, _arguments(bucket, options)[1])
+    _client_options(bucket, options, _arguments(bucket, options)[1])
 
 
 def import_obstore() -> Any:
@@ -94,25 +95,28 @@ def open_bucket(bucket: Bucket, options: BackendOptions) -> tuple[Any, str | Non
         import_obstore()
         module = importlib.import_module("obstore.store")
         kind = {S3: module.S3Store, GOOGLE: module.GCSStore, AZURE: module.AzureStore}[bucket.provider]
-        if bucket.provider == S3 and not {"access_key_id", "skip_signature"} & arguments.keys():
-            arguments["credential_provider"] = _aws_credentials(options.get("profile"))
-        client = kind(
-            bucket.name, client_options=_client_options(options, endpoint), retry_config=_RETRIES, **arguments
-        )
+        if bucket.provider == S3:
+            arguments |= s3_place(bucket.name, options, arguments)
+        client_options = _client_options(bucket, options, endpoint)
+        client = kind(bucket.name, client_options=client_options, retry_config=_RETRIES, **arguments)
         _CLIENTS.setdefault(key, client)
-    return _CLIENTS[key], endpoint
+    return _CLIENTS[key], None if endpoint is not None and is_amazon(endpoint) else endpoint
 
 
 def _arguments(bucket: Bucket, options: BackendOptions) -> tuple[dict[str, Any], str | None]:
     """Return the arguments of obstore's client, and the URL of a server other than the provider's own."""
-    make = {S3: _s3_arguments, GOOGLE: _google_arguments, AZURE: _azure_arguments}[bucket.provider]
-    arguments, endpoint = make(bucket, options)
+    if bucket.provider == S3:
+        arguments, endpoint = s3_arguments(bucket.name, options)
+    elif bucket.provider == GOOGLE:
+        arguments, endpoint = _google_arguments(options)
+    else:
+        arguments, endpoint = _azure_arguments(bucket, options)
     if "anon" in options and parse_flag(options["anon"], "storage.anon"):
         arguments["skip_signature"] = True
     return {name: value for name, value in arguments.items() if value is not None}, endpoint
 
 
-def _client_options(options: Mapping[str, str], endpoint: str | None) -> dict[str, Any]:
+def _client_options(bucket: Bucket, options: Mapping[str, str], endpoint: str | None) -> dict[str, Any]:
     found: dict[str, Any] = {
         "connect_timeout": timedelta(seconds=timeout_s(options, "connect_timeout")),
         "read_timeout": timedelta(seconds=timeout_s(options, "read_timeout")),
@@ -120,7 +124,8 @@ def _client_options(options: Mapping[str, str], endpoint: str | None) -> dict[st
     }
     if endpoint is not None and endpoint.startswith("http://"):
         found["allow_http"] = True
-    if verify := options.get("verify"):
+    bundle = os.environ.get("AWS_CA_BUNDLE") if bucket.provider == S3 else None
+    if verify := options.get("verify") or bundle:
         if verify.lower() in ("true", "false"):
             found["allow_invalid_certificates"] = not parse_flag(verify, "storage.verify")
         else:
@@ -128,25 +133,7 @@ def _client_options(options: Mapping[str, str], endpoint: str | None) -> dict[st
     return found
 
 
-def _s3_arguments(_: Bucket, options: BackendOptions) -> tuple[dict[str, Any], str | None]:
-    endpoint = s3_endpoint(options)
-    style = options.get("addressing_style", "auto")
-    arguments = {
-        "access_key_id": options.get("key") or os.environ.get("AWS_ACCESS_KEY_ID"),
-        "secret_access_key": options.get("secret") or os.environ.get("AWS_SECRET_ACCESS_KEY"),
-        "session_token": options.get("token") or (None if "key" in options else os.environ.get("AWS_SESSION_TOKEN")),
-        "region": options.get("region") or os.environ.get("AWS_REGION") or "us-east-1",
-        "endpoint": endpoint,
-        "virtual_hosted_style_request": style == "virtual" or (style == "auto" and endpoint is None),
-        "server_side_encryption": options.get("server_side_encryption"),
-        "sse_kms_key_id": options.get("kms_key_id"),
-    }
-    if "requester_pays" in options:
-        arguments["request_payer"] = parse_flag(options["requester_pays"], "storage.requester_pays")
-    return arguments, endpoint
-
-
-def _google_arguments(_: Bucket, options: BackendOptions) -> tuple[dict[str, Any], str | None]:
+def _google_arguments(options: BackendOptions) -> tuple[dict[str, Any], str | None]:
     endpoint = options.get("endpoint_url")
     return {
         "service_account": options.get("service_account"),
@@ -182,24 +169,3 @@ def _connection_string(options: Mapping[str, str]) -> dict[str, str]:
     text = options.get("connection_string") or os.environ.get("AZURE_STORAGE_CONNECTION_STRING", "")
     pairs = (part.partition("=") for part in text.split(";") if part)
     return {name.strip().lower(): value for name, _, value in pairs}
-
-
-def _aws_credentials(profile: str | None) -> Callable[[], dict[str, Any]]:
-    """Return a source of credentials that finds and renews them as Amazon's tools do: files, SSO, roles."""
-    from botocore.session import Session
-
-    session = Session(profile=profile)
-
-    def provide() -> dict[str, Any]:
-        credentials = session.get_credentials()
-        if credentials is None:
-            raise PermissionError("No credentials were found in the environment, files or role.")
-        frozen = credentials.get_frozen_credentials()
-        return {
-            "access_key_id": frozen.access_key,
-            "secret_access_key": frozen.secret_key,
-            "token": frozen.token,
-            "expires_at": getattr(credentials, "_expiry_time", None),
-        }
-
-    return provide

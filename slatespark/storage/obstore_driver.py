@@ -12,12 +12,11 @@ from slatespark.storage.conditional_writes import CONTENT, prove_once
 from slatespark.storage.credentials import BackendOptions
 from slatespark.storage.object_store import Buffer, ObjectMeta
 from slatespark.storage.obstore_config import Bucket, import_obstore, open_bucket, parse_url
+from slatespark.storage.obstore_users import is_forked_user, mark_user
 from slatespark.storage.s3_driver import PARTS_IN_FLIGHT, part_size
 from slatespark.units import datetime_to_ms
 
 _NO_VERSION: Final = {"e_tag": '"0"', "version": "1"}  # of no object
-
-_USERS: list[int] = []  # the process that uses obstore; a forked child inherits the entry
 
 
 class ObstoreDriver:
@@ -31,6 +30,7 @@ class ObstoreDriver:
 
     def __init__(self, url: str, options: BackendOptions) -> None:
         _refuse_forked()
+        mark_user()
         self._obstore = import_obstore()
         self._bucket: Bucket = parse_url(url)
         self._prefix = f"{self._bucket.root}/" if self._bucket.root else ""
@@ -146,10 +146,7 @@ def _meta(path: str, found: Mapping[str, Any]) -> ObjectMeta:
 
 
 def _refuse_forked() -> None:
-    """Refuse to work in a forked child of a process that has used obstore: its threads are gone, and it would hang."""
-    if not _USERS:
-        _USERS.append(os.getpid())
-    if os.getpid() not in _USERS:
+    if is_forked_user():
         raise InvalidRequestError(
             f"Process {os.getpid()} was forked from one that has used obstore, and cannot use it.",
             todo="Start processes with multiprocessing's 'spawn' or 'forkserver', or set storage.driver=fsspec.",

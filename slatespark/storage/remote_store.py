@@ -148,10 +148,9 @@ class RemoteStore:
 
     def delete_many(self, paths: Sequence[str]) -> None:
         """Delete objects, many with one request where the server can; missing ones are not an error."""
-        for path in paths:
-            check_path(path)
-        for at in range(0, len(paths), MOST_DELETED):
-            some = paths[at : at + MOST_DELETED]
+        distinct = [*dict.fromkeys(map(check_path, paths))]  # the second deletion of one has no answer on MinIO
+        for at in range(0, len(distinct), MOST_DELETED):
+            some = distinct[at : at + MOST_DELETED]
             if not self._ask("delete", some[0], methodcaller("delete_many", some)):
                 run_concurrently([partial(self.delete, path) for path in some], is_remote=True)
 

@@ -108,8 +108,8 @@ _BY_NAME = {
     "PartialCredentialsError": Outcome.DENIED,
     "ProfileNotFound": Outcome.DENIED,
     "RefreshError": Outcome.DENIED,
+    "SSOError": Outcome.DENIED,
     "TokenRetrievalError": Outcome.DENIED,
-    "UnauthorizedSSOTokenError": Outcome.DENIED,
 }
 
 # As obstore quotes an answer.
@@ -335,7 +335,7 @@ def _final_error(exc: Exception, outcome: Outcome, what: str, location: str, opt
     match outcome:
         case Outcome.MISSING if what not in ("create", "write"):
             return no_such_object(location)
-        case Outcome.EXISTS:
+        case Outcome.EXISTS if what in ("create", "replace"):
             return object_exists(location)
         case Outcome.MISSING | Outcome.NO_BUCKET:
             todo = "Create the bucket or correct the URL."
@@ -352,7 +352,7 @@ def _final_error(exc: Exception, outcome: Outcome, what: str, location: str, opt
             return InvalidRequestError(cannot, why=why, todo=todo)
         case Outcome.TRANSIENT | Outcome.PAST_END:
             return UnavailableError(cannot, why=why, todo="Retry later.")
-        case Outcome.REFUSED:
+        case _:
             if isinstance(exc, TypeError | AttributeError | NameError | AssertionError):
                 return InternalError(cannot, why=why, todo="Report it.")
             return InvalidRequestError(cannot, why=why)

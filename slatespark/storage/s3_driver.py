@@ -151,7 +151,7 @@ class S3Driver:
     def _prove(self, condition: str, break_condition: Callable[[str], None]) -> None:
         """Verify that the server honors a condition; Amazon's servers need no proof."""
         endpoint = str(self._fs.s3.meta.endpoint_url)
-        if ".amazonaws.com" not in endpoint:
+        if not is_amazon(endpoint):
             prove_once(
                 (os.getpid(), endpoint, self._bucket, condition),
                 f"s3://{self._bucket}",
@@ -221,6 +221,12 @@ def s3_endpoint(options: Mapping[str, str]) -> str | None:
     return options.get("endpoint_url") or next(filter(None, variables), None)
 
 
+def is_amazon(endpoint: str) -> bool:
+    """Tell whether a server is one of Amazon's, which need not prove what they can do."""
+    host = endpoint.partition("://")[2].partition("/")[0].partition(":")[0]
+    return host.endswith((".amazonaws.com", ".amazonaws.com.cn"))
+
+
 def _client_arguments(options: Mapping[str, str]) -> dict[str, Any]:
     arguments: dict[str, Any] = {}
     if region := options.get("region") or os.environ.get("AWS_REGION"):
@@ -241,11 +247,17 @@ def _config_arguments(options: Mapping[str, str], other_server: bool) -> dict[st
     }
     if other_server:  # many do not support the checksums that Amazon's library adds by default
         arguments |= {"request_checksum_calculation": "when_required", "response_checksum_validation": "when_required"}
-    if style := options.get("addressing_style"):
-        if style not in ("path", "virtual", "auto"):
-            raise OptionError(f"storage.addressing_style: {style!r} is unknown.", todo="Use path, virtual or auto.")
+    if style := addressing_style(options):
         arguments["s3"] = {"addressing_style": style}
     return arguments
+
+
+def addressing_style(options: Mapping[str, str]) -> str | None:
+    """Return whether the bucket is in the path or the host of an address, if the options say; raises `OptionError`."""
+    style = options.get("addressing_style")
+    if style not in (None, "path", "virtual", "auto"):
+        raise OptionError(f"storage.addressing_style: {style!r} is unknown.", todo="Use path, virtual or auto.")
+    return style
 
 
 def timeout_s(options: Mapping[str, str], name: str) -> float:

@@ -19,6 +19,7 @@ from tests.support.observers import awaited
 from tests.support.servers import Server
 from tests.support.servers import azurite as azurite
 from tests.support.servers import google_server as google_server
+from tests.support.servers import minio as minio
 from tests.support.servers import server as server
 from tests.support.servers import versitygw as versitygw
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from typing import Self
 
 import pytest
 
+from tests.support.client import Location
 from tests.support.server_process import free_port, open_directly
 
 # `python -m moto.server`, which ends with us even if we are killed: then its standard input ends. Its threads check the
@@ -36,6 +38,8 @@ werkzeug.serving.run_simple = lambda host, port, app, **options: serve(host, por
 threading.Thread(target=lambda: (sys.stdin.buffer.read(), os._exit(0)), daemon=True).start()
 runpy.run_module("moto.server", run_name="__main__")
 """
+
+_names = itertools.count()
 
 KEY, SECRET, REGION = "moto-key-id", "moto-secret-key", "us-east-1"
 
@@ -72,8 +76,9 @@ class MotoServer:
         self._end_process()
         self._output.close()
 
-    def create_bucket(self, name: str) -> str:
-        """Create an empty bucket and return its address, `s3://name`."""
+    def create_bucket(self, name: str = "") -> str:
+        """Create an empty bucket and return its address, `s3://name`; by default its name is new."""
+        name = name or f"bucket-{next(_names)}"
         self.request("PUT", f"/{name}")
         return f"s3://{name}"
 
@@ -90,6 +95,11 @@ class MotoServer:
     def options(self) -> dict[str, str]:
         """What to give to `open_store`."""
         return {"endpoint_url": self.endpoint, "key": KEY, "secret": SECRET, "region": REGION}
+
+    def location(self, url: str) -> Location:
+        """Where SlateDB's client finds a database."""
+        keys = {"access_key_id": KEY, "secret_access_key": SECRET}
+        return Location.s3(url, **keys, region=REGION, endpoint=self.endpoint, allow_http="true")
 
     @property
     def environment(self) -> dict[str, str]:

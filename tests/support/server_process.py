@@ -23,10 +23,15 @@ _START_S = 60
 
 def find_program(name: str, variable: str) -> str:
     """Return the path of a program, from an environment variable or the search path; without it the test is skipped."""
-    found = os.environ.get(variable) or shutil.which(name)
+    found = program_path(name, variable)
     if found is None:
         pytest.skip(f"{name} is neither on the path nor named by {variable}")
     return found
+
+
+def program_path(name: str, variable: str) -> str | None:
+    """Return the path of a program, from an environment variable or the search path; None if it is not installed."""
+    return os.environ.get(variable) or shutil.which(name)
 
 
 class ServerProcess:

@@ -9,6 +9,7 @@ import pytest
 from tests.support.azurite import azurite as azurite
 from tests.support.client import Location
 from tests.support.google_server import google_server as google_server
+from tests.support.minio import minio as minio
 from tests.support.versitygw import versitygw as versitygw
 
 
@@ -26,7 +27,7 @@ class Server(Protocol):
         """Where SlateDB's client finds a database."""
 
 
-@pytest.fixture(params=["versitygw", "google_server", "azurite"])
+@pytest.fixture(params=["versitygw", "minio", "google_server", "azurite"])
 def server(request: pytest.FixtureRequest) -> Server:
     """Each server in turn; skipped where its program is not installed."""
     found: Server = request.getfixturevalue(request.param)

@@ -5,12 +5,16 @@ from __future__ import annotations
 import http.client
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import timedelta
 from http.server import BaseHTTPRequestHandler
 from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
 
+import pytest
+
+from slatespark.storage import obstore_config, s3_driver
 from tests.support.server_process import QueueingServer
 
 # Faults of a request: none; close the connection before or after it took effect, or within the answer; an error, before
@@ -27,6 +31,7 @@ class FaultyProxy:
         self.decide: Callable[[str, str], Fault] = lambda method, path: "pass"
         self.forgotten_headers: set[str] = set()
         self.requests: list[tuple[str, str]] = []
+        self.headers: list[dict[str, str]] = []  # of the same requests, with names in lower case
         self.is_silent = False  # never says "100 Continue"
         self.delay_s = 0.0  # of each answer
         self.answering = 0  # requests that have come and are not answered
@@ -82,6 +87,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.close_connection = True
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         self.proxy.requests.append((self.command, self.path))
+        self.proxy.headers.append({name.lower(): value for name, value in self.headers.items()})
         fault = self.proxy.decide(self.command, self.path)
         time.sleep(self.proxy.delay_s)
         if isinstance(fault, tuple):
@@ -129,3 +135,23 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, *_: object) -> None:
         pass
+
+
+def behind(proxy: FaultyProxy, options: Mapping[str, str]) -> dict[str, str]:
+    """Return the options of the server for requests that go through the proxy."""
+    endpoint = options["endpoint_url"].replace(f"http://{proxy.target}", proxy.endpoint)
+    return {**options, "endpoint_url": endpoint}
+
+
+def hurry_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The libraries below repeat requests too, but do not wait for long."""
+    arguments = s3_driver.s3_arguments
+
+    def impatient(options: dict[str, str]) -> dict[str, object]:
+        changed = arguments(options)
+        changed["config_kwargs"]["retries"]["total_max_attempts"] = 1
+        return changed
+
+    soon = {"init_backoff": timedelta(milliseconds=1), "max_backoff": timedelta(milliseconds=1), "base": 2}
+    monkeypatch.setattr(s3_driver, "s3_arguments", impatient)
+    monkeypatch.setitem(obstore_config._RETRIES, "backoff", soon)

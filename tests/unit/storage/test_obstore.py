@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import itertools
+import socket
+import traceback
 from collections.abc import Iterator
 
 import pytest
@@ -13,7 +15,7 @@ from slatespark.storage.obstore_config import parse_url
 from slatespark.storage.remote_store import RemoteStore
 from slatespark.storage.retry import RetryPolicy
 from tests.support.moto_server import SECRET, MotoServer
-from tests.support.store_contract import ObstoreContract
+from tests.support.store_contract import ObstoreContract, StoreContract
 from tests.unit.storage.faulty_proxy import Fault, FaultyProxy
 
 pytestmark = pytest.mark.s3
@@ -54,6 +56,16 @@ class TestS3(ObstoreContract):
         return open_store(f"{bucket}/some/root/", {**moto_server.options, "driver": "obstore"})
 
 
+class TestS3ByDefault(StoreContract):
+    """As the users have it: a forked child goes through fsspec."""
+
+    race_rounds = 3
+
+    @pytest.fixture
+    def store(self, moto_server: MotoServer, bucket: str) -> ObjectStore:
+        return open_store(bucket.replace("s3:", "s3a:"), moto_server.options)
+
+
 @pytest.mark.parametrize(
     "fault", ["drop", (503, "SlowDown"), (500, "InternalError"), (409, "ConditionalRequestConflict")]
 )
@@ -72,7 +84,7 @@ def test_transient_failures(shaky: ObjectStore, proxy: FaultyProxy, fault: Fault
         ((403, "AccessDenied"), InvalidRequestError),
         ((400, "ExpiredToken"), InvalidRequestError),
         ((301, "PermanentRedirect"), InvalidRequestError),
-        ((409, "ExistingObjectIsDirectory"), FileExistsError),  # obstore takes any 409 for an existing object
+        ((409, "ExistingObjectIsDirectory"), InvalidRequestError),
         ((404, "NoSuchBucket"), TableNotFoundError),
         ((503, "SlowDown"), UnavailableError),
     ],
@@ -125,6 +137,23 @@ def test_a_server_without_conditional_writes(shaky: ObjectStore, proxy: FaultyPr
     with pytest.raises(InvalidRequestError, match="If-None-Match"):
         open_store(url, options).create("x", b"1")
     assert open_store(url, options).list("") == []
+
+
+def test_a_silent_server_times_out(moto_server: MotoServer, bucket: str, proxy: FaultyProxy) -> None:
+    proxy.delay_s = 3
+    options = {**moto_server.options, "endpoint_url": proxy.endpoint, "driver": "obstore", "read_timeout": "0.2"}
+    with pytest.raises(UnavailableError, match="read"):
+        RemoteStore(bucket, options, policy=RetryPolicy(attempts=1)).get("x")
+
+
+def test_connection_refused(moto_server: MotoServer, bucket: str) -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        endpoint = f"http://127.0.0.1:{closed.getsockname()[1]}"
+        options = {**moto_server.options, "endpoint_url": endpoint, "driver": "obstore"}
+        with pytest.raises(UnavailableError, match=f"{bucket}/x") as caught:
+            RemoteStore(bucket, options, policy=RetryPolicy(attempts=1)).get("x")
+    assert SECRET not in "".join(traceback.format_exception(caught.value))
 
 
 def test_number_of_requests(shaky: ObjectStore, proxy: FaultyProxy) -> None:

@@ -1,3 +1,5 @@
+"""S3 through fsspec."""
+
 from __future__ import annotations
 
 import itertools
@@ -30,6 +32,11 @@ _names = itertools.count()
 IMPATIENT = RetryPolicy(attempts=3, first_wait_s=0.001)
 
 
+def fsspec_options(server: MotoServer) -> dict[str, str]:
+    """What to give to `open_store`."""
+    return {**server.options, "driver": "fsspec"}
+
+
 @pytest.fixture
 def bucket(moto_server: MotoServer) -> str:
     return moto_server.create_bucket(f"bucket-{next(_names)}")
@@ -37,7 +44,7 @@ def bucket(moto_server: MotoServer) -> str:
 
 @pytest.fixture
 def store(moto_server: MotoServer, bucket: str) -> ObjectStore:
-    return open_store(bucket, moto_server.options)
+    return open_store(bucket, fsspec_options(moto_server))
 
 
 @pytest.fixture
@@ -57,7 +64,7 @@ def shaky(moto_server: MotoServer, bucket: str, proxy: FaultyProxy, monkeypatch:
         return changed
 
     monkeypatch.setattr(s3_driver, "s3_arguments", without_repetition)
-    store = RemoteStore(bucket, {**moto_server.options, "endpoint_url": proxy.endpoint}, policy=IMPATIENT)
+    store = RemoteStore(bucket, {**fsspec_options(moto_server), "endpoint_url": proxy.endpoint}, policy=IMPATIENT)
     store.create("first", b"1")
     proxy.requests.clear()
     return store
@@ -73,8 +80,8 @@ class TestS3StoreBelowAPath(StoreContract):
 
     @pytest.fixture
     def store(self, moto_server: MotoServer, bucket: str) -> ObjectStore:
-        open_store(bucket, moto_server.options).put("some/rooted", [b"outside"])
-        return open_store(bucket.replace("s3:", "s3a:") + "/some/root/", moto_server.options)
+        open_store(bucket, fsspec_options(moto_server)).put("some/rooted", [b"outside"])
+        return open_store(bucket.replace("s3:", "s3a:") + "/some/root/", fsspec_options(moto_server))
 
 
 def test_listings_of_several_pages(moto_server: MotoServer, store: ObjectStore) -> None:
@@ -103,12 +110,12 @@ def test_settings_from_the_environment(
     store.put("x", [b"1"])
     for name, value in moto_server.environment.items():
         monkeypatch.setenv(name, value)
-    assert open_store(store.url).get("x") == b"1"
+    assert open_store(store.url, {"driver": "fsspec"}).get("x") == b"1"
 
 
 def test_first_use_by_many_threads(moto_server: MotoServer, bucket: str) -> None:
     fresh = open_store(
-        bucket, {**moto_server.options, "read_timeout": "29"}
+        bucket, {**fsspec_options(moto_server), "read_timeout": "29"}
     )  # does not share connections with other tests
     start = threading.Barrier(8)
 
@@ -122,7 +129,7 @@ def test_first_use_by_many_threads(moto_server: MotoServer, bucket: str) -> None
 
 
 def test_missing_bucket(moto_server: MotoServer) -> None:
-    store = open_store("s3://no-such-bucket/t", moto_server.options)
+    store = open_store("s3://no-such-bucket/t", fsspec_options(moto_server))
     for call in (
         lambda: store.list(""),
         lambda: store.get("x"),
@@ -286,7 +293,7 @@ def test_lasting_failures_are_not_retried(shaky: ObjectStore, proxy: FaultyProxy
 
 def test_https_of_a_server_that_speaks_http(moto_server: MotoServer, bucket: str) -> None:
     endpoint = moto_server.endpoint.replace("http:", "https:")
-    store = RemoteStore(bucket, {**moto_server.options, "endpoint_url": endpoint})
+    store = RemoteStore(bucket, {**fsspec_options(moto_server), "endpoint_url": endpoint})
     with pytest.raises(InvalidRequestError, match="https or http"):
         store.get("x")
 
@@ -312,7 +319,7 @@ def test_no_credentials(moto_server: MotoServer, store: ObjectStore, monkeypatch
     for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
         monkeypatch.setenv(name, "/nonexistent")
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    bare = open_store(store.url, {"endpoint_url": moto_server.endpoint, "region": "us-east-1", "read_timeout": "28"})
+    bare = open_store(store.url, {"endpoint_url": moto_server.endpoint, "driver": "fsspec", "read_timeout": "28"})
     with pytest.raises(InvalidRequestError, match="credentials"):
         bare.list("")
 
@@ -335,7 +342,7 @@ def test_a_server_without_conditional_writes(
 ) -> None:
     store.put("x", [b"1"])
     proxy.forgotten_headers = {header}
-    careless = open_store(f"{bucket}/", {**moto_server.options, "endpoint_url": proxy.endpoint})
+    careless = open_store(f"{bucket}/", {**fsspec_options(moto_server), "endpoint_url": proxy.endpoint})
     assert careless.get("x") == b"1"
     proxy.requests.clear()
     for _ in range(2):
@@ -350,18 +357,18 @@ def test_what_a_killed_proof_leaves_goes_with_a_vacuum(
     moto_server: MotoServer, bucket: str, proxy: FaultyProxy
 ) -> None:
     proxy.fail((403, "AccessDenied"), "DELETE", times=1)
-    table = SlateStore.create(f"{bucket}/t", **{**moto_server.options, "endpoint_url": proxy.endpoint})
-    (left,) = [meta.path for meta in open_store(f"{bucket}/t", moto_server.options).list("slatespark/leases/")]
+    table = SlateStore.create(f"{bucket}/t", **{**fsspec_options(moto_server), "endpoint_url": proxy.endpoint})
+    (left,) = [meta.path for meta in open_store(f"{bucket}/t", fsspec_options(moto_server)).list("slatespark/leases/")]
     assert left.endswith("-conditional-write")
     table.vacuum("0s", force=True)
-    assert open_store(f"{bucket}/t", moto_server.options).list("slatespark/leases/") == []
+    assert open_store(f"{bucket}/t", fsspec_options(moto_server)).list("slatespark/leases/") == []
 
 
 def test_connection_refused(bucket: str) -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         endpoint = f"http://127.0.0.1:{closed.getsockname()[1]}"
-        options = {"endpoint_url": endpoint, "key": "some-key-id", "secret": "hidden-secret", "region": "us-east-1"}
+        options = {"endpoint_url": endpoint, "key": "some-key-id", "secret": "hidden-secret", "driver": "fsspec"}
         with pytest.raises(UnavailableError, match=f"{bucket}/x") as caught:
             RemoteStore(bucket, options, policy=RetryPolicy(attempts=1)).get("x")
     assert "hidden-secret" not in "".join(traceback.format_exception(caught.value))
@@ -369,7 +376,12 @@ def test_connection_refused(bucket: str) -> None:
 
 def test_a_silent_server_times_out(moto_server: MotoServer, bucket: str, proxy: FaultyProxy) -> None:
     proxy.is_silent = True
-    options = {**moto_server.options, "endpoint_url": proxy.endpoint, "connect_timeout": "0.2", "read_timeout": "0.2"}
+    options = {
+        **fsspec_options(moto_server),
+        "endpoint_url": proxy.endpoint,
+        "connect_timeout": "0.2",
+        "read_timeout": "0.2",
+    }
     store = RemoteStore(bucket, options, policy=RetryPolicy(attempts=1))
     with pytest.raises(UnavailableError, match="write"):
         store.put("x", [b"1"])

@@ -11,13 +11,14 @@ from slatespark.storage.object_store import ObjectStore
 from slatespark.storage.s3_driver import PART_BYTES
 from tests.support.azurite import Azurite
 from tests.support.google_server import GoogleServer
+from tests.support.s3_process import S3Process
 from tests.support.servers import Server
 from tests.support.servers import azurite as azurite
 from tests.support.servers import google_server as google_server
+from tests.support.servers import minio as minio
 from tests.support.servers import server as server
 from tests.support.servers import versitygw as versitygw
 from tests.support.store_contract import UNUSUAL_NAMES, ObstoreContract, StoreContract
-from tests.support.versitygw import VersityGateway
 
 pytestmark = [pytest.mark.s3, pytest.mark.xdist_group("servers")]  # each server starts once
 
@@ -26,7 +27,7 @@ class TestVersitygw(ObstoreContract):
     race_rounds = 12
 
     @pytest.fixture
-    def store(self, versitygw: VersityGateway) -> ObjectStore:
+    def store(self, versitygw: S3Process) -> ObjectStore:
         return open_store(f"{versitygw.create_bucket()}/some/root", {**versitygw.options, "driver": "obstore"})
 
 
@@ -34,8 +35,24 @@ class TestVersitygwThroughFsspec(StoreContract):
     race_rounds = 12
 
     @pytest.fixture
-    def store(self, versitygw: VersityGateway) -> ObjectStore:
+    def store(self, versitygw: S3Process) -> ObjectStore:
         return open_store(f"{versitygw.create_bucket()}/some/root", {**versitygw.options, "driver": "fsspec"})
+
+
+class TestMinio(ObstoreContract):
+    race_rounds = 12
+
+    @pytest.fixture
+    def store(self, minio: S3Process) -> ObjectStore:
+        return open_store(f"{minio.create_bucket()}/some/root", {**minio.options, "driver": "obstore"})
+
+
+class TestMinioThroughFsspec(StoreContract):
+    race_rounds = 12
+
+    @pytest.fixture
+    def store(self, minio: S3Process) -> ObjectStore:
+        return open_store(f"{minio.create_bucket()}/some/root", {**minio.options, "driver": "fsspec"})
 
 
 class TestGoogle(ObstoreContract):

@@ -5,14 +5,13 @@ from __future__ import annotations
 import itertools
 import traceback
 from collections.abc import Callable, Iterator, Mapping
-from datetime import timedelta
 from typing import Final
 
 import pytest
 
 from slatespark.errors import InvalidRequestError, UnavailableError
 from slatespark.ranges import ByteRange
-from slatespark.storage import obstore_config, open_store, s3_driver
+from slatespark.storage import open_store
 from slatespark.storage.object_store import ObjectStore
 from slatespark.storage.remote_store import RemoteStore
 from slatespark.storage.retry import RetryPolicy
@@ -20,8 +19,9 @@ from tests.support.effort import THOROUGH
 from tests.support.servers import Server
 from tests.support.servers import azurite as azurite
 from tests.support.servers import google_server as google_server
+from tests.support.servers import minio as minio
 from tests.support.servers import versitygw as versitygw
-from tests.unit.storage.faulty_proxy import Fault, FaultyProxy
+from tests.unit.storage.faulty_proxy import Fault, FaultyProxy, behind, hurry_libraries
 
 pytestmark = [pytest.mark.s3, pytest.mark.xdist_group("servers")]  # each server starts once
 
@@ -29,6 +29,7 @@ IMPATIENT: Final = RetryPolicy(attempts=4, first_wait_s=0.001)
 WAYS: Final = [
     ("versitygw", "fsspec"),
     ("versitygw", "obstore"),
+    ("minio", "obstore"),
     ("google_server", "obstore"),
     ("azurite", "obstore"),
 ]
@@ -74,8 +75,7 @@ class Place:
     def open_another(self) -> tuple[ObjectStore, ObjectStore]:
         """Return a store in a new bucket, through the proxy and past it."""
         url, options = f"{self.server.create_bucket()}/t", self.server.options
-        endpoint = options["endpoint_url"].replace(f"http://{self.proxy.target}", self.proxy.endpoint)
-        shaky = {**options, "endpoint_url": endpoint, "driver": self.driver}
+        shaky = {**behind(self.proxy, options), "driver": self.driver}
         return RemoteStore(url, shaky, policy=self._policy), open_store(url, options)
 
     def reset(self) -> None:
@@ -111,20 +111,6 @@ class Place:
 
         self.proxy.decide = decide
         return seen
-
-
-def hurry_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The libraries below repeat requests too, but do not wait for long."""
-    arguments = s3_driver.s3_arguments
-
-    def impatient(options: dict[str, str]) -> dict[str, object]:
-        changed = arguments(options)
-        changed["config_kwargs"]["retries"]["total_max_attempts"] = 1
-        return changed
-
-    soon = {"init_backoff": timedelta(milliseconds=1), "max_backoff": timedelta(milliseconds=1), "base": 2}
-    monkeypatch.setattr(s3_driver, "s3_arguments", impatient)
-    monkeypatch.setitem(obstore_config._RETRIES, "backoff", soon)
 
 
 @pytest.fixture(params=WAYS, ids=lambda way: " through ".join(way))

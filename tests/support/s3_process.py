@@ -1,0 +1,52 @@
+"""A real S3 server on loopback, as a process."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+
+from tests.support.client import Location
+from tests.support.server_process import ServerProcess
+
+KEY, SECRET, REGION = "server-key-id", "server-secret-key", "us-east-1"
+
+_names = itertools.count()
+
+
+class S3Process:
+    """A running server.
+
+    Parameters
+    ----------
+    command : starts it in an empty folder
+    port : where it listens
+    environment : tells it that KEY and SECRET may do everything
+    """
+
+    def __init__(self, command: Sequence[str], port: int, environment: Mapping[str, str]) -> None:
+        self.endpoint = f"http://127.0.0.1:{port}"
+        self._process = ServerProcess(command, self.endpoint, environment)
+
+    def stop(self) -> None:
+        """Stop the server."""
+        self._process.stop()
+
+    @property
+    def options(self) -> dict[str, str]:
+        """What to give to `open_store`."""
+        return {"endpoint_url": self.endpoint, "key": KEY, "secret": SECRET, "region": REGION}
+
+    def create_bucket(self) -> str:
+        """Create an empty bucket, and return its URL."""
+        from botocore.session import Session
+
+        name = f"bucket-{next(_names)}"
+        keys = {"aws_access_key_id": KEY, "aws_secret_access_key": SECRET}
+        client = Session().create_client("s3", region_name=REGION, endpoint_url=self.endpoint, **keys)
+        client.create_bucket(Bucket=name)
+        return f"s3://{name}"
+
+    def location(self, url: str) -> Location:
+        """Where SlateDB's client finds a database."""
+        keys = {"access_key_id": KEY, "secret_access_key": SECRET}
+        return Location.s3(url, **keys, region=REGION, endpoint=self.endpoint, allow_http="true")
