@@ -8,9 +8,11 @@ import pytest
 
 from tests.support.client import read_rows
 from tests.support.cluster import Cluster
-from tests.support.moto_server import MotoServer
 from tests.support.moto_server import moto_server as moto_server
-from tests.support.s3_location import s3_location
+from tests.support.server_process import program_path
+from tests.support.servers import Server
+from tests.support.versitygw import PROGRAM
+from tests.support.versitygw import versitygw as versitygw
 
 pytestmark = [pytest.mark.cluster, pytest.mark.s3]
 
@@ -105,23 +107,30 @@ result = {
 """
 
 FAILURES = [
-    "InvalidRequestError: s3://spark-and-client/db: versionAsOf 10000 does not exist yet",
+    "InvalidRequestError: {url}: versionAsOf 10000 does not exist yet",
     "OptionError: splitSize",
     "nosuch",
-    "TableNotFoundError: s3://spark-and-client/db/nothing is not a SlateDB database",
+    "TableNotFoundError: {url}/nothing is not a SlateDB database",
     "SchemaError: The columns are key, value, op",
     "SchemaError: A key is empty",
 ]
 
 
+@pytest.fixture
+def server(request: pytest.FixtureRequest) -> Server:
+    """versitygw; on a machine without it, moto."""
+    found: Server = request.getfixturevalue("versitygw" if program_path(*PROGRAM) else "moto_server")
+    return found
+
+
 @pytest.mark.slow
-def test_executors_and_the_client_share_a_database(cluster: Cluster, moto_server: MotoServer, tmp_path: Path) -> None:
-    url = f"{moto_server.create_bucket('spark-and-client')}/db"
+def test_executors_and_the_client_share_a_database(cluster: Cluster, server: Server, tmp_path: Path) -> None:
+    url = f"{server.create_bucket()}/db"
     result = cluster.run(
         SCRIPT,
         path=url,
-        storage=dict(moto_server.options),
-        client=dict(s3_location(moto_server, url).config),
+        storage=dict(server.options),
+        client=dict(server.location(url).config),
         folder=str(tmp_path),
     )
     expected = {f"{at:08d}": f"v{at}" for at in range(10000)}
@@ -139,10 +148,10 @@ def test_executors_and_the_client_share_a_database(cluster: Cluster, moto_server
     assert result["mergers"], "which executors get the tasks is up to Spark"
     assert result["driver"] not in result["mergers"]
     assert result["last"] == {key: value for key, value in expected.items() if key.startswith("0000000")}
-    assert {row.key.decode(): row.value.decode() for row in read_rows(s3_location(moto_server, url))} == expected
+    assert {row.key.decode(): row.value.decode() for row in read_rows(server.location(url))} == expected
 
     for failure, said in zip(result["failures"], FAILURES, strict=True):
-        assert said in failure
+        assert said.format(url=url) in failure
     for text in [*result["failures"], *result["plans"]]:
-        assert moto_server.options["secret"] not in text
+        assert server.options["secret"] not in text
         assert "another-secret" not in text
