@@ -36,6 +36,7 @@ class Operation:
     change : what it makes of the rows; it is asked for when the operation begins
     is_blind : depends on nothing that it read
     alone : of the operations with the same one, only one runs at a time
+    is_shared : another process may commit it, also after this one has ended
     key : identifies an idempotent write, which the next process repeats until it is acknowledged
     """
 
@@ -45,6 +46,7 @@ class Operation:
     is_blind: bool = True
     key: str = ""
     alone: str = ""
+    is_shared: bool = False
 
 
 @dataclass(eq=False)
@@ -114,7 +116,7 @@ class Actor:
 
     def _do(self, operation: Operation, table: SlateStore) -> None:
         world, model = self.world, self.world.model
-        doing = Doing(operation.name, operation.change(world), key=operation.key)
+        doing = Doing(operation.name, operation.change(world), key=operation.key, is_shared=operation.is_shared)
         self.doing, self.had_fault = doing, False
         model.begin(doing)
         world.note(self, "begins", operation.name)

@@ -32,6 +32,8 @@ class Doing:
     change : what it makes of the rows
     applied : what showed its effect first; operations with the same `key` (attempts of one idempotent write) share
         the count
+    is_shared : another process may commit it, also after this one has ended
+    is_refused : it was, so it must not take effect any more
     was_idle : at some moment it would have changed nothing, so that it may have had no effect
     """
 
@@ -40,6 +42,8 @@ class Doing:
     applied: str | None = None
     was_idle: bool = False
     key: str = ""
+    is_shared: bool = False
+    is_refused: bool = False
 
 
 @dataclass(eq=False, slots=True)
@@ -51,7 +55,7 @@ class TableModel:
     moments : what the newest state showed, one after the other; each new manifest and WAL file makes one
     kept : what each version shows later on, with the part of the WAL that it names
     newest : the newest version
-    open : operations under way
+    open, shared : operations under way; those that others may commit
     pinned : named checkpoints that were acknowledged and not deleted, and what each shows
     once : what showed the effect of each idempotent write
     """
@@ -60,6 +64,7 @@ class TableModel:
     kept: dict[int, Rows]
     newest: int
     open: list[Doing] = field(default_factory=list)
+    shared: list[Doing] = field(default_factory=list)
     pinned: dict[str, Rows] = field(default_factory=dict)
     once: dict[str, str] = field(default_factory=dict)
 
@@ -80,6 +85,8 @@ class TableModel:
     def begin(self, doing: Doing) -> None:
         """Note that an operation begins."""
         self.open.append(doing)
+        if doing.is_shared:
+            self.shared.append(doing)
         self._look(doing)
 
     def end(self, doing: Doing) -> None:
@@ -96,6 +103,7 @@ class TableModel:
     def add_moment(self, what: str, doing: Doing | None, found: Rows) -> None:
         """Check what is to be seen after something has appeared; raises `ModelError`."""
         before = self.rows
+        doing = self._author(doing, before, found)
         if found != before:
             if doing is None or found != doing.change(before):
                 wanted = f", which makes\n  {dict(doing.change(before))}" if doing is not None else ""
@@ -118,6 +126,7 @@ class TableModel:
 
     def check_refused(self, doing: Doing, error: BaseException) -> None:
         """Check an operation that was refused."""
+        doing.is_refused = True
         if doing.applied is not None:
             raise ModelError(f"{doing.name} was refused, but {doing.applied} shows it: {error}") from error
 
@@ -126,6 +135,13 @@ class TableModel:
         if found not in self.since(first):
             shown = "\n".join(f"  {dict(rows)}" for rows in self.since(first))
             raise ModelError(f"{what} found\n  {dict(found)}, while there was\n{shown}")
+
+    def _author(self, doing: Doing | None, before: Rows, found: Rows) -> Doing | None:
+        """Return whose effect it is: that of the process which did it, or of one that asked it to."""
+        if found == before or (doing is not None and found == doing.change(before)):
+            return doing
+        waiting = (each for each in self.shared if each.applied is None and not each.is_refused)
+        return next((each for each in waiting if each.change(before) == found), doing)
 
     def _look(self, doing: Doing) -> None:
         doing.was_idle = doing.was_idle or doing.change(self.rows) == self.rows

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -21,8 +21,8 @@ def always(change: Change) -> Callable[[World], Change]:
     return lambda world: change
 
 
-def some_keys(rng: Chance) -> list[bytes]:
-    return sorted(rng.sample(KEYS, rng.choice([1, 2, 3, 6])))
+def some_keys(rng: Chance, keys: Sequence[bytes] = KEYS) -> list[bytes]:
+    return sorted(rng.sample(keys, rng.choice([1, 2, 3, 6])))
 
 
 def draw_range(rng: Chance) -> tuple[bytes, bytes]:

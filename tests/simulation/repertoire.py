@@ -50,7 +50,7 @@ COLLECTORS: Final[list[Make]] = [
     upkeep.vacuum,
     upkeep.erase,
 ]
-CLIENTS: Final[list[Make]] = [
-    clients.client,
-]
-KINDS: Final = (WRITERS, KEEPERS, COLLECTORS, READERS, CLIENTS)
+CLIENTS: Final[list[Make]] = [clients.client]
+COORDINATORS: Final[list[Make]] = [clients.coordinate]
+COOPERATORS: Final[list[Make]] = [clients.work, clients.cooperate, clients.cooperate]
+KINDS: Final = (WRITERS, KEEPERS, COLLECTORS, READERS, CLIENTS, COORDINATORS, COOPERATORS)

@@ -22,11 +22,21 @@ from tests.support.client import Client, Location, read_rows
 
 MAX_OPERATIONS: Final = 14
 MAX_VACUUMS: Final = 5
+CLIENT_KINDS: Final = (repertoire.CLIENTS, repertoire.COORDINATORS, repertoire.COOPERATORS)
 TWICE: Final = 0.4  # of the seeds with an idempotent write
 CLIENT_SEEDS: Final = 0.35  # of all seeds: a SlateDB client writes beside the others
 
-# How often a process writes, keeps, collects, reads, and is a client
-_WEIGHTS: Final = ((6, 2, 1, 3, 0), (6, 1, 0, 2, 0), (3, 3, 2, 3, 0), (4, 0, 1, 4, 0), (3, 4, 3, 0, 0))
+# How often a process writes, keeps, collects, reads, is a client, its coordinator, or works for that
+_WEIGHTS: Final = (
+    (6, 2, 1, 3, 0, 0, 0),
+    (6, 1, 0, 2, 0, 0, 0),
+    (3, 3, 2, 3, 0, 0, 0),
+    (4, 0, 1, 4, 0, 0, 0),
+    (3, 4, 3, 0, 0, 0, 0),
+)
+_CLIENT: Final = (1, 0, 0, 1, 8, 0, 0)
+_COORDINATOR: Final = (0, 0, 0, 0, 0, 1, 0)
+_COOPERATOR: Final = (1, 0, 0, 1, 0, 0, 8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +89,9 @@ def _populate(world: World) -> None:
     counts = [rng.randint(1, max(1, MAX_OPERATIONS // actors)) for _ in range(actors)]
     weights = [rng.choice(_WEIGHTS) for _ in counts]
     if rng.random() < CLIENT_SEEDS:
-        weights[0] = (1, 0, 0, 1, 8)
+        weights[0] = _CLIENT
+        if rng.random() < 0.5:
+            weights[:4] = [_COORDINATOR, _COOPERATOR, _CLIENT, _COOPERATOR][:actors]
     everything: list[list[Operation]] = []
     value = 0
     for count, weight in zip(counts, weights, strict=True):
@@ -87,7 +99,7 @@ def _populate(world: World) -> None:
         for _ in range(count):
             (kind,) = rng.choices(repertoire.KINDS, weight)
             world.collects = world.collects or kind is repertoire.COLLECTORS
-            world.has_clients = world.has_clients or kind is repertoire.CLIENTS
+            world.has_clients = world.has_clients or kind in CLIENT_KINDS
             chosen.append(rng.choice(kind)(Chance(rng.getrandbits(64)), str(value)))
             value += 1
         everything.append(chosen)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, TypeVar
 
@@ -236,3 +236,29 @@ class Pool:
         answers = [self.submit(function, *arguments) for arguments in zip(items, *more, strict=True)]
         for answer in answers:
             yield answer.result()
+
+
+class InlinePool:
+    """A pool that does each task where it is submitted, where programs hold a lock while others wait for the pool."""
+
+    def __init__(self, threads: int) -> None:
+        pass
+
+    def __enter__(self) -> InlinePool:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def submit(self, function: Callable[..., T], *args: Any) -> Future[T]:
+        """Do a task."""
+        answer: Future[T] = Future()
+        try:
+            answer.set_result(function(*args))
+        except Exception as exc:
+            answer.set_exception(exc)
+        return answer
+
+    def map(self, function: Callable[[Item], T], items: Iterable[Item]) -> Iterator[T]:
+        """Yield the results in the order of the items."""
+        return map(function, items)

@@ -18,6 +18,7 @@ from slatespark.format.row import Row
 from slatespark.storage import memory_store, open_store, readahead
 from slatespark.storage.object_store import ObjectStore
 from slatespark.table import stores, tasks
+from slatespark.table.cooperation import load_commit
 from slatespark.table.log.manifests import fetch_latest_manifest, manifest_log
 from slatespark.table.read import gaps
 from slatespark.table.stores import TableStores
@@ -29,7 +30,7 @@ from tests.simulation.clocks import START_MS, ActorClock, Drift
 from tests.simulation.faults import FaultPlan
 from tests.simulation.history import History
 from tests.simulation.model import Doing, ModelError, Rows, TableModel
-from tests.simulation.scheduler import Pool, Scheduler
+from tests.simulation.scheduler import InlinePool, Pool, Scheduler
 from tests.simulation.store import Server
 from tests.support.fake_clock import FakeClock
 from tests.support.wal_files import encode_wal
@@ -195,10 +196,15 @@ class World:
             pools = {os.getpid(): Pool(self.scheduler, is_readahead=True)}
             replaced.enter_context(patch.object(readahead, "_POOLS", pools))
             for module in (tasks, gaps):
-                replaced.enter_context(patch.object(module, "ThreadPoolExecutor", lambda threads: Pool(self.scheduler)))
+                replaced.enter_context(patch.object(module, "ThreadPoolExecutor", self._pool))
+            replaced.enter_context(patch.object(load_commit, "ThreadPoolExecutor", InlinePool))
             stores._other_root.cache_clear()
             replaced.enter_context(patch.object(stores, "open_store", self._open_store))
             yield
+
+    def _pool(self, threads: int, initializer: Callable[[], None] | None = None) -> Pool | InlinePool:
+        """Return a pool; threads beside a client, which have an initializer, share locks that are held during calls."""
+        return Pool(self.scheduler) if initializer is None else InlinePool(threads)
 
     def _open_store(self, url: str, options: Mapping[str, str] | None = None) -> ObjectStore:
         if url.startswith(place := f"memory://{self.server.bucket}/"):
