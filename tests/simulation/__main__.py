@@ -9,9 +9,14 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
-from tests.simulation.run import SeedError, simulate
+from tests.simulation.faults import Fault
+from tests.simulation.run import SeedError, SeedReport, simulate
+
+REPORT_EVERY: Final = 500
 
 
 def main() -> int:
@@ -46,31 +51,49 @@ def _run_one(seed: int, folder: Path, *, is_whole: bool) -> int:
     return 0
 
 
+@dataclass(slots=True)
+class _Totals:
+    """What all seeds had together."""
+
+    seeds: int = 0
+    steps: int = 0
+    commits: int = 0
+    failures: int = 0
+    faults: Counter[Fault] = field(default_factory=Counter)
+    outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+    def add(self, report: SeedReport) -> None:
+        self.steps, self.commits = self.steps + report.steps, self.commits + report.commits
+        self.faults += report.faults
+        self.outcomes += report.outcomes
+
+    def __str__(self) -> str:
+        faults = ", ".join(f"{count} {fault.name}" for fault, count in sorted(self.faults.items(), key=str))
+        return (
+            f"{self.seeds} seeds, {self.steps} storage calls, {self.commits} versions, {self.failures} failures\n"
+            f"faults: {faults}"
+        )
+
+
 def _run_many(given: argparse.Namespace, folder: Path) -> int:
-    begun = time.monotonic()
-    seeds = steps = commits = failures = 0
-    faults: Counter[str] = Counter()
-    outcomes: Counter[tuple[str, str]] = Counter()
+    begun, totals = time.monotonic(), _Totals()
     for seed in range(given.first, given.first + given.count):
         if time.monotonic() - begun > given.seconds:
             break
-        seeds += 1
+        totals.seeds += 1
         try:
-            report = simulate(seed, client_folder=folder if seed % given.client_every == 0 else None)
+            totals.add(simulate(seed, client_folder=folder if seed % given.client_every == 0 else None))
         except SeedError as exc:
-            failures += 1
-            print(str(exc) if not given.keep_going else str(exc).rpartition("\n\n")[2], flush=True)
+            totals.failures += 1
+            print(str(exc).rpartition("\n\n")[2] if given.keep_going else str(exc), flush=True)
             if not given.keep_going:
                 break
-            continue
-        steps, commits = steps + report.steps, commits + report.commits
-        faults.update({fault.name: count for fault, count in report.faults.items()})
-        outcomes.update(report.outcomes)
-    print(f"{seeds} seeds, {steps} storage calls, {commits} versions, {failures} failures")
-    print("faults:", ", ".join(f"{count} {name}" for name, count in sorted(faults.items())))
-    for (name, outcome), count in sorted(outcomes.items()):
+        if totals.seeds % REPORT_EVERY == 0:
+            print(totals, flush=True)
+    print(totals)
+    for (name, outcome), count in sorted(totals.outcomes.items()):
         print(f"  {name:<16} {outcome:<28} {count}")
-    return 1 if failures else 0
+    return 1 if totals.failures else 0
 
 
 if __name__ == "__main__":

@@ -72,7 +72,7 @@ def client(rng: Chance, value: str) -> Operation:
 
 def coordinate(rng: Chance, value: str) -> Operation:
     """Run the coordinator of a client for a while, and go."""
-    ticks, sources = rng.choice([3, 10, 30]), rng.choice([1, 2, 3])
+    ticks, sources = rng.choice([5, 20, 60]), rng.choice([1, 2, 3, 9])
     delays = [rng.randrange(50, 1_500) for _ in range(ticks)]
 
     def act(world: World, table: SlateStore) -> None:
