@@ -6,6 +6,8 @@ BIN := $(abspath $(VENV))/bin
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
 MATRIX_ARGS ?=
+SECONDS ?= 600
+SIMULATE_ARGS ?=
 
 # Tests start hundreds of processes: each would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -21,12 +23,13 @@ QUICK_PATHS = tests/unit $(patsubst %,--ignore=tests/unit/table/%,read write com
 SERVERS ?= .servers
 WITH_SERVERS = PATH="$(abspath $(SERVERS))/bin:$$PATH"
 
-.PHONY: help venv servers lint test quick test-long wheel test-wheel test-matrix demo bench clean
+.PHONY: help venv servers lint test quick test-long simulate wheel test-wheel test-matrix demo bench clean
 
 help:
 	@echo "make test        lint, type-check, check imports, run every test"
 	@echo "make quick       unit tests that take less than a minute together, without lint"
 	@echo "make test-long   make test with ten times as many random examples, others in each run"
+	@echo "make simulate    many processes on one table, with faults, for SECONDS=600; SIMULATE_ARGS=..."
 	@echo "make test-wheel  install the wheel alone into a fresh environment, and run the main paths there"
 	@echo "make test-matrix the Spark tests against PySpark 4.1, 4.2 and 4.3; MATRIX_ARGS=... (--help says which)"
 	@echo "make demo        load a year of flights into a SlateDB database with Spark, step by step"
@@ -65,6 +68,9 @@ quick: venv
 # A single test may take an hour here, which is no reason to suspect that it hangs.
 test-long: lint
 	HYPOTHESIS_PROFILE=thorough $(WITH_SERVERS) $(WITH_SPARK) $(PYTEST) -o faulthandler_timeout=7200 --durations=30 $(PYTEST_ARGS)
+
+simulate: venv
+	"$(BIN)/python" -m tests.simulation --seconds $(SECONDS) $(SIMULATE_ARGS)
 
 # setuptools would put whatever an earlier build left in build/ into the wheel as well.
 wheel: venv
