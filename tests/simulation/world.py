@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 
 ROOT: Final = "db/table"
 HOUR_MS: Final = 3_600_000
+DAY_MS: Final = 24 * HOUR_MS
+RETIRED_MS: Final = 100 * DAY_MS  # the age of rows past retention, which is 60 days
+QUIET_MS: Final = 15 * DAY_MS  # longer than what keeps versions for a while
 MAX_HEIRS: Final = 20
 
 _buckets = itertools.count()
@@ -160,7 +163,7 @@ class World:
 
     def finish(self) -> SlateStore:
         """Return the table, long after everything has ended, and by a clock that is right."""
-        self.scheduler.now_ms += 400 * 24 * HOUR_MS
+        self.scheduler.now_ms += QUIET_MS
         return self._fresh()
 
     # --- inside -------------------------------------------------------------------------------------------------
@@ -169,10 +172,20 @@ class World:
         rng, clock = self.rng, FakeClock(START_MS - HOUR_MS, seed=self.seed)
         raw = self.server.raw(ROOT)
         properties: dict[str, Any] = {"autoCompact": rng.random() < 0.3, "versionRetention": rng.choice(["none", "1h"])}
+        is_retired, writes = rng.random() < 0.4, rng.choice([0, 1, 2, 5])
+        if is_retired:
+            properties["retention"] = "60d"
+            clock.advance(-RETIRED_MS)
+        if rng.random() < 0.2:
+            properties["columnar"] = True
         SlateStore.create(self.raw.url, clock=clock, mergeOperator="concat", **properties)
         table = store_on(raw, clock)
+        if is_retired:  # rows that a reaper may take away, and that nobody must see: no operand makes these young
+            table.write(table_of([(b"r%02d" % each, b"retired") for each in range(8)]))
+            clock.advance(RETIRED_MS)
+            writes = max(1, writes)
         rows: dict[bytes, bytes] = {}
-        for number in range(rng.choice([0, 1, 2, 5])):
+        for number in range(writes):
             clock.advance(60_000)
             some = dict.fromkeys(sorted(rng.sample([b"k%02d" % each for each in range(12)], 6)), b"base%d" % number)
             table.write(table_of([*some.items()]), sstSize=rng.choice([60, 1 << 20]))
