@@ -12,18 +12,17 @@ from typing import TYPE_CHECKING, Any, Final
 from unittest.mock import patch
 
 from slatespark import SlateStore
-from slatespark.format.manifest import Manifest, decode_manifest, encode_manifest
-from slatespark.format.paths import decode_boundary, wal_path
-from slatespark.format.row import Row
+from slatespark.format.manifest import Manifest, decode_manifest
+from slatespark.format.paths import decode_boundary
 from slatespark.storage import memory_store, open_store, readahead
 from slatespark.storage.object_store import ObjectStore
 from slatespark.table import stores, tasks
 from slatespark.table.cooperation import load_commit
-from slatespark.table.log.manifests import fetch_latest_manifest, manifest_log
+from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read import gaps
-from slatespark.table.stores import TableStores
-from tests.faults.jobs import store_on, table_of
+from tests.faults.jobs import store_on, stores_of
 from tests.simulation.actors import Actor, Operation
+from tests.simulation.base import BASES, make_base
 from tests.simulation.chance import Chance
 from tests.simulation.checks import check_deletion, check_successor
 from tests.simulation.clocks import START_MS, ActorClock, Drift
@@ -33,16 +32,12 @@ from tests.simulation.model import Doing, ModelError, Rows, TableModel
 from tests.simulation.scheduler import InlinePool, Pool, Scheduler
 from tests.simulation.store import Server
 from tests.support.fake_clock import FakeClock
-from tests.support.wal_files import encode_wal
 
 if TYPE_CHECKING:
     from tests.simulation.streams import Sink
 
 ROOT: Final = "db/table"
-HOUR_MS: Final = 3_600_000
-DAY_MS: Final = 24 * HOUR_MS
-RETIRED_MS: Final = 100 * DAY_MS  # the age of rows past retention, which is 60 days
-QUIET_MS: Final = 15 * DAY_MS  # longer than what keeps versions for a while
+QUIET_MS: Final = 15 * 24 * 3_600_000  # longer than what keeps versions for a while
 MAX_HEIRS: Final = 20
 
 _buckets = itertools.count()
@@ -169,36 +164,14 @@ class World:
     # --- inside -------------------------------------------------------------------------------------------------
 
     def _make_table(self) -> None:
-        rng, clock = self.rng, FakeClock(START_MS - HOUR_MS, seed=self.seed)
-        raw = self.server.raw(ROOT)
-        properties: dict[str, Any] = {"autoCompact": rng.random() < 0.3, "versionRetention": rng.choice(["none", "1h"])}
-        is_retired, writes = rng.random() < 0.4, rng.choice([0, 1, 2, 5])
-        if is_retired:
-            properties["retention"] = "60d"
-            clock.advance(-RETIRED_MS)
-        if rng.random() < 0.2:
-            properties["columnar"] = True
-        SlateStore.create(self.raw.url, clock=clock, mergeOperator="concat", **properties)
-        table = store_on(raw, clock)
-        if is_retired:  # rows that a reaper may take away, and that nobody must see: no operand makes these young
-            table.write(table_of([(b"r%02d" % each, b"retired") for each in range(8)]))
-            clock.advance(RETIRED_MS)
-            writes = max(1, writes)
-        rows: dict[bytes, bytes] = {}
-        for number in range(writes):
-            clock.advance(60_000)
-            some = dict.fromkeys(sorted(rng.sample([b"k%02d" % each for each in range(12)], 6)), b"base%d" % number)
-            table.write(table_of([*some.items()]), sstSize=rng.choice([60, 1 << 20]))
-            rows |= some
-        found_in = TableStores(main=raw, wal=raw)
-        if rng.random() < 0.5:
-            rows |= _leave_wal(found_in, clock.now_ms(), rng)
-        self.wal_end = max((int(meta.path[4:24]) for meta in raw.list("wal/")), default=0)
-        found = fetch_latest_manifest(found_in)
-        self.first_version = found.number
-        self.manifests[found.number] = found.value
-        kept = self.fresh_rows(versionAsOf=found.number)
-        self.model = TableModel([dict(sorted(rows.items()))], {found.number: kept}, found.number)
+        base, raw = make_base(self.rng.randrange(BASES)), self.server.raw(ROOT)
+        for path, data in base.objects.items():
+            raw.put(path, [data])
+        self.wal_end = max((int(path[4:24]) for path in base.objects if path.startswith("wal/")), default=0)
+        number, manifest = fetch_latest_manifest(stores_of(raw))
+        self.first_version = number
+        self.manifests[number] = manifest
+        self.model = TableModel([base.rows], {number: self.fresh_rows(versionAsOf=number)}, number)
         if self.fresh_rows() != self.model.rows:
             raise ModelError(f"the table begins with {self.fresh_rows()}, not with {self.model.rows}")
 
@@ -240,32 +213,29 @@ class World:
             return
         manifest = decode_manifest(self.server.raw().get(path))
         self.judge(lambda: check_successor(self.manifests[self.model.newest], manifest, self.raw))
-        self.manifests[number] = manifest
+        before, self.manifests[number] = self.manifests[number - 1], manifest
         try:
-            found = self.fresh_rows()
-            has_tail = manifest.replay_after_wal_id < self.wal_end
-            kept = self.fresh_rows(versionAsOf=number) if has_tail else found
+            found, kept = self._shown(number, before, manifest)
         except Exception as exc:
             self.scheduler.fail(exc)
         self.judge(lambda: self.model.add(number, doing, found, kept))
+
+    def _shown(self, number: int, before: Manifest, manifest: Manifest) -> tuple[Rows, Rows]:
+        """Return what a new version shows as the newest one, and what it shows later on."""
+        same = replace(
+            before,
+            nonce=manifest.nonce,
+            writer_epoch=manifest.writer_epoch,
+            compactor_epoch=manifest.compactor_epoch,
+            checkpoints=manifest.checkpoints,
+        )
+        if manifest == same:  # a claim or a checkpoint: a scan would read the same objects
+            return self.model.rows, self.model.kept[number - 1]
+        found = self.fresh_rows()
+        has_tail = manifest.replay_after_wal_id < self.wal_end
+        return found, self.fresh_rows(versionAsOf=number) if has_tail else found
 
     def _watch_deletion(self, path: str) -> None:
         root, _, name = path.partition(f"{ROOT}/")
         if not root:
             self.judge(lambda: check_deletion(name, self.model.newest, self.manifests))
-
-
-def _leave_wal(left_in: TableStores, now_ms: int, rng: Chance) -> dict[bytes, bytes]:
-    """Open the table as a client does, write rows that only the WAL has, and go; returns them."""
-    number, manifest = fetch_latest_manifest(left_in)
-    opened = replace(manifest, nonce=0, writer_epoch=manifest.writer_epoch + 1)
-    manifest_log(left_in).create(number + 1, encode_manifest(opened))
-    fence = manifest.replay_after_wal_id + 1
-    left_in.wal.create(wal_path(fence), b"")
-    rows = {}
-    for place in range(rng.choice([1, 2, 3])):
-        key, value = b"k%02d" % rng.randrange(12), b"wal%d" % place
-        row = Row(key, manifest.last_l0_seq + 1 + place, value=value, create_ts_ms=now_ms)
-        left_in.wal.create(wal_path(fence + 1 + place), encode_wal([row]))
-        rows[key] = value
-    return rows
