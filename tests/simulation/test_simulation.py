@@ -11,7 +11,7 @@ from tests.simulation.run import simulate
 from tests.support.effort import examples
 
 BATCHES: Final = 6
-SEEDS_EACH: Final = examples(50)
+SEEDS_EACH: Final = examples(40)
 
 
 @pytest.mark.slow

@@ -1,0 +1,32 @@
+"""Seeds that once showed a defect, each named for it.
+
+A seed tells its story only for as long as the simulation draws the same. So each defect also has a test of its own, in
+the file that the comment names.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+
+from slatespark.table.commit.requirements import UnmovedWal
+from tests.simulation.run import SeedError, simulate
+
+SEEDS: Final = {
+    # tests/faults/test_erase_faults.py
+    "an erasure left a row that another commit had moved out of the WAL": 29,
+}
+
+
+@pytest.mark.parametrize("seed", SEEDS.values(), ids=SEEDS.keys())
+def test_seed(seed: int) -> None:
+    simulate(seed)
+
+
+def test_a_defect_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The simulation can fail: without what prevents the last of these defects, one of the first seeds does."""
+    monkeypatch.setattr(UnmovedWal, "before_claim", lambda *_: None)
+    with pytest.raises(SeedError, match="erase"):
+        for seed in range(20, 60):
+            simulate(seed)
