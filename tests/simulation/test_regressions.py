@@ -6,6 +6,7 @@ the file that the comment names.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 import pytest
@@ -28,5 +29,9 @@ def test_a_defect_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """The simulation can fail: without what prevents the last of these defects, one of the first seeds does."""
     monkeypatch.setattr(UnmovedWal, "before_claim", lambda *_: None)
     with pytest.raises(SeedError, match="erase"):
-        for seed in range(20, 60):
-            simulate(seed)
+        _simulate_all(range(20, 60))
+
+
+def _simulate_all(seeds: Iterable[int]) -> None:
+    for seed in seeds:
+        simulate(seed)
