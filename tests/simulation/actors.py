@@ -162,7 +162,7 @@ class Actor:
         allowed: list[type[Exception]] = []
         if self.had_fault or world.is_odd:
             allowed += [CommitConflictError]
-        if self.had_fault or world.collects:
+        if self.had_fault or world.collects or operation.is_shared:  # the coordinator may have gone
             allowed += [UnavailableError]
         if not operation.is_blind or world.has_clients:
             allowed += [ConflictError]
