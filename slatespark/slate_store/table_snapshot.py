@@ -85,6 +85,14 @@ class TableSnapshot:
         plan = fetch_read_plan(self._stores, parsed, self._clock, point=self._point)
         return open_batches(self._stores, plan, order, threads=threads)
 
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Return the rows as a stream of the Arrow C interface: DuckDB, Polars, DataFusion and others take a snapshot.
+
+        Each use scans anew, so a query may name a snapshot more than once. A reader that `scan` returns can be used
+        once only.
+        """
+        return self.scan().__arrow_c_stream__(requested_schema)
+
     def versions(self, **options: Any) -> pa.RecordBatchReader:
         """Return every version of each row of a history table; as `SlateStore.versions`, of this moment."""
         return self.scan(**{**options, "readVersions": "intervals"})
