@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from pyspark.sql.types import DataType
+
 from slatespark.errors import InvalidRequestError
 from slatespark.spark.assignments import Expression, checked, refuse_keys, resolve_names
 from slatespark.spark.failures import own_errors
@@ -15,6 +17,7 @@ from slatespark.spark.merge_rows import (
     MATCHED,
     NOT_MATCHED,
     OP_COLUMN,
+    Clauses,
     MergeClause,
     MergeSides,
     merge_rows,
@@ -34,9 +37,23 @@ class SlateMergeBuilder:
     """
 
     def __init__(
-        self, target: TableFrames, source: DataFrame, condition: Expression, clauses: tuple[MergeClause, ...] = ()
+        self,
+        target: TableFrames,
+        source: DataFrame,
+        condition: Expression,
+        clauses: tuple[MergeClause, ...] = (),
+        *,
+        evolves: bool = False,
     ) -> None:
         self._target, self._source, self._condition, self._clauses = target, source, condition, clauses
+        self._evolves = evolves
+
+    def withSchemaEvolution(self) -> SlateMergeBuilder:
+        """Add columns of the source that the table lacks, if a clause with `All` takes every column from the source.
+
+        Their types are those of the source. In rows that such a clause does not write, they are null.
+        """
+        return SlateMergeBuilder(self._target, self._source, self._condition, self._clauses, evolves=True)
 
     def whenMatchedUpdate(
         self,
@@ -114,6 +131,9 @@ class SlateMergeBuilder:
             unmatched_nulls = find_unmatched_nulls(sides, self._condition, clauses)
             needed = needed_columns(sides, self._condition, clauses)
             sides = replace(sides, target=table.select(needed, narrowed, {}))
+            if self._evolves and (added := _new_columns(self._source, types, clauses)):
+                sides = sides.with_columns(added)
+                writeOptions["mergeSchema"] = True
             if unmatched_nulls is not None and writes_every_row(clauses):
                 change = replace(change, reads=change.reads.of_written())
             changed = merge_rows(sides, self._condition, clauses, unmatched_nulls)
@@ -129,7 +149,16 @@ class SlateMergeBuilder:
                 f"{clause.name} comes after {before.name} without a condition, so it never applies.",
                 todo="Give the earlier clause a condition, or put it last.",
             )
-        return SlateMergeBuilder(self._target, self._source, self._condition, (*self._clauses, clause))
+        clauses = (*self._clauses, clause)
+        return SlateMergeBuilder(self._target, self._source, self._condition, clauses, evolves=self._evolves)
+
+
+def _new_columns(source: DataFrame, types: Mapping[str, DataType], clauses: Clauses) -> dict[str, DataType]:
+    """Return the columns that clauses with `All` take from the source, but that the table lacks."""
+    if all(clause.assigned is not None or clause.action == "delete" for clause in clauses):
+        return {}
+    known = {name.lower() for name in types}
+    return {field.name: field.dataType for field in source.schema.fields if field.name.lower() not in known}
 
 
 def _resolve(

@@ -8,7 +8,7 @@ brought together, sorted for the load, and contradictions within a key raise an 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Final, TypeAlias
 
@@ -83,6 +83,12 @@ class MergeSides:
     def columns(self) -> tuple[str, ...]:
         """All columns of the table, in order."""
         return tuple(self.types)
+
+    def with_columns(self, added: Mapping[str, DataType]) -> MergeSides:
+        """Return the sides of a merge that adds columns to the table: its rows so far have nulls in them."""
+        target = self.target.withColumns({name: F.lit(None).cast(kind) for name, kind in added.items()})
+        aliased = target if self.alias is None else target.alias(self.alias)
+        return replace(self, target=aliased, types={**self.types, **added})
 
 
 def merge_rows(

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from slatespark.slate_store import SlateStore
 from slatespark.spark import fact_frames
 from slatespark.spark.arguments import Instant, Prices
+from slatespark.spark.creation import no_name
 from slatespark.spark.distributed import quoted, resolve_columns
+from slatespark.spark.optimize import SlateOptimizeBuilder
 from slatespark.spark.range_merges import SparkRunner, check_filters_travel
 from slatespark.spark.table_frames import TableFrames
 from slatespark.spark.task_runner import SparkTasks
@@ -22,7 +24,7 @@ from slatespark.table.retention.reap_report import ReapReport
 from slatespark.table.verify.findings import VerifyReport
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
     from slatespark.slate_store.explanation import Explanation
     from slatespark.table.gc.absence_report import AbsenceReport
@@ -210,6 +212,18 @@ class TableUpkeep:
         found = self._store.explain(operation, analyze=analyze, prices=prices, **options)
         files = sum(found.copies.values())
         return replace(found, as_parquet=self._frames.explain_parquet(options, files)) if files else found
+
+    # --- as Delta calls it --------------------------------------------------------------------------------------------
+
+    def optimize(self) -> SlateOptimizeBuilder:
+        """Return a builder as Delta's: `optimize().executeCompaction()` is `compact()`."""
+        return SlateOptimizeBuilder(self.compact)
+
+    @staticmethod
+    def forName(spark: SparkSession, name: str) -> NoReturn:
+        """Refuse a name in Spark's catalog, which keeps no paths; raises `InvalidRequestError`."""
+        del spark
+        raise no_name(name)
 
     # --- as text and pictures -----------------------------------------------------------------------------------------
 

@@ -59,6 +59,31 @@ def versions(table: SlateTable) -> int:
     return int(only(table.detail())["version"])
 
 
+def test_a_schema_evolves_with_clauses_that_take_all(spark: SparkSession, table: SlateTable) -> None:
+    source = rows_of(
+        spark, ("a", 1, 11, "I", 1.5, "u"), ("c", 9, 90, None, None, "i"), schema=f"{SCHEMA}, Rate DOUBLE, tag STRING"
+    )
+    evolving = merge(table, source).withSchemaEvolution()
+    evolving.whenMatchedUpdateAll().whenNotMatchedInsertAll().whenNotMatchedBySourceUpdate(
+        "t.tenant = 'b'", {"n": "t.n + 1"}
+    ).execute()
+    assert table.toDF().columns == ["tenant", "id", "n", "note", "Rate", "tag"]
+    assert stored(table) == [
+        ("a", 1, 11, "I", 1.5, "u"),
+        (*START[1], None, None),
+        ("b", 1, 31, "three", None, None),
+        ("b", 2, 41, "four", None, None),
+        ("c", 9, 90, None, None, "i"),
+    ]
+
+
+def test_a_schema_stays_without_such_a_clause(spark: SparkSession, table: SlateTable) -> None:
+    source = rows_of(spark, ("a", 1, 11, "I", 1.5), schema=f"{SCHEMA}, rate DOUBLE")
+    merge(table, source).withSchemaEvolution().whenMatchedUpdate(set={"n": "s.n"}).execute()
+    merge(table, source).whenMatchedUpdateAll().execute()
+    assert stored(table) == [("a", 1, 11, "I"), *START[1:]]
+
+
 def test_an_upsert_as_everybody_writes_it(spark: SparkSession, table: SlateTable) -> None:
     source = rows_of(spark, ("b", 1, 31, "III"), ("c", 9, 90, None))
     before = versions(table)

@@ -49,6 +49,20 @@ def table(spark: SparkSession, path: str) -> SlateTable:
     return SlateTable.create(spark, path, SCHEMA, KEYS)
 
 
+def test_a_name_of_the_catalog_is_refused(spark: SparkSession) -> None:
+    with pytest.raises(InvalidRequestError, match="forPath"):
+        SlateTable.forName(spark, "orders")
+
+
+def test_a_compaction_by_the_name_that_delta_has(spark: SparkSession, table: SlateTable) -> None:
+    for number in range(2):
+        table.write(people(spark, ("a", number, "x", 1.0)))
+    report = table.optimize().where("tenant = 'a'").executeCompaction()
+    assert [job.kind for job in report.jobs] == ["interval"]
+    with pytest.raises(InvalidRequestError):
+        table.optimize().executeZOrderBy("name")
+
+
 def people(spark: SparkSession, *rows: tuple[Any, ...]) -> DataFrame:
     return spark.createDataFrame(list(rows), SCHEMA)
 
