@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from slatespark.spark.compaction_worker import CompactionWorker
     from slatespark.spark.session import register, storageOptions
     from slatespark.spark.slate_table import SlateTable
+    from slatespark.spark.sql.run import sql
     from slatespark.spark.transaction import SlateTransaction
     from slatespark.table.clock import Clock
     from slatespark.table.compaction.filter import (
@@ -68,7 +69,9 @@ _LAZY: Final = {
     "SstWriter": "slatespark.table.rows.sst_writer",
     "Transaction": "slatespark.table.transaction.transaction",
     "Upkeep": "slatespark.table.upkeep.upkeep",
+    "load_ipython_extension": "slatespark.spark.sql.magic",
     "register": "slatespark.spark.session",
+    "sql": "slatespark.spark.sql.run",
     "storageOptions": "slatespark.spark.session",
 }
 
@@ -105,6 +108,7 @@ __all__ = [
     "Upkeep",
     "__version__",
     "register",
+    "sql",
     "storageOptions",
 ]
 

@@ -1,4 +1,7 @@
-"""Calls of PySpark that depend on its release, or on packages next to it that it asks for without need."""
+"""Calls of PySpark that depend on its release, or that it does not offer.
+
+Among them are those for which it asks for other packages without need.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
-from pyspark.errors import PySparkImportError
+from pyspark.errors import AnalysisException, PySparkImportError
 from pyspark.sql.types import StructType
 
 from slatespark.spark.distributed import quoted
@@ -40,3 +43,30 @@ def _map_without_pandas(rows: Any, task: ArrowTask, schema: StructType | str) ->
     function = UserDefinedFunction(task, schema, type(task).__name__, PythonEvalType.SQL_MAP_ARROW_ITER_UDF)
     column: Any = function(*[rows[quoted(name)] for name in rows.columns])
     return DataFrame(rows._jdf.mapInArrow(column._jc, False, None), rows.sparkSession)
+
+
+def view_options(spark: Any, name: str, source: str) -> dict[str, str] | None:
+    """Return the options of the read that a temporary view is; None if it is anything else, or no temporary view.
+
+    The plan of the view tells. A session of Spark Connect does not show it: then the answer is None.
+
+    Parameters
+    ----------
+    source : name of the data source
+    """
+    if getattr(spark, "_jsparkSession", None) is None or not _is_temporary_view(spark, name):
+        return None
+    plan = spark.table(quoted(name))._jdf.queryExecution().analyzed()
+    while plan.nodeName() in ("SubqueryAlias", "View"):
+        plan = plan.child()
+    if plan.getClass().getSimpleName() != "DataSourceV2Relation" or plan.table().name() != source:
+        return None
+    found = plan.options().asCaseSensitiveMap()
+    return {str(entry.getKey()): str(entry.getValue()) for entry in found.entrySet()}
+
+
+def _is_temporary_view(spark: Any, name: str) -> bool:
+    try:
+        return bool(spark.catalog.getTable(quoted(name)).isTemporary)
+    except AnalysisException:
+        return False

@@ -22,14 +22,18 @@ _LINE_COMMENT: Final = re.compile(r"--(?:\\\n|[^\r\n])*")  # a backslash continu
 _COMMENT_MARK: Final = re.compile(r"/\*\+?|\*/")
 _OTHER_SIGN: Final = re.compile(r"!(?!=)|[*/%|&^~\[\]{}:]")  # signs that filters do not use
 
-_CLOSED_BY: Final = {"(": ")", "[": "]", "{": "}", "CASE": "END"}
-_CLOSING: Final = frozenset(_CLOSED_BY.values())
+CLOSED_BY: Final = {"(": ")", "[": "]", "{": "}", "CASE": "END"}
+CLOSING: Final = frozenset(CLOSED_BY.values())
 _QUERY_WORDS: Final = ("SELECT", "FROM", "VALUES", "TABLE")  # in parentheses they show a query, not a condition
 _EQUALITIES: Final = ("=", "==", "<=>")
 
 
-def cut_sql(text: str) -> Tokens:
-    """Return the tokens of an expression.
+def cut_sql(text: str, name: str = "filter") -> Tokens:
+    """Return the tokens of an expression or statement.
+
+    Parameters
+    ----------
+    name : of the argument that holds the text, for messages
 
     Raises
     ------
@@ -37,12 +41,15 @@ def cut_sql(text: str) -> Tokens:
         When no token begins somewhere, or a string or comment is not closed.
     """
     tokens: list[Token] = []
-    at = _skip_gaps(text, 0)
+    at = _skip_gaps(text, 0, name)
     while at < len(text):
         sign = _OTHER_SIGN.match(text, at)
-        token = Token(SIGN, sign[0], SourceSpan(text, at, sign.end())) if sign else next(tokenize(text, start=at))
+        if sign is None:
+            token = next(tokenize(text, name=name, start=at))
+        else:
+            token = Token(SIGN, sign[0], SourceSpan(text, at, sign.end(), name))
         tokens.append(token)
-        at = _skip_gaps(text, token.span.end)
+        at = _skip_gaps(text, token.span.end, name)
     return tuple(tokens)
 
 
@@ -129,19 +136,19 @@ def find_names(text: str) -> frozenset[str] | None:
 # --- private helpers ------------------------------------------------------------------------------------------------
 
 
-def _skip_gaps(text: str, at: int) -> int:
+def _skip_gaps(text: str, at: int, name: str) -> int:
     """Return where the next token begins, after spaces and comments."""
     while True:
         gap = _SPACE.match(text, at) or _LINE_COMMENT.match(text, at)
         if gap is not None:
             at = gap.end()
         elif text.startswith("/*", at):
-            at = _comment_end(text, at)
+            at = _comment_end(text, at, name)
         else:
             return at
 
 
-def _comment_end(text: str, start: int) -> int:
+def _comment_end(text: str, start: int, name: str) -> int:
     """Return the end of a bracketed comment; such comments nest. Hints are refused."""
     depth = 0
     for mark in _COMMENT_MARK.finditer(text, start):
@@ -150,7 +157,7 @@ def _comment_end(text: str, start: int) -> int:
         depth += 1 if mark[0] == "/*" else -1
         if depth == 0:
             return mark.end()
-    raise filter_error("a comment is not closed, or is a hint", SourceSpan(text, start, len(text)))
+    raise filter_error("a comment is not closed, or is a hint", SourceSpan(text, start, len(text), name))
 
 
 def _split(tokens: Tokens, unclear: tuple[str, ...]) -> list[Tokens]:
@@ -160,9 +167,9 @@ def _split(tokens: Tokens, unclear: tuple[str, ...]) -> list[Tokens]:
     betweens = 0
     for token in tokens:
         mark = token.text.upper() if token.kind in (NAME, SIGN) else ""
-        if mark in _CLOSED_BY:
-            opened.append(_CLOSED_BY[mark])
-        elif mark in _CLOSING:
+        if mark in CLOSED_BY:
+            opened.append(CLOSED_BY[mark])
+        elif mark in CLOSING:
             if not opened or opened.pop() != mark:
                 return []
         elif not opened and (mark == "," or mark in unclear):

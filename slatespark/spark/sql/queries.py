@@ -1,0 +1,163 @@
+"""Queries on ``slate.`path` `` and on earlier versions of temporary views.
+
+sqlglot finds where tables stand in the text. Each table of ours is replaced by the name of a DataFrame, and Spark
+parses the rest as it was written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from slatespark.encoding.predicates.source_span import SourceSpan, filter_error
+from slatespark.errors import InvalidRequestError, OptionError
+from slatespark.spark.distributed import quoted
+from slatespark.spark.sql.statement import ARGUMENT, FORMAT, Statement, names_path
+from slatespark.spark.sql.tables import Catalog
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+# What makes a query worth a look; all others go to Spark unread.
+_MAY_BE_OURS: Final = re.compile(rf"\b{FORMAT}\s*\.|\b(?:VERSION|TIMESTAMP)\s+AS\s+OF\b", re.IGNORECASE)
+_TEMPORAL: Final = re.compile(r"\s*(?:FOR\s+)?(?:VERSION|TIMESTAMP)\s+AS\s+OF\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A table in the text of a query: its name, and the characters `[start, end)` that name it."""
+
+    name: tuple[str, ...]
+    start: int
+    end: int
+    alias: str
+
+
+def run_query(text: str, catalog: Catalog) -> DataFrame:
+    """Return the result of a query; Spark reads what is not a table of ours.
+
+    Raises
+    ------
+    OptionError
+        When a query that may be about tables of ours cannot be parsed, or asks for a version in another way.
+    """
+    if not _MAY_BE_OURS.search(text):
+        return catalog.spark.sql(text)
+    frames: dict[str, Any] = {}
+    pieces, at = list[str](), 0
+    for place in _places(text):
+        options, end = _version(text, place, catalog.spark)
+        if not (names_path(place.name) and text[place.end - 1] == "`") and not (options and len(place.name) == 1):
+            continue
+        table = catalog.find(place.name)
+        if table is None:
+            continue
+        name = f"slate_{len(frames)}"
+        frames[name] = table.toDF(**options)
+        alias = f" AS {quoted(place.name[0])}" if len(place.name) == 1 and not place.alias else ""
+        pieces += [_escaped(text[at : place.start]), f"{{{name}}}{alias}"]
+        at = end
+    if not frames:
+        return catalog.spark.sql(text)
+    return catalog.spark.sql("".join([*pieces, _escaped(text[at:])]), **frames)
+
+
+def instant_ms(spark: SparkSession, text: str) -> int:
+    """Return the instant that a constant expression of Spark SQL stands for; text is read in the session's time zone.
+
+    Raises
+    ------
+    OptionError
+        When it is null.
+    """
+    found = spark.sql(f"SELECT unix_millis(CAST(({text}) AS TIMESTAMP))").collect()[0][0]
+    if found is None:
+        raise OptionError(f"sql: {text} is not a timestamp.", todo="Write it like '2026-01-31 12:00:00'.")
+    return int(found)
+
+
+def _places(text: str) -> list[_Place]:
+    """Return the tables that a query reads, in the order of the text."""
+    tree, expressions = _parsed(text)
+    shadowed = {cte.alias.lower() for cte in tree.find_all(expressions.CTE)}
+    found = sorted(_tables(tree, expressions), key=lambda place: place.start)
+    for place in found:
+        _check_place(text, place)
+    return [place for place in found if len(place.name) > 1 or place.name[0].lower() not in shadowed]
+
+
+def _check_place(text: str, place: _Place) -> None:
+    """Refuse a query in whose text a table is not where sqlglot says: another part would be replaced."""
+    named = Statement(text[place.start : place.end])
+    if named.dotted_name() != place.name:
+        raise OptionError(f"sql: the table {'.'.join(place.name)} was not found in the text of the query.")
+    named.end()
+
+
+def _tables(tree: Any, expressions: Any) -> Iterator[_Place]:
+    for table in tree.find_all(expressions.Table):
+        parts = table.parts if table.find_ancestor(expressions.Hint) is None else []  # a hint names what it is about
+        if parts and all(isinstance(part, expressions.Identifier) and part.meta for part in parts):
+            start, end = parts[0].meta["start"], parts[-1].meta["end"] + 1
+            yield _Place(tuple(part.name for part in parts), start, end, table.alias)
+
+
+def _parsed(text: str) -> tuple[Any, Any]:
+    try:
+        import sqlglot
+        from sqlglot import expressions
+    except ImportError as exc:
+        raise InvalidRequestError(
+            "Queries on slate.`path`, and on versions, are read by sqlglot, which is not installed.",
+            todo="pip install 'slatespark[sql]'",
+        ) from exc
+    try:
+        tree = sqlglot.parse_one(text, read="spark")
+    except sqlglot.errors.ParseError as exc:
+        raise _parse_error(text, exc.errors[0] if exc.errors else {}) from exc
+    except sqlglot.errors.TokenError as exc:
+        raise OptionError(f"sql: {exc}.") from exc
+    if not isinstance(tree, expressions.Query):
+        raise OptionError(f"sql: tables named {FORMAT}.`path` can be read by queries, not by this statement.")
+    return tree, expressions
+
+
+def _parse_error(text: str, details: Mapping[str, Any]) -> OptionError:
+    before, found = str(details.get("start_context", "")), str(details.get("highlight", ""))
+    start = text.find(before + found)
+    start = len(text) if start < 0 else start + len(before)
+    return filter_error("this cannot be parsed", SourceSpan(text, start, start + len(found), ARGUMENT))
+
+
+def _version(text: str, place: _Place, spark: SparkSession) -> tuple[dict[str, Any], int]:
+    """Return the read options of a `VERSION AS OF` or `TIMESTAMP AS OF` behind a table's name, and the end of both."""
+    if not _TEMPORAL.match(text, place.end):
+        return {}, place.end
+    rest = Statement(text[place.end :])
+    rest.take("FOR")
+    if rest.take("VERSION"):
+        rest.expect("AS", "OF")
+        options: dict[str, Any] = {"versionAsOf": rest.whole_number()}
+    else:
+        rest.expect("TIMESTAMP")
+        rest.expect("AS", "OF")
+        options = {"timestampAsOf": instant_ms(spark, _literal(rest))}
+    return options, place.end + rest.position
+
+
+def _literal(rest: Statement) -> str:
+    """Read a time: a string, `TIMESTAMP '...'`, `DATE '...'`, or an expression in parentheses; as it was written."""
+    if rest.next.is_sign("("):
+        return rest.text_in_parentheses("a timestamp")
+    start = rest.next.span.start
+    if not rest.take("TIMESTAMP"):
+        rest.take("DATE")
+    rest.string()
+    return rest.text[start : rest.position]
+
+
+def _escaped(text: str) -> str:
+    """Return text in which PySpark finds no placeholder."""
+    return text.replace("{", "{{").replace("}", "}}")

@@ -1,0 +1,150 @@
+"""`sql`: one statement, run here if it is about a table of ours, else by Spark."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql.types import StructType
+
+from slatespark.errors import OptionError
+from slatespark.spark.sql import changes, definitions, upkeep
+from slatespark.spark.sql.queries import instant_ms, run_query
+from slatespark.spark.sql.statement import FORMAT, Statement, names_path
+from slatespark.spark.sql.tables import Catalog
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from slatespark.spark.slate_table import SlateTable
+
+_NAMES_OURS: Final = re.compile(rf"\b{FORMAT}\s*\.\s*`", re.IGNORECASE)
+_QUERY: Final = re.compile(
+    r"(?:\s|--[^\n]*\n|/\*.*?\*/)*(?:\(|(?:SELECT|WITH|FROM|TABLE|VALUES)\b)", re.IGNORECASE | re.DOTALL
+)
+
+
+def sql(spark: SparkSession, statement: str, **storage: Any) -> DataFrame:
+    """Run a statement of SQL: here if it is about a table of slatespark, otherwise as `spark.sql` does.
+
+    Tables are named ``slate.`path` ``, or by a temporary view that shows one whole table. Understood are `MERGE INTO`,
+    `UPDATE`, `DELETE FROM`, `CREATE TABLE`, `DESCRIBE HISTORY`, `RESTORE`, `OPTIMIZE`, `VACUUM`, and queries, also
+    `VERSION AS OF` and `TIMESTAMP AS OF` (docs/reference/sql.md). Spark evaluates expressions and queries as they are
+    written. A clause that is not understood is refused.
+
+    Parameters
+    ----------
+    statement : one statement; a semicolon may follow it
+    storage : as for `SlateTable.forPath`, for tables that are named by their path
+
+    Returns
+    -------
+    The rows of a query; facts, such as the jobs of `OPTIMIZE`; a DataFrame without columns for other statements.
+
+    Raises
+    ------
+    OptionError
+        When a statement about a table of ours cannot be understood; the message shows the place.
+    SlateError
+        As the method of `SlateTable` that does the work.
+
+    Examples
+    --------
+    >>> slatespark.sql(spark, "UPDATE slate.`/data/stock` SET count = count - 1 WHERE shop = 'kiel'")
+    >>> slatespark.sql(spark, "SELECT * FROM slate.`/data/stock` VERSION AS OF 3").show()
+    """
+    catalog = Catalog(spark, storage)
+    if _QUERY.match(statement):
+        return run_query(_without_semicolon(statement), catalog)
+    try:
+        read = Statement(statement)
+    except OptionError:
+        if _NAMES_OURS.search(statement):
+            raise
+        return spark.sql(statement)
+    return _run(read, catalog, statement)
+
+
+def _run(read: Statement, catalog: Catalog, statement: str) -> DataFrame:
+    """Run a statement that is no query."""
+    spark = catalog.spark
+    begun = _begin(read)
+    if begun is None:
+        if _NAMES_OURS.search(statement):
+            raise read.error(
+                f"no such statement on {FORMAT}.`path`",
+                todo="Use SlateTable.forPath(spark, path) and its methods, or a query in a DataFrame.",
+            )
+        return spark.sql(statement)
+    name = read.table()
+    if begun in _CREATIONS:
+        if not names_path(name):
+            _refuse_catalog_table(read, statement)
+            return spark.sql(statement)
+        definitions.create_table(read, name, catalog, if_not_exists=begun != "CREATE")
+        return _nothing(spark)
+    table = catalog.find(name)
+    if table is None:
+        return spark.sql(statement)
+    found = _run_on(table, read, catalog, begun)
+    return _nothing(spark) if found is None else found
+
+
+def _run_on(table: SlateTable, read: Statement, catalog: Catalog, begun: str) -> DataFrame | None:
+    """Run the rest of a statement on an existing table; return its facts, if it has any."""
+    spark = catalog.spark
+    match begun:
+        case "UPDATE":
+            changes.update(read, table)
+        case "DELETE":
+            changes.delete(read, table)
+        case "MERGE" | "MERGE AND EVOLVE":
+            changes.merge(read, table, lambda text: run_query(text, catalog), evolves=begun != "MERGE")
+        case "HISTORY":
+            return upkeep.describe_history(read, table)
+        case "RESTORE":
+            return upkeep.restore(read, table, spark, lambda text: instant_ms(spark, text))
+        case "OPTIMIZE":
+            return upkeep.optimize(read, table, spark)
+        case _:
+            return upkeep.vacuum(read, table, spark)
+    return None
+
+
+_CREATIONS: Final = ("CREATE", "CREATE IF NOT EXISTS")
+_BEGINNINGS: Final = (
+    (("CREATE", "TABLE", "IF", "NOT", "EXISTS"), "CREATE IF NOT EXISTS"),
+    (("CREATE", "TABLE"), "CREATE"),
+    (("MERGE", "WITH", "SCHEMA", "EVOLUTION", "INTO"), "MERGE AND EVOLVE"),
+    (("MERGE", "INTO"), "MERGE"),
+    (("UPDATE",), "UPDATE"),
+    (("DELETE", "FROM"), "DELETE"),
+    (("DESCRIBE", "HISTORY"), "HISTORY"),
+    (("DESC", "HISTORY"), "HISTORY"),
+    (("RESTORE", "TABLE"), "RESTORE"),
+    (("RESTORE",), "RESTORE"),
+    (("OPTIMIZE",), "OPTIMIZE"),
+    (("VACUUM",), "VACUUM"),
+)
+
+
+def _begin(read: Statement) -> str | None:
+    """Read the words before the table's name; return the kind of statement, None if it is not one of ours."""
+    return next((kind for words, kind in _BEGINNINGS if read.take(*words)), None)
+
+
+def _refuse_catalog_table(read: Statement, statement: str) -> None:
+    """Refuse a table of Spark's catalog that would be in our format: Spark does not tell it the path."""
+    if re.search(rf"\bUSING\s+{FORMAT}\b", statement, re.IGNORECASE):
+        raise read.error(
+            "a table of Spark's catalog cannot be in this format",
+            todo=f"Name it by its path: CREATE TABLE {FORMAT}.`path` (...). For a name, create a temporary view of it.",
+        )
+
+
+def _without_semicolon(statement: str) -> str:
+    return statement.rstrip().removesuffix(";")
+
+
+def _nothing(spark: SparkSession) -> DataFrame:
+    return spark.createDataFrame([], StructType([]))

@@ -1,0 +1,174 @@
+"""A statement as tokens, read from left to right: keywords, names, numbers, and text that Spark will parse."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from slatespark.encoding.predicates.source_span import SourceSpan, filter_error
+from slatespark.encoding.predicates.tokens import END, NAME, NUMBER, QUOTED, SIGN, STRING, Token
+from slatespark.errors import OptionError
+from slatespark.spark.sql_text import CLOSED_BY, CLOSING, cut_sql
+
+ARGUMENT: Final = "sql"
+FORMAT: Final = "slate"  # `slate.path` with the path in backticks names a table
+
+_RESERVED: Final = ("AS", "FROM", "JOIN", "ON", "SET", "USING", "VALUES", "WHEN", "WHERE")  # no alias without AS
+
+
+class Statement:
+    """The rest of a statement that is left to read.
+
+    Methods named `take...` return nothing or false where something else comes next; the others raise an `OptionError`
+    that shows the place.
+    """
+
+    def __init__(self, text: str) -> None:
+        text = text.rstrip()
+        self.text = text[:-1] if text.endswith(";") else text
+        self._tokens = cut_sql(self.text, ARGUMENT)
+        self._at = 0
+
+    # --- words --------------------------------------------------------------------------------------------------------
+
+    @property
+    def next(self) -> Token:
+        """The next token; one of kind `END` behind the last."""
+        if self._at < len(self._tokens):
+            return self._tokens[self._at]
+        return Token(END, "", SourceSpan(self.text, len(self.text), len(self.text), ARGUMENT))
+
+    @property
+    def position(self) -> int:
+        """The end of what was read, as a place in the text; before any token is read, the place of the first."""
+        return self._tokens[self._at - 1].span.end if self._at else self.next.span.start
+
+    def error(self, what: str, *, at: Token | None = None, todo: str = "") -> OptionError:
+        """Return the error that shows the next token, or another one."""
+        return filter_error(what, (at or self.next).span, todo=todo)
+
+    def take(self, *words: str) -> bool:
+        """Read these words if all of them come next."""
+        ahead = self._tokens[self._at : self._at + len(words)]
+        if len(ahead) < len(words) or not all(token.is_word(word) for token, word in zip(ahead, words, strict=True)):
+            return False
+        self._at += len(words)
+        return True
+
+    def take_sign(self, sign: str) -> bool:
+        """Read a sign if it comes next."""
+        found = self.next.is_sign(sign)
+        self._at += found
+        return found
+
+    def expect(self, *words: str) -> None:
+        """Read these words."""
+        if not self.take(*words):
+            raise self.error(f"expected {' '.join(words)}")
+
+    def expect_sign(self, sign: str) -> None:
+        """Read a sign."""
+        if not self.take_sign(sign):
+            raise self.error(f"expected {sign!r}")
+
+    def end(self) -> None:
+        """Refuse whatever is left."""
+        if self.next.kind != END:
+            raise self.error("this is not understood here")
+
+    # --- names and values ---------------------------------------------------------------------------------------------
+
+    def name(self) -> str:
+        """Read a name, in backticks or not."""
+        if self.next.kind not in (NAME, QUOTED):
+            raise self.error("expected a name")
+        return self.skip().text
+
+    def dotted_name(self) -> tuple[str, ...]:
+        """Read names with dots between them."""
+        parts = [self.name()]
+        while self.take_sign("."):
+            parts.append(self.name())
+        return tuple(parts)
+
+    def table(self) -> tuple[str, ...]:
+        """Read the name of a table; the path in ``slate.`path` `` has to be in backticks."""
+        parts = self.dotted_name()
+        if names_path(parts) and self._tokens[self._at - 1].kind != QUOTED:
+            raise self.error("this may be a table of a database slate", todo="Put a path in backticks: slate.`path`.")
+        return parts
+
+    def alias(self) -> str | None:
+        """Read an alias, with or without AS; None if there is none."""
+        if self.take("AS"):
+            return self.name()
+        if self.next.kind == QUOTED or (self.next.kind == NAME and not self.next.is_word(*_RESERVED)):
+            return self.name()
+        return None
+
+    def whole_number(self) -> int:
+        """Read a whole number."""
+        if self.next.kind != NUMBER or not self.next.text.isdecimal():
+            raise self.error("expected a whole number")
+        return int(self.skip().text)
+
+    def string(self) -> str:
+        """Read a string."""
+        if self.next.kind != STRING:
+            raise self.error("expected a string")
+        return self.skip().text
+
+    # --- text for Spark -----------------------------------------------------------------------------------------------
+
+    def text_until(self, *words: str, sign: str | None = None, called: str) -> str:
+        """Read up to one of the words, or a sign, outside of brackets and CASE, or up to the end; as it was written.
+
+        Parameters
+        ----------
+        called : what is expected, for the message
+        """
+        start, opened = self._at, list[str]()
+        while self.next.kind != END:
+            token = self.next
+            follows_dot = self._at > start and self._tokens[self._at - 1].is_sign(".")
+            mark = token.text.upper() if token.kind in (NAME, SIGN) and not follows_dot else ""
+            if not opened and (mark in words or (sign is not None and token.is_sign(sign))):
+                break
+            if mark in CLOSED_BY:
+                opened.append(CLOSED_BY[mark])
+            elif mark in CLOSING and not opened:
+                break  # of a bracket that the caller has read, or one too many, which the caller refuses
+            elif mark in CLOSING and opened.pop() != mark:
+                raise self.error("another bracket is open here")
+            self._at += 1
+        if opened:
+            raise self.error(f"expected {opened[-1]!r}")
+        if self._at == start:
+            raise self.error(f"expected {called}")
+        return self.text[self._tokens[start].span.start : self._tokens[self._at - 1].span.end]
+
+    def text_in_parentheses(self, called: str) -> str:
+        """Read `(...)`; what stands inside, as it was written."""
+        self.expect_sign("(")
+        inside = self.text_until(called=called)
+        self.expect_sign(")")
+        return inside
+
+    def list_in_parentheses(self, called: str) -> list[str]:
+        """Read `(..., ...)`; the parts, as they were written."""
+        self.expect_sign("(")
+        parts = [self.text_until(sign=",", called=called)]
+        while self.take_sign(","):
+            parts.append(self.text_until(sign=",", called=called))
+        self.expect_sign(")")
+        return parts
+
+    def skip(self) -> Token:
+        """Read a token."""
+        token = self.next
+        self._at += 1
+        return token
+
+
+def names_path(name: tuple[str, ...]) -> bool:
+    """Tell whether a name is that of a table by its path."""
+    return len(name) == 2 and name[0].lower() == FORMAT

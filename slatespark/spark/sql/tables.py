@@ -1,0 +1,67 @@
+"""Tables that a statement names: ``slate.`path` ``, or a temporary view of one whole table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from slatespark.errors import OptionError
+from slatespark.options.values import STORAGE_PREFIX
+from slatespark.spark.arguments import CLOCK, WAL_PATH
+from slatespark.spark.pyspark_api import view_options
+from slatespark.spark.slate_table import SlateTable
+from slatespark.spark.sql.statement import FORMAT, names_path
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_PLACE_OPTIONS: Final = frozenset(name.lower() for name in ("path", WAL_PATH, CLOCK))
+
+
+@dataclass(frozen=True, repr=False)
+class Catalog:
+    """What names of tables mean in one call.
+
+    Attributes
+    ----------
+    storage : arguments of `SlateTable.forPath` for tables that are named by their path; may hold credentials
+    """
+
+    spark: SparkSession
+    storage: Mapping[str, Any]
+
+    def find(self, name: tuple[str, ...]) -> SlateTable | None:
+        """Return the table of a name, under the alias by which conditions can call it; None if it is not one of ours.
+
+        Raises
+        ------
+        TableNotFoundError
+            When there is no table at the path.
+        OptionError
+            When the name is a view of a part, or of an earlier state, of a table.
+        """
+        if names_path(name):
+            return SlateTable.forPath(self.spark, name[1], **self.storage)
+        options = view_options(self.spark, name[0], FORMAT) if len(name) == 1 else None
+        if options is None:
+            return None
+        place = {key: value for key, value in options.items() if _is_place(key)}
+        if others := sorted(options.keys() - place.keys()):
+            raise OptionError(
+                f"sql: the view {name[0]} does not show the whole table: it has the option {others[0]}.",
+                todo=f"Name the table itself: {FORMAT}.`path`.",
+            )
+        path = next(value for key, value in place.items() if key.lower() == "path")
+        rest = {key: value for key, value in place.items() if key.lower() != "path"}
+        return SlateTable.forPath(self.spark, path, **_spelled(rest)).alias(name[0])
+
+
+def _is_place(name: str) -> bool:
+    return name.lower() in _PLACE_OPTIONS or name.lower().startswith(STORAGE_PREFIX)
+
+
+def _spelled(options: Mapping[str, str]) -> dict[str, str]:
+    """Return options by the names that `forPath` knows; Spark ignores case."""
+    known = {name.lower(): name for name in (WAL_PATH, CLOCK)}
+    return {known.get(name.lower(), name): value for name, value in options.items()}

@@ -1,0 +1,219 @@
+"""`slatespark.sql`: statements on tables by path and by view, judged by what the table holds afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import pytest
+
+import slatespark
+from slatespark import InvalidRequestError, OptionError, SchemaError, SlateError, SlateStore, TableExistsError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Run: TypeAlias = "Callable[[str], DataFrame]"
+
+
+@pytest.fixture
+def run(spark: SparkSession, tmp_path: Path) -> Run:
+    """Run a statement in which T is the table `(tenant, id, name, n)` with three rows."""
+    path = tmp_path / "t{a}"  # braces must not confuse PySpark
+    table = f"slate.`{path}`"
+    slatespark.sql(
+        spark,
+        f"CREATE TABLE {table} (tenant STRING, id BIGINT NOT NULL, name STRING, n INT, m MAP<STRING, INT>, "
+        "PRIMARY KEY (tenant, id)) USING slate TBLPROPERTIES ('defaultTtl' = '300d')",
+    )
+    slatespark.SlateTable.forPath(spark, path).write(
+        spark.sql("SELECT * FROM VALUES ('a', 1, 'x', 1), ('a', 2, 'y', 2), ('b', 1, 'z', 3) v(tenant, id, name, n)")
+    )
+    return lambda text: slatespark.sql(spark, text.replace("@T", table))
+
+
+def rows(run: Run, columns: str = "tenant, id, name, n") -> list[tuple[Any, ...]]:
+    return [tuple(row) for row in run(f"SELECT {columns} FROM @T ORDER BY tenant, id").collect()]
+
+
+FIRST = [("a", 1, "x", 1), ("a", 2, "y", 2), ("b", 1, "z", 3)]
+
+
+def test_a_created_table_is_what_the_statement_says(run: Run, spark: SparkSession, tmp_path: Path) -> None:
+    definition = SlateStore.open(tmp_path / "t{a}").definition
+    assert definition.key_columns == ("tenant", "id")
+    assert definition.properties == {"defaultTtl": "300d"}
+    assert definition.schema is not None
+    assert definition.schema.names == ["tenant", "id", "name", "n", "m"]
+    assert not definition.schema.field("id").nullable
+    with pytest.raises(TableExistsError):
+        run("CREATE TABLE @T (id BIGINT PRIMARY KEY)")
+    run("CREATE TABLE IF NOT EXISTS @T (tenant STRING, id BIGINT, PRIMARY KEY (tenant, id))")
+    with pytest.raises(InvalidRequestError):
+        run("CREATE TABLE IF NOT EXISTS @T (id BIGINT PRIMARY KEY)")
+
+
+def test_updates_and_deletes(run: Run) -> None:
+    run("UPDATE @T AS t SET t.n = t.n * 10, name = concat(name, '{b}, WHERE') WHERE t.tenant = 'a' AND n > 1;")
+    assert rows(run) == [("a", 1, "x", 1), ("a", 2, "y{b}, WHERE", 20), ("b", 1, "z", 3)]
+    run("delete from @T where tenant = 'a' and id in (1, 2)")
+    assert rows(run) == [("b", 1, "z", 3)]
+    run("UPDATE @T SET n = CASE WHEN n > 2 THEN 0 END")
+    assert rows(run) == [("b", 1, "z", 0)]
+    run("DELETE FROM @T")
+    assert rows(run) == []
+
+
+def test_a_merge_with_every_clause(run: Run, spark: SparkSession) -> None:
+    spark.sql("SELECT * FROM VALUES ('a', 1L, 0), ('a', 2L, 7), ('c', 9L, 5) v(tenant, id, n)").createOrReplaceTempView(
+        "sql_changes"
+    )
+    run(
+        """MERGE INTO @T AS t USING sql_changes AS s ON t.tenant = s.tenant AND t.id = s.id
+        WHEN MATCHED AND s.n = 0 THEN DELETE
+        WHEN MATCHED THEN UPDATE SET t.n = CASE WHEN s.n > 5 THEN t.n + s.n ELSE 0 END, name = 'up'
+        WHEN NOT MATCHED THEN INSERT (tenant, id, name) VALUES (s.tenant, s.id, concat('new', ', ', s.n))
+        WHEN NOT MATCHED BY SOURCE AND t.n = 3 THEN UPDATE SET n = t.n + 100
+        WHEN NOT MATCHED BY SOURCE THEN DELETE"""
+    )
+    assert rows(run) == [("a", 2, "up", 9), ("b", 1, "z", 103), ("c", 9, "new, 5", None)]
+
+
+def test_a_merge_of_a_query_and_of_the_table_itself(run: Run) -> None:
+    run(
+        "MERGE INTO @T t USING (SELECT tenant, id, 'old' AS name, n + 1 AS n, m FROM @T VERSION AS OF 3 WHERE n < 3) s "
+        "ON t.tenant = s.tenant AND t.id = s.id WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+    )
+    assert rows(run) == [("a", 1, "old", 2), ("a", 2, "old", 3), ("b", 1, "z", 3)]
+
+
+def test_queries_read_versions_and_times(run: Run, spark: SparkSession) -> None:
+    run("DELETE FROM @T WHERE tenant = 'a'")
+    history = run("DESCRIBE HISTORY @T").selectExpr("version", "string(timestamp) AS timestamp").collect()
+    assert [row.version for row in history] == [row.version for row in run("DESC HISTORY @T LIMIT 99").collect()]
+    assert run("DESCRIBE HISTORY @T LIMIT 1").count() == 1
+    assert rows(lambda text: run(text.replace("@T", "@T VERSION AS OF 3"))) == FIRST
+    written = next(row.timestamp for row in history if row.version == 3)
+    assert rows(lambda text: run(text.replace("@T", f"@T TIMESTAMP AS OF '{written}'"))) == FIRST
+    asked = run(
+        "WITH gone AS (SELECT t.id, t.tenant FROM @T FOR VERSION AS OF 3 AS t LEFT ANTI JOIN @T u USING (tenant, id)) "
+        "SELECT (SELECT count(*) FROM @T) AS left_over, count(*) AS gone, '{}' AS braces FROM gone"
+    )
+    assert [tuple(row) for row in asked.collect()] == [(1, 2, "{}")]
+
+
+def test_views_stand_for_their_table(run: Run, spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "t{a}"
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW sql_whole USING slate OPTIONS (path '{path}')")
+    spark.read.format("slate").option("versionAsOf", 3).load(str(path)).createOrReplaceTempView("sql_past")
+    spark.read.format("slate").load(str(path)).where("n > 1").createOrReplaceTempView("sql_part")
+    run("UPDATE sql_whole SET n = sql_whole.n + 1 WHERE sql_whole.tenant = 'b'")
+    assert rows(run)[2] == ("b", 1, "z", 4)
+    old = run("SELECT sql_whole.n FROM sql_whole VERSION AS OF 3 WHERE sql_whole.tenant = 'b'").collect()
+    assert [row.n for row in old] == [3]
+    with pytest.raises(OptionError, match="versionAsOf"):
+        run("DELETE FROM sql_past")
+    with pytest.raises(Exception, match="sql_part"):  # not a whole table, so it is Spark's
+        run("DELETE FROM sql_part")
+    with pytest.raises(Exception, match="sql_whole"):  # a name of the query's own hides the view
+        run("WITH sql_whole AS (SELECT 1 AS n) SELECT n FROM sql_whole VERSION AS OF 3")
+    assert len(rows(run)) == 3
+
+
+def test_upkeep(run: Run, tmp_path: Path) -> None:
+    run("UPDATE @T SET n = 0")
+    jobs = run("OPTIMIZE @T FULL").collect()
+    assert [(job.rowsIn, job.rowsOut) for job in jobs] == [(6, 3)]
+    files = run("VACUUM @T RETAIN 24 HOURS DRY RUN").collect()
+    assert {file.action for file in files} == {"kept"}
+    (restored,) = run("RESTORE TABLE @T TO VERSION AS OF 3").collect()
+    assert rows(run) == FIRST
+    assert SlateStore.open(tmp_path / "t{a}").detail().version == restored.version
+
+
+def test_hints_and_comments_of_a_query_stay(run: Run) -> None:
+    found = run(
+        "-- slate.`x`\n/* {} */ SELECT /*+ BROADCAST(t) */ max(t.n) AS n FROM @T /* here */ t -- VERSION AS OF 1"
+    )
+    assert [row.n for row in found.collect()] == [3]
+
+
+def test_other_statements_are_sparks(run: Run) -> None:
+    assert [row.n for row in run("SELECT 1 AS n").collect()] == [1]
+    assert run("SHOW DATABASES").count() >= 1
+    assert [row.n for row in run("SELECT $n FROM VALUES (1) v(`$n`)".replace("$n", "`$n` AS n", 1)).collect()] == [1]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE @T SET n = 1 WHERE id = 1 LIMIT 1 RETURNING id",
+        "UPDATE @T SET n = DEFAULT",
+        "UPDATE @T SET n = 1, N = 2",
+        "UPDATE @T SOT n = 1",
+        "UPDATE @T SET n = (1",
+        "UPDATE @T SET id = 5",
+        "UPDATE @T SET n = 'a' WHERE",
+        "UPDATE @T SET unknown = 1",
+        "DELETE @T",
+        "DELETE FROM @T USING x",
+        "DELETE FROM @T WHERE name = 'open",
+        "MERGE INTO @T USING x ON true",
+        "MERGE INTO @T t USING (SELECT 1 AS id) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET n = 1 ELSE",
+        "MERGE INTO @T t USING (SELECT 1 AS id) s ON t.id = s.id WHEN NOT MATCHED THEN INSERT (id) VALUES (1, 2)",
+        "MERGE INTO @T t USING (SELECT 1 AS id) s ON t.id = s.id WHEN NOT MATCHED THEN DELETE",
+        "MERGE /*+ hint */ INTO @T t USING (SELECT 1 AS id) s ON t.id = s.id WHEN MATCHED THEN DELETE",
+        "CREATE TABLE slate.`/nowhere/x` (id BIGINT)",
+        "CREATE TABLE slate.`/nowhere/x` (id BIGINT PRIMARY KEY) PARTITIONED BY (id)",
+        "CREATE TABLE slate.`/nowhere/x` (id BIGINT PRIMARY KEY COMMENT 'x')",
+        "CREATE TABLE slate.`/nowhere/x` (id BIGINT DEFAULT 1, PRIMARY KEY (id))",
+        "CREATE TABLE slate.`/nowhere/x` (id BIGINT PRIMARY KEY) AS SELECT 1 AS id",
+        "CREATE TABLE slate.`/nowhere/x` (id BIGINT PRIMARY KEY) TBLPROPERTIES ('defaultTlt' = '1d')",
+        "CREATE TABLE slate.`/nowhere/x` (id BIGINT PRIMARY KEY) TBLPROPERTIES ('path' = '/elsewhere')",
+        "CREATE OR REPLACE TABLE @T (id BIGINT PRIMARY KEY)",
+        "CREATE TABLE named (id BIGINT) USING slate",
+        "INSERT INTO @T SELECT 1",
+        "DROP TABLE @T",
+        "OPTIMIZE @T ZORDER BY (id)",
+        "OPTIMIZE @T WHERE n > 1",
+        "VACUUM @T RETAIN 0 HOURS",
+        "VACUUM @T LITE",
+        "RESTORE TABLE @T TO VERSION AS OF 'x'",
+        "RESTORE TABLE @T TO TIMESTAMP AS OF 'never'",
+        "DESCRIBE HISTORY @T WHERE 1",
+        "SELECT * FROM @T VERSION AS OF 'x'",
+        "SELECT * FROM @T FRM",
+        "SELECT * FROM @T VERSION AS OF 99999",
+        "CREATE TEMPORARY VIEW v AS SELECT * FROM @T",
+        "EXPLAIN SELECT * FROM @T",
+    ],
+)
+def test_what_is_not_understood_changes_nothing(run: Run, statement: str) -> None:
+    from pyspark.errors import PySparkException
+
+    with pytest.raises((SlateError, PySparkException)) as caught:
+        run(statement)
+    if isinstance(caught.value, PySparkException):  # of an expression or query, which Spark reads
+        assert type(caught.value).__name__ in ("AnalysisException", "ParseException", "DateTimeException")
+    assert not Path("/nowhere").exists()
+    assert rows(run) == FIRST
+
+
+def test_a_source_that_lacks_a_column_is_refused(run: Run) -> None:
+    with pytest.raises(SchemaError):
+        run("MERGE INTO @T t USING (SELECT 1L AS id) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET *")
+
+
+def test_a_cell_of_a_notebook(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shell = import_module("IPython.core.interactiveshell").InteractiveShell()
+    shell.run_line_magic("load_ext", "slatespark")
+    query = f"SELECT name FROM slate.`{tmp_path / 't{a}'}` WHERE n = 3"
+    shell.run_cell_magic("slate", "found", query)
+    assert [row.name for row in shell.user_ns["found"].collect()] == ["z"]
+    capsys.readouterr()
+    shell.run_cell_magic("slate", "", query)
+    assert "|   z|" in capsys.readouterr().out
+    with pytest.raises(InvalidRequestError):
+        shell.run_cell_magic("slate", "not a name", query)

@@ -1,0 +1,59 @@
+"""Where a query names tables, and which version it asks for; expected positions are searched in the text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from slatespark import OptionError
+from slatespark.spark.sql import queries
+
+T = "slate.`/a b/{t}`"
+
+
+def found(text: str) -> list[tuple[str, dict[str, Any]]]:
+    """Return the text that is replaced for each table of ours, and its options."""
+    tables = []
+    for place in queries._places(text):
+        options, end = queries._version(text, place, None)  # type: ignore[arg-type]  # for times alone
+        tables.append((text[place.start : end], options))
+    return tables
+
+
+@pytest.mark.parametrize(
+    ("text", "tables"),
+    [
+        (f"SELECT * FROM {T}", [(T, {})]),
+        (f"SELECT * FROM {T} VERSION AS OF 3 AS a", [(f"{T} VERSION AS OF 3", {"versionAsOf": 3})]),
+        (f"SELECT * FROM {T}\n FOR version as  of 3 a", [(f"{T}\n FOR version as  of 3", {"versionAsOf": 3})]),
+        (f"SELECT {T} FROM x", [("x", {})]),  # a column
+        (f"SELECT '{{}} {T}' /* {T} */ FROM x -- {T}", [("x", {})]),
+        (f"SELECT /*+ BROADCAST({T}), MERGE(t) */ * FROM {T} t", [(T, {})]),
+        (f"SELECT * FROM x, {T} WHERE EXISTS (SELECT 1 FROM {T} VERSION AS OF 1)", None),
+        (f"WITH c AS (SELECT * FROM {T}) SELECT * FROM c UNION ALL SELECT * FROM c VERSION AS OF 2", [(T, {})]),
+        ("SELECT * FROM orders VERSION AS OF 2", [("orders VERSION AS OF 2", {"versionAsOf": 2})]),
+    ],
+)
+def test_tables_are_where_they_stand(text: str, tables: list[tuple[str, dict[str, Any]]] | None) -> None:
+    wanted = [("x", {}), (T, {}), (f"{T} VERSION AS OF 1", {"versionAsOf": 1})] if tables is None else tables
+    assert found(text) == wanted
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"SELECT * FROM {T} VERSION AS OF 'x'",
+        f"SELECT * FROM {T} VERSION AS OF",
+        f"SELECT * FROM {T} WHERE (",
+        f"DROP {T}",
+    ],
+)
+def test_what_cannot_be_read_is_refused(text: str) -> None:
+    with pytest.raises(OptionError, match="sql:"):
+        found(text)
+
+
+def test_an_error_shows_the_place() -> None:
+    with pytest.raises(OptionError, match=">>>x<<<"):
+        found("SELECT * FRM x WHERE slate.`t`")
