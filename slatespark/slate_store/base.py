@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any, Self
 
 from slatespark.errors import OptionError
@@ -51,7 +52,7 @@ class OpenTable:
     def __repr__(self) -> str:
         return f"SlateStore({self.url!r})"
 
-    def _read_options(self, options: dict[str, Any]) -> ReadOptions:
+    def _read_options(self, options: Mapping[str, Any]) -> ReadOptions:
         return ReadOptions.parse({**self._common, **self._without_clock(options)})
 
     def _read_point(self, options: ReadOptions) -> ReadPoint | None:
@@ -60,11 +61,11 @@ class OpenTable:
             return None
         return self._kept.current()
 
-    def _write_options(self, options: dict[str, Any]) -> WriteOptions:
+    def _write_options(self, options: Mapping[str, Any]) -> WriteOptions:
         return WriteOptions.parse({**self._common, **self._without_clock(options)})
 
     @staticmethod
-    def _without_clock(options: dict[str, Any]) -> dict[str, Any]:
+    def _without_clock(options: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the options of a call, which may not name a clock: all calls of an open table use one."""
         if any(normalize_name(name) == "clock" and is_clock(value) for name, value in options.items()):
             raise OptionError("clock: an open table has one clock.", todo="Give it to SlateStore.open or create.")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import pyarrow as pa
 
+from slatespark.options.keywords import ReadKeywords
 from slatespark.slate_store.base import OpenTable
 from slatespark.slate_store.table_snapshot import TableSnapshot, open_lookup, parse_choice
 from slatespark.table.inspection.resolution import Resolution, resolve_read
@@ -29,7 +30,9 @@ from slatespark.table.tasks import thread_count
 class Reads(OpenTable):
     """Reading: rows, versions of rows, one key, and what a read resolves to."""
 
-    def scan(self, order: str = "asc", parallelism: int | None = None, **options: Any) -> pa.RecordBatchReader:
+    def scan(
+        self, order: str = "asc", parallelism: int | None = None, **options: Unpack[ReadKeywords]
+    ) -> pa.RecordBatchReader:
         """Return the rows of one snapshot as batches, in key order.
 
         Parameters
@@ -49,7 +52,7 @@ class Reads(OpenTable):
         plan = fetch_read_plan(self._stores, parsed, self._clock, point=point)
         return open_batches(self._stores, plan, order, threads=threads)
 
-    def versions(self, **options: Any) -> pa.RecordBatchReader:
+    def versions(self, **options: Unpack[ReadKeywords]) -> pa.RecordBatchReader:
         """Return every version of each row of a history table, with its interval of validity.
 
         The columns are those of the table, `_valid_from`, `_valid_to` (null while it is valid) and `_is_current`. A
@@ -67,9 +70,10 @@ class Reads(OpenTable):
         HistoryTrimmedError, CorruptDataError
             At the call, or while batches are taken.
         """
-        return self.scan(**{**options, "readVersions": "intervals"})
+        given: dict[str, Any] = {**options, "readVersions": "intervals"}
+        return self.scan(**given)
 
-    def changes(self, **options: Any) -> pa.RecordBatchReader:
+    def changes(self, **options: Unpack[ReadKeywords]) -> pa.RecordBatchReader:
         """Return what changed between two versions, in key order: what makes the one from the other.
 
         The columns are those of the table, `_change_type`, `_commit_version` and `_commit_timestamp` (of the later
@@ -152,7 +156,7 @@ class Reads(OpenTable):
         joined = join_as_of(self._stores, plan, require_schema(batches, schema))
         return pa.RecordBatchReader.from_batches(pa.schema([*schema, *plan.added]), joined)
 
-    def get(self, *key: Any, **options: Any) -> dict[str, Any] | None:
+    def get(self, *key: Any, **options: Unpack[ReadKeywords]) -> dict[str, Any] | None:
         """Return the row of one key as a dict; None if none is visible.
 
         A value beyond the year 9999, which a datetime cannot hold, is returned as a number: a date in days, a timestamp

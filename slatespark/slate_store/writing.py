@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import pyarrow as pa
 
 from slatespark.errors import OptionError
+from slatespark.options.keywords import WriteKeywords
 from slatespark.slate_store.base import OpenTable, version_of
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.rows.batches import as_batches
@@ -24,14 +25,18 @@ class Writes(OpenTable):
     """Writing: rows, deletions, ingested files, transactions, and the definition of the table."""
 
     def write(
-        self, batches: pa.Table | pa.RecordBatch | pa.RecordBatchReader | Iterable[pa.RecordBatch], **options: Any
+        self,
+        batches: pa.Table | pa.RecordBatch | pa.RecordBatchReader | Iterable[pa.RecordBatch],
+        *,
+        mode: str = "append",
+        **options: Unpack[WriteKeywords],
     ) -> int:
         """Write rows in one commit, and return the version (manifest id) that shows them.
 
         Parameters
         ----------
-        batches : columns `key` and `value`, both binary; `mode="overwrite"` replaces the table, or the interval of keys
-            that `replaceWhere` names, `"append"` upserts
+        batches : the columns of the table; of a raw one `key` and `value`, both binary
+        mode : `append` upserts; `overwrite` replaces the table, or the interval of keys that `replaceWhere` names
         options : write options
 
         Raises
@@ -44,7 +49,6 @@ class Writes(OpenTable):
         from slatespark.table.compaction.auto import compact_after_write
         from slatespark.table.write.load import plan_load, run_load
 
-        mode = options.pop("mode", "append")
         if mode not in ("append", "overwrite"):
             raise OptionError(f"mode: {mode!r} is not acceptable.", todo="Choose append or overwrite.")
         parsed = self._write_options(options)
@@ -111,7 +115,7 @@ class Writes(OpenTable):
         compact_after_write(self._stores, self._clock, record, parsed)
         return version_of(record, latest_id)
 
-    def delete(self, condition: str, **options: Any) -> int:
+    def delete(self, condition: str, **options: Unpack[WriteKeywords]) -> int:
         """Delete the rows that fulfil a condition, and return the version that shows the deletion.
 
         Parameters
@@ -132,7 +136,12 @@ class Writes(OpenTable):
         latest_id, _ = fetch_latest_manifest(self._stores)
         return version_of(delete_where(self._stores, self._clock, condition, self._common, given), latest_id)
 
-    def update(self, condition: str | None = None, set: Mapping[str, Any] | None = None, **options: Any) -> int:  # noqa: A002  # Delta's
+    def update(
+        self,
+        condition: str | None = None,
+        set: Mapping[str, Any] | None = None,  # noqa: A002  # Delta's
+        **options: Unpack[WriteKeywords],
+    ) -> int:
         """Set columns of the rows that fulfil a condition, and return the version that shows the new values.
 
         Parameters

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from pyspark.sql.types import StructType
 
 from slatespark.errors import TableExistsError
+from slatespark.options.keywords import FrameKeywords, ReadKeywords, WriteKeywords
 from slatespark.slate_store import SlateStore
 from slatespark.spark import arguments, creation, fact_frames
 from slatespark.spark.arguments import Duration, Instant, Names, PathArgument
@@ -138,7 +139,9 @@ class SlateTable(TableUpkeep):
 
     # --- rows ---------------------------------------------------------------------------------------------------------
 
-    def toDF(self, columns: Names | None = None, where: Expression | None = None, **readOptions: Any) -> DataFrame:
+    def toDF(
+        self, columns: Names | None = None, where: Expression | None = None, **readOptions: Unpack[FrameKeywords]
+    ) -> DataFrame:
         """Return the rows as a DataFrame; it keeps the snapshot of its first action.
 
         Spark's own reader of Parquet takes what the table has columnar copies of; then it is the snapshot of the call.
@@ -159,7 +162,7 @@ class SlateTable(TableUpkeep):
         """
         return self._frames.select(columns, where, readOptions)
 
-    def versions(self, **readOptions: Any) -> DataFrame:
+    def versions(self, **readOptions: Unpack[ReadKeywords]) -> DataFrame:
         """Return every version of each row of a history table, with the time when it was valid.
 
         The columns are those of the table, `_valid_from`, `_valid_to` (null while it is valid) and `_is_current`. A
@@ -173,7 +176,9 @@ class SlateTable(TableUpkeep):
         check_history(self._store.url, self._store.definition)
         return self._frames.read({**readOptions, "readVersions": "intervals"})
 
-    def changes(self, columns: Names | None = None, where: Expression | None = None, **readOptions: Any) -> DataFrame:
+    def changes(
+        self, columns: Names | None = None, where: Expression | None = None, **readOptions: Unpack[FrameKeywords]
+    ) -> DataFrame:
         """Return what changed between two versions, as a DataFrame; see `SlateStore.changes`.
 
         It keeps the two versions of its first action.
@@ -244,7 +249,7 @@ class SlateTable(TableUpkeep):
         """
         return self._frames.lookup(keys, lookup_options(readOptions, columns))
 
-    def get(self, *key: Any, **readOptions: Any) -> dict[str, Any] | None:
+    def get(self, *key: Any, **readOptions: Unpack[ReadKeywords]) -> dict[str, Any] | None:
         """Return the row of one key as a dict, without a Spark job; None if no row is visible.
 
         Raises
@@ -254,7 +259,7 @@ class SlateTable(TableUpkeep):
         """
         return self._store.get(*key, **readOptions)
 
-    def write(self, df: DataFrame, mode: str = "append", **writeOptions: Any) -> None:
+    def write(self, df: DataFrame, mode: str = "append", **writeOptions: Unpack[WriteKeywords]) -> None:
         """Write rows in one commit. Spark partitions them by key range and sorts them, so that no two files overlap.
 
         Of several rows of one key the last is kept, or the one with the highest `sequenceColumn`. On a history table
@@ -286,7 +291,7 @@ class SlateTable(TableUpkeep):
         """
         self._store.ingest(arguments.path_texts(paths), runner=self._tasks(), **writeOptions)
 
-    def delete(self, condition: Expression | None = None, **writeOptions: Any) -> None:
+    def delete(self, condition: Expression | None = None, **writeOptions: Unpack[WriteKeywords]) -> None:
         """Delete the rows for which a condition is true, in one commit; without a condition, all rows.
 
         Parameters
@@ -307,7 +312,7 @@ class SlateTable(TableUpkeep):
         self,
         condition: Expression | None = None,
         set: Mapping[str, Expression] | None = None,  # noqa: A002  # Delta's
-        **writeOptions: Any,
+        **writeOptions: Unpack[WriteKeywords],
     ) -> None:
         """Set columns of the rows for which a condition is true, in one commit; without a condition, of all rows.
 

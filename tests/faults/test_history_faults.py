@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -43,7 +44,7 @@ def folder(tmp_path: Path, base: int) -> Path:
     return path
 
 
-def write(store: SlateStore, ts: int, **options: str) -> None:
+def write(store: SlateStore, ts: int, **options: Any) -> None:
     rows = pa.table({"key": [b"a", b"b"], "value": [b"%d" % ts] * 2, "ts": [ts] * 2})
     store.write(rows, timestampColumn="ts", **options)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -37,6 +38,6 @@ def test_scans_beside_a_client_that_writes(collects: bool, tmp_path: Path) -> No
     assert len(numbers) > SCANS // 4
 
 
-def pairs(store: SlateStore, order: str = "asc", **options: int) -> list[tuple[bytes, bytes]]:
+def pairs(store: SlateStore, order: str = "asc", **options: Any) -> list[tuple[bytes, bytes]]:
     rows = store.scan(order, **options).read_all().to_pylist()
     return [(row["key"], row["value"]) for row in rows]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -16,7 +17,7 @@ from tests.support.client import Client, ClientOptions, Location
 from tests.support.counted_tables import CountedTable
 
 
-def put(store: SlateStore, key: bytes, value: bytes, **options: str) -> int:
+def put(store: SlateStore, key: bytes, value: bytes, **options: Any) -> int:
     return store.write(pa.table({"key": [key], "value": [value]}), **options)
 
 

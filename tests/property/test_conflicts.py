@@ -91,7 +91,7 @@ class Table:
         for reader in self.readers:
             reader.removed.append(keys)
 
-    def write(self, keys: set[bytes], **options: object) -> None:
+    def write(self, keys: set[bytes], **options: Any) -> None:
         rows = pa.table(
             {"key": pa.array(sorted(keys), pa.binary()), "value": pa.array([b"v"] * len(keys), pa.binary())}
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 from uuid import UUID
 
 import pyarrow as pa
@@ -118,7 +119,7 @@ class Table:
         self.store = SlateStore.create(url, schema, "id", clock=self.clock, **properties)
         self.stores: TableStores = open_stores(url, storage={})
 
-    def write(self, name: str, **options: str) -> int:
+    def write(self, name: str, **options: Any) -> int:
         return self.store.write(pa.table({"id": pa.array([1], pa.int64()), "name": [name]}), **options)
 
     def name(self, version: int) -> str:
