@@ -68,7 +68,7 @@ Other protocols take the options of their fsspec driver. Anything not given is l
 environment, configuration files, role.
 """
 
-_ARGUMENTS: Final = ("columns", "filter")  # of a read, where it has no arguments for them
+_COLUMNS: Final = "columns"  # an argument of some reads, else an option
 _OF_OPEN_TABLE: Final = ("path", "walPath")  # known where it is opened
 
 # By the parser of an option; all others take text.
@@ -164,12 +164,10 @@ def _keywords() -> str:
     return "".join(
         [
             _KEYWORDS,
-            _keyword_class(
-                "FrameKeywords", "TypedDict", "Options of a read that has columns and condition as arguments."
-            )
-            + _keyword_lines(ReadOptions, [key for key in read if key not in _ARGUMENTS]),
+            _keyword_class("FrameKeywords", "TypedDict", "Options of a read that has its columns as an argument.")
+            + _keyword_lines(ReadOptions, [key for key in read if key != _COLUMNS]),
             _keyword_class("ReadKeywords", "FrameKeywords", "Options of a read.")
-            + _keyword_lines(ReadOptions, _ARGUMENTS),
+            + _keyword_lines(ReadOptions, [_COLUMNS]),
             _keyword_class("WriteKeywords", "TypedDict", "Options of a write.") + _keyword_lines(WriteOptions, write),
         ]
     )

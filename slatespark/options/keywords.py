@@ -17,13 +17,14 @@ Duration: TypeAlias = int | str | timedelta
 
 
 class FrameKeywords(TypedDict, total=False):
-    """Options of a read that has columns and condition as arguments."""
+    """Options of a read that has its columns as an argument."""
 
     versionAsOf: int | str | None
     timestampAsOf: Instant | None
     seqAsOf: int | str | None
     checkpoint: str | None
     now: Instant | None
+    filter: str | None
     pushdown: bool | str | None
     startKey: bytes | str | None
     endKey: bytes | str | None
@@ -37,6 +38,7 @@ class FrameKeywords(TypedDict, total=False):
     splitSize: int | str | None
     readBuffer: int | str | None
     walBuffer: int | str | None
+    useCopies: bool | str | None
     pin: Duration | None
     readChangeFeed: bool | str | None
     changes: str | None
@@ -61,7 +63,6 @@ class ReadKeywords(FrameKeywords, total=False):
     """Options of a read."""
 
     columns: str | Sequence[str] | None
-    filter: str | None
 
 
 class WriteKeywords(TypedDict, total=False):

@@ -46,7 +46,7 @@ def make_by_client(folder: Path, codec: str) -> None:
 def make_by_us(folder: Path, codec: str) -> None:
     """Two runs with filters, operands, deletes and expiry; many blocks."""
     store = SlateStore.create(str(folder))
-    options = {"compression": codec.lower(), "blockSize": 1024}
+    options: dict[str, Any] = {"compression": codec.lower(), "blockSize": 1024}
     keys = [b"key%04d" % number for number in range(1100)]
     store.write(pa.table({"key": keys, "value": [b"v" + key for key in keys]}), ttl="7d", **options)
     rows = {

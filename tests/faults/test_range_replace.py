@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,7 @@ from tests.support.client_admin import collect_garbage
 from tests.support.failing_store import FailingStore, Operation
 
 INSIDE = [(b"k%03d" % number, b"new") for number in range(5, 12)]
-BOUNDS = {"startKey": b"k005", "endKey": b"k012"}
+BOUNDS: dict[str, Any] = {"startKey": b"k005", "endKey": b"k012"}
 
 
 def replace_range(store: SlateStore, rows: list[Pair] = INSIDE) -> int:

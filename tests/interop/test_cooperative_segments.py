@@ -95,7 +95,7 @@ def test_a_segment_that_the_client_has_not_flushed_is_refused(live: LiveClient) 
 
 
 def test_a_load_is_committed_once_under_its_pair(live: LiveClient) -> None:
-    pair = {"txnAppId": "app", "txnVersion": 1}
+    pair: dict[str, Any] = {"txnAppId": "app", "txnVersion": 1}
     store = SlateStore.open(str(live.location.folder))
     for value in (b"first", b"second"):
         rows = pa.table({"key": [b"a/1", b"b/1"], "value": [value, value]})

@@ -45,7 +45,8 @@ def write_all(store: SlateStore, clock: FakeClock, *, typed: bool) -> list[tuple
     """Write a row of each kind, half of them at a time that is given; return value, creation and expiry of each."""
     written = []
     for number, (name, (options, column, after_ms)) in enumerate(KINDS.items()):
-        created_ms, timed = clock.now_ms(), {}
+        created_ms = clock.now_ms()
+        timed: dict[str, Any] = {}
         if number % 2:
             timed = {"timestamp": datetime.fromtimestamp(created_ms / 1000, UTC)}
             clock.advance(3)  # later, which the timestamp is not

@@ -234,8 +234,8 @@ def written(kind: str, key: bytes, value: bytes | None, ttl: Ttl | None) -> Writ
 
 
 def read_log(store: SlateStore, before: int, after: int | None, **options: Any) -> list[Logged]:
-    start = {"startingVersion": 1} if before == 0 else {"startingVersion": before, "startingBoundInclusive": False}
-    end = {} if after is None else {"endingVersion": after}
+    start: dict[str, Any] = {"startingVersion": max(before, 1)} | ({"startingBoundInclusive": False} if before else {})
+    end: dict[str, Any] = {} if after is None else {"endingVersion": after}
     rows = store.changes(changes="log", **start, **end, **options).read_all().to_pylist()
     shown = [row["_commit_version"] for row in rows]
     whole = [version for version in shown if version is not None]
@@ -330,7 +330,7 @@ def test_typed_tables(history: bool, steps: list[tuple[Any, ...]], data: st.Data
     pairs = list(itertools.combinations([0, *versions], 2))
     for before, after in data.draw(st.lists(st.sampled_from(pairs), min_size=1, max_size=6, unique=True)):
         start = {"startingVersion": 1} if before == 0 else {"startingVersion": before, "startingBoundInclusive": False}
-        asked = {"changes": "log", **start, "endingVersion": after}
+        asked: dict[str, Any] = {"changes": "log", **start, "endingVersion": after}
         if any(before < version <= after for version in untold):
             with pytest.raises(HistoryTrimmedError):
                 life.store.changes(**asked)

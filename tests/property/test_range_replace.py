@@ -182,7 +182,7 @@ class ReplacedDatabase(Database):
                 "value": pa.array([value for _, value in rows], pa.binary()),
             }
         )
-        bounds = {"startKey": turn.keys.start, "endKey": turn.keys.end}
+        bounds: dict[str, Any] = {"startKey": turn.keys.start, "endKey": turn.keys.end}
         self.store.write(table, mode="overwrite", ttl="none", ifClientActive="fence", **bounds, **turn.options)
         self.forget(turn.keys)
         if rows:

@@ -174,7 +174,8 @@ class TimeMachine(RuleBasedStateMachine):
         self.pass_time(data)
         if data.draw(st.integers(0, 3)) == 0:
             self.set_default_ttl(data.draw(st.none() | durations))
-        writes, given = self.draw_rows(data, how), {**options, "opColumn": "op"}
+        writes = self.draw_rows(data, how)
+        given: dict[str, Any] = {**options, "opColumn": "op"}
         columns = {**self.table.columns(writes), "op": op_column(writes)}
         created_ms, timestamp = self.draw_time(data)
         ttls = [None if isinstance(write, Delete) else write.ttl for write in writes]

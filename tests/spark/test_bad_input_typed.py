@@ -126,7 +126,7 @@ def test_a_filter_is_never_dropped(spark: SparkSession, path: str) -> None:
     assert [row.k for row in table.toDF("k, v", filter="k = 1").collect()] == [1]
     assert [row.k for row in table.toDF(where=F.col("k") < 2, filter="k > 0").collect()] == [1]
     with pytest.raises(OptionError, match="filter"):
-        table.toDF(where="k = 1", Filter="k = 2")
+        table.toDF(where="k = 1", Filter="k = 2")  # type: ignore[call-arg]
 
 
 def test_rows_that_do_not_decode(spark: SparkSession, path: str) -> None:

@@ -191,7 +191,7 @@ def test_columns_and_filters_of_a_read(spark: SparkSession, table: SlateTable) -
     with pytest.raises(OptionError, match="filter"):
         table.toDF(where="tenant = 'a' OR id = 1")
     with pytest.raises(OptionError, match="Unknown"):
-        table.toDF(splitt=1)
+        table.toDF(splitt=1)  # type: ignore[call-arg]
 
 
 def test_columns_come_and_go(spark: SparkSession, table: SlateTable) -> None:
@@ -237,7 +237,7 @@ def test_what_does_not_fit_is_refused_by_its_own_class(spark: SparkSession, tabl
     with pytest.raises(SchemaError, match="score"):
         table.write(people(spark, BOB).withColumn("score", F.lit("high")))
     with pytest.raises(OptionError, match="speed"):
-        table.write(people(spark, BOB), speed=1)
+        table.write(people(spark, BOB), speed=1)  # type: ignore[call-arg]
     with pytest.raises(InvalidRequestError, match="tenant"):
         table.write(people(spark, BOB), keyColumns=["id"])
     assert stored(table) == [ADA]

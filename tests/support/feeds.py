@@ -56,7 +56,7 @@ def applied(state: State, changes: Sequence[tuple[str, Row]], keys: Sequence[str
 
 def read_feed(store: SlateStore, before: int, after: int, **options: Any) -> list[tuple[str, Row]]:
     """The changes from the state of one version to that of another, with the columns of the table alone."""
-    start = {"startingVersion": 1} if before == 0 else {"startingVersion": before, "startingBoundInclusive": False}
+    start: dict[str, Any] = {"startingVersion": max(before, 1)} | ({"startingBoundInclusive": False} if before else {})
     rows = store.changes(**start, endingVersion=after, **options).read_all().to_pylist()
     assert all(row["_commit_version"] == after for row in rows)
     return [(row["_change_type"], {name: row[name] for name in row if name not in ADDED}) for row in rows]

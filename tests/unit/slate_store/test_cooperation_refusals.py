@@ -23,7 +23,7 @@ COOPERATE: dict[str, Any] = {"ifClientActive": "cooperate"}
 def table(**properties: Any) -> tuple[SlateStore, MemoryStore]:
     url = f"memory://refusals/{next(_names)}"
     store = SlateStore.create(url, SCHEMA, "id", **properties)
-    timestamp = {"timestamp": 5} if properties.get("history") else {}
+    timestamp: dict[str, Any] = {"timestamp": 5} if properties.get("history") else {}
     store.write(ROWS, **timestamp)
     return store, MemoryStore(url.removeprefix("memory://"))
 

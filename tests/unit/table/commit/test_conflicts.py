@@ -215,9 +215,9 @@ def test_a_read_set_survives_encoding(store: SlateStore) -> None:
 
 def test_no_message_names_the_internal_option(store: SlateStore) -> None:
     with pytest.raises(OptionError, match=r"readSets(?!.*readSet\?)"):
-        store.write(rows_of(START), readSets="x")
+        store.write(rows_of(START), readSets="x")  # type: ignore[call-arg]
     with pytest.raises(InternalError):
-        store.write(rows_of(START), readSet="x")
+        store.write(rows_of(START), readSet="x")  # type: ignore[call-arg]
 
 
 # --- between claim and commit, and lost facts -------------------------------------------------------------------------

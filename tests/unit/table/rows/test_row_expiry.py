@@ -212,7 +212,8 @@ def test_a_new_typed_table_does_not_get_the_column() -> None:
     for option, column in (("ttlColumn", [1, None]), ("expireAtColumn", pa.array([NOW_MS, None], pa.timestamp("ms")))):
         store = new_store(schema, ["id"])
         table = pa.table({"id": pa.array([1, 2], pa.int32()), "n": pa.array([1, 2], pa.int32()), "T": column})
-        store.write(table, **{option: "t", "mergeSchema": True})
+        options: dict[str, Any] = {option: "t", "mergeSchema": True}
+        store.write(table, **options)
         assert store.definition.schema == schema
         assert store.scan().schema.names == ["id", "n"]
 

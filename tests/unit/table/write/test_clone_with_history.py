@@ -35,7 +35,7 @@ class Family:
 
     def put(self, key: bytes, value: bytes) -> int:
         self.clock.advance(MINUTE_MS)
-        timestamp = {"timestamp": self.clock.now_ms()} if self.own_time else {}
+        timestamp: dict[str, Any] = {"timestamp": self.clock.now_ms()} if self.own_time else {}
         return self.plain.write(pa.table({"key": [key], "value": [value]}), **timestamp)
 
     def clone(self, **given: Any) -> SlateStore:

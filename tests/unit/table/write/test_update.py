@@ -161,7 +161,8 @@ def test_a_change_after_the_read_is_a_conflict(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_an_update_that_runs_again_takes_effect_once() -> None:
-    store, pair = new_store(), {"txnAppId": "fees", "txnVersion": 1}
+    store = new_store()
+    pair: dict[str, Any] = {"txnAppId": "fees", "txnVersion": 1}
     for _ in range(2):
         store.update("tenant = 'b'", {"n": pc.field("n") + 1}, **pair)
     assert shown(store)[2][2] == 31
