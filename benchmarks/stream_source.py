@@ -80,8 +80,9 @@ def slate(rows: int) -> Sample:
 
     sample = _measure(source, rows, add)
     spark_session().dataSource.register(Nothing)
-    idle = {"idle": _idle_share(spark_session().readStream.format("slate").load(str(folder)))}
-    return {**sample, **idle, "idle_of_nothing": _idle_share(spark_session().readStream.format("nothing").load())}
+    waiting = spark_session().readStream.format("slate").option("readChangeFeed", "true").load(str(folder))
+    nothing = spark_session().readStream.format("nothing").load()
+    return {**sample, "idle": _idle_share(waiting), "idle_of_nothing": _idle_share(nothing)}
 
 
 class Nothing(DataSource):
