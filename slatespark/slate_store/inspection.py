@@ -66,6 +66,7 @@ class Inspection(OpenTable):
 
         Raises
         ------
+        TableNotFoundError
         InvalidRequestError
             When there is no such object.
         CorruptDataError, UnsupportedFormatError

@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Final
 
 from slatespark.encoding.row_codec import RAW_CODEC, RowCodec
-from slatespark.errors import InvalidRequestError, SlateError
+from slatespark.errors import InvalidRequestError, SlateError, TableNotFoundError
 from slatespark.format.compactions import Compaction, decode_compactions
 from slatespark.format.manifest import decode_manifest
 from slatespark.format.manifest_state import Manifest
@@ -125,9 +125,8 @@ def dump_object(stores: TableStores, name: str = NEWEST, *, rows: int = 0) -> Ob
 
 def _path_of(stores: TableStores, name: str) -> str:
     """Return the path that a name stands for."""
-    logs = {"manifest": manifest_log, "compactions": compactions_log}
-    if name in logs:
-        return _newest(logs[name](stores))
+    if name in ("manifest", "compactions"):
+        return _newest(stores, manifest_log(stores) if name == "manifest" else compactions_log(stores))
     for folder, (extension, path_of) in _FOLDERS.items():
         if name.startswith(folder):
             text = name.removeprefix(folder)
@@ -149,8 +148,14 @@ def _path_of(stores: TableStores, name: str) -> str:
     )
 
 
-def _newest(log: NumberedLog) -> str:
+def _newest(stores: TableStores, log: NumberedLog) -> str:
     numbers = log.numbers()
+    if not numbers and not manifest_log(stores).numbers():
+        raise TableNotFoundError(
+            f"{stores.url} is not a SlateDB database.",
+            why="It has no manifest/ folder with a manifest in it.",
+            todo="Check the path.",
+        )
     if not numbers:
         raise _missing(f"{log.store.url}/{log.folder}*.{log.extension}")
     return log.path(numbers[-1])

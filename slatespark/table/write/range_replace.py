@@ -131,7 +131,7 @@ def _not_exact(bound: Filter, residual: Filter, codec: RowCodec, name: str) -> O
     if apart:
         return OptionError(
             f"{name}: {apart[0]} is not a key column.",
-            why="Only whole intervals of keys can be replaced.",
+            why="The condition must be exactly a set of key intervals.",
             todo=f"Use leading key columns: {keys}.",
         )
     named = {part.column: part for part in bound.conditions}

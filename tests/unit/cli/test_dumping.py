@@ -78,6 +78,8 @@ def test_text_of_all_fixtures() -> None:
 def test_what_cannot_be_shown(table: Path) -> None:
     assert "names no object" in refused("InvalidRequestError", "dump", table, "nothing")
     assert "does not exist" in refused("InvalidRequestError", "dump", table, "wal/99")
+    for name in ("manifest", "compactions"):
+        refused("TableNotFoundError", "dump", table / "nothing", name)
     [path] = (table / "compacted").iterdir()
     path.write_bytes(path.read_bytes()[:-20])
     assert path.name in refused("CorruptDataError", "dump", table, path.name)
