@@ -32,6 +32,7 @@ class Doing:
     change : what it makes of the rows
     applied : what showed its effect first; operations with the same `key` (attempts of one idempotent write) share
         the count
+    begun : the moment of its beginning
     is_shared : another process may commit it, also after this one has ended
     is_refused : it was, so it must not take effect any more
     was_idle : at some moment it would have changed nothing, so that it may have had no effect
@@ -42,6 +43,7 @@ class Doing:
     applied: str | None = None
     was_idle: bool = False
     key: str = ""
+    begun: int = 0
     is_shared: bool = False
     is_refused: bool = False
 
@@ -84,6 +86,7 @@ class TableModel:
 
     def begin(self, doing: Doing) -> None:
         """Note that an operation begins."""
+        doing.begun = self.moment
         self.open.append(doing)
         if doing.is_shared:
             self.shared.append(doing)
@@ -105,7 +108,7 @@ class TableModel:
         before = self.rows
         doing = self._author(doing, before, found)
         if found != before:
-            if doing is None or found != doing.change(before):
+            if doing is None or not self._explains(doing, before, found):
                 wanted = f", which makes\n  {dict(doing.change(before))}" if doing is not None else ""
                 name = "nobody" if doing is None else doing.name
                 raise ModelError(f"{what} by {name} shows\n  {dict(found)}, after\n  {dict(before)}{wanted}")
@@ -138,10 +141,24 @@ class TableModel:
 
     def _author(self, doing: Doing | None, before: Rows, found: Rows) -> Doing | None:
         """Return whose effect it is: that of the process which did it, or of one that asked it to."""
-        if found == before or (doing is not None and found == doing.change(before)):
+        if found == before or (doing is not None and self._explains(doing, before, found)):
             return doing
         waiting = (each for each in self.shared if each.applied is None and not each.is_refused)
-        return next((each for each in waiting if each.change(before) == found), doing)
+        return next((each for each in waiting if self._explains(each, before, found)), doing)
+
+    def _explains(self, doing: Doing, before: Rows, found: Rows) -> bool:
+        """Tell whether an operation makes one state of the other.
+
+        Rows that are handed over count as older than all that was written since, so newer ones of their keys stay.
+        """
+        expected = doing.change(before)
+        if found == expected or not doing.is_shared:
+            return found == expected
+        differing = {key for key in {*found, *expected} if found.get(key) != expected.get(key)}
+        return all(
+            found.get(key) == before.get(key) and len({rows.get(key) for rows in self.since(doing.begun)}) > 1
+            for key in differing
+        )
 
     def _look(self, doing: Doing) -> None:
         doing.was_idle = doing.was_idle or doing.change(self.rows) == self.rows

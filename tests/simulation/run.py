@@ -151,6 +151,8 @@ def _check_clones(world: World) -> None:
 def _check_garbage(world: World) -> None:
     """Check that a vacuum leaves what the kept versions need, and nothing else."""
     raw = world.raw
+    if raw.list("slatespark/loads/"):  # a client may still commit it, and the vacuum keeps all that would tell
+        return
     stores = stores_of(raw)
     newest = fetch_latest_manifest(stores)
     kept = {newest.number, *(point.manifest_id for point in newest.value.checkpoints)}

@@ -86,3 +86,13 @@ def test_a_reader_sees_one_moment(model: TableModel) -> None:
     model.check_read("scan", append(BEFORE), first)
     with pytest.raises(ModelError, match="scan"):
         model.check_read("scan", BEFORE, model.moment)
+
+
+def test_rows_that_are_handed_over_are_older_than_those_written_since(model: TableModel) -> None:
+    handed = Doing("load", lambda before: {**before, b"a": b"load", b"b": b"load"}, is_shared=True)
+    model.begin(handed)
+    with pytest.raises(ModelError, match="nobody"):
+        model.add(2, None, {**BEFORE, b"b": b"load"}, {})
+    model.add(3, Doing("write", lambda before: {**before, b"a": b"2"}), {b"a": b"2"}, {})
+    model.add(4, None, {b"a": b"2", b"b": b"load"}, {})
+    assert handed.applied is not None
