@@ -9,7 +9,6 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import count
 from typing import Final, Literal
 
 from slatespark.errors import CorruptDataError, SlateError, SnapshotExpiredError, UnavailableError
@@ -95,10 +94,7 @@ class NumberedLog:
     def _list_newest(self, known: Head | None) -> dict[int, ObjectMeta]:
         """Return the newest version, and any of those before it; empty if there is none."""
         if known is not None:
-            if self.store.lists_whole_folders:
-                listed = self._followed(known.number)
-            else:
-                listed = self._numbered(self.store.list(self.folder, self.path(known.number - 1)))
+            listed = self._numbered(self.store.list(self.folder, self.path(known.number - 1)))
             # The last page of a remote listing shows one instant; a local folder changes while it is listed.
             if listed and (self.store.is_remote or max(listed) > self.dead_up_to()):
                 return listed
@@ -108,17 +104,6 @@ class NumberedLog:
                 return listed
             # else the listing is older than the boundary, as in `split_numbers`
         return {}
-
-    def _followed(self, number: int) -> dict[int, ObjectMeta]:
-        """Return a version and those that follow it without a gap, looked up by name; empty if it is gone.
-
-        A gap means that the boundary has passed all of these: versions are created without one.
-        """
-        found: dict[int, ObjectMeta] = {}
-        with suppress(FileNotFoundError):
-            for each in count(number):
-                found[each] = self.store.head(self.path(each))
-        return found
 
     def _numbered(self, listed: Sequence[ObjectMeta]) -> dict[int, ObjectMeta]:
         found = ((numbered(meta.path, self.extension), meta) for meta in listed)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import pickle
-from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -17,12 +16,9 @@ from slatespark.storage.object_store import ObjectMeta
 from slatespark.storage.requests import Requests
 from slatespark.table.heads import Head, Heads
 from slatespark.table.log.numbered_log import NumberedLog
-from tests.support.failing_store import FailingStore
 from tests.support.fake_clock import FakeClock
-from tests.support.folder_store import FolderStore
 
 _names = itertools.count()
-MakeLog = Callable[[str, FakeClock], NumberedLog]
 
 
 class RemoteMemoryStore(MemoryStore):
@@ -50,30 +46,6 @@ def _log(name: str, clock: FakeClock, tally: RequestTally | None = None) -> Numb
     return NumberedLog(counted, MANIFEST_DIR, MANIFEST_EXTENSION, manifest_path, "manifest")
 
 
-def _folder_log(name: str, clock: FakeClock) -> NumberedLog:
-    store = FailingStore(FolderStore(name, clock.now_ms))
-    return NumberedLog(store, MANIFEST_DIR, MANIFEST_EXTENSION, manifest_path, "manifest")
-
-
-_KINDS = pytest.mark.parametrize("make", [_log, _folder_log])
-
-
-def test_a_second_look_into_a_folder_lists_nothing(name: str, clock: FakeClock) -> None:
-    log, other = _folder_log(name, clock), _folder_log(name, clock)
-    for number in range(1, 100):
-        other.create(number, b"%d" % number)
-    assert log.latest() == (99, b"99")
-    assert isinstance(log.store, FailingStore)
-    before = log.store.count("list")
-    for number in range(100, 120):
-        other.create(number, b"%d" % number)
-    assert log.latest() == (119, b"119")
-    assert log.store.count("list") == before
-    other.store.delete(manifest_path(119))
-    other.store.delete(manifest_path(118))
-    assert log.latest() == (117, b"117")
-
-
 def test_a_second_look_is_one_listing_from_there(name: str, clock: FakeClock) -> None:
     tally = RequestTally()
     log = _log(name, clock, tally)
@@ -97,9 +69,8 @@ def test_a_later_version_is_read_once(name: str, clock: FakeClock) -> None:
     assert tally.total - before == Requests(list=2, get=1, read_bytes=1)
 
 
-@_KINDS
-def test_the_version_that_was_seen_was_collected(name: str, clock: FakeClock, make: MakeLog) -> None:
-    log, other = make(name, clock), make(name, clock)
+def test_the_version_that_was_seen_was_collected(name: str, clock: FakeClock) -> None:
+    log, other = _log(name, clock), _log(name, clock)
     log.create(1, b"1")
     assert log.latest() == (1, b"1")
     other.create(2, b"2")
@@ -108,10 +79,9 @@ def test_the_version_that_was_seen_was_collected(name: str, clock: FakeClock, ma
     assert log.latest() == (2, b"2")
 
 
-@_KINDS
 @pytest.mark.parametrize("versions", [1, 2, 3, 4])
-def test_another_table_in_the_same_place(name: str, clock: FakeClock, make: MakeLog, versions: int) -> None:
-    log, other = make(name, clock), make(name, clock)
+def test_another_table_in_the_same_place(name: str, clock: FakeClock, versions: int) -> None:
+    log, other = _log(name, clock), _log(name, clock)
     for number in (1, 2, 3):
         log.create(number, b"old%d" % number)
     assert log.latest() == (3, b"old3")
@@ -123,9 +93,8 @@ def test_another_table_in_the_same_place(name: str, clock: FakeClock, make: Make
     assert log.latest() == (versions, b"new%d" % versions)
 
 
-@_KINDS
-def test_nothing_is_left(name: str, clock: FakeClock, make: MakeLog) -> None:
-    log = make(name, clock)
+def test_nothing_is_left(name: str, clock: FakeClock) -> None:
+    log = _log(name, clock)
     log.create(1, b"1")
     assert log.latest() == (1, b"1")
     log.store.delete(manifest_path(1))
@@ -165,11 +134,10 @@ _ACTIONS = st.tuples(
 )
 
 
-@_KINDS
-@given(actions=st.lists(_ACTIONS, max_size=40))
-def test_it_answers_as_a_log_that_has_seen_nothing(make: MakeLog, actions: list[tuple[str, int]]) -> None:
+@given(st.lists(_ACTIONS, max_size=40))
+def test_it_answers_as_a_log_that_has_seen_nothing(actions: list[tuple[str, int]]) -> None:
     name, clock = f"heads/{next(_names)}", FakeClock()
-    log, other, newest = make(name, clock), _log(name, clock), 0
+    log, other, newest = _log(name, clock), _log(name, clock), 0
     for action, bits in actions:
         clock.advance(1)
         if action == _CREATE:

@@ -21,7 +21,7 @@ from slatespark.storage.local_store import LocalStore
 from slatespark.table.clock import SystemClock
 from slatespark.table.commit.claim import claim_epochs
 from slatespark.table.commit.conflicts import ReadSet, check_unchanged
-from slatespark.table.log.manifests import fetch_latest_manifest, manifest_log
+from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read.fetch import filter_sets, indexes
 from slatespark.table.read.properties import recorded_files
 from slatespark.table.read.resolve import resolve_snapshot
@@ -287,7 +287,6 @@ def test_collected_versions_may_have_removed_anything(tmp_path: Path, gone: int)
     store.write(rows_of(START))
     reads = read(store, keys=[b"b"])
     store.write(rows_of({b"a": b"1"}))
-    manifest_log(store._stores).raise_boundary(gone, SystemClock())
     (tmp_path / manifest_path(gone)).unlink()
     with pytest.raises(TransactionConflictError, match="committed"):
         commit(store, reads, {b"z": b"2"})
