@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from slatespark.errors import OptionError
 from slatespark.spark.merge import SlateMergeBuilder
 from slatespark.spark.slate_table import SlateTable
-from slatespark.spark.sql.statement import Statement
+from slatespark.spark.sql.statement import Statement, enclosed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -47,7 +47,7 @@ def merge(statement: Statement, table: SlateTable, query: Query, *, evolves: boo
     statement.expect("USING")
     text, alias = _source(statement)
     statement.expect("ON")
-    condition = statement.text_until("WHEN", called="a condition")
+    condition = statement.expression_until("WHEN", called="a condition")
     clauses: list[Callable[[SlateMergeBuilder], SlateMergeBuilder]] = []
     while statement.take("WHEN"):
         clauses.append(_clause(statement))
@@ -69,7 +69,7 @@ def _aliased(statement: Statement, table: SlateTable) -> SlateTable:
 
 
 def _where(statement: Statement) -> str | None:
-    return statement.text_until(called="a condition") if statement.take("WHERE") else None
+    return statement.expression_until(called="a condition") if statement.take("WHERE") else None
 
 
 def _source(statement: Statement) -> tuple[str, str | None]:
@@ -91,7 +91,7 @@ def _clause(statement: Statement) -> Callable[[SlateMergeBuilder], SlateMergeBui
     by_source = not is_matched and statement.take("BY", "SOURCE")
     if not is_matched and not by_source:
         statement.take("BY", "TARGET")
-    condition = statement.text_until("THEN", called="a condition") if statement.take("AND") else None
+    condition = statement.expression_until("THEN", called="a condition") if statement.take("AND") else None
     statement.expect("THEN")
     if is_matched:
         return _matched(statement, condition)
@@ -130,7 +130,7 @@ def _not_matched(statement: Statement, condition: str | None) -> Callable[[Slate
         raise statement.error(f"expected {len(columns)} values, found {len(values)}", at=at)
     assigned: Assignments = {}
     for column, value in zip(columns, values, strict=True):
-        _assign(assigned, ".".join(_column(column)), value)
+        _assign(assigned, ".".join(_column(column)), enclosed(value))
     return lambda merge: merge.whenNotMatchedInsert(condition, assigned)
 
 
@@ -146,7 +146,7 @@ def _assignments(statement: Statement, *ends: str) -> Assignments:
     while True:
         column = ".".join(statement.dotted_name())
         statement.expect_sign("=")
-        _assign(assigned, column, statement.text_until(*ends, sign=",", called="a value"))
+        _assign(assigned, column, statement.expression_until(*ends, sign=",", called="a value"))
         if not statement.take_sign(","):
             return assigned
 

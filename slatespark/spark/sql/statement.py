@@ -7,7 +7,7 @@ from typing import Final
 from slatespark.encoding.predicates.source_span import SourceSpan, filter_error
 from slatespark.encoding.predicates.tokens import END, NAME, NUMBER, QUOTED, SIGN, STRING, Token
 from slatespark.errors import OptionError
-from slatespark.spark.sql_text import CLOSED_BY, CLOSING, cut_sql
+from slatespark.spark.sql_text import CLOSED_BY, CLOSING, cut_sql, is_operand
 
 ARGUMENT: Final = "sql"
 FORMAT: Final = "slate"  # `slate.path` with the path in backticks names a table
@@ -146,6 +146,10 @@ class Statement:
             raise self.error(f"expected {called}")
         return self.text[self._tokens[start].span.start : self._tokens[self._at - 1].span.end]
 
+    def expression_until(self, *words: str, sign: str | None = None, called: str) -> str:
+        """Read an expression as `text_until`, for `enclosed`."""
+        return enclosed(self.text_until(*words, sign=sign, called=called))
+
     def text_in_parentheses(self, called: str) -> str:
         """Read `(...)`; what stands inside, as it was written."""
         self.expect_sign("(")
@@ -167,6 +171,14 @@ class Statement:
         token = self.next
         self._at += 1
         return token
+
+
+def enclosed(text: str) -> str:
+    """Return an expression in parentheses, without which Spark takes a word behind it for its name.
+
+    A name or a number alone stays as it is.
+    """
+    return text if is_operand(cut_sql(text, ARGUMENT)) else f"({text})"
 
 
 def names_path(name: tuple[str, ...]) -> bool:
