@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from slatespark.format.ulid import Ulid
@@ -19,7 +18,7 @@ from slatespark.table.read.stored_copies import UNUSABLE, cached_footer, list_co
 from slatespark.table.stores import OWN_ROOT, TableStores
 
 
-@dataclass(frozen=True)  # no slots: it caches the listing
+@dataclass(frozen=True, slots=True)
 class KnownCopies:
     """The columnar copies that a read may use; listed when the first is asked for.
 
@@ -32,12 +31,16 @@ class KnownCopies:
     stores: TableStores
     settings: ScanSettings
     is_sought: bool
+    _listed: list[Mapping[Ulid, ObjectMeta]] = field(default_factory=list, init=False, repr=False)
 
-    @cached_property
+    @property
     def objects(self) -> Mapping[Ulid, ObjectMeta]:
         """The copies by the id of their SST."""
-        usable = self.is_sought and refusal(self.settings) is None
-        return list_copies(self.stores.main) if usable else {}
+        # Not a cached_property: in Python 3.11 its lock is shared by all reads of the process, and this one does I/O.
+        if not self._listed:
+            usable = self.is_sought and refusal(self.settings) is None
+            self._listed.append(list_copies(self.stores.main) if usable else {})
+        return self._listed[0]
 
     def sample(self, file: SstFile, spacing_bytes: int) -> list[CutPoint]:
         """Return cut points of a file, about `spacing_bytes` apart: between row groups if it has a copy."""
