@@ -312,10 +312,10 @@ class TimeMachine(RuleBasedStateMachine):
         report = present.compact(full=True, now=tick_ms, mergeOperator="concat", ifClientActive="fence")
         if report.jobs:
             self.close_client()
-            self.model.drain()
             if self.model.retention_ms is not None:
                 self.model.reap(tick_ms)
             self.model.compact()
+            self.model.drain()
             self.versions[report.version] = copy.deepcopy(self.model)
         if data.draw(st.booleans()):
             present.vacuum(minAge="0s", force=True)

@@ -54,13 +54,16 @@ class TimeModel(Model):
         ]
         if flushed:
             tick_ms = max(version.create_ts or 0 for version in flushed)
-            self._rewrite(self._is_in_memtable, tick_ms, is_bottom=False)
+            self._purge_memtable(tick_ms)
         self.memtable.clear()
 
     def compact(self) -> None:
-        """Let the client merge all files into one run: what had expired at the last tick is purged."""
+        """Merge all files into one run: what had expired at the last tick is purged. The memtable stays above it."""
         assert self.tick_ms is not None
-        self._rewrite(lambda version: True, self.tick_ms, is_bottom=True)
+        for key, versions in self.versions.items():
+            merged = [version for version in versions if not self._is_in_memtable(version)]
+            newer = [version for version in versions if self._is_in_memtable(version)]
+            self.versions[key] = [*rewritten(merged, self.tick_ms, is_bottom=True), *newer]
 
     def drain(self) -> None:
         """Let a commit of ours take the WAL over; nothing is purged."""
@@ -97,12 +100,12 @@ class TimeModel(Model):
     def _is_in_memtable(self, version: Version) -> bool:
         return version.seq in self.memtable
 
-    def _rewrite(self, is_chosen: Callable[[Version], bool], tick_ms: int, *, is_bottom: bool) -> None:
+    def _purge_memtable(self, tick_ms: int) -> None:
         for key, versions in self.versions.items():
-            chosen = [version for version in versions if is_chosen(version)]
-            older = [version for version in versions if not is_chosen(version)]
+            chosen = [version for version in versions if self._is_in_memtable(version)]
+            older = [version for version in versions if not self._is_in_memtable(version)]
             assert not (older and chosen) or older[-1].seq < chosen[0].seq
-            self.versions[key] = [*older, *rewritten(chosen, tick_ms, is_bottom=is_bottom)]
+            self.versions[key] = [*older, *rewritten(chosen, tick_ms, is_bottom=False)]
 
     # --- what a read shows --------------------------------------------------------------------------------------------
 
