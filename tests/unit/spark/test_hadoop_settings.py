@@ -5,6 +5,7 @@ import pytest
 from slatespark.spark.hadoop_settings import hadoop_options
 from slatespark.storage import open_store
 
+TWO_KEYS = {"fs.s3a.access.key": "k", "fs.s3a.bucket.b.access.key": "own", "fs.s3a.secret.key": "s"}
 AZURE = "abfss://lake@acme.dfs.core.windows.net/t"
 
 
@@ -13,8 +14,8 @@ AZURE = "abfss://lake@acme.dfs.core.windows.net/t"
     [
         ("s3a://b/t", {}, {}),
         ("s3a://b/t", {"fs.s3a.access.key": "k", "fs.s3a.secret.key": "s"}, {"key": "k", "secret": "s"}),
-        ("s3a://b/t", {"fs.s3a.access.key": "k", "fs.s3a.bucket.b.access.key": "own"}, {"key": "own"}),
-        ("s3a://c/t", {"fs.s3a.access.key": "k", "fs.s3a.bucket.b.access.key": "own"}, {"key": "k"}),
+        ("s3a://b/t", TWO_KEYS, {"key": "own", "secret": "s"}),
+        ("s3a://c/t", TWO_KEYS, {"key": "k", "secret": "s"}),
         (
             "s3://b",
             {"fs.s3a.endpoint": "h:1", "fs.s3a.connection.ssl.enabled": "false"},
