@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import doctest
 import io
+import logging
 import os
 import re
 import runpy
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -39,11 +41,23 @@ def test_blocks_run(
         request.getfixturevalue("spark")
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, Any] = {"__name__": "page"}
-    for block in page.blocks():
-        if block.language == PYTHON:
-            check_output(page, block, block.shown, run_python(page, block, namespace))
-        for command in block.commands:
-            check_output(page, block, command.shown, run_command(page, block, command, tmp_path, commands))
+    with same_log_level():
+        for block in page.blocks():
+            if block.language == PYTHON:
+                check_output(page, block, block.shown, run_python(page, block, namespace))
+            for command in block.commands:
+                check_output(page, block, command.shown, run_command(page, block, command, tmp_path, commands))
+
+
+@contextlib.contextmanager
+def same_log_level() -> Iterator[None]:
+    """Set the level of our loggers back: a page may set it, and later tests of this process count lines."""
+    log = logging.getLogger("slatespark")
+    level = log.level
+    try:
+        yield
+    finally:
+        log.setLevel(level)
 
 
 def run_python(page: Page, block: Block, namespace: dict[str, Any]) -> str:
