@@ -140,11 +140,10 @@ def _choose_copies(stores: TableStores, plan: ReadPlan, *, wal_meets: bool) -> d
     wal_meets : whether the WAL has rows above each file; where it is decoded already, that is known
     """
     settings = plan.settings
-    has_tail = settings.wal.last_seq > settings.wal_above_seq
 
     def meets(split: Split, keys: KeyRange) -> bool:
         known = split.wal
-        return has_tail and wal_meets if known is None else has_rows(known.rows, keys)
+        return settings.has_tail and wal_meets if known is None else has_rows(known.rows, keys)
 
     choices = {}
     for number, split in enumerate(plan.splits):

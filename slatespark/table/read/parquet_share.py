@@ -25,7 +25,7 @@ from slatespark.storage import ObjectMeta
 from slatespark.table.read.arrow import Projection, type_of
 from slatespark.table.read.copy_choice import NO_COPY, usable_footer
 from slatespark.table.read.copy_part import without_slices
-from slatespark.table.read.copy_plan import KnownCopies, covered_slices, lowest_slices, refusal
+from slatespark.table.read.copy_plan import KnownCopies, covered_slices, refusal
 from slatespark.table.read.fetch import measure_slice
 from slatespark.table.read.key_cover import KeyCover
 from slatespark.table.read.plan import FileSlice, Layer, Split, cut_to_ranges, plan_ranges
@@ -94,15 +94,16 @@ def plan_parquet_share(stores: TableStores, plan: ReadPlan, options: ReadOptions
     CorruptDataError, SnapshotExpiredError, UnavailableError
     """
     layers = _needed_layers(plan)
-    reasons = dict.fromkeys(lowest_slices(layers), refusal(plan.settings) or NO_COPY)
+    covered = covered_slices(Split(ALL_KEYS, layers), lambda _: plan.settings.has_tail)
+    reasons = dict.fromkeys(covered, refusal(plan.settings) or NO_COPY)
     footers: dict[FileSlice, CopyFooter] = {}
-    for part, found in _judged(stores, plan, layers, names).items():
+    for part, found in _judged(stores, plan, covered, names).items():
         reasons[part] = found if isinstance(found, str) else WHOLE
         if isinstance(found, CopyFooter):
             footers[part] = found
     shadows = _fetch_shadows(stores, plan, without_slices(layers, footers), footers)
     if shadows is None:
-        for part in _covered(plan, layers, footers):
+        for part in [part for part in footers if covered[part]]:
             reasons[part] = "many newer rows, or operands, may lie above"
             del footers[part]
         shadows = _Shadows.of([], plan.settings.projection.codec)
@@ -131,10 +132,6 @@ def _needed_layers(plan: ReadPlan) -> tuple[Layer, ...]:
     return tuple(layer for layer in layers if layer.slices)
 
 
-def _has_tail(plan: ReadPlan) -> bool:
-    return plan.settings.wal.last_seq > plan.settings.wal_above_seq
-
-
 def _stored_bytes(layers: Sequence[Layer]) -> int:
     return sum(part.file.data_bytes for layer in layers for part in layer.slices)
 
@@ -143,11 +140,15 @@ def _stored_bytes(layers: Sequence[Layer]) -> int:
 
 
 def _judged(
-    stores: TableStores, plan: ReadPlan, layers: Sequence[Layer], names: Sequence[str]
+    stores: TableStores, plan: ReadPlan, covered: Mapping[FileSlice, bool], names: Sequence[str]
 ) -> dict[FileSlice, CopyFooter | str]:
-    """Return for the lowest slices that have copies the footer of each, or why it is not read as Parquet."""
+    """Return for the lowest slices that have copies the footer of each, or why it is not read as Parquet.
+
+    Parameters
+    ----------
+    covered : for each of the lowest slices, whether newer rows may lie above it
+    """
     metas = {meta.path: meta for split in plan.splits for meta in split.copies}
-    covered = covered_slices(Split(ALL_KEYS, tuple(layers)), lambda _: _has_tail(plan))
     found = ((part, metas.get(copy_path(part.file.id)), is_covered) for part, is_covered in covered.items())
     return {
         part: _judge(stores, plan, part, meta, names, is_covered=is_covered)
@@ -187,12 +188,6 @@ def _differing(footer: CopyFooter, names: Sequence[str], codec: RowCodec) -> str
         if name in held and held[name] != type_of(name, codec):
             return name
     return None
-
-
-def _covered(plan: ReadPlan, layers: Sequence[Layer], parts: Collection[FileSlice]) -> list[FileSlice]:
-    """Return those of some slices above which newer rows may lie."""
-    above = KeyCover(part.keys for layer in without_slices(layers, parts) for part in layer.slices)
-    return [part for part in parts if _has_tail(plan) or above.overlaps(part.keys)]
 
 
 # --- newer rows -------------------------------------------------------------------------------------------------------
@@ -236,9 +231,9 @@ def _fetch_shadows(
     settings, codec = plan.settings, plan.settings.projection.codec
     ranges = KeyCover(part.keys for part in parts).within(ALL_KEYS)
     layers = cut_to_ranges(above, ranges)
-    if not ranges or not (layers or _has_tail(plan)):
+    if not ranges or not (layers or settings.has_tail):
         return _Shadows.of([], codec)
-    if _stored_bytes(layers) + sum(settings.wal.sizes) > SHADOW_BYTES or (_has_tail(plan) and not settings.wal.sizes):
+    if _stored_bytes(layers) + sum(settings.wal.sizes) > SHADOW_BYTES or (settings.has_tail and not settings.wal.sizes):
         return None
     # A key is hidden by whatever is newest above, also by a deletion, and by a row that has expired.
     shown = replace(settings.visibility, include_deleted=True, include_expired=True)
@@ -265,5 +260,5 @@ def _rest(stores: TableStores, plan: ReadPlan, options: ReadOptions, layers: Seq
         sample=copies.sample,
         measure=lambda part: measure_slice(stores, part),
     )
-    splits = copies.add_to([split for split in splits if split.layers or _has_tail(plan)])
+    splits = copies.add_to([split for split in splits if split.layers or plan.settings.has_tail])
     return share_tail(stores, splits, settings.wal, settings.wal_above_seq, limit_bytes=options.wal_buffer_bytes)

@@ -193,7 +193,7 @@ def skip_rule(settings: ScanSettings) -> SkipRule:
         settings.visibility,
         settings.retired_ms,
         file_test(settings.residual, settings.projection.codec.schema.names),
-        newest_may_fold=settings.wal.last_seq > settings.wal_above_seq,
+        newest_may_fold=settings.has_tail,
     )
 
 

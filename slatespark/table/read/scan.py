@@ -163,7 +163,7 @@ def _wal_rows(stores: TableStores, split: Split, settings: ScanSettings) -> RowC
     """Return the rows of the WAL in a split, sorted; of one with points also others."""
     if split.wal is not None:
         return split.wal.rows
-    if settings.wal.last_seq <= settings.wal_above_seq:
+    if not settings.has_tail:
         return None
     rows = fetch_wal_rows(stores, settings.wal, settings.wal_above_seq, split.keys)
     return rows if rows is None or not split.ranges else cut_rows(rows, split.ranges)

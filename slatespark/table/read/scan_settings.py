@@ -47,6 +47,11 @@ class ScanSettings:
     table: str = ""
 
     @property
+    def has_tail(self) -> bool:
+        """Whether the WAL has rows that are not in the trees."""
+        return self.wal.last_seq > self.wal_above_seq
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """The columns that the scan shows or tests."""
         tested = () if self.residual is None else self.residual.columns
