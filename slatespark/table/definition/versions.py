@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Final
 
 from slatespark.encoding.row_codec import RowCodec
-from slatespark.errors import InternalError, TableNotFoundError
+from slatespark.errors import CorruptDataError, InternalError, TableNotFoundError
 from slatespark.format.manifest import ExternalDb, Manifest
 from slatespark.storage import run_ahead
 from slatespark.storage.object_store import ObjectStore
@@ -59,6 +60,12 @@ def fetch_definition(stores: TableStores, manifest: Manifest | None = None) -> V
     """
     own = _find_newest(definition_log(stores))
     return _inherit(stores, manifest) if own is None else own
+
+
+def refuse_newer(stores: TableStores) -> None:
+    """Raise `UnsupportedFormatError` if a later release wrote the definition: before anything is changed."""
+    with contextlib.suppress(CorruptDataError):  # which whoever needs the definition finds
+        fetch_definition(stores)
 
 
 class DefinitionLook:

@@ -39,6 +39,7 @@ from slatespark.table.clock import Clock, read_clock
 from slatespark.table.commit.active_jobs import has_fresh_heartbeat, runs_here
 from slatespark.table.commit.foreign_clients import are_epochs_ours
 from slatespark.table.commit.wal_place import fetch_state_with_wal, refuse_other_database
+from slatespark.table.definition.versions import refuse_newer
 from slatespark.table.gc.deletion import delete_together
 from slatespark.table.gc.drop_plan import (
     COLUMNS,
@@ -78,8 +79,8 @@ def drop_table(
 
     Parameters
     ----------
-    force : go on although checkpoints, jobs or a client may need it, or its newest manifest cannot be read; never where
-        a clone may need its files
+    force : go on although checkpoints, jobs or a client may need it, its newest manifest cannot be read, or a later
+        release wrote its definition; never where a clone may need its files
     dry_run : change nothing
     progress : called with the number of deleted objects
 
@@ -90,10 +91,13 @@ def drop_table(
     InvalidRequestError
         When somebody may still need it; or its WAL is elsewhere, or belongs to another database.
     CorruptDataError, UnsupportedFormatError
-        Without `force`, when its newest manifest cannot be read, so that nobody knows who needs it.
+        Without `force`, when its newest manifest cannot be read, or a later release wrote its definition, so that
+        nobody knows who needs it.
     """
     refuse_other_database(stores)
     found = _find_table(stores, is_forced=force)
+    if not force:
+        refuse_newer(stores)
     blockers = () if found is None else tuple(find_blockers(stores, clock, found))
     drop = _Drop(stores, clock, found, progress)
     report = replace(drop.plan(), blockers=blockers)

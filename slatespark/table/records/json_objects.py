@@ -10,12 +10,16 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from slatespark.errors import CorruptDataError
+from slatespark.errors import CorruptDataError, UnsupportedFormatError
 from slatespark.format.paths import numbered
 from slatespark.ranges import KeyRange
 from slatespark.storage import ObjectMeta, ObjectStore
 
 ROOT: Final = "slatespark/"
+
+# A record that older releases would misread carries a number above this one; none does so far, and none says 1.
+_FORMAT: Final = "formatVersion"
+_FORMAT_VERSION: Final = 1
 
 
 def encode_json(content: Mapping[str, Any]) -> bytes:
@@ -24,13 +28,27 @@ def encode_json(content: Mapping[str, Any]) -> bytes:
 
 
 def decode_json(path: str, data: bytes) -> dict[str, Any]:
-    """Return a JSON object; raises `CorruptDataError` naming `path`."""
+    """Return a JSON object.
+
+    Raises
+    ------
+    CorruptDataError
+        When the bytes are none; the error names `path`.
+    UnsupportedFormatError
+        When a later release wrote it in a way of its own.
+    """
     try:
         content = json.loads(data)
     except (ValueError, RecursionError) as exc:
         raise CorruptDataError(f"record is not JSON: {exc}.", path=path) from exc
     if not isinstance(content, dict):
         raise CorruptDataError("record is not a JSON object.", path=path)
+    version = content.get(_FORMAT, _FORMAT_VERSION)
+    if version != _FORMAT_VERSION:
+        raise UnsupportedFormatError(
+            f"{path}: record has format version {version}; this release reads version {_FORMAT_VERSION}.",
+            todo="Upgrade slatespark.",
+        )
     return content
 
 

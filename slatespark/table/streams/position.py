@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from slatespark.errors import InvalidRequestError
+from slatespark.errors import InvalidRequestError, UnsupportedFormatError
 
 _FIELDS: Final = ("table", "version", "seq", "wal", "part")
 _SEPARATOR: Final = "/"
@@ -82,7 +82,15 @@ def encode_position(position: Position) -> dict[str, Any]:
 
 
 def decode_position(offset: Mapping[str, Any]) -> Position:
-    """Return the position of an offset; raises `InvalidRequestError` where it is none."""
+    """Return the position of an offset.
+
+    Raises
+    ------
+    InvalidRequestError
+        When it is none.
+    UnsupportedFormatError
+        When it says more than this release knows.
+    """
     try:
         table, version, seq, wal, part = (offset[name] for name in _FIELDS)
         found = None if part is None else Part(part["version"], bytes.fromhex(part["key"]))
@@ -95,6 +103,13 @@ def decode_position(offset: Mapping[str, Any]) -> Position:
         or any(type(number) is not int or number < 0 for number in numbers)
     ):
         raise _no_offset(offset)
+    unknown = sorted({*offset} - {*_FIELDS})
+    if unknown:
+        raise UnsupportedFormatError(
+            f"The stream's offset has {', '.join(unknown)}, which this release does not know.",
+            why="A later release of slatespark ran the query.",
+            todo="Upgrade slatespark.",
+        )
     return Position(table, version, seq, wal, found)
 
 

@@ -30,6 +30,7 @@ from slatespark.table.definition.table_definition import NO_DEFINITION, TableDef
 from slatespark.table.definition.versions import (
     DEFINITION_DIR,
     publish_definition,
+    refuse_newer,
     resolve_definition,
 )
 from slatespark.table.log.manifests import draw_nonce, fetch_latest_manifest, fetch_manifest, publish_manifest
@@ -92,6 +93,7 @@ def clone_table(
         When the version was collected, or its checkpoint deleted while it was cloned.
     """
     fetch_latest_manifest(stores)
+    refuse_newer(stores)
     made = open_stores(target, storage=stores.storage)
     _refuse_occupied(made)
     root = _common_root(stores, made)

@@ -61,7 +61,7 @@ from slatespark.table.commit.publication import without_l0
 from slatespark.table.commit.tree_edit import add_runs, files_by_segment, identity_views
 from slatespark.table.commit.wal_place import fetch_state_with_wal, refuse_dropped
 from slatespark.table.definition.table_definition import NO_DEFINITION, TableDefinition
-from slatespark.table.definition.versions import fetch_definition, publish_definition
+from slatespark.table.definition.versions import fetch_definition, publish_definition, refuse_newer
 from slatespark.table.log.manifests import draw_nonce, fetch_manifest, publish_manifest
 from slatespark.table.log.versioned_object import RaceLostError, Version, retry_lost_races
 from slatespark.table.read.fetch import fetch_wal_rows
@@ -146,6 +146,7 @@ def copy_table(
         When a later release wrote the table.
     """
     refuse_unfinished(stores, fetch_state_with_wal(stores)[1])
+    refuse_newer(stores)
     _refuse_nested(stores, made)
     _refuse_occupied(made)
     with _guarded(stores, clock, made, version, checkpoint) as guard:

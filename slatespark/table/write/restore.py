@@ -36,7 +36,7 @@ from slatespark.table.commit.idempotence import TXN_NAMES, refuse_pair
 from slatespark.table.commit.job import abandoned_on_error, begin_write
 from slatespark.table.commit.requirements import LastSeq
 from slatespark.table.commit.version_retention import RETAINED_NAMES
-from slatespark.table.definition.versions import resolve_definition
+from slatespark.table.definition.versions import refuse_newer, resolve_definition
 from slatespark.table.log.manifests import fetch_latest_manifest, fetch_manifest
 from slatespark.table.read.fetch import fetch_wal_rows
 from slatespark.table.records.commit_record import CommitRecord
@@ -81,6 +81,7 @@ def restore_to_version(
     refuse_pair(options, "a restore")
     refuse_cooperation(options, "a restore", OTHER_MODES)
     refuse_unwritable(stores.url, fetch_latest_manifest(stores)[1])
+    refuse_newer(stores)
     with _held(stores, clock, version):
         source, found = fetch_manifest(stores, version), fetch_latest_manifest(stores)
         _refuse_released(stores, source, found[1])

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from slatespark import InvalidRequestError
+from slatespark import InvalidRequestError, UnsupportedFormatError
 from slatespark.table.streams.position import Part, Position, decode_position, encode_position
 
 WHOLE = Position("0123456789abcdef/s", 7, 12, 3)
@@ -49,3 +49,8 @@ def test_an_offset_of_another_source() -> None:
     for offset in ({}, {"index": 3}, {"table": "a"}):
         with pytest.raises(InvalidRequestError, match="checkpoint folder"):
             decode_position(offset)
+
+
+def test_an_offset_of_a_later_release() -> None:
+    with pytest.raises(UnsupportedFormatError, match="lane"):
+        decode_position({**encode_position(WITHIN), "lane": 1})
