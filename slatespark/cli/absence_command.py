@@ -20,7 +20,7 @@ from slatespark.cli.arguments import (
 )
 from slatespark.cli.file_formats import format_of
 from slatespark.cli.key_arguments import key_arrays, key_values
-from slatespark.cli.output import EXIT_FAILED, EXIT_UNCHECKED, failing_with, json_document, progress_bar
+from slatespark.cli.output import EXIT_FAILED, EXIT_UNCHECKED, asked_progress, failing_with, json_document
 from slatespark.cli.read_files import read_files
 from slatespark.cli.table_arguments import TableArguments, table_codec, write_arguments
 from slatespark.cli.target_columns import TargetColumns
@@ -75,10 +75,14 @@ def erase(
     arguments = write_arguments(table, {}, option=option, storage=storage)
     codec = table_codec(arguments.open_stores())
     values, keys = _values(key, codec, as_text=as_text), _keys(file, codec, as_text=as_text)
-    with progress_bar() as progress:
-        report = arguments.open_store().erase(
-            *values, where=where, keys=keys, releaseVersions=release_versions, progress=progress, **arguments.options
-        )
+    report = arguments.open_store().erase(
+        *values,
+        where=where,
+        keys=keys,
+        releaseVersions=release_versions,
+        progress=asked_progress(as_json=as_json),
+        **arguments.options,
+    )
     _show(report, codec, as_text=as_text, as_json=as_json)
 
 
@@ -101,7 +105,9 @@ def prove_absent(
     arguments = write_arguments(table, {}, option=option, storage=storage)
     codec = table_codec(arguments.open_stores())
     values, keys = _values(key, codec, as_text=as_text), _keys(file, codec, as_text=as_text)
-    report = arguments.open_store().proveAbsent(*values, where=where, keys=keys, **arguments.options)
+    report = arguments.open_store().proveAbsent(
+        *values, where=where, keys=keys, progress=asked_progress(as_json=as_json), **arguments.options
+    )
     _show(report, codec, as_text=as_text, as_json=as_json)
 
 

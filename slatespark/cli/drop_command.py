@@ -16,6 +16,7 @@ from slatespark.display.drop_text import drop_text
 from slatespark.errors import OptionError
 from slatespark.table.gc.drop import drop_table, refuse_blocked
 from slatespark.table.gc.drop_plan import DropReport
+from slatespark.table.progress import Step
 
 
 @app.command()
@@ -42,7 +43,7 @@ def drop(
         plan = drop_table(stores, clock, force=force, dry_run=True)
         refuse_blocked(plan, force=force)
         _ask(plan)
-    with progress_bar() as progress:
+    with progress_bar(Step.DELETING, as_json=as_json) as progress:
         report = drop_table(stores, clock, force=force, dry_run=dry_run, progress=progress)
     typer.echo(json_document(report) if as_json else drop_text(report))
 

@@ -9,7 +9,7 @@ import typer
 
 from slatespark.cli.app import app
 from slatespark.cli.arguments import AsJson, MergeSchema, Storage, TablePath, WriteOption
-from slatespark.cli.output import EXIT_FAILED, failing_with
+from slatespark.cli.output import EXIT_FAILED, asked_progress, failing_with
 from slatespark.cli.table_arguments import write_arguments
 from slatespark.display.text import plural
 
@@ -31,7 +31,7 @@ def ingest(
     arguments = write_arguments(table, {"mergeSchema": merge_schema or None}, option=option, storage=storage)
     store = arguments.open_store()
     before = store.detail().version
-    version = store.ingest(files, **arguments.options)
+    version = store.ingest(files, progress=asked_progress(as_json=as_json), **arguments.options)
     if as_json:
         typer.echo(json.dumps({"version": version, "files": len(files)}))
     elif version == before:

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import functools
 import json
-import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import asdict
 from textwrap import indent
 from typing import Any, ParamSpec, Protocol
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
+from slatespark.display.progress import AskedProgress, showing_progress
 from slatespark.display.text import plural
 from slatespark.display.values import json_bytes
 from slatespark.errors import SlateError
-from slatespark.table.verify.files import ProgressListener
+from slatespark.table.progress import Progress, Step
 
 Arguments = ParamSpec("Arguments")
 
@@ -128,22 +126,11 @@ def demo_lines(events: Iterable[Event]) -> Iterator[str]:
 # --- progress -------------------------------------------------------------------------------------------------------
 
 
-@contextmanager
-def progress_bar() -> Iterator[ProgressListener | None]:
-    """Show a progress bar on stderr while the block runs, and yield its listener; None if stderr is not a terminal."""
-    console = Console(stderr=True)
-    if not (console.is_terminal and sys.stderr.isatty()):
-        yield None
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(binary_units=True), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True) as bar:
-        tasks: dict[str, TaskID] = {}
+def asked_progress(*, as_json: bool) -> AskedProgress:
+    """Return the progress that a command asks a call for: a bar on a terminal, unless a program reads the output."""
+    return False if as_json else "auto"
 
-        def show(step: str, done: int, total: int) -> None:
-            if step not in tasks:
-                for task in bar.task_ids:  # one step at a time; each has its own total, or none
-                    bar.remove_task(task)
-                tasks[step] = bar.add_task(step, total=total or None)
-            bar.update(tasks[step], completed=done)
 
-        yield show
+def progress_bar(step: Step, *, as_json: bool) -> AbstractContextManager[Progress | None]:
+    """Show such a bar while a block runs, and give it what to tell its progress to; None without a bar."""
+    return showing_progress(asked_progress(as_json=as_json), step)

@@ -21,7 +21,7 @@ from slatespark.cli.input_values import array_of_text
 from slatespark.cli.json_rows import NumberedObject, batch_of_objects, has_decimals, read_chunks, schema_of_objects
 from slatespark.cli.target_columns import TargetColumns
 from slatespark.errors import InvalidRequestError, SchemaError
-from slatespark.table.verify.files import ProgressListener
+from slatespark.table.progress import Progress, Step
 
 PARQUET_ROWS: Final = 32_768  # per batch
 SAMPLE_ROWS: Final = 10_000  # the first objects, from which the types of a new table are inferred
@@ -30,7 +30,7 @@ _CSV_BLOCK_BYTES: Final = 4 << 20
 
 @contextmanager
 def read_files(
-    files: Sequence[str], file_format: FileFormat, target: TargetColumns, progress: ProgressListener | None
+    files: Sequence[str], file_format: FileFormat, target: TargetColumns, progress: Progress | None
 ) -> Iterator[pa.RecordBatchReader]:
     """Open files while the block runs, and yield their rows as one reader.
 
@@ -99,14 +99,14 @@ def _unreadable(file: str, exc: Exception) -> InvalidRequestError:
 class _Meter:
     """Reports how much of all files has been read."""
 
-    def __init__(self, files: Sequence[str], progress: ProgressListener | None) -> None:
+    def __init__(self, files: Sequence[str], progress: Progress | None) -> None:
         self._progress = progress
         self._total = 0 if STANDARD_INPUT in files else sum(_size(file) for file in files)
         self._before = 0
 
     def show(self, position: int) -> None:
         if self._progress is not None:
-            self._progress("import", self._before + position, self._total)
+            self._progress(Step.IMPORTING, self._before + position, self._total)
 
     def finish(self, file: str) -> None:
         self._before += 0 if file == STANDARD_INPUT else _size(file)

@@ -17,6 +17,7 @@ from slatespark.cli.table_arguments import write_arguments
 from slatespark.display.reap_text import reap_text
 from slatespark.errors import OptionError
 from slatespark.options.values import HOUR_MS
+from slatespark.table.progress import Step
 from slatespark.table.upkeep.reaper import Reaper, ReapOutcome
 
 
@@ -63,7 +64,7 @@ def reap(
         **arguments.location,
     }
     if every is None:
-        with progress_bar() as progress:
+        with progress_bar(Step.REAPING, as_json=as_json) as progress:
             _outcomes(_report_text, as_json=as_json).show_all(Reaper(tables, progress=progress, **common).runOnce())
         return
     every_ms = parse_every(every)

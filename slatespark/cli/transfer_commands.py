@@ -27,10 +27,10 @@ from slatespark.errors import TableNotFoundError
 from slatespark.options import WriteOptions
 from slatespark.slate_store import SlateStore
 from slatespark.table.clock import resolve_clock
+from slatespark.table.progress import Progress, Step
 from slatespark.table.read.reader import PARALLEL_SPLIT_BYTES, ReadPlan, fetch_read_plan, numbered_batches
 from slatespark.table.stores import TableStores
 from slatespark.table.tasks import thread_count
-from slatespark.table.verify.files import ProgressListener
 from slatespark.units import bytes_to_text
 
 Format = Annotated[
@@ -72,11 +72,14 @@ def import_rows(
     file_format = format_of(files[0], file_format)
     target = _import_columns(arguments, column_types(types))
     target = replace(target, adds_columns=merge_schema, as_text=as_text, null_text=null)
-    with progress_bar() as progress, read_files(files, file_format, target, progress) as given:
+    with (
+        progress_bar(Step.IMPORTING, as_json=as_json) as progress,
+        read_files(files, file_format, target, progress) as given,
+    ):
         rows = CountedRows(given)
         reader = rows.reader()
         store, options = _open_or_create(arguments, reader.schema)
-        version = store.write(reader, mode="overwrite" if overwrite else "append", **options)
+        version = store.write(reader, mode="overwrite" if overwrite else "append", progress=False, **options)
     show_commit(version, rows.count, as_json=as_json)
 
 
@@ -131,7 +134,7 @@ def export(
     file_format = format_of(file, file_format)
     stores = open_table(options)
     plan = fetch_read_plan(stores, options, resolve_clock(options.clock))
-    with progress_bar() as progress:
+    with progress_bar(Step.EXPORTING, as_json=as_json) as progress:
         batches = scanned(stores, plan, progress, threads=threads)
         rows = write_file(file, file_format, batches, plan.schema, as_text=as_text, overwrite=overwrite)
     stored_bytes = Path(file).stat().st_size
@@ -142,13 +145,13 @@ def export(
 
 
 def scanned(
-    stores: TableStores, plan: ReadPlan, progress: ProgressListener | None, *, threads: int = 1
+    stores: TableStores, plan: ReadPlan, progress: Progress | None, *, threads: int = 1
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a plan; report progress in stored bytes with each split."""
     files = {part.file for split in plan.splits for layer in split.layers for part in layer.slices}
     total, reached = sum(file.data_bytes for file in files), -1
     for number, batch in numbered_batches(stores, plan, plan.splits, threads=threads):
         if progress is not None and number != reached:
-            progress("export", total * number // len(plan.splits), total)
+            progress(Step.EXPORTING, total * number // len(plan.splits), total)
             reached = number
         yield batch

@@ -15,6 +15,7 @@ from slatespark.display.vacuum_text import vacuum_text
 from slatespark.options.values import parse_min_age
 from slatespark.table.clock import SystemClock
 from slatespark.table.gc.run import vacuum_table
+from slatespark.table.progress import Step
 
 MinAge: TypeAlias = Annotated[
     str,
@@ -54,7 +55,7 @@ def vacuum(
     """
     stores = table.open_stores()
     min_age_ms = parse_min_age(min_age, is_forced=force or dry_run)
-    with progress_bar() as progress:
+    with progress_bar(Step.DELETING, as_json=as_json) as progress:
         report = vacuum_table(
             stores, SystemClock(), min_age_ms=min_age_ms, dry_run=dry_run, fences=fences, progress=progress
         )

@@ -13,6 +13,7 @@ from slatespark.cli.parameter_groups import located_table, taking
 from slatespark.cli.table_arguments import TableArguments
 from slatespark.display.verify_text import verify_text
 from slatespark.table.clock import SystemClock
+from slatespark.table.progress import Step
 from slatespark.table.verify.run import verify_table
 
 
@@ -31,7 +32,7 @@ def verify(
     Exit code 0: no damage; 1: damage was found; 2: something could not be checked.
     """
     stores = table.open_stores()
-    with progress_bar() as progress:
+    with progress_bar(Step.CHECKING, as_json=as_json) as progress:
         report = verify_table(stores, SystemClock(), all_versions=all_versions, progress=progress)
     typer.echo(json_document(report) if as_json else verify_text(report))
     if report.has_damage:

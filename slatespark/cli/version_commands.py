@@ -9,7 +9,7 @@ import typer
 
 from slatespark.cli.app import app
 from slatespark.cli.arguments import AsJson
-from slatespark.cli.output import EXIT_FAILED, failing_with, json_document, progress_bar
+from slatespark.cli.output import EXIT_FAILED, asked_progress, failing_with, json_document
 from slatespark.cli.parameter_groups import committed_table, located_table, taking
 from slatespark.cli.table_arguments import TableArguments, parse_storage
 from slatespark.display.checkpoints_text import checkpoint_expiry, checkpoints_text
@@ -112,11 +112,11 @@ def restore(
     """Make an earlier version the newest one, in one commit that can be undone."""
     if (version is None) == (timestamp is None):
         raise OptionError("restore takes --version or --timestamp.", todo="Give one of them.")
-    store = table.open_store()
+    store, asked = table.open_store(), asked_progress(as_json=as_json)
     if version is not None:
-        made = store.restoreToVersion(version, **table.options)
+        made = store.restoreToVersion(version, progress=asked, **table.options)
     else:
-        made = store.restoreToTimestamp(timestamp or "", **table.options)
+        made = store.restoreToTimestamp(timestamp or "", progress=asked, **table.options)
     if as_json:
         typer.echo(json.dumps({"version": made, "undo": made - 1}))
     else:
@@ -139,7 +139,7 @@ def trim(
     """Remove the row versions of a history table created after an instant, in one commit that can be undone."""
     store = table.open_store()
     before = store.detail().version
-    made = store.trimHistory(after, **table.options)
+    made = store.trimHistory(after, progress=asked_progress(as_json=as_json), **table.options)
     undo = made - 1 if made > before else None
     if as_json:
         typer.echo(json.dumps({"version": made, "undo": undo}))
@@ -163,7 +163,8 @@ def clone(
     as_json: AsJson = False,
 ) -> None:
     """Make a shallow clone: a separate table that initially shares the files of this one."""
-    made = table.open_store().clone(target, version, checkpoint, history=history)
+    progress = asked_progress(as_json=as_json)
+    made = table.open_store().clone(target, version, checkpoint, history=history, progress=progress)
     typer.echo(json.dumps({"url": made.url}) if as_json else f"Cloned to {made.url}.")
 
 
@@ -191,15 +192,14 @@ def copy_to(
     """Copy a table, with all of its files, to another place; the copy depends on nothing of it."""
     storage = None if target_storage is None else parse_storage(target_storage, "--target-storage")
     store = table.open_store()
-    with progress_bar() as progress:
-        made = store.copyTo(
-            target,
-            storage=storage,
-            versionAsOf=version,
-            timestampAsOf=timestamp,
-            checkpoint=checkpoint,
-            progress=progress,
-        )
+    made = store.copyTo(
+        target,
+        storage=storage,
+        versionAsOf=version,
+        timestampAsOf=timestamp,
+        checkpoint=checkpoint,
+        progress=asked_progress(as_json=as_json),
+    )
     files = len(made.files())
     if as_json:
         typer.echo(json.dumps({"url": made.url, "files": files}))

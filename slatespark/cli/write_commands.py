@@ -25,7 +25,7 @@ from slatespark.cli.arguments import (
 from slatespark.cli.file_formats import FileFormat
 from slatespark.cli.json_rows import batch_of_objects, parse_object, schema_of_objects
 from slatespark.cli.key_arguments import key_arrays, key_values
-from slatespark.cli.output import EXIT_FAILED, failing_with, progress_bar, show_commit
+from slatespark.cli.output import EXIT_FAILED, asked_progress, failing_with, progress_bar, show_commit
 from slatespark.cli.read_files import CountedRows, read_files
 from slatespark.cli.table_arguments import TableArguments, table_codec, write_arguments
 from slatespark.cli.target_columns import TargetColumns, target_columns
@@ -36,6 +36,7 @@ from slatespark.slate_store import SlateStore
 from slatespark.table.commit.idempotence import is_committed
 from slatespark.table.definition.versions import resolve_codec, resolve_definition
 from slatespark.table.log.manifests import fetch_latest_manifest
+from slatespark.table.progress import Step
 from slatespark.table.read.reader import look_up
 from slatespark.table.stores import TableStores
 from slatespark.table.write.history_replace import choose_instant
@@ -65,12 +66,12 @@ def put(
     codec = table_codec(arguments.open_stores())
     target = target_columns(codec, arguments.options, adds_columns=merge_schema, as_text=as_text)
     store = arguments.open_store()
-    with progress_bar() as progress, ExitStack() as stack:
+    with progress_bar(Step.IMPORTING, as_json=as_json) as progress, ExitStack() as stack:
         given = _rows(objects or [], target)
         if file is not None:
             given = stack.enter_context(read_files([file], FileFormat.JSON, target, progress))
         rows = CountedRows(given)
-        version = store.write(rows.reader(), **arguments.options)
+        version = store.write(rows.reader(), progress=False, **arguments.options)
     show_commit(version, rows.count, as_json=as_json)
 
 
@@ -109,7 +110,9 @@ def delete(
     store = arguments.open_store()
     options = {name: value for name, value in arguments.options.items() if name != "operation"}
     if by_range:
-        _show_deletion(store.deleteRange(where, **options), None, as_json=as_json)
+        _show_deletion(
+            store.deleteRange(where, progress=asked_progress(as_json=as_json), **options), None, as_json=as_json
+        )
     else:
         _delete_where(store, where or "", options, as_json=as_json)
 
@@ -124,7 +127,7 @@ def _delete_key(arguments: TableArguments, key: list[str], *, as_text: bool, as_
         _show_deletion(manifest_id, 0, as_json=as_json)
     elif _is_visible(stores, arguments, key_values(arrays)):
         rows = pa.RecordBatch.from_arrays(arrays, names=list(codec.key_columns))
-        _show_deletion(store.write(rows, **arguments.options), 1, as_json=as_json)
+        _show_deletion(store.write(rows, progress=False, **arguments.options), 1, as_json=as_json)
     elif as_json:
         _show_deletion(manifest_id, 0, as_json=True)
     else:
@@ -154,7 +157,7 @@ def _empty_value(base: bytes | None, operands: list[bytes]) -> bytes:
 def _delete_where(store: SlateStore, where: str, options: dict[str, Any], *, as_json: bool) -> None:
     """Delete rows by a filter; their number is that in the commit record, unknown if there is no record."""
     before = store.detail().version
-    version = store.delete(where, **options)
+    version = store.delete(where, progress=asked_progress(as_json=as_json), **options)
     counts = {facts.version: facts.rows.get("delete", 0) for facts in store.history(1) if facts.operation is not None}
     _show_deletion(version, 0 if version == before else counts.get(version), as_json=as_json)
 

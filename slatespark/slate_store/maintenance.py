@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from slatespark.display.progress import AskedProgress, showing_progress
 from slatespark.options import WriteOptions
 from slatespark.options.values import (
     parse_columnar,
@@ -13,6 +14,7 @@ from slatespark.options.values import (
     refuse_misspelt,
 )
 from slatespark.slate_store.base import OpenTable
+from slatespark.table.progress import Step
 from slatespark.table.retention.reap_limits import ReapLimits
 from slatespark.table.tasks import THREADS, TaskRunner
 from slatespark.units import parse_time_ms
@@ -22,7 +24,6 @@ if TYPE_CHECKING:
     from slatespark.table.compaction.filter import CompactionFilter
     from slatespark.table.compaction.ranges import Runner
     from slatespark.table.compaction.report import CompactionReport
-    from slatespark.table.compaction.run import Progress
     from slatespark.table.gc.absence_report import AbsenceReport
     from slatespark.table.gc.report import VacuumReport
     from slatespark.table.retention.reap_report import ReapReport
@@ -47,7 +48,7 @@ class Maintenance(OpenTable):
         minCompactionSources: int = 4,
         maxCompactionSources: int = 8,
         includeSizeThreshold: float = 4.0,
-        progress: Progress | None = None,
+        progress: AskedProgress = "auto",
         runner: Runner | None = None,
         **options: Any,
     ) -> CompactionReport:
@@ -74,7 +75,8 @@ class Maintenance(OpenTable):
         dryRun : only return what would be merged; of several merges the first one
         minCompactionSources, maxCompactionSources : bounds of the number of layers in a size-tiered merge
         includeSizeThreshold : how many times as large as the smallest newer source a run may be
-        progress : called with the step, the bytes done and the bytes in total
+        progress : `auto` shows a bar on a terminal or in a notebook once the call has taken a second, False none; or a
+            function to call with the step, how much is done, and how much there is in all, 0 if unknown
         runner : merges key ranges and returns the results; by default on threads of this process
         options : the write options `compression`, `blockSize`, `sstSize`, `bloomBitsPerKey`, `writeBuffer`,
             `mergeOperator`, `ifClientActive`, and those that name keys
@@ -95,24 +97,25 @@ class Maintenance(OpenTable):
         from slatespark.table.compaction.plan import SizeTiers
         from slatespark.table.compaction.run import compact_table
 
-        return compact_table(
-            self._stores,
-            self._clock,
-            full=full,
-            where=where,
-            l0_only=l0Only,
-            due=due,
-            filters=filters,
-            now_ms=None if now is None else parse_time_ms(now, name="now"),
-            options=parse_compaction(self._common, options),
-            tiers=SizeTiers.parse(minCompactionSources, maxCompactionSources, includeSizeThreshold),
-            runner=runner,
-            progress=progress,
-            dry_run=dryRun,
-            force=force,
-            file_options=given_file_options(options),
-            columnar=parse_columnar(columnar, "columnar"),
-        )
+        with showing_progress(progress, Step.MERGING) as listener:
+            return compact_table(
+                self._stores,
+                self._clock,
+                full=full,
+                where=where,
+                l0_only=l0Only,
+                due=due,
+                filters=filters,
+                now_ms=None if now is None else parse_time_ms(now, name="now"),
+                options=parse_compaction(self._common, options),
+                tiers=SizeTiers.parse(minCompactionSources, maxCompactionSources, includeSizeThreshold),
+                runner=runner,
+                progress=listener,
+                dry_run=dryRun,
+                force=force,
+                file_options=given_file_options(options),
+                columnar=parse_columnar(columnar, "columnar"),
+            )
 
     def reap(
         self,
@@ -121,6 +124,7 @@ class Maintenance(OpenTable):
         now: int | str | datetime | None = None,
         *,
         runner: TaskRunner | None = None,
+        progress: AskedProgress = "auto",
         **options: Any,
     ) -> ReapReport:
         """Delete the rows that are past the table's `retention`, and return a report.
@@ -133,6 +137,7 @@ class Maintenance(OpenTable):
         now : the instant at which retention is judged; by default one minute before the clock, or the last clock tick
             if that is later; with `clock=custom` the tick
         runner : rewrites files of which most rows are due, each in a task; by default on threads of this process
+        progress : a bar where one can be seen; see `SlateStore.compact`
         options : write options, such as `ifClientActive`
 
         Raises
@@ -146,18 +151,26 @@ class Maintenance(OpenTable):
 
         refuse_misspelt(options, ("maxBatchRows", "maxBatchBytes", "now"))
         limits = ReapLimits.parse(maxBatchRows, maxBatchBytes)
-        return reap_table(
-            self._stores,
-            self._clock,
-            now_ms=None if now is None else parse_time_ms(now, name="now"),
-            max_batch_rows=limits.batch_rows,
-            max_batch_bytes=limits.batch_bytes,
-            options=self._write_options(options),
-            runner=runner or THREADS,
-        )
+        with showing_progress(progress, Step.REAPING) as listener:
+            return reap_table(
+                self._stores,
+                self._clock,
+                now_ms=None if now is None else parse_time_ms(now, name="now"),
+                max_batch_rows=limits.batch_rows,
+                max_batch_bytes=limits.batch_bytes,
+                options=self._write_options(options),
+                runner=runner or THREADS,
+                progress=listener,
+            )
 
     def vacuum(
-        self, minAge: str | timedelta = "24h", *, dryRun: bool = False, fences: bool = False, force: bool = False
+        self,
+        minAge: str | timedelta = "24h",
+        *,
+        dryRun: bool = False,
+        fences: bool = False,
+        force: bool = False,
+        progress: AskedProgress = "auto",
     ) -> VacuumReport:
         """Delete unreferenced objects, including leftovers of failed table creation. Return a report with reasons.
 
@@ -171,6 +184,7 @@ class Maintenance(OpenTable):
         fences : delete WAL fences too. They stop fenced writers that have not noticed yet, so use this only if no
             client has been suspended for longer than `minAge`
         force : allow a `minAge` below an hour: running reads, writes and clones may lose files that they need
+        progress : a bar where one can be seen; see `SlateStore.compact`
 
         Raises
         ------
@@ -186,7 +200,15 @@ class Maintenance(OpenTable):
         from slatespark.table.gc.run import vacuum_table
 
         min_age_ms = parse_min_age(minAge, is_forced=force or dryRun)
-        return vacuum_table(self._stores, self._clock, min_age_ms=min_age_ms, dry_run=dryRun, fences=fences)
+        with showing_progress(progress, Step.DELETING) as listener:
+            return vacuum_table(
+                self._stores,
+                self._clock,
+                min_age_ms=min_age_ms,
+                dry_run=dryRun,
+                fences=fences,
+                progress=listener,
+            )
 
     def erase(
         self,
@@ -195,7 +217,7 @@ class Maintenance(OpenTable):
         keys: Any = None,
         releaseVersions: bool = False,
         runner: TaskRunner | None = None,
-        progress: Progress | None = None,
+        progress: AskedProgress = "auto",
         **options: Any,
     ) -> AbsenceReport:
         """Erase a key, several keys or a key interval at every version, and report what still holds a copy.
@@ -215,7 +237,7 @@ class Maintenance(OpenTable):
         releaseVersions : give up replaced versions that hold copies, which `versionRetention`, a compaction or a
             restore would keep for a while. They cannot be read any more
         runner : rewrites the files that hold the keys, each view in a task; by default on threads of this process
-        progress : called with the step, the bytes done and the bytes in total
+        progress : a bar where one can be seen; see `SlateStore.compact`
         options : `startKey`, `endKey` or `keyPrefix` of a raw table; write options `ifClientActive`, `compression`,
             `blockSize`, `sstSize`, `bloomBitsPerKey`
 
@@ -234,17 +256,25 @@ class Maintenance(OpenTable):
 
         parsed = self._write_options(options)
         chosen = self._chosen("erase", key, where, keys, parsed)
-        return erase_keys(
-            self._stores,
-            self._clock,
-            chosen,
-            parsed,
-            release_versions=releaseVersions,
-            runner=runner or THREADS,
-            progress=progress,
-        )
+        with showing_progress(progress, Step.ERASING) as listener:
+            return erase_keys(
+                self._stores,
+                self._clock,
+                chosen,
+                parsed,
+                release_versions=releaseVersions,
+                runner=runner or THREADS,
+                progress=listener,
+            )
 
-    def proveAbsent(self, *key: Any, where: str | None = None, keys: Any = None, **options: Any) -> AbsenceReport:
+    def proveAbsent(
+        self,
+        *key: Any,
+        where: str | None = None,
+        keys: Any = None,
+        progress: AskedProgress = "auto",
+        **options: Any,
+    ) -> AbsenceReport:
         """Report where a key, several keys or a key interval are still stored, or that they are gone.
 
         It searches every object that holds rows, including unreferenced files, and rows hidden by views or deletions.
@@ -255,6 +285,7 @@ class Maintenance(OpenTable):
         Parameters
         ----------
         key, where, keys : as for `erase`
+        progress : a bar where one can be seen; see `SlateStore.compact`
         options : `startKey`, `endKey` or `keyPrefix` of a raw table
 
         Raises
@@ -271,7 +302,8 @@ class Maintenance(OpenTable):
         from slatespark.table.gc.absence import prove_absent
 
         chosen = self._chosen("proveAbsent", key, where, keys, self._write_options(options))
-        return prove_absent(self._stores, self._clock, chosen)
+        with showing_progress(progress, Step.SEARCHING) as listener:
+            return prove_absent(self._stores, self._clock, chosen, progress=listener)
 
     def _chosen(
         self, call: str, key: Sequence[Any], where: str | None, keys: Any, options: WriteOptions
@@ -283,8 +315,15 @@ class Maintenance(OpenTable):
         codec = resolve_codec(self._stores, fetch_latest_manifest(self._stores)[1])
         return choose_keys(call, key, where, keys, options, codec)
 
-    def verify(self, *, allVersions: bool = False) -> VerifyReport:
-        """Read every byte of the newest version, or of all existing versions, and return the findings."""
+    def verify(self, *, allVersions: bool = False, progress: AskedProgress = "auto") -> VerifyReport:
+        """Read every byte of the newest version, or of all existing versions, and return the findings.
+
+        Parameters
+        ----------
+        allVersions : check every existing version, not only the newest
+        progress : a bar where one can be seen; see `SlateStore.compact`
+        """
         from slatespark.table.verify.run import verify_table
 
-        return verify_table(self._stores, self._clock, all_versions=allVersions)
+        with showing_progress(progress, Step.CHECKING) as listener:
+            return verify_table(self._stores, self._clock, all_versions=allVersions, progress=listener)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import pyarrow as pa
 
+from slatespark.display.progress import AskedProgress, showing_progress
 from slatespark.options import WriteOptions
 from slatespark.options.properties import split_creation
 from slatespark.options.values import is_clock, parse_duration
@@ -20,7 +21,7 @@ from slatespark.slate_store.versions import Versions
 from slatespark.slate_store.writing import Writes
 from slatespark.table.clock import Clock
 from slatespark.table.log.manifests import fetch_latest_manifest
-from slatespark.table.tasks import Progress
+from slatespark.table.progress import Step
 
 if TYPE_CHECKING:
     from slatespark.table.gc.drop_plan import DropReport
@@ -124,7 +125,7 @@ class SlateStore(Explanations, Reads, Writes, Versions, Inspection, Maintenance)
         force: bool = False,
         dryRun: bool = False,
         clock: Clock | str | None = None,
-        progress: Progress | None = None,
+        progress: AskedProgress = "auto",
         **storage: Any,
     ) -> DropReport:
         """Delete the table at `path` for good, with all of its objects and nothing else, and return a report.
@@ -139,7 +140,7 @@ class SlateStore(Explanations, Reads, Writes, Versions, Inspection, Maintenance)
             cannot be read; never where a clone may read its files
         dryRun : only report what would be deleted, and who may need it
         clock : source of time as for `open`
-        progress : called with the kind of object, the number of deleted objects and that of all
+        progress : a bar where one can be seen; see `SlateStore.compact`
         storage : as for `open`
 
         Raises
@@ -152,4 +153,5 @@ class SlateStore(Explanations, Reads, Writes, Versions, Inspection, Maintenance)
         from slatespark.table.gc.drop import drop_table  # most programs drop no table
 
         table = cls._at(path, clock, storage)
-        return drop_table(table._stores, table._clock, force=force, dry_run=dryRun, progress=progress)
+        with showing_progress(progress, Step.DELETING) as listener:
+            return drop_table(table._stores, table._clock, force=force, dry_run=dryRun, progress=listener)

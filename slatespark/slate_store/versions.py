@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Self
 
+from slatespark.display.progress import AskedProgress, showing_progress
 from slatespark.errors import OptionError
 from slatespark.options.values import (
     parse_count,
@@ -16,8 +17,9 @@ from slatespark.options.values import (
 )
 from slatespark.slate_store.base import OpenTable, version_of
 from slatespark.table.log.manifests import fetch_latest_manifest
+from slatespark.table.progress import Step, tell_tasks
 from slatespark.table.read.time_travel import resolve_version
-from slatespark.table.tasks import THREADS, Progress, TaskRunner
+from slatespark.table.tasks import THREADS, TaskRunner
 from slatespark.units import parse_time_ms
 
 if TYPE_CHECKING:
@@ -140,7 +142,7 @@ class Versions(OpenTable):
         record_outcomes(self._stores)
         delete_checkpoint(self._stores, self._clock, parse_text(idOrName, "idOrName"))
 
-    def restoreToVersion(self, version: int, **options: Any) -> int:
+    def restoreToVersion(self, version: int, *, progress: AskedProgress = "auto", **options: Any) -> int:
         """Make the state of an earlier version the newest one, in one commit, and return the new version.
 
         Later writes are hidden, not lost: the version id just below the new one shows them, for `versionRetention`, at
@@ -149,6 +151,7 @@ class Versions(OpenTable):
         Parameters
         ----------
         version : a manifest id, as in `history()`
+        progress : a bar where one can be seen; see `SlateStore.compact`
         options : write options
 
         Raises
@@ -161,9 +164,12 @@ class Versions(OpenTable):
         from slatespark.table.write.restore import restore_to_version
 
         parsed = self._write_options(options)
-        return restore_to_version(self._stores, self._clock, _VERSION(version, "version"), parsed).manifest_id
+        with showing_progress(progress, Step.RESTORING):
+            return restore_to_version(self._stores, self._clock, _VERSION(version, "version"), parsed).manifest_id
 
-    def restoreToTimestamp(self, timestamp: int | str | datetime, **options: Any) -> int:
+    def restoreToTimestamp(
+        self, timestamp: int | str | datetime, *, progress: AskedProgress = "auto", **options: Any
+    ) -> int:
         """Restore the latest version committed at or before an instant; see `restoreToVersion`.
 
         Raises
@@ -174,9 +180,16 @@ class Versions(OpenTable):
             When that version was collected, or the table did not exist yet.
         """
         time_ms = parse_time_ms(timestamp, name="timestamp")
-        return self.restoreToVersion(resolve_version(self._stores, time_ms, self._clock), **options)
+        return self.restoreToVersion(resolve_version(self._stores, time_ms, self._clock), progress=progress, **options)
 
-    def trimHistory(self, after: int | str | datetime, *, runner: TaskRunner | None = None, **options: Any) -> int:
+    def trimHistory(
+        self,
+        after: int | str | datetime,
+        *,
+        runner: TaskRunner | None = None,
+        progress: AskedProgress = "auto",
+        **options: Any,
+    ) -> int:
         """Remove all row versions of a history table created after an instant, in one commit; return the new version.
 
         The version id just below the new one shows the state before, for `versionRetention`, at least seven days.
@@ -185,6 +198,7 @@ class Versions(OpenTable):
         ----------
         after : ms since the epoch, ISO text or a datetime; later row versions are removed
         runner : reads and rewrites files, each view in a task; by default on threads of this process
+        progress : a bar where one can be seen; see `SlateStore.compact`
         options : write options
 
         Raises
@@ -201,7 +215,9 @@ class Versions(OpenTable):
         after_ms = parse_time_ms(after, name="trimHistory")
         parsed = self._write_options(options)
         latest_id, _ = fetch_latest_manifest(self._stores)
-        record = trim_history(self._stores, self._clock, after_ms, parsed, runner=runner or THREADS)
+        with showing_progress(progress, Step.REMOVING) as listener:
+            tasks = tell_tasks(runner or THREADS, listener, Step.REMOVING)
+            record = trim_history(self._stores, self._clock, after_ms, parsed, runner=tasks)
         return version_of(record, latest_id)
 
     def setHistoryFloor(self, ts: int | str | datetime) -> None:
@@ -232,6 +248,7 @@ class Versions(OpenTable):
         checkpoint: str | None = None,
         *,
         history: bool = False,
+        progress: AskedProgress = "auto",
     ) -> Self:
         """Create a shallow clone at `target`, and return it: a separate table that begins with the files of this one.
 
@@ -241,6 +258,7 @@ class Versions(OpenTable):
         version, checkpoint : what to clone, one of them or neither for the newest state
         history : whether the clone is a history table, also of a plain one: its rows are valid from their `create_ts`
             on, and its history floor is the time of the clone, or that of the version cloned
+        progress : a bar where one can be seen; see `SlateStore.compact`
 
         Raises
         ------
@@ -255,7 +273,8 @@ class Versions(OpenTable):
             raise OptionError("version and checkpoint are both given.", todo="Give one of them.")
         number = None if version is None else _VERSION(version, "version")
         place = parse_text(os.fspath(target), "target")
-        clone_table(self._stores, self._clock, place, version=number, checkpoint=checkpoint, history=history)
+        with showing_progress(progress, Step.CLONING):
+            clone_table(self._stores, self._clock, place, version=number, checkpoint=checkpoint, history=history)
         return self._at(target, self._clock, dict(self._stores.storage))
 
     def copyTo(
@@ -267,7 +286,7 @@ class Versions(OpenTable):
         timestampAsOf: int | str | datetime | None = None,
         checkpoint: str | None = None,
         runner: TaskRunner | None = None,
-        progress: Progress | None = None,
+        progress: AskedProgress = "auto",
     ) -> Self:
         """Copy the table, with all of its files, to an empty place in any store, and return the copy.
 
@@ -283,7 +302,7 @@ class Versions(OpenTable):
         versionAsOf, timestampAsOf, checkpoint : what to copy, one of them or none for the newest state; an instant
             stands for the latest version committed at or before it
         runner : copies files; by default on threads of this process
-        progress : called with the step, the bytes done and the bytes in total
+        progress : a bar where one can be seen; see `SlateStore.compact`
 
         Raises
         ------
@@ -305,13 +324,14 @@ class Versions(OpenTable):
         version = None if versionAsOf is None else _VERSION(versionAsOf, "versionAsOf")
         if timestampAsOf is not None:
             version = resolve_version(self._stores, parse_time_ms(timestampAsOf, name="timestampAsOf"), self._clock)
-        copy_table(
-            self._stores,
-            self._clock,
-            made._stores,
-            version=version,
-            checkpoint=None if checkpoint is None else parse_text(checkpoint, "checkpoint"),
-            runner=runner or THREADS,
-            progress=progress,
-        )
+        with showing_progress(progress, Step.COPYING) as listener:
+            copy_table(
+                self._stores,
+                self._clock,
+                made._stores,
+                version=version,
+                checkpoint=None if checkpoint is None else parse_text(checkpoint, "checkpoint"),
+                runner=runner or THREADS,
+                progress=listener,
+            )
         return made

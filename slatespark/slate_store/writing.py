@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import pyarrow as pa
 
+from slatespark.display.progress import AskedProgress, showing_progress
 from slatespark.errors import OptionError
 from slatespark.options.keywords import WriteKeywords
 from slatespark.slate_store.base import OpenTable, version_of
 from slatespark.table.log.manifests import fetch_latest_manifest
+from slatespark.table.progress import Step, tell_rows, tell_tasks
 from slatespark.table.rows.batches import as_batches
 from slatespark.table.tasks import THREADS, TaskRunner
 
@@ -29,6 +31,7 @@ class Writes(OpenTable):
         batches: pa.Table | pa.RecordBatch | pa.RecordBatchReader | Iterable[pa.RecordBatch],
         *,
         mode: str = "append",
+        progress: AskedProgress = "auto",
         **options: Unpack[WriteKeywords],
     ) -> int:
         """Write rows in one commit, and return the version (manifest id) that shows them.
@@ -37,6 +40,7 @@ class Writes(OpenTable):
         ----------
         batches : the columns of the table; of a raw one `key` and `value`, both binary
         mode : `append` upserts; `overwrite` replaces the table, or the interval of keys that `replaceWhere` names
+        progress : a bar where one can be seen; see `SlateStore.compact`
         options : write options
 
         Raises
@@ -57,7 +61,9 @@ class Writes(OpenTable):
         load = plan_load(self._stores, self._clock, schema, parsed, overwrite=overwrite, creates=False)
         if load is None:
             return fetch_latest_manifest(self._stores).number
-        record = run_load(self._stores, self._clock, load, schema, rows)
+        total = batches.num_rows if isinstance(batches, pa.Table | pa.RecordBatch) else 0
+        with showing_progress(progress, Step.WRITING) as listener:
+            record = run_load(self._stores, self._clock, load, schema, tell_rows(rows, listener, total=total))
         compact_after_write(self._stores, self._clock, record, parsed, load.job.definition)
         return version_of(record, load.job.baseline.manifest_id)
 
@@ -85,6 +91,7 @@ class Writes(OpenTable):
         paths: Sequence[str | os.PathLike[str]] | str | os.PathLike[str],
         *,
         runner: TaskRunner | None = None,
+        progress: AskedProgress = "auto",
         **options: Any,
     ) -> int:
         """Publish the rows of `SstWriter` files in one commit, and return the version that shows them.
@@ -96,6 +103,7 @@ class Writes(OpenTable):
         ----------
         paths : local paths or URLs; files of a table without history may not share keys
         runner : checks and writes the files, each in a task; by default on threads of this process
+        progress : a bar where one can be seen; see `SlateStore.compact`
         options : write options: sizes and codec of the new files, `timestamp`, `mergeSchema`, options of the commit
 
         Raises
@@ -111,16 +119,19 @@ class Writes(OpenTable):
         parsed = parse_ingest(self._common, options)
         given = [os.fspath(path) for path in ([paths] if isinstance(paths, str | os.PathLike) else paths)]
         latest_id, _ = fetch_latest_manifest(self._stores)
-        record = ingest_files(self._stores, self._clock, given, parsed, runner=runner or THREADS)
+        with showing_progress(progress, Step.INGESTING) as listener:
+            tasks = tell_tasks(runner or THREADS, listener, Step.INGESTING)
+            record = ingest_files(self._stores, self._clock, given, parsed, runner=tasks)
         compact_after_write(self._stores, self._clock, record, parsed)
         return version_of(record, latest_id)
 
-    def delete(self, condition: str, **options: Unpack[WriteKeywords]) -> int:
+    def delete(self, condition: str, *, progress: AskedProgress = "auto", **options: Unpack[WriteKeywords]) -> int:
         """Delete the rows that fulfil a condition, and return the version that shows the deletion.
 
         Parameters
         ----------
         condition : as the read option `filter`: `tenant = 'a' AND day < '2026-01-01'`
+        progress : a bar where one can be seen; see `SlateStore.compact`
         options : write options
 
         Raises
@@ -134,12 +145,16 @@ class Writes(OpenTable):
 
         given = self._without_clock(options)
         latest_id, _ = fetch_latest_manifest(self._stores)
-        return version_of(delete_where(self._stores, self._clock, condition, self._common, given), latest_id)
+        with showing_progress(progress, Step.REMOVING) as listener:
+            record = delete_where(self._stores, self._clock, condition, self._common, given, progress=listener)
+        return version_of(record, latest_id)
 
     def update(
         self,
         condition: str | None = None,
         set: Mapping[str, Any] | None = None,  # noqa: A002  # Delta's
+        *,
+        progress: AskedProgress = "auto",
         **options: Unpack[WriteKeywords],
     ) -> int:
         """Set columns of the rows that fulfil a condition, and return the version that shows the new values.
@@ -149,6 +164,7 @@ class Writes(OpenTable):
         condition : as the read option `filter`: `tenant = 'a' AND day < '2026-01-01'`; None for all rows
         set : new values by column: Python values, pyarrow scalars, or pyarrow expressions over the columns of the row,
             such as `pc.field("n") + 1`
+        progress : a bar where one can be seen; see `SlateStore.compact`
         options : write options, such as `ttl`: an updated row expires like a row that is written now
 
         Raises
@@ -165,7 +181,10 @@ class Writes(OpenTable):
 
         given = self._without_clock(options)
         latest_id, _ = fetch_latest_manifest(self._stores)
-        record = update_where(self._stores, self._clock, condition, set or {}, self._common, given)
+        with showing_progress(progress, Step.WRITING) as listener:
+            record = update_where(
+                self._stores, self._clock, condition, set or {}, self._common, given, progress=listener
+            )
         compact_after_write(self._stores, self._clock, record, self._write_options(given))
         return version_of(record, latest_id)
 
@@ -175,6 +194,7 @@ class Writes(OpenTable):
         timestamp: int | str | datetime | None = None,
         *,
         runner: TaskRunner | None = None,
+        progress: AskedProgress = "auto",
         **options: Any,
     ) -> int:
         """Delete all rows of some intervals of keys in one commit, and return the version that shows the deletion.
@@ -190,6 +210,7 @@ class Writes(OpenTable):
             column that an alternative names; for a raw table give `startKey`, `endKey` or `keyPrefix` instead
         timestamp : history tables: the time of the deletion; by default that of the commit
         runner : history tables: searches the intervals and writes the tombstones; by default on threads of this process
+        progress : a bar where one can be seen; see `SlateStore.compact`
         options : write options
 
         Raises
@@ -208,9 +229,9 @@ class Writes(OpenTable):
         latest_id, _ = fetch_latest_manifest(self._stores)
         given = {**self._without_clock(options), "timestamp": timestamp}
         if self.definition.has_history:
-            record = delete_history_range(
-                self._stores, self._clock, where, self._common, given, runner=runner or THREADS
-            )
+            with showing_progress(progress, Step.REMOVING) as listener:
+                tasks = tell_tasks(runner or THREADS, listener, Step.REMOVING)
+                record = delete_history_range(self._stores, self._clock, where, self._common, given, runner=tasks)
             return version_of(record, latest_id)
         parsed = self._write_options(given)
         return version_of(delete_range(self._stores, self._clock, where, parsed), latest_id)

@@ -11,14 +11,12 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final, Protocol, TypeAlias, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from slatespark.options.values import parse_count
 
 MAX_TOGETHER: Final = 4  # threads: each takes `writeBuffer` and a file
 BACKGROUND_NICE: Final = 10  # about a tenth of the processor time of a process that competes
-
-Progress: TypeAlias = Callable[[str, int, int], None]  # takes step, bytes done, bytes in all
 
 _COUNT: Final = parse_count(1, 1024)
 

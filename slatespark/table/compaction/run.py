@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Final, TypeAlias
+from typing import Final
 
 from slatespark.errors import (
     ConflictError,
@@ -70,6 +70,7 @@ from slatespark.table.compaction.state import (
 )
 from slatespark.table.cooperation.submission import TakenError
 from slatespark.table.definition.table_definition import TableDefinition
+from slatespark.table.progress import Progress, Step
 from slatespark.table.read.fetch import fetch_wal_rows
 from slatespark.table.read.gaps import Gaps, find_gaps_around
 from slatespark.table.read.retention import retired_until_ms
@@ -81,8 +82,6 @@ from slatespark.table.rows.sst_upload import NewFile
 from slatespark.table.stores import TableStores
 from slatespark.table.write.alteration import raise_history_floor
 from slatespark.table.write.range_replace import named_ranges
-
-Progress: TypeAlias = Callable[[str, int, int], None]  # takes step, bytes done, bytes in all
 
 _DEFINITE: Final = (ConflictError, InvalidRequestError)  # of a commit: nothing was published, and nothing will be
 _REPEATED: Final = (SIZE_TIERED, DUE, CUT_FILES)  # planned again after each commit, until nothing is left to merge
@@ -425,7 +424,7 @@ class _Compaction:
                 check()
             read_bytes += part.bytes_in
             if self.progress is not None:
-                self.progress("Merging", read_bytes, max(read_bytes, plan.stored_bytes))
+                self.progress(Step.MERGING, read_bytes, max(read_bytes, plan.stored_bytes))
         if len(merged) != len(tasks):
             raise InternalError(f"The runner returned {len(merged)} of {len(tasks)} ranges.")
 

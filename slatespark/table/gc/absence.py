@@ -52,6 +52,7 @@ from slatespark.table.gc.report import KEPT
 from slatespark.table.gc.run import vacuum_table
 from slatespark.table.gc.survey import list_unfinished
 from slatespark.table.log.manifests import fetch_latest_manifest, fetch_manifest, manifest_log
+from slatespark.table.progress import Progress, Step
 from slatespark.table.read.cursor import layer_windows
 from slatespark.table.read.fetch import fetch_wal_file
 from slatespark.table.read.plan import FileSlice, Layer, SstFile
@@ -100,7 +101,9 @@ class _AbsenceCount:
             self.first_key = first if self.first_key is None else min(self.first_key, first)
 
 
-def prove_absent(stores: TableStores, clock: Clock, keys: Sequence[KeyRange]) -> AbsenceReport:
+def prove_absent(
+    stores: TableStores, clock: Clock, keys: Sequence[KeyRange], *, progress: Progress | None = None
+) -> AbsenceReport:
     """Return where the given keys are stored, with or without rows, or that they are gone.
 
     Parameters
@@ -118,7 +121,7 @@ def prove_absent(stores: TableStores, clock: Clock, keys: Sequence[KeyRange]) ->
     ConflictError
         When the table changed faster than it could be searched.
     """
-    return _AbsenceSearch(stores, clock, tuple(keys)).run()
+    return _AbsenceSearch(stores, clock, tuple(keys), progress).run()
 
 
 @dataclass(slots=True)
@@ -126,6 +129,7 @@ class _AbsenceSearch:
     stores: TableStores
     clock: Clock
     keys: tuple[KeyRange, ...]
+    progress: Progress | None = None
     counts: dict[tuple[str, str], _AbsenceCount] = field(default_factory=dict)  # by root and path
     manifests: dict[int, Manifest] = field(default_factory=dict)
     damaged: set[str] = field(default_factory=set)  # copies that cannot be searched
@@ -142,8 +146,10 @@ class _AbsenceSearch:
             there = {place for place, _ in found}
             fresh = [(place, target) for place, target in found if place not in self.counts]
             self.counts = {place: count for place, count in self.counts.items() if place in there}
-            for place, target in fresh:
+            for done, (place, target) in enumerate(fresh, 1):
                 self.counts[place] = self._count(place, target)
+                if self.progress is not None:
+                    self.progress(Step.SEARCHING, done, len(fresh))
             if fresh:
                 continue
             unread |= {f"{self.stores.main.url}/{path}" for path in self.damaged if (OWN_ROOT, path) in there}

@@ -55,9 +55,9 @@ from slatespark.table.gc.survey import list_unfinished, survey_leases
 from slatespark.table.log.compactions import fetch_compactions
 from slatespark.table.log.manifests import fetch_latest_manifest, manifest_log
 from slatespark.table.log.versioned_object import Version
+from slatespark.table.progress import Progress, Step
 from slatespark.table.records.json_objects import ROOT
 from slatespark.table.stores import TableStores, resolve_external
-from slatespark.table.tasks import Progress
 from slatespark.units import ms_to_text
 
 CLIENT_QUIET_MS: Final = 60_000  # a client that wrote within this time may still be open
@@ -261,7 +261,7 @@ class _Drop:
         for count in delete_together(store, metas):
             self.done += count
             if self.progress is not None:
-                self.progress(kind, self.done, max(self.done, self.total))
+                self.progress(Step.DELETING, self.done, max(self.done, self.total))
 
     # --- listings ---------------------------------------------------------------------------------------------------
 

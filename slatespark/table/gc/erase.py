@@ -33,9 +33,10 @@ from slatespark.table.gc.run import vacuum_table
 from slatespark.table.log.compactions import compactions_object
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.log.versioned_object import Version
+from slatespark.table.progress import Progress
 from slatespark.table.records.named_keys import forget_keys
 from slatespark.table.stores import TableStores
-from slatespark.table.tasks import THREADS, Progress, TaskRunner
+from slatespark.table.tasks import THREADS, TaskRunner
 from slatespark.table.write.erase import erase_rows
 
 
@@ -70,14 +71,14 @@ def erase_keys(
     definition = resolve_definition(stores, fetch_latest_manifest(stores)[1])
     removed = erase_rows(stores, clock, keys, options, runner=runner, progress=progress)
     records = forget_keys(stores.main, keys) + _forget_finished_jobs(stores, clock, keys)
-    deleted = list(vacuum_table(stores, clock, min_age_ms=0).collected)
-    report = prove_absent(stores, clock, keys)
+    deleted = list(vacuum_table(stores, clock, min_age_ms=0, progress=progress).collected)
+    report = prove_absent(stores, clock, keys, progress=progress)
     released: tuple[CheckpointFacts, ...] = ()
     if release_versions:
         released = _release_versions(stores, clock, report)
         if released:
-            deleted += vacuum_table(stores, clock, min_age_ms=0).collected
-            report = prove_absent(stores, clock, keys)
+            deleted += vacuum_table(stores, clock, min_age_ms=0, progress=progress).collected
+            report = prove_absent(stores, clock, keys, progress=progress)
     erasure = Erasure(removed, records, released, len(deleted), _size(deleted), definition.has_history)
     return replace(report, erasure=erasure)
 

@@ -88,10 +88,10 @@ from slatespark.table.gc.survey import (
 from slatespark.table.log.compactions import compactions_log
 from slatespark.table.log.manifests import fetch_latest_manifest, find_latest_manifest, manifest_log
 from slatespark.table.log.numbered_log import NumberedLog
+from slatespark.table.progress import Progress, Step
 from slatespark.table.read.floor import first_proof
 from slatespark.table.records.server_time import fetch_server_time
 from slatespark.table.stores import TableStores
-from slatespark.table.verify.files import ProgressListener
 from slatespark.table.write.empty_views import remove_empty_views
 from slatespark.units import s_to_ms
 
@@ -109,7 +109,7 @@ def vacuum_table(
     min_age_ms: int = MIN_AGE_MS,
     dry_run: bool = False,
     fences: bool = False,
-    progress: ProgressListener | None = None,
+    progress: Progress | None = None,
 ) -> VacuumReport:
     """Delete unreferenced objects, including leftovers of failed table creation.
 
@@ -203,8 +203,10 @@ class _Collection:
     min_age_ms: int
     dry_run: bool
     fences: bool
-    progress: ProgressListener | None
+    progress: Progress | None
     found_id: int  # the newest version when the collection began
+    going: int = 0  # objects to delete, of the kinds so far
+    gone: int = 0
 
     def run(self) -> VacuumReport:
         stores = self.stores
@@ -266,11 +268,11 @@ class _Collection:
         chosen = [] if self.dry_run else going
         is_lease = kind == LEASE  # which may have been renewed
         groups = delete_each(store, chosen, delete_unchanged) if is_lease else delete_together(store, chosen)
-        gone = 0
+        self.going += len(chosen)
         for count in groups:
-            gone += count
+            self.gone += count
             if self.progress is not None:
-                self.progress(kind, gone, len(going))
+                self.progress(Step.DELETING, self.gone, self.going)
         return [CollectedFile.of(item, kind, dry_run=self.dry_run) for item in ordered]
 
     # --- steps before anything is deleted -----------------------------------------------------------------------------

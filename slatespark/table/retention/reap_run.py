@@ -34,6 +34,7 @@ from slatespark.table.commit.read_set import ReadSet
 from slatespark.table.commit.requirements import SameRetention
 from slatespark.table.commit.tree_edit import KEEP_TREES, ReplaceViews, TreeEdit
 from slatespark.table.definition.versions import fetch_definition
+from slatespark.table.progress import Progress, Step
 from slatespark.table.read.cursor import window_size
 from slatespark.table.read.fetch import fetch_wal_rows
 from slatespark.table.read.layers import fetch_layers
@@ -61,7 +62,7 @@ from slatespark.table.retention.reap_tombstones import TombstoneBatch, Tombstone
 from slatespark.table.rows.sorted_rows import SortedRows
 from slatespark.table.rows.sst_upload import NewFile, upload_sorted
 from slatespark.table.stores import TableStores
-from slatespark.table.tasks import MAX_TOGETHER, THREADS, Progress, TaskRunner
+from slatespark.table.tasks import MAX_TOGETHER, THREADS, TaskRunner
 from slatespark.units import MAX_MS
 
 MAX_BATCH_ROWS: Final = 500_000
@@ -346,7 +347,7 @@ class Reaping:
         """Return what replaces the views of candidates, and the candidates that are left to tombstones."""
         now_ms, window_bytes = self.clock.now_ms(), self.survey.window_bytes
         task = RewriteTask(self.stores, self.clock, self.options, state.retired_ms, now_ms, window_bytes)
-        return self.rewrites.run(task, group, lambda done: self._tell("Rewriting", done, 0))
+        return self.rewrites.run(task, group, lambda done: self._tell(done, 0))
 
     def _replace(self, state: ReapState, rewrites: dict[DueView, Rewrite]) -> None:
         files = [file for rewrite in rewrites.values() for file in rewrite.files]
@@ -391,7 +392,7 @@ class Reaping:
                 self._note_young(part, stride.youngest_ms)
                 batch.reached[part] = stride.behind
                 batch.read_bytes += stride.read_bytes
-                self._tell("Reading", batch.read_bytes, total)
+                self._tell(batch.read_bytes, total)
                 if batch.is_full:
                     return batch
         batch.is_last = True
@@ -479,6 +480,6 @@ class Reaping:
     def _note_young(self, part: FileSlice, create_ts: int) -> None:
         self.youngest[part] = min(create_ts, self.youngest.get(part, MAX_MS))
 
-    def _tell(self, step: str, done: int, total: int) -> None:
+    def _tell(self, done: int, total: int) -> None:
         if self.progress is not None:
-            self.progress(step, done, total)
+            self.progress(Step.REAPING, done, total)

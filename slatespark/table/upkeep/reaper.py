@@ -13,6 +13,7 @@ from slatespark.options import WriteOptions
 from slatespark.options.values import refuse_misspelt
 from slatespark.table.clock import Clock, SystemClock, check_clock, read_clock
 from slatespark.table.commit.foreign_clients import OTHER_MODES, refuse_cooperation
+from slatespark.table.progress import Progress
 from slatespark.table.read.cursor import window_size
 from slatespark.table.retention.destructive_now import SKEW_MS
 from slatespark.table.retention.reap_limits import ReapLimits
@@ -20,7 +21,6 @@ from slatespark.table.retention.reap_report import ReapReport
 from slatespark.table.retention.reap_run import Reaping
 from slatespark.table.retention.reap_survey import ReapSurvey, outline_cache
 from slatespark.table.stores import table_path
-from slatespark.table.tasks import Progress
 from slatespark.table.upkeep.intervals import parse_intervals
 from slatespark.table.upkeep.place import Place
 from slatespark.table.upkeep.table_loop import Served, TableLoop

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import Final
 
 from slatespark.format.manifest import SstHandle
 from slatespark.format.paths import COMPACTED_DIR, SST_EXTENSION, WAL_DIR, manifest_path, numbered, wal_path
 from slatespark.format.ulid import Ulid
 from slatespark.storage.object_store import ObjectStore
+from slatespark.table.progress import Progress, Step
 from slatespark.table.read.plan import SstFile
 from slatespark.table.stores import TableStores
 from slatespark.table.verify.copies import CopyCheck
@@ -18,8 +19,6 @@ from slatespark.table.verify.plan import FileTask, VerifiedVersion, find_stray_w
 from slatespark.table.verify.sst import SstOutcome, SstTarget, check_sst
 
 WINDOW_BYTES: Final = 4 << 20
-
-ProgressListener: TypeAlias = Callable[[str, int, int], None]  # takes step, bytes done, bytes in all (0: unknown)
 
 
 @dataclass(slots=True)
@@ -36,7 +35,7 @@ class FileCheck:
 
     stores: TableStores
     findings: Findings
-    progress: ProgressListener
+    progress: Progress
     unreachable: set[Ulid] = field(default_factory=set)
     unsound: set[SstFile] = field(default_factory=set)
     incomplete: set[int] = field(default_factory=set)
@@ -61,7 +60,7 @@ class FileCheck:
 
     def _advance(self, stored_bytes: int) -> None:
         self.done_bytes += stored_bytes
-        self.progress("files", min(self.done_bytes, self.total_bytes), self.total_bytes)
+        self.progress(Step.CHECKING, min(self.done_bytes, self.total_bytes), self.total_bytes)
 
     def _check_file(self, task: FileTask, size: int | None, versions: Iterable[VerifiedVersion]) -> None:
         file, store = task.file, self.stores.at(task.file.root)

@@ -19,9 +19,10 @@ from slatespark.format.ulid import Ulid
 from slatespark.table.clock import Clock
 from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.log.manifests import fetch_latest_manifest
+from slatespark.table.progress import Progress, Step
 from slatespark.table.read.gaps import find_empty_views
 from slatespark.table.stores import TableStores, resolve_external
-from slatespark.table.verify.files import FileCheck, ProgressListener
+from slatespark.table.verify.files import FileCheck
 from slatespark.table.verify.findings import EmptyView, Findings, VerifyReport
 from slatespark.table.verify.history import check_time_order
 from slatespark.table.verify.layers import Pair, check_layer_order, layers_of, overlapping_pairs
@@ -43,7 +44,7 @@ def verify_table(
     *,
     all_versions: bool = False,
     buffer_bytes: int = BUFFER_BYTES,
-    progress: ProgressListener | None = None,
+    progress: Progress | None = None,
 ) -> VerifyReport:
     """Read every byte of a table's newest state, and return the findings.
 
@@ -66,7 +67,7 @@ def verify_table(
     return _Verification(stores, clock, all_versions, buffer_bytes, listener, findings, files).run()
 
 
-def _ignore(step: str, done: int, total: int) -> None:
+def _ignore(step: Step, done: int, total: int) -> None:
     """Ignore the progress."""
 
 
@@ -76,7 +77,7 @@ class _Verification:
     clock: Clock
     all_versions: bool
     buffer_bytes: int
-    progress: ProgressListener
+    progress: Progress
     findings: Findings
     files: FileCheck
 
@@ -230,7 +231,7 @@ class _Verification:
 
     def _check_layers(self, versions: list[VerifiedVersion]) -> None:
         """Compare the layers of every version; each pair of slices is compared once."""
-        self.progress("layer order", 0, 0)
+        self.progress(Step.CHECKING_LAYERS, 0, 0)
         checked: set[Pair] = set()
         for version in reversed(versions):
             pairs = {
@@ -252,7 +253,7 @@ class _Verification:
         except SlateError:  # readers of the table report it
             return
         if definition.has_history:
-            self.progress("order of times", 0, 0)
+            self.progress(Step.CHECKING_TIMES, 0, 0)
             sound = (
                 part
                 for layer in newest.layers

@@ -30,6 +30,7 @@ from slatespark.table.definition.segmentation import check_extractor
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.definition.versions import evolve_definition, resolve_codec, resolve_definition
 from slatespark.table.log.manifests import fetch_latest_manifest
+from slatespark.table.progress import Progress, Step, tell_tasks
 from slatespark.table.read.plan import Split
 from slatespark.table.read.reader import ReadPlan, fetch_read_plan, resolve_table
 from slatespark.table.read.scan import scan_split
@@ -163,7 +164,13 @@ def _evolve(stores: TableStores, clock: Clock, change: Callable[[TableDefinition
 
 
 def delete_where(
-    stores: TableStores, clock: Clock, condition: str, common: Mapping[str, Any], options: Mapping[str, Any]
+    stores: TableStores,
+    clock: Clock,
+    condition: str,
+    common: Mapping[str, Any],
+    options: Mapping[str, Any],
+    *,
+    progress: Progress | None = None,
 ) -> CommitRecord | None:
     """Delete the rows that fulfil a condition; None when there are none.
 
@@ -188,7 +195,7 @@ def delete_where(
     if write.cooperates:
         return delete_listed_keys(stores, clock, condition, write)
     plan = _fetch_deletion_plan(stores, clock, condition, common, write)
-    return _delete_rows(stores, clock, plan, write, THREADS)
+    return _delete_rows(stores, clock, plan, write, tell_tasks(THREADS, progress, Step.REMOVING))
 
 
 def delete_history_range(

@@ -64,6 +64,7 @@ from slatespark.table.definition.table_definition import NO_DEFINITION, TableDef
 from slatespark.table.definition.versions import fetch_definition, publish_definition, refuse_newer
 from slatespark.table.log.manifests import draw_nonce, fetch_manifest, publish_manifest
 from slatespark.table.log.versioned_object import RaceLostError, Version, retry_lost_races
+from slatespark.table.progress import Progress, Step
 from slatespark.table.read.fetch import fetch_wal_rows
 from slatespark.table.read.properties import record_file, recorded_properties
 from slatespark.table.read.stored_copies import list_copies
@@ -76,7 +77,7 @@ from slatespark.table.rows.sorted_rows import SortedRows
 from slatespark.table.rows.sst_upload import NewFile, upload_sorted
 from slatespark.table.snapshot import WalTail, fetch_wal_tail
 from slatespark.table.stores import OWN_ROOT, TableStores, external_roots, object_context
-from slatespark.table.tasks import THREADS, Progress, TaskRunner
+from slatespark.table.tasks import THREADS, TaskRunner
 from slatespark.table.write.clone import definition_of
 from slatespark.table.write.restore import is_kept
 
@@ -285,7 +286,7 @@ def _copy_files(guard: _Guard, source: Manifest, runner: TaskRunner, progress: P
             guard.renew()
             done += sum(_size(file) for file in group)
             if progress is not None:
-                progress("Copying", done, total)
+                progress(Step.COPYING, done, total)
 
 
 def copy_files(stores: TableStores, target: ObjectStore, files: Sequence[CopiedFile]) -> None:

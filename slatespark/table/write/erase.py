@@ -40,6 +40,7 @@ from slatespark.table.commit.requirements import UnmovedWal
 from slatespark.table.commit.tree_edit import EraseKeys
 from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.log.manifests import fetch_latest_manifest
+from slatespark.table.progress import Progress, Step
 from slatespark.table.read.cursor import layer_windows
 from slatespark.table.read.fetch import fetch_wal_file, measure_slice
 from slatespark.table.read.gaps import find_gaps, is_gap
@@ -53,7 +54,7 @@ from slatespark.table.rows.sorted_rows import SortedRows
 from slatespark.table.rows.sst_upload import NewFile, upload_sorted
 from slatespark.table.snapshot import Snapshot
 from slatespark.table.stores import TableStores
-from slatespark.table.tasks import THREADS, Progress, TaskRunner
+from slatespark.table.tasks import THREADS, TaskRunner
 
 WINDOW_BYTES: Final = 4 << 20
 MAX_ATTEMPTS: Final = 5
@@ -288,7 +289,7 @@ class _Erasing:
             found[view] = part
             done += part.bytes_in
             if self.progress is not None:
-                self.progress("Rewriting", done, total)
+                self.progress(Step.ERASING, done, total)
         return found
 
     # --- committing ---------------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from slatespark.table.commit.idempotence import is_committed
 from slatespark.table.commit.read_set import ReadSet
 from slatespark.table.definition.versions import resolve_codec
 from slatespark.table.log.manifests import fetch_latest_manifest
+from slatespark.table.progress import Progress, tell_rows
 from slatespark.table.read.reader import fetch_read_plan, run_read
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.stores import TableStores
@@ -32,6 +33,8 @@ def update_where(
     assigned: Mapping[str, object],
     common: Mapping[str, Any],
     options: Mapping[str, Any],
+    *,
+    progress: Progress | None = None,
 ) -> CommitRecord | None:
     """Set columns of the rows that fulfil a condition; None when there are none.
 
@@ -67,7 +70,7 @@ def update_where(
     read = {"filter": condition, "mergeOperator": write.merge_operator}
     plan = fetch_read_plan(stores, ReadOptions.parse({**common, **read}), clock)
     empty = values.set_in(pa.RecordBatch.from_pylist([], schema=plan.schema))
-    rows = map(values.set_in, run_read(stores, plan))
+    rows = tell_rows(map(values.set_in, run_read(stores, plan)), progress)
     return load_batches(stores, clock, empty.schema, rows, write, depends_on=ReadSet.of_plan(plan))
 
 

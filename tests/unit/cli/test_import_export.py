@@ -292,7 +292,7 @@ def test_progress_of_an_import(table: Path, tmp_path: Path, name: str) -> None:
     target = TargetColumns(SCHEMA)
     with read_files.read_files(files, format_of(name, None), target, lambda *args: told.append(args)) as reader:
         assert reader.read_all().num_rows == 6
-    assert {(step, total) for step, _, total in told} == {("import", 2 * size)}
+    assert {(step, total) for step, _, total in told} == {("Importing", 2 * size)}
     places = [place for _, place, _ in told]
     assert places == sorted(places)
     assert places[-1] == 2 * size
@@ -303,5 +303,5 @@ def test_progress_of_an_export(table: Path) -> None:
     plan = fetch_read_plan(stores, ReadOptions(path=str(table)), SystemClock())
     told: list[tuple[str, int, int]] = []
     assert sum(batch.num_rows for batch in scanned(stores, plan, lambda *args: told.append(args))) == 3
-    assert [step for step, _, _ in told] == ["export"]
+    assert [step for step, _, _ in told] == ["Exporting"]
     assert told[0][2] > 0

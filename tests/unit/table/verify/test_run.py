@@ -70,7 +70,7 @@ def test_progress_reaches_the_end() -> None:
     seen: list[tuple[str, int, int]] = []
     stores = open_stores(str(FIXTURES / "codec_zstd"), storage={})
     verify_table(stores, SystemClock(), progress=lambda *step: seen.append(step))
-    done = [done for step, done, _ in seen if step == "files"]
+    done = [done for step, done, _ in seen if step == "Checking files"]
     assert done == sorted(done)
     assert 0.8 < done[-1] / seen[0][2] <= 1
 
