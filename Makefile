@@ -23,7 +23,7 @@ QUICK_PATHS = tests/unit $(patsubst %,--ignore=tests/unit/table/%,read write com
 SERVERS ?= .servers
 WITH_SERVERS = PATH="$(abspath $(SERVERS))/bin:$$PATH"
 
-.PHONY: help venv servers lint test quick test-long simulate wheel test-wheel test-matrix demo bench clean
+.PHONY: help venv servers lint test quick test-long simulate wheel test-wheel test-matrix demo bench docs clean
 
 help:
 	@echo "make test        lint, type-check, check imports, run every test"
@@ -35,6 +35,7 @@ help:
 	@echo "make demo        load a year of flights into a SlateDB database with Spark, step by step"
 	@echo "make lint        the checks of make test without its tests"
 	@echo "make wheel       build the wheel in dist/"
+	@echo "make docs        build the site of the documentation in build/site; every warning is an error"
 	@echo "make bench       compare with other formats and with the SlateDB client; BENCH_ARGS=..."
 	@echo "make servers     build the object stores that tests run on, in $(SERVERS); without them those are skipped"
 	@echo "make venv        only build the environment, in $(VENV)"
@@ -90,6 +91,11 @@ demo: venv
 
 bench: venv
 	$(WITH_SPARK) "$(BIN)/python" -m benchmarks $(BENCH_ARGS)
+
+# The variable quiets an advertisement for a successor of mkdocs.
+docs: venv
+	NO_MKDOCS_2_WARNING=1 "$(BIN)/python" -m mkdocs build --strict --quiet
+	@echo "Open build/site/index.html; search needs a server: $(BIN)/python -m http.server -d build/site"
 
 clean:
 	rm -rf .venv .matrix .servers .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist *.egg-info

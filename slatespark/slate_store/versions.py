@@ -73,7 +73,7 @@ class Versions(OpenTable):
         Parameters
         ----------
         timestamp : ms since the epoch, ISO text or a datetime
-        round, and the result : as for `seqToTimestamp`
+        round : as for `seqToTimestamp`, and so is the result
 
         Raises
         ------

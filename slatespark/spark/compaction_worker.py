@@ -26,6 +26,9 @@ class CompactionWorker(Worker):
     ----------
     tables : paths or URLs of databases
     spark : merges the ranges of each job as tasks of a Spark job, instead of threads of this process
+
+    Other Parameters
+    ----------------
     parallelism : how many ranges are merged at a time without Spark; by default one per processor
     pollInterval : between two looks at a database, `1s` by default
     heartbeatInterval : at most a third of the client's time-out; `3s` by default

@@ -44,7 +44,8 @@ class SstWriter:
     schema : columns of the table, with types and nullability; by default those of the rows
     keyColumns : which of them make the key, in order; None for a table of `key` and `value`
     clock : where time comes from, the system clock by default
-    options : `keyFormat`, `valueFormat`, and options of the storage backend
+    keyFormat, valueFormat : as for `SlateStore.create`
+    storage : options of the storage backend
 
     Examples
     --------
