@@ -66,7 +66,9 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Point links that leave docs/ to the pages made of those files."""
+    """Point links that leave docs/ to the pages made of those files; give the start page the width of the screen."""
+    if page.is_homepage:
+        page.meta["hide"] = ["navigation", "toc"]
     if page.file.generated_by:
         return markdown
     return relink(markdown, f"{DOCS}/{page.file.src_uri}", page.file.src_uri)
