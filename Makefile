@@ -8,6 +8,7 @@ BENCH_ARGS ?=
 MATRIX_ARGS ?=
 SECONDS ?= 600
 SIMULATE_ARGS ?=
+FUZZ_ARGS ?=
 
 # Tests start hundreds of processes: each would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -23,13 +24,14 @@ QUICK_PATHS = tests/unit $(patsubst %,--ignore=tests/unit/table/%,read write com
 SERVERS ?= .servers
 WITH_SERVERS = PATH="$(abspath $(SERVERS))/bin:$$PATH"
 
-.PHONY: help venv servers lint test quick test-long simulate wheel test-wheel test-matrix demo bench docs clean
+.PHONY: help venv servers lint test quick test-long simulate fuzz wheel test-wheel test-matrix demo bench docs clean
 
 help:
 	@echo "make test        lint, type-check, check imports, run every test"
 	@echo "make quick       unit tests that take less than a minute together, without lint"
 	@echo "make test-long   make test with ten times as many random examples, others in each run"
 	@echo "make simulate    many processes on one table, with faults, for SECONDS=600; SIMULATE_ARGS=..."
+	@echo "make fuzz        hostile bytes for every decoder, guided by coverage, for SECONDS=600; FUZZ_ARGS=..."
 	@echo "make test-wheel  install the wheel alone into a fresh environment, and run the main paths there"
 	@echo "make test-matrix the Spark tests against PySpark 4.1, 4.2 and 4.3; MATRIX_ARGS=... (--help says which)"
 	@echo "make demo        load a year of flights into a SlateDB database with Spark, step by step"
@@ -73,6 +75,10 @@ test-long: lint
 simulate: venv
 	"$(BIN)/python" -m tests.simulation --seconds $(SECONDS) $(SIMULATE_ARGS)
 
+fuzz: venv
+	"$(BIN)/python" -m pip install --quiet --disable-pip-version-check -e ".[fuzz]"
+	"$(BIN)/python" -m tests.fuzz --seconds $(SECONDS) $(FUZZ_ARGS)
+
 # setuptools would put whatever an earlier build left in build/ into the wheel as well.
 wheel: venv
 	rm -rf build dist
@@ -98,4 +104,4 @@ docs: venv
 	@echo "Open build/site/index.html; search needs a server: $(BIN)/python -m http.server -d build/site"
 
 clean:
-	rm -rf .venv .matrix .servers .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist *.egg-info
+	rm -rf .venv .fuzz .matrix .servers .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist *.egg-info

@@ -27,9 +27,16 @@ def parse_columns(text: str) -> pa.Schema:
     Raises
     ------
     SchemaError
-        When a column has no type, or one that does not exist.
+        When a column has no type, or one that does not exist, or the text is not valid Unicode.
     """
-    return pa.schema([_column(part) for part in _parts(text)])
+    try:
+        text.encode()  # a command line may bring any bytes
+    except UnicodeEncodeError as exc:
+        raise SchemaError(f"{text!r} is not valid Unicode.", todo="Write the columns in UTF-8.") from exc
+    try:
+        return pa.schema([_column(part) for part in _parts(text)])
+    except RecursionError as exc:
+        raise SchemaError(f"The types in {text[:40]!r}... are nested too deeply.") from exc
 
 
 def _column(text: str) -> pa.Field:

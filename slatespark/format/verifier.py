@@ -295,6 +295,7 @@ class _Walk:
         if target is not None:
             self.follow(place, target)
         else:
+            self.span(place, 4, 4)  # accessors follow the reference
             self.unknown.add(f"{table.name} {slot.name} of type {self.buffer[type_place]}")
 
 

@@ -51,6 +51,8 @@ def test_nested_columns() -> None:
         "id DECIMAL(50)",
         "id DECIMAL(5,1",
         "`id BIGINT",
+        "n\udcae STRING",
+        f"id {'ARRAY<' * 3000}INT{'>' * 3000}",
     ],
 )
 def test_what_is_no_column(text: str) -> None:

@@ -180,3 +180,13 @@ def test_tables_that_share_a_vtable_are_each_aligned() -> None:
     verify(holding(52), pair, what="it")
     with pytest.raises(CorruptDataError, match="multiple"):
         verify(holding(56), pair, what="it")
+
+
+def test_a_union_of_unknown_type_lies_inside() -> None:
+    either = Table("Either", (Slot("one", 6, Kind.UNION, variants={1: ULID}),))
+    # A vtable of 8 bytes at 4, and the table at 12: the type at 16, the reference far behind the end.
+    outside = struct.pack("<IHHHHiBxxx", 12, 8, 8, 4, 400, 8, 2)
+    with pytest.raises(CorruptDataError):
+        verify(outside, either, what="it")
+    inside = struct.pack("<IHHHHiBxxxI", 12, 8, 12, 4, 8, 8, 2, 4)
+    assert verify(inside, either, what="it") == {"Either one of type 2"}
