@@ -12,9 +12,11 @@ import pytest
 from slatespark.storage import open_store
 from slatespark.storage.remote_store import RemoteStore
 from slatespark.storage.retry import RetryPolicy
+from slatespark.table.compaction.worker import Worker
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.records.commits import fetch_commit_records
 from tests.faults.jobs import Job, store_on, stores_of, table_of
+from tests.interop.test_compaction_worker import handed_over
 from tests.interop.test_cooperative_writes import IDLE
 from tests.support.azurite import Azurite
 from tests.support.client import read_rows
@@ -49,7 +51,7 @@ class Place:
         self.proxy, url = proxy, f"{server.create_bucket()}/db"
         self.shaky = RemoteStore(url, {**behind(proxy, server.options), "driver": driver}, policy=IMPATIENT)
         self.straight = open_store(url, server.options)
-        self.location = server.location(url)
+        self.location, self.options = server.location(url), server.options
 
     def writes(self, job: Callable[[], object]) -> int:
         """How many requests of a job write."""
@@ -117,6 +119,41 @@ def test_a_load_beside_a_client_takes_effect_once(fault: Fault, step: int, place
         assert awaited(lambda: live.get(b"k"), expected) == expected
         live.put(b"z", b"still open")
         assert live.is_open()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("fault", "step"), [("lose answer", 1), ((503, "SlowDown"), 2)])
+def test_a_worker_merges_once_for_a_client(fault: Fault, step: int, place: Place) -> None:
+    """Whichever request that writes is hit: the client commits each job once, and goes on."""
+    if place.is_real and not THOROUGH:
+        pytest.skip("a thorough run does this")
+    worker = Worker([place.shaky.url], **behind(place.proxy, place.options), mergeOperator="concat")
+    with LiveClient(place.location, handed_over()) as live:
+
+        def merge() -> None:
+            for _ in range(4):
+                live.merge(b"k", b"+")
+                live.flush_memtable()
+            assert awaited(lambda: bool(worker.runOnce()), True)
+
+        writes = place.writes(merge)
+        assert writes >= 3  # claim, file, hand-over
+        hit = range(1, writes + 1, step)
+        for nth in hit:
+            place.break_nth_write(fault, nth)
+            merge()
+        place.proxy.decide = lambda method, path: "pass"
+        merged = 1 + len(hit)
+        [status] = worker.status()
+        assert (status.handed_over, status.last_error) == (merged, None)
+        assert live.get(b"k") == b"+" * 4 * merged
+        live.put(b"z", b"still open")
+        live.flush_memtable()
+        assert live.is_open()
+    assert [(row.key, row.value) for row in read_rows(place.location)] == [
+        (b"k", b"+" * 4 * merged),
+        (b"z", b"still open"),
+    ]
 
 
 def append(store: RemoteStore, number: int) -> None:

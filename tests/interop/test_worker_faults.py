@@ -98,6 +98,32 @@ def test_a_worker_with_a_wrong_clock(wrong_ms: int, tmp_path: Path) -> None:
         assert client.get(b"goes on") == b"1"
 
 
+def test_a_heartbeat_that_is_late(tmp_path: Path) -> None:
+    """The job was taken back before: the worker drops what it merged, and does the job again."""
+    location = Location.local(tmp_path / "db")
+    impatient = handed_over(
+        **{"compactor_options.worker_heartbeat_timeout": "200ms", "compactor_options.poll_interval": "100ms"}
+    )
+    scheduled_database(location, impatient)
+    with Client.open(location, impatient) as client:
+        expected = lasting(client)
+        late = threading.Event()
+
+        def sleep_past_the_heartbeat() -> None:
+            if not late.is_set():
+                late.set()
+                wait_until(lambda: statuses(location) == [CompactionStatus.SCHEDULED])
+                threading.Event().wait(1)  # a heartbeat is sent
+
+        worker = worker_of(location, runner=Meanwhile(location, sleep_past_the_heartbeat), heartbeatInterval="500ms")
+        with serving(worker) as outcomes:
+            wait_until(lambda: statuses(location) == [CompactionStatus.COMPLETED])
+        assert late.is_set()
+        assert [outcome.error for outcome in outcomes] == [None], "what was lost is no error"
+        assert lasting(client) == expected
+    assert not SlateStore.open(str(location.folder)).verify().has_damage
+
+
 # --- coordinators that come and go ------------------------------------------------------------------------------------
 
 
