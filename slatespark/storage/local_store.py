@@ -6,7 +6,7 @@ import contextlib
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -98,7 +98,16 @@ class LocalStore:
 
     def list(self, prefix: str, start_after: str = "") -> list[ObjectMeta]:
         """Return the objects directly in the folder `prefix`, ascending by path."""
-        return [*self._scan(prefix, lambda name: prefix + name > start_after and not is_temporary(name))]
+        is_inside = start_after.startswith(prefix)
+        if start_after > prefix and not is_inside:
+            return []
+        last = start_after.removeprefix(prefix) if is_inside else ""
+
+        def wanted(names: Iterable[str]) -> list[str]:
+            later = [name for name in names if name > last]  # thousands of names may come before
+            return [name for name in later if not is_temporary(name)]
+
+        return [*self._scan(prefix, wanted)]
 
     def list_below(self, prefix: str) -> Sequence[ObjectMeta]:
         """Return the objects in the folder `prefix` and in all folders below it, ascending by path."""
@@ -107,7 +116,10 @@ class LocalStore:
 
     def list_unfinished(self, prefix: str) -> Sequence[ObjectMeta]:
         """Return the temporary files below the folder `prefix`."""
-        found = [meta for folder in self._folders(prefix) for meta in self._scan(folder, is_temporary)]
+        def temporary(names: Iterable[str]) -> list[str]:
+            return [name for name in names if is_temporary(name)]
+
+        found = [meta for folder in self._folders(prefix) for meta in self._scan(folder, temporary)]
         return sorted(found, key=lambda meta: meta.path)
 
     def create(self, path: str, data: Buffer) -> None:
@@ -163,13 +175,13 @@ class LocalStore:
     def _file(self, path: str) -> Path:
         return self._root / check_path(path)
 
-    def _scan(self, prefix: str, wanted: Callable[[str], bool]) -> Sequence[ObjectMeta]:
+    def _scan(self, prefix: str, wanted: Callable[[Iterable[str]], Iterable[str]]) -> Sequence[ObjectMeta]:
         check_folder(prefix)
         folder = self._root / prefix
         with self._translated_errors("list", prefix):
             try:
                 # Of thousands of names mostly few are wanted: no objects are made of the others.
-                names = sorted(filter(wanted, os.listdir(folder)))  # noqa: PTH208  # iterdir makes them
+                names = sorted(wanted(os.listdir(folder)))  # noqa: PTH208  # iterdir makes them
             except (FileNotFoundError, NotADirectoryError):
                 return []
             metas = [_meta_of(folder / name, prefix + name) for name in names]
