@@ -42,10 +42,12 @@ help:
 	@echo "make servers     build the object stores that tests run on, in $(SERVERS); without them those are skipped"
 	@echo "make venv        only build the environment, in $(VENV)"
 
-# Where the kernels cannot be compiled ahead of time, each process compiles them: the reason is printed.
+# Where the kernels cannot be compiled ahead of time, each process compiles them: the reason is printed. And where the
+# classes of Spark cannot be archived, each JVM of a test loads them by itself.
 venv:
 	@sh tools/venv.sh "$(VENV)"
 	@"$(BIN)/python" -m slatespark.kernels.build || true
+	@$(WITH_SPARK) "$(BIN)/python" -m tests.support.spark_classes >/dev/null 2>&1 || true
 
 servers:
 	@sh tools/servers.sh "$(SERVERS)"

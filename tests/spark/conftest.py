@@ -44,6 +44,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     home = tmp_path_factory.mktemp("spark")
     session = (
         SparkSession.builder.master("local[2]")
+        .config("spark.python.daemon.module", "tests.support.warm_daemon")
         .appName("slatespark tests")
         .config("spark.ui.enabled", "false")
         .config("spark.driver.host", "127.0.0.1")

@@ -19,10 +19,12 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from slatespark.spark.java import ensure_java
+from tests.support.spark_classes import archive_options
 
 REPOSITORY: Final = Path(__file__).parents[2]
 # A JVM of a test lives for minutes at most: its second compiler would take more time than it saves.
-JVM_OPTIONS: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+JVM_FLAGS: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+JVM_OPTIONS: Final = f"{JVM_FLAGS} {archive_options()}".strip()
 
 _SHOWN_CHARS: Final = 20_000
 
