@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pytest
@@ -127,7 +127,8 @@ def test_a_worker_merges_once_for_a_client(fault: Fault, step: int, place: Place
     """Whichever request that writes is hit: the client commits each job once, and goes on."""
     if place.is_real and not THOROUGH:
         pytest.skip("a thorough run does this")
-    worker = Worker([place.shaky.url], **behind(place.proxy, place.options), mergeOperator="concat")
+    options: dict[str, Any] = behind(place.proxy, place.options)
+    worker = Worker([place.shaky.url], mergeOperator="concat", **options)
     with LiveClient(place.location, handed_over()) as live:
 
         def merge() -> None:
