@@ -116,6 +116,7 @@ class LocalStore:
 
     def list_unfinished(self, prefix: str) -> Sequence[ObjectMeta]:
         """Return the temporary files below the folder `prefix`."""
+
         def temporary(names: Iterable[str]) -> list[str]:
             return [name for name in names if is_temporary(name)]
 
