@@ -14,6 +14,7 @@ import json
 import struct
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
+from operator import ge
 from typing import Any, Final, Self, TypeAlias
 
 import pyarrow as pa
@@ -32,7 +33,7 @@ _SEAL_MAGIC: Final = b"SLATECOL"
 _TAIL: Final = struct.Struct("<I4s")  # length of the footer, magic of Parquet
 _PARQUET_MAGIC: Final = b"PAR1"
 
-_COLUMN_LISTS: Final = ("hidden", "nans")  # of the label; earlier releases may lack them
+_LISTS: Final = ("hidden", "nans", "starts")  # of the label; earlier releases may lack them
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
@@ -48,6 +49,7 @@ class CopyLabel:
     min_seq, max_seq : smallest and largest sequence number of the SST
     hidden : columns that rows may hold and the copy does not; None if that is not known
     nans : columns with a NaN, be it in a part of them: Parquet's statistics leave it out; None if that is not known
+    starts : the first key of each row group; None if they are not known
     format : of this label and the seal
     """
 
@@ -58,6 +60,7 @@ class CopyLabel:
     max_seq: int
     hidden: tuple[str, ...] | None = None
     nans: tuple[str, ...] | None = None
+    starts: tuple[bytes, ...] | None = None
     format: int = FORMAT
 
     @classmethod
@@ -65,8 +68,14 @@ class CopyLabel:
         """Decode a label; unknown fields are ignored."""
         try:
             content = json.loads(data)
-            known = {item.name: content[item.name] for item in fields(cls) if item.name not in _COLUMN_LISTS}
-            label = cls(**known, hidden=_names(content.get("hidden")), nans=_names(content.get("nans")))
+            known = {item.name: content[item.name] for item in fields(cls) if item.name not in _LISTS}
+            starts = content.get("starts")
+            label = cls(
+                **known,
+                hidden=_names(content.get("hidden")),
+                nans=_names(content.get("nans")),
+                starts=None if starts is None else tuple(map(bytes.fromhex, starts)),
+            )
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as exc:
             raise CorruptDataError(f"the label of the columnar copy is damaged: {exc!r}.") from exc
         numbers = (label.rows, label.min_seq, label.max_seq, label.format)
@@ -75,6 +84,11 @@ class CopyLabel:
         if label.format != FORMAT:
             raise UnsupportedFormatError(f"the columnar copy has format {label.format}, known is {FORMAT}.")
         return label
+
+    def encode(self) -> str:
+        """Return the label as JSON."""
+        starts = None if self.starts is None else [key.hex() for key in self.starts]
+        return json.dumps({**asdict(self), "starts": starts}, sort_keys=True)
 
     def is_of(self, sst_id: Ulid, info: SstInfo) -> bool:
         """Tell whether the copy is of an SST."""
@@ -113,7 +127,7 @@ class CopyBuilder:
 
     def finish(self, label: CopyLabel) -> list[Buffer]:
         """Return the copy as parts to store one after the other."""
-        self._writer.add_key_value_metadata({LABEL_KEY.decode(): json.dumps(asdict(label), sort_keys=True)})
+        self._writer.add_key_value_metadata({LABEL_KEY.decode(): label.encode()})
         self._writer.close()
         whole = memoryview(self._sink.getvalue())
         start = len(whole) - _TAIL.size - _TAIL.unpack(whole[-_TAIL.size :])[0]
@@ -198,6 +212,9 @@ def decode_end(data: Buffer) -> CopyFooter:
     label = CopyLabel.decode((metadata.metadata or {}).get(LABEL_KEY, b""))
     if metadata.num_rows != label.rows:
         raise CorruptDataError(f"the columnar copy has {metadata.num_rows} rows, and its label says {label.rows}.")
+    starts = label.starts
+    if starts is not None and (len(starts) != metadata.num_row_groups or any(map(ge, starts, starts[1:]))):
+        raise CorruptDataError("the label of the columnar copy has no ascending key for each of its row groups.")
     return CopyFooter(label, metadata, seal, len(found))
 
 

@@ -119,12 +119,15 @@ def _encode(
     builder = CopyBuilder(projection.schema)
     rows, seqs = 0, _Span()
     nans = NanColumns(projection.schema)
+    starts: list[bytes] = []
     group: list[pa.RecordBatch] = []
     for window in _checked_windows(stores, file, any_flags):
         span = np.arange(window.low, window.high, dtype=np.int64)
         arrays = decode_columns([window.rows], span, projection.names, projection, stores.url)
         batch = make_batch(arrays, projection)
         nans.add(batch)
+        if not group:
+            starts.append(window.rows.key(window.low))
         group.append(batch)
         rows += len(span)
         seqs.add(window.rows.seqs[window.low : window.high])
@@ -142,6 +145,7 @@ def _encode(
         seqs.high,
         hidden=_hidden_columns(rule.codec),
         nans=nans.names,
+        starts=tuple(starts),
     )
     return builder.finish(label), rows
 

@@ -49,7 +49,8 @@ class GroupStatistics:
     """The statistics of a copy, for columns that have the type of the read."""
 
     def __init__(self, footer: CopyFooter, codec: RowCodec) -> None:
-        self._metadata, self._codec, self._nans = footer.metadata, codec, footer.label.nans
+        self._metadata, self._codec = footer.metadata, codec
+        self._nans, self._starts = footer.label.nans, footer.label.starts
         leaves = {self._metadata.schema.column(number).path: number for number in range(self._metadata.num_columns)}
         self._columns = {
             item.name: (leaves[item.name], item.type)
@@ -74,6 +75,9 @@ class GroupStatistics:
 
     def key_ranges(self) -> list[KeyRange]:
         """Return for each row group a range that holds its keys. The keys of a file ascend, from group to group too."""
+        starts = self._starts
+        if starts is not None:
+            return list(map(KeyRange, starts, (*starts[1:], None)))
         from slatespark.encoding.predicates.value_bounds import key_range_of
 
         names, codec = self._codec.key_columns, self._codec

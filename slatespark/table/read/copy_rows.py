@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -43,18 +45,18 @@ def copy_rows(rows: pa.Table, names: Sequence[str], projection: Projection, *, s
     with_keys : encode the keys; without, all keys are empty
     """
     codec, count = projection.codec, rows.num_rows
-    offsets, key_bytes = np.zeros(count + 1, np.int64), np.zeros(0, np.uint8)
+    offsets, key_bytes = _filled(count + 1, 0, "int64"), np.zeros(0, np.uint8)
     if with_keys:
         keys = {name: _column(rows, name, projection, key_bytes, offsets) for name in codec.key_columns}
         key_bytes, offsets = codec.encode_keys(pa.table(keys))
     columns = {name: _column(rows, name, projection, key_bytes, offsets) for name in names}
     create_ts, has_create = _times(rows, CREATE_TS)
     expire_ts, has_expire = _times(rows, EXPIRE_TS)
-    nothing = np.zeros(count, np.int64)
+    nothing = _filled(count, 0, "int64")
     return CopyRows(
         key_bytes=key_bytes,
         key_offsets=offsets.astype(np.int64, copy=False),
-        seqs=np.full(count, seq, np.uint64),
+        seqs=_filled(count, seq, "uint64"),
         flags=(has_create * np.uint8(HAS_CREATE) | has_expire * np.uint8(HAS_EXPIRE)).astype(np.uint8),
         create_ts=create_ts,
         expire_ts=expire_ts,
@@ -83,10 +85,22 @@ def _column(
 def _times(rows: pa.Table, name: str) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Return a column of instants as ms, 0 for null, and which rows have one."""
     if name not in rows.schema.names:
-        return np.zeros(rows.num_rows, np.int64), np.zeros(rows.num_rows, bool)
+        return _filled(rows.num_rows, 0, "int64"), _filled(rows.num_rows, False, "bool")
     micros = _whole(rows.column(name)).cast(pa.int64())
     there = micros.is_valid().to_numpy(zero_copy_only=False)
     return pc.fill_null(micros, 0).to_numpy() // 1000, there
+
+
+def _filled(count: int, value: int, kind: str) -> NDArray[Any]:
+    """Return an array of one value, which must not be written to. All row groups share it: most have as many rows."""
+    return _longest(value, kind, 1 << max(0, count - 1).bit_length())[:count]
+
+
+@lru_cache(maxsize=16)
+def _longest(value: int, kind: str, count: int) -> NDArray[Any]:
+    array = np.full(count, value, kind)
+    array.flags.writeable = False
+    return array
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:

@@ -87,15 +87,25 @@ def _find_fault(stores: TableStores, file: SstFile, copy: OpenCopy, codec: RowCo
     groups = (copy.read_group(number, names) for number in range(copy.footer.metadata.num_row_groups))
     rows = _Rows(_file_batches(stores, file, names, codec, schema.names))
     done = 0
-    for group in groups:
+    for number, group in enumerate(groups):
         expected = rows.take(group.num_rows)
         if expected.num_rows < group.num_rows:
             return f"It has more rows than SST {file.id}."
         for name in names:
             if not _same(_flat(group[name]), _flat(expected[name])):
                 return f"Column {name} differs from SST {file.id} in rows {done} to {done + group.num_rows}."
+        if label.starts is not None and _first_key(expected, codec) not in (None, label.starts[number]):
+            return f"Row group {number} does not start with the key that its label names."
         done += group.num_rows
     return f"It has fewer rows than SST {file.id}." if rows.take(1).num_rows else None
+
+
+def _first_key(rows: pa.Table, codec: RowCodec) -> bytes | None:
+    """Return the key of the first row; None without the key columns."""
+    if not set(codec.key_columns) <= set(rows.schema.names):
+        return None
+    data, offsets = codec.encode_keys(rows.slice(0, 1).select(list(codec.key_columns)))
+    return bytes(data[: offsets[1]])
 
 
 def _file_batches(
