@@ -43,9 +43,13 @@ from benchmarks import (
 from benchmarks.data import DataFolder
 from benchmarks.harness import Benchmark, profile, run
 from benchmarks.machine import describe_machine, is_busy
+from benchmarks.peers import copies, feed, keyed, sink
+from benchmarks.peers.environments import ENVIRONMENTS
 from benchmarks.report import print_machine, print_result, result_json
 
 MakeBenchmark: TypeAlias = Callable[[DataFolder, int], Benchmark]
+
+PEERS: Final = "peers-"  # these need environments of their own, so `all` leaves them out
 
 # name -> (what it compares, rows of the full size, how its alternatives are set up)
 BENCHMARKS: Final[dict[str, tuple[str, int, MakeBenchmark]]] = {
@@ -77,6 +81,13 @@ BENCHMARKS: Final[dict[str, tuple[str, int, MakeBenchmark]]] = {
     "stream-load": (stream_load.TITLE, 1_000_000, stream_load.make),
     "tracker": (tracker.TITLE, tracker.POINTS, tracker.make),
     "memory": (memory.TITLE, 1_000_000, memory.make),
+    **{f"{PEERS}{name}": (keyed.TITLE.format(name), 2_000_000, keyed.maker(name)) for name in ENVIRONMENTS},
+    **{
+        f"{PEERS}copies-{name}": (copies.TITLE.format(name), 2_000_000, copies.maker(name))
+        for name in ("delta", "iceberg")
+    },
+    f"{PEERS}feed": (feed.TITLE, 2_000_000, feed.make),
+    f"{PEERS}sink": (sink.TITLE, 2_000_000, sink.make),
 }
 
 
@@ -85,9 +96,10 @@ def main() -> None:
     arguments = _parser().parse_args()
     if arguments.list:
         for name, (title, rows, _) in BENCHMARKS.items():
-            print(f"{name:12} {title} [{rows:,} rows]")
+            print(f"{name:20} {title} [{rows:,} rows]")
         return
-    names = list(BENCHMARKS) if arguments.name == "all" else [arguments.name]
+    alone = [name for name in BENCHMARKS if not name.startswith(PEERS)]
+    names = alone if arguments.name == "all" else [arguments.name]
     machine = describe_machine()
     print_machine(machine, busy=is_busy())
     found = []

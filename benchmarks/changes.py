@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 
 from benchmarks.data import DataFolder
 from benchmarks.harness import Alternative, Benchmark, Target, Task
-from benchmarks.typed_rows import KEYS, PARTS, SCHEMA, make_batches
+from benchmarks.typed_rows import PARTS, make_batches
+from benchmarks.typed_schema import KEYS, SCHEMA
 from benchmarks.worker import Sample, Stopwatch
 from slatespark import SlateStore
 

@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 from benchmarks.data import DataFolder, stored_bytes
 from benchmarks.harness import Alternative, Benchmark, Target, Task
 from benchmarks.spark_session import MASTER, spark_session
-from benchmarks.typed_rows import KEYS, SCHEMA, SUMS, TENANTS, loaded
+from benchmarks.typed_rows import key_columns, loaded
+from benchmarks.typed_schema import KEYS, SCHEMA, SUMS
 from benchmarks.worker import Sample, Stopwatch
 from slatespark import SlateStore
 
@@ -127,8 +128,7 @@ def _with_newer(source: Path, path: Path, count: int, rows: int) -> None:
     """Copy a table and upsert some of its rows."""
     shutil.copytree(source, path)
     numbers = np.sort(np.random.default_rng(count).choice(rows, count, replace=False))
-    tenants = pa.array([f"tenant-{number:02d}" for number in range(TENANTS)])
-    known = {"tenant": tenants.take(pa.array(numbers % TENANTS)), "id": pa.array(numbers // TENANTS * 7)}
+    known = dict(zip(KEYS, key_columns(numbers), strict=True))
     nulls = {item.name: pa.nulls(count, item.type) for item in SCHEMA if item.name not in known}
     columns = {**nulls, **known, "amount": pa.array(np.zeros(count))}
     SlateStore.open(str(path)).write(pa.table(columns).select(SCHEMA.names))

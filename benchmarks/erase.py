@@ -13,7 +13,8 @@ import pyarrow as pa
 
 from benchmarks.data import SEED, DataFolder, stored_bytes
 from benchmarks.harness import Alternative, Benchmark, Target, Task
-from benchmarks.typed_rows import KEYS, PARTS, SCHEMA, TENANTS, make_batches
+from benchmarks.typed_rows import PARTS, TENANTS, make_batches
+from benchmarks.typed_schema import KEYS, SCHEMA
 from benchmarks.worker import Sample, Stopwatch
 from slatespark import SlateStore
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import statistics
 import sys
 from collections.abc import Mapping, Sequence
@@ -36,6 +37,8 @@ class Alternative:
     max_rounds : slow alternatives take part in the first rounds only
     warm_up : whether it takes part in the rounds that are not measured
     watch : measure memory: None, `process` (of the worker) or `python-workers` (of the Spark it started)
+    work : what it does, where a benchmark does several things: the first alternative of each is the base of the others
+    python : interpreter of its process; by default the one that runs this
     """
 
     name: str
@@ -46,6 +49,8 @@ class Alternative:
     max_rounds: int | None = None
     warm_up: bool = True
     watch: str | None = None
+    work: str = ""
+    python: str = sys.executable
 
 
 # Of which a target may be stated; a sample may have others.
@@ -85,7 +90,7 @@ class Benchmark:
     Attributes
     ----------
     notes : what a reader of the figures must know about data and conditions
-    same : measures that must be equal in all samples: the proof that all did the same work
+    same : measures that must be equal in all samples of one work: the proof that all did the same
     warm_ups : rounds that are not measured, unless the caller wants another number
     """
 
@@ -115,6 +120,13 @@ class Result:
 
     benchmark: Benchmark
     samples: Mapping[str, list[Sample]]
+
+    def base_of(self, name: str) -> str:
+        """Return the alternative that one is compared with: the benchmark's base, or the first of the same work."""
+        works = {one.name: one.work for one in self.benchmark.alternatives}
+        return (
+            next(other for other, work in works.items() if work == works[name]) if works[name] else self.benchmark.base
+        )
 
     def values(self, name: str, measure: str = "seconds") -> list[float]:
         """Return one measure of an alternative, by round."""
@@ -186,7 +198,7 @@ class _Workers:
             return _sample_of(self._start(stack, one), one)
 
     def _start(self, stack: ExitStack, one: Alternative) -> WorkerProcess:
-        worker = stack.enter_context(WorkerProcess(one.process or one.name, self._scratch))
+        worker = stack.enter_context(WorkerProcess(one.process or one.name, self._scratch, one.python))
         if one.prepare is not None:
             worker.call(one.prepare.function, one.prepare.arguments)
         return worker
@@ -201,8 +213,9 @@ def _sample_of(worker: WorkerProcess, one: Alternative) -> Sample:
 
 
 def _check_same(benchmark: Benchmark, samples: Mapping[str, list[Sample]]) -> None:
-    for measure in benchmark.same:
-        found = {name: {sample.get(measure) for sample in taken} for name, taken in samples.items()}
+    works = {one.name: one.work for one in benchmark.alternatives}
+    for measure, work in itertools.product(benchmark.same, dict.fromkeys(works.values())):
+        found = {name: {one.get(measure) for one in taken} for name, taken in samples.items() if works[name] == work}
         if len(set().union(*found.values())) > 1:
             raise SystemExit(f"The alternatives did not do the same work; {measure} are {found}.")
 

@@ -48,7 +48,8 @@ def print_result(title: str, result: Result) -> None:
 def _table(result: Result) -> list[list[str]]:
     base = result.benchmark.base
     watched = any(sample.get("peak_bytes") for samples in result.samples.values() for sample in samples)
-    extras = ["idle MiB", "peak MiB", "above idle"] if watched else [f"time / {base}"]
+    several = any(one.work for one in result.benchmark.alternatives)
+    extras = ["idle MiB", "peak MiB", "above idle"] if watched else ["time / first" if several else f"time / {base}"]
     table = [["alternative", "rounds", "median s", "min-max s", "rows/s", "cpu s", *extras]]
     for name, samples in result.samples.items():
         if not samples:
@@ -68,7 +69,7 @@ def _table(result: Result) -> list[list[str]]:
             idle, peak = result.median(name, "idle_bytes"), max(result.values(name, "peak_bytes"))
             row += [f"{size / 2**20:,.0f}" for size in (idle, peak, peak - idle)]
         else:
-            row.append(f"{middle / result.median(base):.2f}")
+            row.append(f"{middle / result.median(result.base_of(name)):.2f}")
         table.append(row)
     return table
 
@@ -131,7 +132,7 @@ def result_json(name: str, title: str, result: Result, *, rows: int) -> dict[str
                 "median_s": result.median(one),
                 "min_s": min(result.values(one)),
                 "max_s": max(result.values(one)),
-                "time_ratio": result.median(one) / result.median(base),
+                "time_ratio": result.median(one) / result.median(result.base_of(one)),
                 "samples": samples,
             }
             for one, samples in result.samples.items()

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
-
-from slatespark.spark.java import ensure_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -17,12 +16,22 @@ MASTER: Final = "local[2]"
 
 @cache
 def spark_session() -> SparkSession:
-    """Return the session of this process; everything is Spark's default but its memory and its folders."""
+    """Return the session of this process."""
+    from slatespark.spark.java import ensure_java
+
     ensure_java()
+    return build_session({})
+
+
+def build_session(settings: Mapping[str, str]) -> SparkSession:
+    """Start a session; everything is Spark's default but its memory, its folders and what the settings say.
+
+    slatespark is not needed: the process has a `JAVA_HOME`, or Spark finds Java itself.
+    """
     from pyspark.sql import SparkSession
 
     folder = Path.cwd() / f"spark-{os.getpid()}"
-    session = (
+    builder = (
         SparkSession.builder.master(MASTER)
         .appName("slatespark benchmarks")
         .config("spark.ui.enabled", "false")
@@ -31,8 +40,10 @@ def spark_session() -> SparkSession:
         .config("spark.driver.memory", "4g")
         .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
         .config("spark.local.dir", str(folder / "local"))
-        .getOrCreate()
     )
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
 

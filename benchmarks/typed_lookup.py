@@ -11,7 +11,8 @@ from pyspark.sql import DataFrame
 from benchmarks.data import SEED, DataFolder
 from benchmarks.harness import Alternative, Benchmark, Target, Task
 from benchmarks.spark_session import MASTER, spark_session
-from benchmarks.typed_rows import SUMS, TENANTS, loaded
+from benchmarks.typed_rows import TENANTS, loaded
+from benchmarks.typed_schema import SUMS
 from benchmarks.worker import Sample, Stopwatch
 from slatespark import SlateStore, SlateTable
 

@@ -9,42 +9,20 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from benchmarks.data import BATCH_ROWS, SEED, DataFolder
 from benchmarks.spark_session import spark_session
+from benchmarks.typed_schema import KEYS, SCHEMA
 from benchmarks.worker import WorkerProcess
 
-KEYS: Final = ("tenant", "id")
 TENANTS: Final = 50
 CITIES: Final = 5000
 PARTS: Final = 8
 
-SCHEMA: Final = pa.schema(
-    [
-        ("tenant", pa.string()),
-        ("id", pa.int64()),
-        ("name", pa.string()),
-        ("city", pa.string()),
-        ("quantity", pa.int32()),
-        ("amount", pa.float64()),
-        ("discount", pa.float64()),
-        ("created", pa.timestamp("us", tz="UTC")),
-    ]
-)
-
-# One aggregate a column, so that every one of them is read.
-SUMS: Final = {
-    "tenant": "sum(length(tenant))",
-    "id": "sum(id)",
-    "name": "sum(length(name))",
-    "city": "sum(length(city))",
-    "quantity": "sum(quantity)",
-    "amount": "sum(amount)",
-    "discount": "sum(discount)",
-    "created": "sum(unix_seconds(created))",
-}
-
 _FIRST_MICROS: Final = 1_700_000_000_000_000
+_TENANTS: Final = pa.array([f"tenant-{number:02d}" for number in range(TENANTS)])
+_CITIES: Final = pa.array([f"city of {number:04d}" for number in range(CITIES)])
 _LETTERS: Final = np.frombuffer(b"abcdefghijklmnopqrstuvwxyz", np.uint8)
 
 
@@ -52,22 +30,28 @@ def make_batches(rows: int, part: int, parts: int) -> Iterator[pa.RecordBatch]:
     """Yield one part of `rows` rows with unique keys, in random order; a tenth of the discounts are null."""
     generator = np.random.default_rng([SEED, 8, part])
     ids = generator.permutation(np.arange(part, rows, parts))
-    cities = pa.array([f"city of {number:04d}" for number in range(CITIES)])
     for start in range(0, len(ids), BATCH_ROWS):
-        numbers = ids[start : start + BATCH_ROWS]
-        count = len(numbers)
-        tenants = pa.array([f"tenant-{number:02d}" for number in range(TENANTS)])
-        columns = [
-            tenants.take(pa.array(numbers % TENANTS)),
-            pa.array(numbers // TENANTS * 7),
-            _names(generator, count),
-            cities.take(pa.array(generator.integers(0, CITIES, count))),
-            pa.array(generator.integers(1, 100, count, dtype=np.int32)),
-            pa.array(np.round(generator.random(count) * 1000, 2)),
-            pa.array(np.round(generator.random(count), 2), mask=generator.random(count) < 0.1),
-            pa.array(_FIRST_MICROS + numbers * 1_000_003).cast(pa.timestamp("us", tz="UTC")),
-        ]
-        yield pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+        yield make_batch(generator, ids[start : start + BATCH_ROWS])
+
+
+def make_batch(generator: np.random.Generator, numbers: NDArray[np.int64]) -> pa.RecordBatch:
+    """Return the rows of these numbers, in their order: a number decides about the key and the time."""
+    count = len(numbers)
+    columns = [
+        *key_columns(numbers),
+        _names(generator, count),
+        _CITIES.take(pa.array(generator.integers(0, CITIES, count))),
+        pa.array(generator.integers(1, 100, count, dtype=np.int32)),
+        pa.array(np.round(generator.random(count) * 1000, 2)),
+        pa.array(np.round(generator.random(count), 2), mask=generator.random(count) < 0.1),
+        pa.array(_FIRST_MICROS + numbers * 1_000_003).cast(pa.timestamp("us", tz="UTC")),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+
+
+def key_columns(numbers: NDArray[np.int64]) -> list[pa.Array]:
+    """Return the tenants and ids of rows by number."""
+    return [_TENANTS.take(pa.array(numbers % TENANTS)), pa.array(numbers // TENANTS * 7)]
 
 
 def _names(generator: np.random.Generator, count: int) -> pa.Array:

@@ -8,7 +8,8 @@ from typing import Final
 from benchmarks.data import DataFolder, stored_bytes
 from benchmarks.harness import Alternative, Benchmark, Target, Task
 from benchmarks.spark_session import MASTER, spark_session
-from benchmarks.typed_rows import SUMS, loaded
+from benchmarks.typed_rows import loaded
+from benchmarks.typed_schema import SUMS
 from benchmarks.worker import Sample, Stopwatch
 
 TITLE: Final = "Sum of every column of a typed table through Spark, against Spark's Parquet"

@@ -66,16 +66,17 @@ class WorkerProcess:
     ----------
     name : for its log
     scratch : folder of the log, and working directory of the process
+    python : its interpreter
     """
 
-    def __init__(self, name: str, scratch: Path) -> None:
+    def __init__(self, name: str, scratch: Path, python: str = sys.executable) -> None:
         safe = "".join(letter if letter.isalnum() else "-" for letter in name)
         self._name, self._log = name, scratch / f"{safe}.log"
-        environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+        environment = {**os.environ, "PYSPARK_PYTHON": python}
         environment["PYTHONPATH"] = os.pathsep.join([str(REPOSITORY), *filter(None, [environment.get("PYTHONPATH")])])
         with self._log.open("w") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "benchmarks.worker"],
+                [python, "-m", "benchmarks.worker"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,

@@ -1,0 +1,105 @@
+"""What every format does here, with the best of its own documented means."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+# name -> module and class
+_KINDS: Final = {
+    "slatespark": "benchmarks.peers.slate:SlateSparkTable",
+    "slatespark-copies": "benchmarks.peers.slate:SlateCopiesTable",
+    "delta": "benchmarks.peers.delta:DeltaTable",
+    "delta-feed": "benchmarks.peers.delta:DeltaFeedTable",
+    "iceberg": "benchmarks.peers.iceberg:IcebergTable",
+}
+
+
+class PeerTable(Protocol):
+    """A table of a format with the key columns of the typed rows. A new one does not exist before `load`."""
+
+    @staticmethod
+    def settings() -> dict[str, str]:
+        """Return what a session needs, beside the jars."""
+
+    def load(self, rows: DataFrame) -> None:
+        """Create the table, and write its first rows, sorted by key."""
+
+    def frame(self) -> DataFrame:
+        """Return all rows."""
+
+    def upsert(self, rows: DataFrame) -> None:
+        """Insert rows, or replace those with their keys."""
+
+    def look_up(self, condition: str) -> DataFrame:
+        """Return the row of a key, given as comparisons joined by AND."""
+
+    def look_up_keys(self, keys: DataFrame) -> DataFrame:
+        """Return the rows that have the keys of a DataFrame."""
+
+    def delete_keys(self, keys: DataFrame) -> None:
+        """Delete the rows that have the keys of a DataFrame."""
+
+    def delete_range(self, condition: str) -> None:
+        """Delete an interval of keys, given as comparisons joined by AND."""
+
+    def replace_range(self, condition: str, rows: DataFrame) -> None:
+        """Replace an interval of keys by rows of it."""
+
+    def compact(self) -> None:
+        """Merge the files as a user would from time to time."""
+
+    def stored_bytes(self) -> int:
+        """Return the bytes of the files that hold the current rows."""
+
+
+class FeedTable(PeerTable, Protocol):
+    """A table that tells what changed."""
+
+    def version(self) -> int:
+        """Return the current version."""
+
+    def changes(self, since: int, *, pre_images: bool) -> DataFrame:
+        """Return what changed after a version: all columns and `_change_type`.
+
+        Parameters
+        ----------
+        pre_images : whether updates have their old rows too; without, inserts and updates are `upsert`
+        """
+
+
+class StreamTable(PeerTable, Protocol):
+    """A table that takes streams."""
+
+    def stream(self, rows: DataFrame, checkpoint: Path, *, is_new: bool) -> StreamingQuery:
+        """Start a query that writes what is there, and ends.
+
+        Parameters
+        ----------
+        is_new : the table does not exist, and no key occurs twice; otherwise rows are upserted
+        """
+
+
+def session_settings(kind: str, jars: Sequence[str]) -> dict[str, str]:
+    """Return the settings of a session for tables of a format."""
+    own = _class(kind).settings()
+    return {**own, "spark.jars": ",".join(jars)} if jars else own
+
+
+def new_table(kind: str, spark: SparkSession, folder: Path) -> Any:
+    """Return a table that is to be loaded, in a folder of its own, below one in the working directory.
+
+    It is a `PeerTable`, and whatever more its format can.
+    """
+    return _class(kind)(spark, folder)
+
+
+def _class(kind: str) -> Any:
+    module, _, name = _KINDS[kind].partition(":")
+    return getattr(importlib.import_module(module), name)
