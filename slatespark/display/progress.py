@@ -90,10 +90,15 @@ class Canvas(Protocol):
 
 def find_canvas() -> Canvas | None:
     """Return where a bar can be shown: the notebook, or standard error if it is a terminal; else None."""
-    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
-    if getattr(shell, "kernel", None) is not None:
+    if is_notebook():
         return _NotebookCanvas()
     return _TerminalCanvas() if sys.stderr is not None and sys.stderr.isatty() else None
+
+
+def is_notebook() -> bool:
+    """Tell whether this process runs the cells of a notebook."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return getattr(shell, "kernel", None) is not None
 
 
 class _Bar:

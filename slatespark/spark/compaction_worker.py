@@ -61,7 +61,7 @@ class CompactionWorker(Worker):
                 )
             from slatespark.spark.range_merges import SparkRunner  # here: it imports pyspark
 
-            arguments["runner"] = SparkRunner(spark)
+            arguments["runner"] = SparkRunner(spark, call="compact for the clients of")
         super().__init__(tables, **arguments)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import DataType
 
+from slatespark.display.progress import AskedProgress
 from slatespark.errors import InvalidRequestError
 from slatespark.spark.assignments import Expression, checked, refuse_keys, resolve_names
 from slatespark.spark.failures import own_errors
@@ -96,11 +97,12 @@ class SlateMergeBuilder:
         """Delete rows that no row of the source matches."""
         return self._with(MergeClause(BY_SOURCE, "delete", condition))
 
-    def execute(self, **writeOptions: Any) -> None:
+    def execute(self, *, progress: AskedProgress = "auto", **writeOptions: Any) -> None:
         """Run the merge in one commit.
 
         Parameters
         ----------
+        progress : a bar where one can be seen; see `SlateTable.write`
         writeOptions : write options, such as `ttl` for updated and inserted rows
 
         Raises
@@ -137,7 +139,7 @@ class SlateMergeBuilder:
             if unmatched_nulls is not None and writes_every_row(clauses):
                 change = replace(change, reads=change.reads.of_written())
             changed = merge_rows(sides, self._condition, clauses, unmatched_nulls)
-            table.write_change(change, changed, opColumn=OP_COLUMN, **writeOptions)
+            table.write_change(change, changed, "merge into", progress=progress, opColumn=OP_COLUMN, **writeOptions)
 
     # --- private helpers ----------------------------------------------------------------------------------------------
 

@@ -7,11 +7,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from slatespark.errors import InvalidRequestError
+from slatespark.spark.jobs import described, job_text
 from slatespark.spark.task_runner import SparkTasks, pack
 from slatespark.table.clock import Clock, SystemClock
 from slatespark.table.compaction.merge import MergedRange
 from slatespark.table.compaction.plan import RangeTask
 from slatespark.table.compaction.ranges import Runner, run_task
+from slatespark.table.progress import Progress
 from slatespark.table.stores import open_stores
 
 if TYPE_CHECKING:
@@ -24,14 +26,24 @@ class SparkRunner:
     Parameters
     ----------
     clock : of the table; it travels too
+    progress : hears how many tasks have finished
+    call : names the jobs in Spark's UI; None if the caller does
 
     Attributes
     ----------
     together : how many tasks Spark runs at a time
     """
 
-    def __init__(self, spark: SparkSession, clock: Clock | None = None) -> None:
-        self._tasks, self._clock = SparkTasks(spark), SystemClock() if clock is None else clock
+    def __init__(
+        self,
+        spark: SparkSession,
+        clock: Clock | None = None,
+        *,
+        progress: Progress | None = None,
+        call: str | None = None,
+    ) -> None:
+        self._spark, self._call = spark, call
+        self._tasks, self._clock = SparkTasks(spark, progress), SystemClock() if clock is None else clock
         self.together = self._tasks.together
 
     def __call__(self, tasks: Sequence[RangeTask], *, check: Callable[[], None] | None = None) -> Iterable[MergedRange]:
@@ -41,7 +53,10 @@ class SparkRunner:
         ----------
         check : called again and again meanwhile; cancels the Spark job by raising
         """
-        return self._tasks(partial(merge_in_worker, self._clock), tasks, check=check)
+        if not tasks or self._call is None:
+            return self._tasks(partial(merge_in_worker, self._clock), tasks, check=check)
+        with described(self._spark, job_text(self._call, tasks[0].options.path)):
+            return self._tasks(partial(merge_in_worker, self._clock), tasks, check=check)
 
     def watched(self, check: Callable[[], None]) -> Runner:
         """Return a runner whose Spark jobs are cancelled once `check` raises."""

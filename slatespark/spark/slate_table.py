@@ -11,20 +11,19 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from pyspark.sql.types import StructType
 
+from slatespark.display.progress import AskedProgress
 from slatespark.errors import TableExistsError
 from slatespark.options.keywords import FrameKeywords, ReadKeywords, WriteKeywords
 from slatespark.slate_store import SlateStore
 from slatespark.spark import arguments, creation, fact_frames
-from slatespark.spark.arguments import Duration, Instant, Names, PathArgument
+from slatespark.spark.arguments import Instant, Names, PathArgument
 from slatespark.spark.assignments import Expression, checked
 from slatespark.spark.merge import SlateMergeBuilder
 from slatespark.spark.plan_frame import Place
 from slatespark.spark.table_frames import TableFrames
-from slatespark.spark.table_upkeep import TableUpkeep
+from slatespark.spark.table_versions import TableVersions
 from slatespark.spark.transaction import SlateTransaction
-from slatespark.table.checkpoints.store import CheckpointFacts
-from slatespark.table.inspection.resolution import Resolution
-from slatespark.table.inspection.sequences import SequenceMatch
+from slatespark.table.progress import Step
 from slatespark.table.read.key_lookup import lookup_options
 from slatespark.table.read.reader import check_history
 
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from slatespark.table.gc.drop_plan import DropReport
 
 
-class SlateTable(TableUpkeep):
+class SlateTable(TableVersions):
     """A SlateDB database as a table of DataFrames.
 
     Made by `create`, `createIfNotExists` or `forPath`. Options are keyword arguments (docs/reference/options.md).
@@ -259,7 +258,14 @@ class SlateTable(TableUpkeep):
         """
         return self._store.get(*key, **readOptions)
 
-    def write(self, df: DataFrame, mode: str = "append", **writeOptions: Unpack[WriteKeywords]) -> None:
+    def write(
+        self,
+        df: DataFrame,
+        mode: str = "append",
+        *,
+        progress: AskedProgress = "auto",
+        **writeOptions: Unpack[WriteKeywords],
+    ) -> None:
         """Write rows in one commit. Spark partitions them by key range and sorts them, so that no two files overlap.
 
         Of several rows of one key the last is kept, or the one with the highest `sequenceColumn`. On a history table
@@ -268,6 +274,9 @@ class SlateTable(TableUpkeep):
         Parameters
         ----------
         mode : `append` upserts; `overwrite` replaces the table, or the key interval that `replaceWhere` names
+        progress : `auto` shows a bar on a terminal or in a notebook once the call has taken a second, unless Spark
+            shows its own; False none; or a function to call with the step, how much is done, and how much there is in
+            all, 0 if unknown
         writeOptions : write options
 
         Raises
@@ -277,9 +286,15 @@ class SlateTable(TableUpkeep):
         CommitConflictError
             When a SlateDB client is active on the table, or other writers won every retry.
         """
-        self._frames.load(df, mode, writeOptions)
+        self._frames.load(df, mode, writeOptions, progress=progress)
 
-    def ingest(self, paths: Sequence[PathArgument] | PathArgument, **writeOptions: Any) -> None:
+    def ingest(
+        self,
+        paths: Sequence[PathArgument] | PathArgument,
+        *,
+        progress: AskedProgress = "auto",
+        **writeOptions: Any,
+    ) -> None:
         """Publish files of `SstWriter` in one commit, by a Spark job; see `SlateStore.ingest`.
 
         Each file is a task. The driver reads the ends of the files, and of files that overlap the rows too.
@@ -287,16 +302,26 @@ class SlateTable(TableUpkeep):
         Parameters
         ----------
         paths : local paths or URLs of the files, which executors can read too
+        progress : a bar where one can be seen; see `SlateTable.write`
         writeOptions : those of `SlateStore.ingest`
         """
-        self._store.ingest(arguments.path_texts(paths), runner=self._tasks(), **writeOptions)
+        with self._running("ingest into", progress, Step.INGESTING) as call:
+            files = arguments.path_texts(paths)
+            self._store.ingest(files, runner=call.tasks(), progress=call.progress, **writeOptions)
 
-    def delete(self, condition: Expression | None = None, **writeOptions: Unpack[WriteKeywords]) -> None:
+    def delete(
+        self,
+        condition: Expression | None = None,
+        *,
+        progress: AskedProgress = "auto",
+        **writeOptions: Unpack[WriteKeywords],
+    ) -> None:
         """Delete the rows for which a condition is true, in one commit; without a condition, all rows.
 
         Parameters
         ----------
         condition : a Column, or any SQL expression of Spark as text
+        progress : a bar where one can be seen; see `SlateTable.write`
         writeOptions : write options
 
         Raises
@@ -306,12 +331,14 @@ class SlateTable(TableUpkeep):
             on leading key columns joined by `AND`, as in `filter`, can match a part of the table; anything else all of
             it.
         """
-        self._frames.delete(condition, writeOptions)
+        self._frames.delete(condition, writeOptions, progress=progress)
 
     def update(
         self,
         condition: Expression | None = None,
         set: Mapping[str, Expression] | None = None,  # noqa: A002  # Delta's
+        *,
+        progress: AskedProgress = "auto",
         **writeOptions: Unpack[WriteKeywords],
     ) -> None:
         """Set columns of the rows for which a condition is true, in one commit; without a condition, of all rows.
@@ -320,6 +347,7 @@ class SlateTable(TableUpkeep):
         ----------
         condition : a Column, or any SQL expression of Spark as text
         set : by column, the new value as SQL text or a Column, which see the row's old values
+        progress : a bar where one can be seen; see `SlateTable.write`
         writeOptions : write options, such as `ttl`: an updated row expires like a row that is written now
 
         Raises
@@ -329,15 +357,25 @@ class SlateTable(TableUpkeep):
         TransactionConflictError
             As for `delete`.
         """
-        self._frames.update(condition, checked(set, "update", "set"), writeOptions)
+        self._frames.update(condition, checked(set, "update", "set"), writeOptions, progress=progress)
 
-    def deleteRange(self, where: str | None = None, timestamp: Instant | None = None, **writeOptions: Any) -> int:
+    def deleteRange(
+        self,
+        where: str | None = None,
+        timestamp: Instant | None = None,
+        *,
+        progress: AskedProgress = "auto",
+        **writeOptions: Any,
+    ) -> int:
         """Delete all rows of some key intervals in one commit; see `SlateStore.deleteRange`.
 
         On a history table a Spark job searches the intervals, a split in each task. On other tables the driver cuts
         the files, without a job.
         """
-        return self._store.deleteRange(where, timestamp, runner=self._tasks(), **writeOptions)
+        with self._running("delete a range of", progress, Step.REMOVING) as call:
+            return self._store.deleteRange(
+                where, timestamp, runner=call.tasks(), progress=call.progress, **writeOptions
+            )
 
     def begin(self, readTimestamp: Instant | None = None, **options: Any) -> SlateTransaction:
         """Begin a transaction: reads at one point, and writes that become visible together when it commits.
@@ -399,65 +437,19 @@ class SlateTable(TableUpkeep):
         """Return one row that describes the table; docs/reference/slate-table.md lists the columns."""
         return fact_frames.detail_frame(self._frames.spark, self._store.detail())
 
-    # --- versions and the past ----------------------------------------------------------------------------------------
-
-    def history(self, limit: int | None = None) -> DataFrame:
-        """Return the newest `limit` versions, newest first; without a limit all that exist."""
-        return fact_frames.history_frame(self._frames.spark, self._store.history(limit))
-
-    def resolve(self, **readOptions: Any) -> Resolution:
-        """Return the state that a read with these options sees: version, sequence number, time, and their origin.
-
-        Raises
-        ------
-        HistoryTrimmedError
-            When that point in the past can no longer be read exactly.
-        """
-        return self._store.resolve(**readOptions)
-
-    def sequences(self) -> DataFrame:
-        """Return the points of the sequence tracker, oldest first: when each sequence number was reached."""
-        return fact_frames.sequences_frame(self._frames.spark, self._store.sequences())
-
-    def seqToTimestamp(self, seq: int, *, round: str = "down") -> SequenceMatch | None:  # noqa: A002  # the client says so
-        """Return the tracker's point for a sequence number, or the nearest `down` or `up`; None if there is none."""
-        return self._store.seqToTimestamp(seq, round=round)
-
-    def timestampToSeq(self, timestamp: Instant, *, round: str = "down") -> SequenceMatch | None:  # noqa: A002  # the client says so
-        """Return the tracker's point for an instant, or the nearest `down` or `up`; None if there is none."""
-        return self._store.timestampToSeq(timestamp, round=round)
-
-    def checkpoints(self) -> DataFrame:
-        """Return the checkpoints, including those that commits set for `versionRetention`."""
-        return fact_frames.checkpoints_frame(self._frames.spark, self._store.checkpoints())
-
-    def createCheckpoint(
-        self, name: str | None = None, lifetime: Duration | None = None, version: int | None = None
-    ) -> CheckpointFacts:
-        """Protect a version from garbage collection; see `SlateStore.createCheckpoint`."""
-        return self._store.createCheckpoint(name, lifetime, version)
-
-    def refreshCheckpoint(self, idOrName: str, lifetime: Duration | None = None) -> CheckpointFacts:
-        """Let a checkpoint expire after `lifetime` from now, by default never; see `SlateStore.refreshCheckpoint`."""
-        return self._store.refreshCheckpoint(idOrName, lifetime)
-
-    def deleteCheckpoint(self, idOrName: str) -> None:
-        """Delete a checkpoint: objects that it alone kept can be garbage-collected."""
-        self._store.deleteCheckpoint(idOrName)
-
-    def restoreToVersion(self, version: int, **writeOptions: Any) -> int:
-        """Make the state of an earlier version the newest one; see `SlateStore.restoreToVersion`."""
-        return self._store.restoreToVersion(version, **writeOptions)
-
-    def restoreToTimestamp(self, timestamp: Instant, **writeOptions: Any) -> int:
-        """Restore the newest version that was committed at or before an instant."""
-        return self._store.restoreToTimestamp(timestamp, **writeOptions)
+    # --- copies -------------------------------------------------------------------------------------------------------
 
     def clone(
-        self, target: PathArgument, version: int | None = None, checkpoint: str | None = None, *, history: bool = False
+        self,
+        target: PathArgument,
+        version: int | None = None,
+        checkpoint: str | None = None,
+        *,
+        history: bool = False,
+        progress: AskedProgress = "auto",
     ) -> Self:
         """Make a shallow clone at `target` and return it, as a history table if asked; see `SlateStore.clone`."""
-        self._store.clone(arguments.path_text(target), version, checkpoint, history=history)
+        self._store.clone(arguments.path_text(target), version, checkpoint, history=history, progress=progress)
         storage = {name: value for name, value in self._frames.options.items() if name != arguments.WAL_PATH}
         return self.forPath(self._frames.spark, target, **storage)
 
@@ -469,6 +461,7 @@ class SlateTable(TableUpkeep):
         versionAsOf: int | None = None,
         timestampAsOf: Instant | None = None,
         checkpoint: str | None = None,
+        progress: AskedProgress = "auto",
     ) -> Self:
         """Copy the table, with all of its files, to an empty place in any store, by a Spark job; return the copy.
 
@@ -477,26 +470,18 @@ class SlateTable(TableUpkeep):
         storage : options of the target's storage backend, which executors use too; by default those of this table, if
             the store is of the same kind
         versionAsOf, timestampAsOf, checkpoint : what to copy; see `SlateStore.copyTo`
+        progress : a bar where one can be seen; see `SlateTable.write`
         """
-        copy = self._store.copyTo(
-            arguments.path_text(target),
-            storage=storage,
-            versionAsOf=versionAsOf,
-            timestampAsOf=timestampAsOf,
-            checkpoint=checkpoint,
-            runner=self._tasks(),
-        )
+        with self._running("copy", progress, Step.COPYING) as call:
+            copy = self._store.copyTo(
+                arguments.path_text(target),
+                storage=storage,
+                versionAsOf=versionAsOf,
+                timestampAsOf=timestampAsOf,
+                checkpoint=checkpoint,
+                runner=call.tasks(),
+                progress=call.progress,
+            )
         clock = {name: value for name, value in self._frames.options.items() if name == arguments.CLOCK}
         located = {name: value for name, value in copy._common.items() if name != "path"}
         return self.forPath(self._frames.spark, target, **located, **clock)
-
-    def setHistoryFloor(self, ts: Instant) -> None:
-        """Give up the past of a history table below an instant; see `SlateStore.setHistoryFloor`."""
-        self._store.setHistoryFloor(ts)
-
-    def trimHistory(self, after: Instant, **writeOptions: Any) -> int:
-        """Remove everything a history table learnt after an instant, by a Spark job; see `SlateStore.trimHistory`.
-
-        Each view of a file that may hold later versions is a task.
-        """
-        return self._store.trimHistory(after, runner=self._tasks(), **writeOptions)

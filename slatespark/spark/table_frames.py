@@ -6,8 +6,10 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from slatespark.display.progress import AskedProgress, showing_progress
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import OptionError
 from slatespark.options import ReadOptions, WriteOptions, refuse_filter
@@ -17,6 +19,7 @@ from slatespark.spark.assignments import Expression, expression, refuse_keys, re
 from slatespark.spark.conditions import narrowing
 from slatespark.spark.distributed import quoted, resolve_columns, sort_for_load, split_names
 from slatespark.spark.failures import own_errors
+from slatespark.spark.jobs import beside_spark, described, job_text, run_job
 from slatespark.spark.lookup_frame import lookup_frame
 from slatespark.spark.parquet_frame import ParquetRead, parquet_frame, plan_parquet_read, refusal
 from slatespark.spark.plan_frame import Place
@@ -26,6 +29,7 @@ from slatespark.table.commit.idempotence import is_committed
 from slatespark.table.commit.read_set import ReadSet
 from slatespark.table.definition.versions import resolve_codec, resolve_definition
 from slatespark.table.log.manifests import fetch_latest_manifest
+from slatespark.table.progress import Step
 from slatespark.table.read.as_of_join import parse_join
 from slatespark.table.read.resolve import resolve_snapshot
 from slatespark.table.stores import TableStores, open_stores
@@ -43,11 +47,13 @@ class PendingChange:
     rows : all rows, with all columns, under the table's alias if it has one
     reads : the keys that were searched; a later commit to one of them makes the change fail
     key_columns : names as in `rows`
+    version : that is read
     """
 
     rows: DataFrame
     reads: ReadSet
     key_columns: tuple[str, ...]
+    version: int
 
 
 @dataclass(frozen=True, repr=False)
@@ -130,16 +136,35 @@ class TableFrames:
             return None
         return plan_parquet_read(self.spark, stores, options, self.clock)
 
-    def write(self, rows: DataFrame, mode: str, options: Mapping[str, Any]) -> None:
-        """Write rows through the data source, partitioned as they are."""
-        with own_errors():
-            rows.write.format("slate").mode(mode).options(**self._texts(options)).save(self.path)
+    def write(
+        self,
+        rows: DataFrame,
+        mode: str,
+        options: Mapping[str, Any],
+        *,
+        progress: AskedProgress,
+        call: str = "write to",
+        version: int | None = None,
+    ) -> None:
+        """Write rows through the data source, partitioned as they are.
 
-    def load(self, rows: DataFrame, mode: str, options: Mapping[str, Any]) -> None:
+        Parameters
+        ----------
+        call, version : name the jobs in Spark's UI; see `job_text`
+        """
+        writer = rows.write.format("slate").mode(mode).options(**self._texts(options))
+        with (
+            own_errors(),
+            showing_progress(beside_spark(self.spark, progress), Step.SPARK_TASKS) as listener,
+            described(self.spark, job_text(call, self.path, version)),
+        ):
+            run_job(self.spark, partial(writer.save, self.path), progress=listener)
+
+    def load(self, rows: DataFrame, mode: str, options: Mapping[str, Any], *, progress: AskedProgress = "auto") -> None:
         """Write rows sorted by key; see `SlateTable.write`."""
         if mode not in ("append", "overwrite"):
             raise OptionError(f"mode: {mode!r} is not acceptable.", todo="Choose append or overwrite.")
-        self.write(sort_for_load(rows, self.key_columns()), mode, options)
+        self.write(sort_for_load(rows, self.key_columns()), mode, options, progress=progress)
 
     def as_of(self, rows: DataFrame, ts: str, how: str, options: Mapping[str, Any]) -> DataFrame:
         """Return rows joined with the versions that were valid at their times; see `SlateTable.asOf`."""
@@ -168,11 +193,14 @@ class TableFrames:
         reads = ReadSet.of_condition(snapshot, (narrowed or {}).get("filter"), self.codec())
         rows = self.read(narrowed or {})
         keys = tuple(resolve_columns(self.key_columns(), rows.columns))
-        return PendingChange(self._aliased(rows), reads, keys)
+        return PendingChange(self._aliased(rows), reads, keys, snapshot.manifest_id)
 
-    def write_change(self, change: PendingChange, rows: DataFrame, **options: Any) -> None:
+    def write_change(
+        self, change: PendingChange, rows: DataFrame, call: str, *, progress: AskedProgress = "auto", **options: Any
+    ) -> None:
         """Write the rows of a change; fails where a later commit touched the keys that the change depends on."""
-        self.write(rows, "append", {**options, "readSet": change.reads.to_text()})
+        given = {**options, "readSet": change.reads.to_text()}
+        self.write(rows, "append", given, progress=progress, call=call, version=change.version)
 
     def is_committed(self, options: Mapping[str, Any], operation: str) -> bool:
         """Tell whether an earlier commit has the `txnAppId` and `txnVersion` of these options.
@@ -186,7 +214,9 @@ class TableFrames:
         refuse_cooperation(write, operation, f"Write the rows, or operation=delete for their keys. Or: {OTHER_MODES}")
         return is_committed(self._stores(), write)
 
-    def delete(self, condition: Expression | None, options: Mapping[str, Any]) -> None:
+    def delete(
+        self, condition: Expression | None, options: Mapping[str, Any], *, progress: AskedProgress = "auto"
+    ) -> None:
         """Delete the rows for which a condition is true; see `SlateTable.delete`."""
         if self.is_committed(options, "delete by a condition"):
             return
@@ -194,10 +224,15 @@ class TableFrames:
         change = self.begin_change(narrowing(condition, self.codec().schema, self.spark))
         rows = change.rows if condition is None else change.rows.where(expression(condition))
         keys = rows.select(*[quoted(name) for name in change.key_columns])
-        self.write_change(change, keys, **{**options, "operation": "delete"})
+        self.write_change(change, keys, "delete from", progress=progress, **{**options, "operation": "delete"})
 
     def update(
-        self, condition: Expression | None, assigned: Mapping[str, Expression], options: Mapping[str, Any]
+        self,
+        condition: Expression | None,
+        assigned: Mapping[str, Expression],
+        options: Mapping[str, Any],
+        *,
+        progress: AskedProgress = "auto",
     ) -> None:
         """Set columns of the rows for which a condition is true; see `SlateTable.update`."""
         if self.is_committed(options, "update"):
@@ -207,7 +242,8 @@ class TableFrames:
             names = resolve_names(assigned, change.rows.columns, self.name, called="update")
             refuse_keys(names, change.key_columns, called="update")
             rows = change.rows if condition is None else change.rows.where(expression(condition))
-            self.write_change(change, updated_rows(rows, names, called="update"), **options)
+            changed = updated_rows(rows, names, called="update")
+            self.write_change(change, changed, "update", progress=progress, **options)
 
     # --- definition ---------------------------------------------------------------------------------------------------
 

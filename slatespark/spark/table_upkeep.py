@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from slatespark.display.progress import AskedProgress, showing_progress
 from slatespark.slate_store import SlateStore
 from slatespark.spark import fact_frames
 from slatespark.spark.arguments import Instant, Prices
 from slatespark.spark.creation import no_name
 from slatespark.spark.distributed import quoted, resolve_columns
+from slatespark.spark.jobs import beside_spark, described, job_text
 from slatespark.spark.optimize import SlateOptimizeBuilder
 from slatespark.spark.range_merges import SparkRunner, check_filters_travel
 from slatespark.spark.table_frames import TableFrames
@@ -20,6 +23,8 @@ from slatespark.spark.timeline_frame import timeline_frame
 from slatespark.table.compaction.filter import CompactionFilter
 from slatespark.table.compaction.report import CompactionReport
 from slatespark.table.gc.report import VacuumReport
+from slatespark.table.log.manifests import fetch_latest_manifest
+from slatespark.table.progress import Progress, Step
 from slatespark.table.retention.reap_report import ReapReport
 from slatespark.table.verify.findings import VerifyReport
 
@@ -30,15 +35,38 @@ if TYPE_CHECKING:
     from slatespark.table.gc.absence_report import AbsenceReport
 
 
+@dataclass(frozen=True, slots=True)
+class _Running:
+    """A call that runs.
+
+    Attributes
+    ----------
+    progress : hears how far it is
+    """
+
+    spark: SparkSession
+    progress: Progress | None
+
+    def tasks(self) -> SparkTasks:
+        """Return what runs tasks as Spark jobs."""
+        return SparkTasks(self.spark, self.progress)
+
+
 class TableUpkeep:
     """Files, upkeep and pictures of a table; `SlateTable` inherits them."""
 
     def __init__(self, store: SlateStore, frames: TableFrames) -> None:
         self._store, self._frames = store, frames
 
-    def _tasks(self) -> SparkTasks:
-        """Return what runs tasks as Spark jobs."""
-        return SparkTasks(self._frames.spark)
+    @contextmanager
+    def _running(self, call: str, asked: AskedProgress, step: Step) -> Iterator[_Running]:
+        """Show the progress of a call, and name its jobs in Spark's UI."""
+        spark, version = self._frames.spark, fetch_latest_manifest(self._store._stores).number
+        with (
+            showing_progress(beside_spark(spark, asked), step) as progress,
+            described(spark, job_text(call, self._store.url, version)),
+        ):
+            yield _Running(spark, progress)
 
     def files(self) -> DataFrame:
         """Return the files of the newest version, layer by layer, newest first."""
@@ -79,6 +107,8 @@ class TableUpkeep:
         where: str | None = None,
         filters: Sequence[CompactionFilter] = (),
         now: Instant | None = None,
+        *,
+        progress: AskedProgress = "auto",
         **options: Any,
     ) -> CompactionReport:
         """Merge layers into sorted runs by a Spark job, one task per key range; see `SlateStore.compact`.
@@ -89,6 +119,7 @@ class TableUpkeep:
         where : merge everything in key intervals
         filters : decide about every version that would be kept, if anything is merged; they travel to the executors
         now : the instant at which expiry and retention are evaluated
+        progress : a bar where one can be seen; see `SlateTable.write`
         options : further arguments of `SlateStore.compact`, and write options
 
         Raises
@@ -99,15 +130,17 @@ class TableUpkeep:
             When the merged layers changed meanwhile, or a SlateDB client is active.
         """
         check_filters_travel(filters)
-        return self._store.compact(
-            full, where, filters, now, runner=SparkRunner(self._frames.spark, self._frames.clock), **options
-        )
+        with self._running("compact", progress, Step.MERGING) as call:
+            runner = SparkRunner(call.spark, self._frames.clock, progress=call.progress)
+            return self._store.compact(full, where, filters, now, runner=runner, progress=call.progress, **options)
 
     def reap(
         self,
         maxBatchRows: int | None = None,
         maxBatchBytes: int | str | None = None,
         now: Instant | None = None,
+        *,
+        progress: AskedProgress = "auto",
         **writeOptions: Any,
     ) -> ReapReport:
         """Delete the rows that are past the table's `retention`, and return a report.
@@ -121,6 +154,7 @@ class TableUpkeep:
             default, rewrites have these limits for each four tasks that Spark runs at a time
         now : the instant at which retention is evaluated; by default a minute before the system clock, or the last
             clock tick if that is later; with `clock=custom` the tick
+        progress : a bar where one can be seen; see `SlateTable.write`
         writeOptions : write options, such as `ifClientActive`
 
         Raises
@@ -128,10 +162,19 @@ class TableUpkeep:
         CommitConflictError
             When other writers won every retry, or a SlateDB client is active.
         """
-        return self._store.reap(maxBatchRows, maxBatchBytes, now, runner=self._tasks(), **writeOptions)
+        with self._running("reap", progress, Step.REAPING) as call:
+            return self._store.reap(
+                maxBatchRows, maxBatchBytes, now, runner=call.tasks(), progress=call.progress, **writeOptions
+            )
 
     def vacuum(
-        self, minAge: str | timedelta = "24h", *, dryRun: bool = False, fences: bool = False, force: bool = False
+        self,
+        minAge: str | timedelta = "24h",
+        *,
+        dryRun: bool = False,
+        fences: bool = False,
+        force: bool = False,
+        progress: AskedProgress = "auto",
     ) -> VacuumReport:
         """Delete unreferenced objects, without a Spark job, and return what was deleted or kept, and why.
 
@@ -140,8 +183,10 @@ class TableUpkeep:
         minAge : nothing younger is deleted, and every version that was the newest at some time since then is kept
         dryRun : only report what would be deleted
         fences : delete WAL fences too; see `SlateStore.vacuum`
+        force : allow a `minAge` below an hour; see `SlateStore.vacuum`
+        progress : a bar where one can be seen; see `SlateTable.write`
         """
-        return self._store.vacuum(minAge, dryRun=dryRun, fences=fences, force=force)
+        return self._store.vacuum(minAge, dryRun=dryRun, fences=fences, force=force, progress=progress)
 
     def erase(
         self,
@@ -149,6 +194,7 @@ class TableUpkeep:
         where: str | None = None,
         keys: Any = None,
         releaseVersions: bool = False,
+        progress: AskedProgress = "auto",
         **options: Any,
     ) -> AbsenceReport:
         """Erase a key, several keys or a key interval at every version, and return what still holds a copy.
@@ -162,6 +208,7 @@ class TableUpkeep:
         where : instead of a key, a condition on leading key columns, as for `deleteRange`
         keys : instead of a key, a DataFrame with the key columns, which is collected, or what `SlateStore.erase` takes
         releaseVersions : give up replaced versions that hold copies
+        progress : a bar where one can be seen; see `SlateTable.write`
         options : those of `SlateStore.erase`
 
         Raises
@@ -171,12 +218,25 @@ class TableUpkeep:
         CommitConflictError, TransactionConflictError
             When a SlateDB client is active, or other commits kept writing the keys; nothing was changed.
         """
-        chosen = self._collected(keys)
-        return self._store.erase(
-            *key, where=where, keys=chosen, releaseVersions=releaseVersions, runner=self._tasks(), **options
-        )
+        with self._running("erase keys of", progress, Step.ERASING) as call:
+            return self._store.erase(
+                *key,
+                where=where,
+                keys=self._collected(keys),
+                releaseVersions=releaseVersions,
+                runner=call.tasks(),
+                progress=call.progress,
+                **options,
+            )
 
-    def proveAbsent(self, *key: Any, where: str | None = None, keys: Any = None, **options: Any) -> AbsenceReport:
+    def proveAbsent(
+        self,
+        *key: Any,
+        where: str | None = None,
+        keys: Any = None,
+        progress: AskedProgress = "auto",
+        **options: Any,
+    ) -> AbsenceReport:
         """Return where a key, several keys or a key interval are still stored, or that none are left.
 
         Searches every object that holds rows or names keys, without a Spark job; see `SlateStore.proveAbsent`.
@@ -184,8 +244,11 @@ class TableUpkeep:
         Parameters
         ----------
         key, where, keys : as for `erase`
+        progress : a bar where one can be seen; see `SlateTable.write`
         """
-        return self._store.proveAbsent(*key, where=where, keys=self._collected(keys), **options)
+        with self._running("search keys in", progress, Step.SEARCHING) as call:
+            chosen = self._collected(keys)
+            return self._store.proveAbsent(*key, where=where, keys=chosen, progress=call.progress, **options)
 
     def _collected(self, keys: Any) -> Any:
         """Return the key columns of a DataFrame as a pyarrow Table, and anything else as it is."""
@@ -194,9 +257,15 @@ class TableUpkeep:
         names = resolve_columns(self._frames.key_columns(), keys.columns)
         return keys.select([quoted(name) for name in names]).toArrow()
 
-    def verify(self, *, allVersions: bool = False) -> VerifyReport:
-        """Read every byte of the newest version, or of all existing versions, and return the findings."""
-        return self._store.verify(allVersions=allVersions)
+    def verify(self, *, allVersions: bool = False, progress: AskedProgress = "auto") -> VerifyReport:
+        """Read every byte of the newest version, or of all existing versions, and return the findings.
+
+        Parameters
+        ----------
+        allVersions : check every existing version, not only the newest
+        progress : a bar where one can be seen; see `SlateTable.write`
+        """
+        return self._store.verify(allVersions=allVersions, progress=progress)
 
     def explain(
         self, operation: str = "read", *, analyze: bool = False, prices: Prices | None = None, **options: Any

@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-import contextlib
-import itertools
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import pyarrow as pa
 from pyspark import cloudpickle
-from pyspark.errors import PySparkException
 
 from slatespark.spark.failures import own_errors, spark_errors
+from slatespark.spark.jobs import find_context, run_job
 from slatespark.spark.pyspark_api import map_in_arrow
 from slatespark.spark.worker import freeze_gc
+from slatespark.table.progress import Progress
 
 if TYPE_CHECKING:
-    from pyspark import SparkContext
-    from pyspark.sql import DataFrame, Row, SparkSession
+    from pyspark.sql import SparkSession
 
-CHECK_S: Final = 0.2
 MANY: Final = 1 << 20  # numbers: more than there are cores
 
 _PACKED = "number INT, packed BINARY"
 _RESULT = "outcome BINARY"
-_NUMBERS = itertools.count()
 
 Item = TypeVar("Item")
 Outcome = TypeVar("Outcome")
@@ -38,13 +32,17 @@ class SparkTasks:
     Function and items travel to the executors. Classes from a notebook or script are pickled by value; classes from a
     module by name, so executors need that module.
 
+    Parameters
+    ----------
+    progress : hears how many tasks have finished
+
     Attributes
     ----------
     together : how many tasks Spark runs at a time
     """
 
-    def __init__(self, spark: SparkSession) -> None:
-        self._spark = spark
+    def __init__(self, spark: SparkSession, progress: Progress | None = None) -> None:
+        self._spark, self._progress = spark, progress
         self.together = _parallelism(spark)
 
     def __call__(
@@ -74,7 +72,8 @@ class SparkTasks:
         with own_errors():
             parts = self._spark.createDataFrame(rows_of, _PACKED).repartitionById(len(items), "number")
             frame = map_in_arrow(parts, run, _RESULT)
-            rows = frame.collect() if check is None else collect_while(frame, check)  # in the order of partitions
+            # In the order of partitions.
+            rows = run_job(self._spark, frame.collect, check=check, progress=self._progress)
         # Unpickling is safe: the results come from our own tasks over Spark's channel.
         return [cloudpickle.loads(bytes(row[0])) for row in rows]
 
@@ -86,45 +85,6 @@ def _parallelism(spark: SparkSession) -> int:
         return max(1, context.defaultParallelism)
     [(last,)] = spark.range(MANY).selectExpr("spark_partition_id() AS place").groupBy().max("place").collect()
     return 1 + int(last)
-
-
-def find_context(spark: SparkSession) -> SparkContext | None:
-    """Return the context of a session; None with Spark Connect, which has none."""
-    try:
-        return spark.sparkContext
-    except PySparkException:
-        return None
-
-
-def collect_while(frame: DataFrame, check: Callable[[], None]) -> list[Row]:
-    """Return the rows of a frame; its Spark job is cancelled once `check` raises, and has ended when that passes on."""
-    spark, name = frame.sparkSession, f"slatespark-{os.getpid()}-{next(_NUMBERS)}"
-    context = find_context(spark)
-
-    def collect() -> list[Row]:
-        if context is None:
-            spark.addTag(name)  # of this thread only, like a job group
-        else:
-            context.setJobGroup(name, "slatespark", interruptOnCancel=True)
-        return frame.collect()
-
-    def cancel() -> None:
-        if context is None:
-            spark.interruptTag(name)
-        else:
-            context.cancelJobGroup(name)
-
-    with ThreadPoolExecutor(1) as thread:
-        rows = thread.submit(collect)
-        try:
-            while not wait([rows], CHECK_S).done:
-                check()
-        except BaseException:
-            while not wait([rows], CHECK_S).done:  # it may not have begun yet
-                with contextlib.suppress(PySparkException):
-                    cancel()
-            raise
-        return rows.result()
 
 
 def run_packed(packed: bytes) -> bytes:

@@ -13,6 +13,7 @@ from slatespark.options import refuse_filter
 from slatespark.spark.assignments import Expression, expression
 from slatespark.spark.conditions import narrowing
 from slatespark.spark.distributed import quoted, resolve_columns, sort_for_load, split_names
+from slatespark.spark.jobs import described, job_text
 from slatespark.spark.plan_frame import Place, plan_frame, upload_frame
 from slatespark.spark.type_mapping import arrow_schema
 from slatespark.table.read.reader import ReadPlan
@@ -177,7 +178,8 @@ class SlateTransaction:
         """
         load = self._core.planLoad(arrow_schema(df.schema, ()), **writeOptions)
         rows = sort_for_load(df, self._codec.key_columns)
-        return self._core.addFiles(load, upload_frame(rows, self._place, load))
+        with described(self._spark, job_text("transaction on", self._place.path, self.readVersion)):
+            return self._core.addFiles(load, upload_frame(rows, self._place, load))
 
     def delete(
         self, condition: Expression | None = None, keys: Iterable[Any] | None = None, **writeOptions: Any

@@ -79,7 +79,7 @@ def raced():
     change = table._frames.begin_change()
     table.write(numbers(1, "'between' AS note"))
     try:
-        table._frames.write_change(change, change.rows.select("tenant", "id"), operation="delete")
+        table._frames.write_change(change, change.rows.select("tenant", "id"), "delete from", operation="delete")
     except Exception as error:
         return str(error)
 conflict = raced()

@@ -1,0 +1,228 @@
+"""Jobs of Spark that we start: what Spark's UI says of them, how far they are, and how they end early."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from pyspark import InheritableThread
+from pyspark.errors import PySparkException
+
+from slatespark.display.progress import AskedProgress, is_notebook
+from slatespark.table.progress import Progress, Step
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+CHECK_S: Final = 0.2
+
+_DESCRIPTION: Final = "spark.job.description"
+_INTERRUPTS: Final = "spark.job.interruptOnCancel"
+_NUMBERS: Final = itertools.count()
+
+Outcome = TypeVar("Outcome")
+
+
+def find_context(spark: SparkSession) -> SparkContext | None:
+    """Return the context of a session; None with Spark Connect, which has none."""
+    try:
+        return spark.sparkContext
+    except PySparkException:
+        return None
+
+
+def job_text(call: str, url: str, version: int | None = None) -> str:
+    """Return what Spark's UI says of the jobs of a call.
+
+    Parameters
+    ----------
+    call : such as `merge into`; the name of the table follows
+    version : that the call reads; None if it reads none
+    """
+    at = "" if version is None else f", version {version}"
+    return f"slatespark {call} {url.rstrip('/').rpartition('/')[2]} ({url}{at})"
+
+
+def beside_spark(spark: SparkSession, asked: AskedProgress) -> AskedProgress:
+    """Return what progress to show of a call that runs Spark jobs: no bar of ours beside that of Spark in a terminal.
+
+    Parameters
+    ----------
+    asked : by the caller
+    """
+    context = find_context(spark)
+    if asked != "auto" or context is None or is_notebook():
+        return asked
+    return False if context.getConf().get("spark.ui.showConsoleProgress", "false") == "true" else asked
+
+
+@contextmanager
+def described(spark: SparkSession, text: str) -> Iterator[None]:
+    """Let Spark's UI show a text for the jobs of the block; afterwards the user's own description is back.
+
+    A session of Spark Connect cannot describe jobs; there the text is a tag of its operations.
+    """
+    context = find_context(spark)
+    if context is None:
+        tag = text.replace(",", ";")  # which a tag may not contain
+        spark.addTag(tag)
+        try:
+            yield
+        finally:
+            spark.removeTag(tag)
+        return
+    before = context.getLocalProperty(_DESCRIPTION)
+    context.setJobDescription(text)
+    try:
+        yield
+    finally:
+        context.setLocalProperty(_DESCRIPTION, before)  # type: ignore[arg-type]  # None removes it
+
+
+def run_job(
+    spark: SparkSession,
+    action: Callable[[], Outcome],
+    *,
+    check: Callable[[], None] | None = None,
+    progress: Progress | None = None,
+) -> Outcome:
+    """Return what an action of a DataFrame returns; its Spark jobs have ended when an error passes on.
+
+    Parameters
+    ----------
+    check : called again and again meanwhile, by another thread; cancels the jobs by raising
+    progress : hears how many tasks have finished, in that thread; by raising it cancels them too
+    """
+    if check is None and progress is None:
+        return action()
+    tag = f"slatespark-{os.getpid()}-{next(_NUMBERS)}"
+    context = find_context(spark)
+    watched = _Watched(_SessionJob(spark, tag) if context is None else _ContextJob(context, tag), check, progress)
+    # The action stays in the caller's thread, to which its session, its job group and its description belong.
+    thread = InheritableThread(target=watched.watch, session=spark)
+    thread.start()
+    try:
+        with watched.job.tagged():
+            outcome = action()
+    except Exception:
+        watched.end(thread)
+        raise
+    finally:
+        watched.ended.set()
+    watched.end(thread)
+    return outcome
+
+
+@dataclass(slots=True)
+class _Watched:
+    """An action that another thread watches.
+
+    Attributes
+    ----------
+    failure : what `check` or `progress` raised
+    """
+
+    job: _ContextJob | _SessionJob
+    check: Callable[[], None] | None
+    progress: Progress | None
+    ended: threading.Event = field(default_factory=threading.Event)
+    failure: BaseException | None = None
+
+    def watch(self) -> None:
+        """Look after the action until it has ended."""
+        try:
+            while not self.ended.wait(CHECK_S):
+                if self.check is not None:
+                    self.check()
+                self._tell()
+        except BaseException as exc:
+            self.failure = exc
+            while not self.ended.is_set():  # the jobs may not have begun yet
+                with contextlib.suppress(PySparkException):
+                    self.job.cancel()
+                self.ended.wait(CHECK_S)
+
+    def end(self, thread: threading.Thread) -> None:
+        """Wait for the watching thread, and raise what cancelled the jobs."""
+        self.ended.set()
+        thread.join()
+        if self.failure is not None:
+            raise self.failure
+        self._tell()
+
+    def _tell(self) -> None:
+        if self.progress is not None:
+            done, total = self.job.count_tasks()
+            if total:
+                self.progress(Step.SPARK_TASKS, done, total)
+
+
+class _ContextJob:
+    """The jobs of an action, by a tag: a group would take them out of the user's own."""
+
+    def __init__(self, context: SparkContext, tag: str) -> None:
+        self._context, self._tag = context, tag
+
+    @contextmanager
+    def tagged(self) -> Iterator[None]:
+        before = self._context.getLocalProperty(_INTERRUPTS)
+        self._context.addJobTag(self._tag)
+        self._context.setInterruptOnCancel(True)
+        try:
+            yield
+        finally:
+            self._context.removeJobTag(self._tag)
+            self._context.setLocalProperty(_INTERRUPTS, before)  # type: ignore[arg-type]  # None removes it
+
+    def cancel(self) -> None:
+        self._context.cancelJobsWithTag(self._tag)
+
+    def count_tasks(self) -> tuple[int, int]:
+        """Return how many tasks have finished, and how many there are in the stages that have begun."""
+        tracker, done, total = self._context.statusTracker(), 0, 0
+        for job_id in self._context._jsc.sc().statusTracker().getJobIdsForTag(self._tag):
+            found = tracker.getJobInfo(job_id)
+            for stage_id in () if found is None else found.stageIds:
+                stage = tracker.getStageInfo(stage_id)
+                if stage is not None and (stage.numActiveTasks or stage.numCompletedTasks):  # else skipped, perhaps
+                    done, total = done + stage.numCompletedTasks, total + stage.numTasks
+        return done, total
+
+
+class _SessionJob:
+    """The operation of an action in a session of Spark Connect."""
+
+    def __init__(self, spark: SparkSession, tag: str) -> None:
+        self._spark, self._tag = spark, tag
+        self._tasks = 0, 0
+
+    @contextmanager
+    def tagged(self) -> Iterator[None]:
+        spark: Any = self._spark
+        spark.addTag(self._tag)  # of this thread only
+        own = threading.get_ident()
+
+        def hear(*, stages: Any = (), **_: Any) -> None:
+            if threading.get_ident() == own:  # operations of other threads are heard in these
+                self._tasks = sum(stage.num_completed_tasks for stage in stages), sum(s.num_tasks for s in stages)
+
+        spark.registerProgressHandler(hear)
+        try:
+            yield
+        finally:
+            spark.removeProgressHandler(hear)
+            spark.removeTag(self._tag)
+
+    def cancel(self) -> None:
+        self._spark.interruptTag(self._tag)
+
+    def count_tasks(self) -> tuple[int, int]:
+        """Return how many tasks have finished, and how many there are."""
+        return self._tasks
