@@ -48,6 +48,7 @@ SHOTS: Final = (
     Shot("api", "reference/api/slate-table.html", height=1400),
     Shot("commands", "reference/commands.html", "dark"),
     Shot("notebook", "examples/first_look.html", height=2600),
+    Shot("notebook-history", "examples/history_and_expiry.html", height=3600),
     Shot("search", "index.html?q=merge", waits_for=".md-search-result__item"),
 )
 
@@ -127,7 +128,7 @@ def open_browser(program: str) -> Iterator[Browser]:
     """Start a Chromium, and end it."""
     to_child, from_us = os.pipe()
     to_us, from_child = os.pipe()
-    with tempfile.TemporaryDirectory() as profile:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
 
         def place_pipes() -> None:
             """Give the pipes the numbers that Chromium expects, by way of numbers that are out of the way."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codeop
 import contextlib
 import doctest
 import io
@@ -106,6 +107,32 @@ def tidy(text: str) -> str:
 def test_commands_are_in_blocks_that_run(page: Page) -> None:
     """A block of another language, or of none, is not run: commands are in a `shell` or `console` block."""
     assert page.languages() <= {"", "text", PYTHON, *SHELLS}
+
+
+def test_blocks_can_be_pasted() -> None:
+    """Into a Python before 3.13: its prompt ends a statement at a blank line, and wants one behind an indented part.
+
+    Not those with a class: ruff puts blank lines between methods.
+    """
+    refused = [f"{page.name}:{line}" for page in PAGES for line in refused_lines(page)]
+    assert not refused
+
+
+def refused_lines(page: Page) -> Iterator[int]:
+    """The first line of each block that the prompt refuses."""
+    for block in page.blocks():
+        statement: list[str] = []
+        if block.language != PYTHON or "\nclass " in f"\n{block.text}":
+            continue
+        for number, line in enumerate([*block.text.splitlines(), ""]):
+            statement.append(line)
+            try:
+                is_complete = codeop.compile_command("\n".join(statement), symbol="single") is not None
+            except SyntaxError:
+                yield block.line + number
+                break
+            if is_complete:
+                statement.clear()
 
 
 @pytest.mark.parametrize(
