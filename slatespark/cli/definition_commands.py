@@ -12,10 +12,10 @@ from slatespark.cli.arguments import AsJson, CreationOption, Storage, TablePath
 from slatespark.cli.output import EXIT_FAILED, failing_with
 from slatespark.cli.parameter_groups import located_table, taking
 from slatespark.cli.table_arguments import TableArguments, command_arguments, parse_pairs
-from slatespark.display.text import align_facts, printable
 from slatespark.encoding.column_list import parse_columns
 from slatespark.errors import OptionError
 from slatespark.slate_store import SlateStore
+from slatespark.texts import align_facts, printable
 from slatespark.units import ms_to_text, parse_time_ms
 
 

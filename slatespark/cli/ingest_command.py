@@ -11,7 +11,7 @@ from slatespark.cli.app import app
 from slatespark.cli.arguments import AsJson, MergeSchema, Storage, TablePath, WriteOption
 from slatespark.cli.output import EXIT_FAILED, asked_progress, failing_with
 from slatespark.cli.table_arguments import write_arguments
-from slatespark.display.text import plural
+from slatespark.texts import plural
 
 
 @app.command()

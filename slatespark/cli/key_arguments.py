@@ -8,10 +8,10 @@ from typing import Any
 import pyarrow as pa
 
 from slatespark.cli.input_values import array_of_text
-from slatespark.display.text import plural
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.encoding.type_names import sql_type
 from slatespark.errors import InvalidRequestError, OptionError, SchemaError
+from slatespark.texts import plural
 
 
 def key_values(arrays: Sequence[pa.Array]) -> list[Any]:

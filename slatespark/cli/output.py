@@ -14,10 +14,10 @@ from typing import Any, ParamSpec, Protocol
 import typer
 
 from slatespark.display.progress import AskedProgress, showing_progress
-from slatespark.display.text import plural
 from slatespark.display.values import json_bytes
 from slatespark.errors import SlateError
 from slatespark.table.progress import Progress, Step
+from slatespark.texts import plural
 
 Arguments = ParamSpec("Arguments")
 

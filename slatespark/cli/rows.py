@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from slatespark.display.text import GAP, NOTHING, bytes_text, printable
 from slatespark.display.values import json_values, text_of
+from slatespark.texts import GAP, NOTHING, bytes_text, printable
 
 SAMPLED_ROWS: Final = 100  # the first rows set the column widths, since a scan may be huge
 RAW_HEADINGS: Final[Mapping[str, str]] = MappingProxyType(

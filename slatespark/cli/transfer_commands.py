@@ -21,7 +21,6 @@ from slatespark.cli.read_files import CountedRows, read_files
 from slatespark.cli.table_arguments import ReadArguments, TableArguments, open_table, table_codec, write_arguments
 from slatespark.cli.target_columns import TargetColumns, target_columns
 from slatespark.cli.write_files import write_file
-from slatespark.display.text import plural
 from slatespark.encoding.row_codec import RAW_CODEC
 from slatespark.errors import TableNotFoundError
 from slatespark.options import WriteOptions
@@ -31,6 +30,7 @@ from slatespark.table.progress import Progress, Step
 from slatespark.table.read.reader import PARALLEL_SPLIT_BYTES, ReadPlan, fetch_read_plan, numbered_batches
 from slatespark.table.stores import TableStores
 from slatespark.table.tasks import thread_count
+from slatespark.texts import plural
 from slatespark.units import bytes_to_text
 
 Format = Annotated[

@@ -13,10 +13,10 @@ from slatespark.cli.output import EXIT_FAILED, asked_progress, failing_with, jso
 from slatespark.cli.parameter_groups import committed_table, located_table, taking
 from slatespark.cli.table_arguments import TableArguments, parse_storage
 from slatespark.display.checkpoints_text import checkpoint_expiry, checkpoints_text
-from slatespark.display.text import plural
 from slatespark.errors import OptionError
 from slatespark.table.checkpoints.store import CheckpointFacts
 from slatespark.table.commit.version_retention import is_retained
+from slatespark.texts import plural
 
 checkpoint_app = typer.Typer(help="Protect versions of a table from garbage collection.", no_args_is_help=True)
 app.add_typer(checkpoint_app, name="checkpoint")

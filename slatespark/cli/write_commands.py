@@ -29,7 +29,6 @@ from slatespark.cli.output import EXIT_FAILED, asked_progress, failing_with, pro
 from slatespark.cli.read_files import CountedRows, read_files
 from slatespark.cli.table_arguments import TableArguments, table_codec, write_arguments
 from slatespark.cli.target_columns import TargetColumns, target_columns
-from slatespark.display.text import plural
 from slatespark.errors import OptionError
 from slatespark.options import ReadOptions, WriteOptions
 from slatespark.slate_store import SlateStore
@@ -40,6 +39,7 @@ from slatespark.table.progress import Step
 from slatespark.table.read.reader import look_up
 from slatespark.table.stores import TableStores
 from slatespark.table.write.history_replace import choose_instant
+from slatespark.texts import plural
 
 
 @app.command()

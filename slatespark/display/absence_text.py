@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from slatespark.display.key_names import KeyNames
-from slatespark.display.text import NOTHING, align_facts, align_table, numbers_text, plural
 from slatespark.table.gc.absence_report import AbsenceReport, Erasure, KeyLocation
+from slatespark.texts import NOTHING, align_facts, align_table, numbers_text, plural
 from slatespark.units import bytes_to_text, ms_to_text
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from slatespark.display.text import NOTHING, align_table, plural, printable
 from slatespark.table.checkpoints.store import CheckpointFacts
+from slatespark.texts import NOTHING, align_table, plural, printable
 from slatespark.units import ms_to_text
 
 

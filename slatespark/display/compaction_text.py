@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from slatespark.display.text import align_facts, plural
 from slatespark.ranges import ALL_KEYS, KeyRange
 from slatespark.table.compaction.report import CompactionJob, CompactionReport
+from slatespark.texts import align_facts, plural
 from slatespark.units import bytes_to_text, ms_to_text
 
 MAX_NAMED = 8  # layers of a job, or key intervals; further ones are counted

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from slatespark.display.text import GAP, NOTHING, align_facts, bytes_text, numbers_text, plural, printable
 from slatespark.table.commit.version_retention import is_retained
 from slatespark.table.inspection.describe import ColumnFacts, DefinitionFacts, TableFacts
+from slatespark.texts import GAP, NOTHING, align_facts, bytes_text, numbers_text, plural, printable
 from slatespark.units import MAX_MS, bytes_to_text, ms_to_text
 
 MAX_SEGMENTS: Final = 8  # whose prefixes are shown

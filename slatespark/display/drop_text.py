@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from slatespark.display.text import align_facts, printable
 from slatespark.display.vacuum_text import counted_objects
 from slatespark.table.gc.drop_plan import DropReport
+from slatespark.texts import align_facts, printable
 from slatespark.units import bytes_to_text
 
 

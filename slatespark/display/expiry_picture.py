@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Final
 
-from slatespark.display.text import plural
 from slatespark.table.retention.expiry_plan import PERIODS
 from slatespark.table.retention.expiry_tally import ExpiryPart, ExpiryReport
+from slatespark.texts import plural
 from slatespark.units import bytes_to_text, ms_to_text
 
 TICKS: Final = 5

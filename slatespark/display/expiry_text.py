@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from slatespark.display.text import NOTHING, align_facts, align_table, plural
 from slatespark.display.values import duration_text
 from slatespark.table.retention.expiry_tally import ExpiryPart, ExpiryReport
+from slatespark.texts import NOTHING, align_facts, align_table, plural
 from slatespark.units import bytes_to_text, ms_to_text
 
 

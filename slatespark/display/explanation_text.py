@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
 
-from slatespark.display.text import align_facts, align_table, plural, printable
 from slatespark.table.compaction.report import CompactionReport
 from slatespark.table.explain.explanation import EraseOutlook, ExplanationFacts, ReapOutlook
 from slatespark.table.gc.report import VacuumReport
+from slatespark.texts import align_facts, align_table, plural, printable
 from slatespark.units import bytes_to_text
 
 MAX_LAYERS = 20  # listed; further ones are counted

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from slatespark.display.key_names import KeyNames
-from slatespark.display.text import align_table, bytes_text
 from slatespark.ranges import KeyRange
 from slatespark.table.inspection.files import FileFacts
+from slatespark.texts import align_table, bytes_text
 from slatespark.units import bytes_to_text, ms_to_text
 
 MAX_KEY_CHARACTERS: Final = 40  # of a key in the table; longer ones are cut

@@ -10,10 +10,10 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from slatespark.display.text import bytes_text
 from slatespark.display.values import json_values, text_of
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.table.read.key_prefixes import AFTER, decode_prefixes, prefix_behind
+from slatespark.texts import bytes_text, cut_middle
 
 MAX_CHARACTERS: Final = 60  # of a name; longer ones are cut
 
@@ -40,7 +40,7 @@ class KeyNames:
 
     def of(self, key: bytes) -> str:
         """Return the name of a key."""
-        return _cut(self._names.get(key) or bytes_text(key, as_text=self._is_raw))
+        return cut_middle(self._names.get(key) or bytes_text(key, as_text=self._is_raw), MAX_CHARACTERS)
 
     def first(self, start: bytes) -> str:
         """Return the name of the inclusive start of a range; where it starts right after a key, that key's name."""
@@ -97,7 +97,3 @@ def _names(columns: Mapping[str, pa.Array]) -> list[str]:
     return [
         ", ".join(f"{name}={cell}" for name, cell in zip(columns, row, strict=True)) for row in zip(*cells, strict=True)
     ]
-
-
-def _cut(name: str) -> str:
-    return name if len(name) <= MAX_CHARACTERS else f"{name[: MAX_CHARACTERS - 1]}…"

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slatespark.display.key_names import KeyNames
-from slatespark.display.text import plural
 from slatespark.table.inspection.describe import TableSummary
 from slatespark.table.inspection.files import FileFacts, LayerFacts
+from slatespark.texts import plural
 from slatespark.units import bytes_to_text, ms_to_text
 
 MAX_LANES: Final = 24

@@ -7,14 +7,14 @@ text takes the colour of the page, so the output is readable in light and dark t
 from __future__ import annotations
 
 from collections.abc import Iterable
-from html import escape
 from typing import Final
 
 from slatespark.display.describe_text import column_mark
 from slatespark.display.layer_picture import Box, Lane, LayerPicture, picture_layers
 from slatespark.display.summary_text import summary_facts
-from slatespark.display.text import plural, printable
+from slatespark.shown import CELL, html_text
 from slatespark.table.inspection.describe import ColumnFacts, DefinitionFacts, TableSummary
+from slatespark.texts import cut_middle, plural
 
 MAX_COLUMNS: Final = 200  # listed
 OPEN_COLUMNS: Final = 20  # a longer list starts folded
@@ -29,24 +29,15 @@ _BOX: Final = 14
 _AXIS: Final = 24
 _TICK_CHARACTERS: Final = 36
 
-_CELL: Final = "text-align:left;padding:1px 12px 1px 0;border:none;background:none;vertical-align:top"
-
 
 def summary_html(summary: TableSummary) -> str:
     """Return a table as HTML: facts, columns, layers."""
-    facts = _rows_html((f"<b>{_text(name)}</b>", _text(value)) for name, value in summary_facts(summary.facts))
+    facts = _rows_html((f"<b>{html_text(name)}</b>", html_text(value)) for name, value in summary_facts(summary.facts))
     parts = [f"<table style='border:none'>{facts}</table>"]
     if summary.facts.definition is not None and summary.facts.definition.columns:
         parts.append(_columns_html(summary.facts.definition))
     parts.append(layers_svg(picture_layers(summary)))
     return block_html(parts)
-
-
-def table_html(header: Iterable[str], rows: Iterable[tuple[str, ...]]) -> str:
-    """Return texts as a table; names in the first column and in the header are bold."""
-    head = "".join(f"<th style={_CELL!r}>{_text(name)}</th>" for name in header)
-    cells = ((f"<b>{_text(name)}</b>", *map(_text, values)) for name, *values in rows)
-    return f"<table style='border:none'>{f'<tr>{head}</tr>' if head else ''}{_rows_html(cells)}</table>"
 
 
 def block_html(parts: Iterable[str]) -> str:
@@ -56,23 +47,19 @@ def block_html(parts: Iterable[str]) -> str:
 
 def failure_html(name: str, error: Exception) -> str:
     """Return the HTML shown in place of a table that cannot be read."""
-    return f"<div class='slatespark'><b>{_text(name)}</b><br>{_text(f'{type(error).__name__}: {error}')}</div>"
-
-
-def _text(value: str) -> str:
-    return escape(printable(value), quote=True)
+    return f"<div class='slatespark'><b>{html_text(name)}</b><br>{html_text(f'{type(error).__name__}: {error}')}</div>"
 
 
 def _rows_html(rows: Iterable[tuple[str, ...]]) -> str:
     """Return table rows; the cells are already HTML."""
-    return "".join(f"<tr>{''.join(f'<td style={_CELL!r}>{cell}</td>' for cell in row)}</tr>" for row in rows)
+    return "".join(f"<tr>{''.join(f'<td style={CELL!r}>{cell}</td>' for cell in row)}</tr>" for row in rows)
 
 
 def _columns_html(definition: DefinitionFacts) -> str:
     shown = definition.columns[:MAX_COLUMNS]
-    rows = _rows_html((_text(item.name), _text(item.type), _mark(item)) for item in shown)
+    rows = _rows_html((html_text(item.name), html_text(item.type), _mark(item)) for item in shown)
     more = len(definition.columns) - len(shown)
-    rest = f"<tr><td style={_CELL!r} colspan='3'>and {plural(more, 'more column')}</td></tr>" if more else ""
+    rest = f"<tr><td style={CELL!r} colspan='3'>and {plural(more, 'more column')}</td></tr>" if more else ""
     is_open = " open" if len(definition.columns) <= OPEN_COLUMNS else ""
     return (
         f"<details{is_open}><summary>{plural(len(definition.columns), 'column')}</summary>"
@@ -81,7 +68,7 @@ def _columns_html(definition: DefinitionFacts) -> str:
 
 
 def _mark(column: ColumnFacts) -> str:
-    mark = _text(column_mark(column))
+    mark = html_text(column_mark(column))
     return mark if column.key is None else f"<b>{mark}</b>"
 
 
@@ -128,9 +115,17 @@ def _axis_svg(picture: LayerPicture, top: int) -> str:
     if not picture.ticks:
         return line
     shown = [picture.ticks[0]] if len(picture.ticks) == 1 else [picture.ticks[0], picture.ticks[-1]]
-    names = [_label(_place(0), top + _BOX + 2, _cut(shown[0].name), title=shown[0].name)]
+    names = [_label(_place(0), top + _BOX + 2, cut_middle(shown[0].name, _TICK_CHARACTERS), title=shown[0].name)]
     if len(shown) > 1:
-        names.append(_label(_place(1), top + _BOX + 2, _cut(shown[1].name), anchor="end", title=shown[1].name))
+        names.append(
+            _label(
+                _place(1),
+                top + _BOX + 2,
+                cut_middle(shown[1].name, _TICK_CHARACTERS),
+                anchor="end",
+                title=shown[1].name,
+            )
+        )
     marks = "".join(
         f"<line x1='{_place(tick.at):.1f}' y1='{top + 2}' x2='{_place(tick.at):.1f}' y2='{top + 6}' "
         f"stroke='currentColor' stroke-opacity='0.5'><title>{_lines(tick.name)}</title></line>"
@@ -144,16 +139,12 @@ def _place(at: float) -> float:
 
 
 def _label(x: float, y: float, text: str, *, anchor: str = "start", title: str = "") -> str:
-    hint = f"<title>{_text(title)}</title>" if title and title != text else ""
+    hint = f"<title>{html_text(title)}</title>" if title and title != text else ""
     return (
         f"<text x='{x:.0f}' y='{y:.0f}' fill='currentColor' stroke='none' text-anchor='{anchor}'>"
-        f"{hint}{_text(text)}</text>"
+        f"{hint}{html_text(text)}</text>"
     )
 
 
 def _lines(text: str) -> str:
-    return "\n".join(_text(line) for line in text.split("\n"))
-
-
-def _cut(name: str) -> str:
-    return name if len(name) <= _TICK_CHARACTERS else f"{name[: _TICK_CHARACTERS - 1]}…"
+    return "\n".join(html_text(line) for line in text.split("\n"))

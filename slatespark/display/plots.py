@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 from slatespark.display.expiry_picture import ExpiryBar, picture_expiry
 from slatespark.display.layer_picture import LayerPicture, Tick, picture_layers
 from slatespark.display.notebook import COLOURS
-from slatespark.display.text import plural, printable
 from slatespark.display.timeline_picture import picture_timeline
 from slatespark.errors import InvalidRequestError
 from slatespark.table.inspection.describe import TableSummary
 from slatespark.table.inspection.timeline import KeyTimeline
 from slatespark.table.retention.expiry_tally import ExpiryReport
+from slatespark.texts import plural, printable
 from slatespark.units import bytes_to_text
 
 if TYPE_CHECKING:

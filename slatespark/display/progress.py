@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any, Final, Literal, Protocol, TypeAlias, cast
 
-from slatespark.display.text import plural
 from slatespark.errors import OptionError
 from slatespark.table.progress import Progress, Step
+from slatespark.texts import plural
 from slatespark.units import bytes_to_text
 
 AskedProgress: TypeAlias = str | Literal[False] | Progress | None  # as text `auto` alone

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from slatespark.display.text import align_facts, plural
 from slatespark.table.retention.reap_report import ReapReport
+from slatespark.texts import align_facts, plural
 from slatespark.units import bytes_to_text, ms_to_text
 
 MAX_CHECKPOINTS = 5  # named; further ones are counted

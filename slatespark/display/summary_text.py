@@ -7,8 +7,8 @@ from typing import Final
 
 from slatespark.display.describe_text import definition_facts, history_facts
 from slatespark.display.layer_picture import Lane, LayerPicture, picture_layers
-from slatespark.display.text import align_facts, plural
 from slatespark.table.inspection.describe import TableFacts, TableSummary
+from slatespark.texts import align_facts, plural
 from slatespark.units import bytes_to_text, ms_to_text
 
 BAR_CHARACTERS: Final = 40

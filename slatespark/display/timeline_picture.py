@@ -16,9 +16,9 @@ import numpy as np
 
 from slatespark.display.key_names import KeyNames
 from slatespark.display.layer_picture import TICKS, Tick, key_distances
-from slatespark.display.text import plural
 from slatespark.table.inspection.timeline import KeyTimeline
 from slatespark.table.inspection.timeline_intervals import FileVersion, Replacement, TimelineInterval
+from slatespark.texts import plural
 
 MAX_LANES: Final = 24
 EVEN_SHARE: Final = 0.8  # of the axis, divided evenly among all intervals; the rest by the distances of their keys

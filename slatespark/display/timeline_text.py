@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from slatespark.display.key_names import KeyNames
-from slatespark.display.text import align_table, plural, printable
 from slatespark.table.inspection.timeline import KeyTimeline
 from slatespark.table.inspection.timeline_intervals import FileVersion, TimelineInterval
+from slatespark.texts import align_table, plural, printable
 from slatespark.units import bytes_to_text, ms_to_text
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from slatespark.display.text import align_facts, align_table, plural
 from slatespark.table.gc.report import VacuumReport
+from slatespark.texts import align_facts, align_table, plural
 from slatespark.units import bytes_to_text, duration_to_text
 
 _NAMES = {

@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from slatespark.display.text import NOTHING, printable
+from slatespark.texts import NOTHING, printable
 
 _US_PER_S: Final = 1_000_000
 _NS_PER_S: Final = 1_000_000_000

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from slatespark.display.text import numbers_text, plural
 from slatespark.table.verify.findings import Finding, VerifyReport, key_text
+from slatespark.texts import numbers_text, plural
 from slatespark.units import bytes_to_text
 
 

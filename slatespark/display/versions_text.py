@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from slatespark.display.text import NOTHING, align_table, printable
 from slatespark.table.inspection.versions import VersionFacts
+from slatespark.texts import NOTHING, align_table, printable
 from slatespark.units import ms_to_text
 
 

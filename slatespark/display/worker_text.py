@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from slatespark.display.text import plural
 from slatespark.table.compaction.worker_report import WorkerReport, WorkerStatus
+from slatespark.texts import plural
 from slatespark.units import bytes_to_text
 
 

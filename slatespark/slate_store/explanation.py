@@ -21,6 +21,9 @@ class Explanation(ExplanationFacts):
         """Return facts that show themselves."""
         return cls(**{item.name: getattr(facts, item.name) for item in fields(facts)})
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def __str__(self) -> str:
         """Show the explanation as text."""
         from slatespark.display.explanation_text import explanation_text

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from slatespark.errors import SlateError
+from slatespark.shown import Listing
 from slatespark.slate_store.base import OpenTable
 from slatespark.table.inspection.dump import NEWEST
 
@@ -31,17 +32,18 @@ class Inspection(OpenTable):
 
         return describe_table(self._stores, self._read_options(options), self._clock, count_rows=countRows)
 
-    def files(self, *, countRows: bool = False, **options: Any) -> tuple[FileFacts, ...]:
+    def files(self, *, countRows: bool = False, **options: Any) -> Listing[FileFacts]:
         """Return the files of a version, layer by layer, newest first; parameters as for `detail`."""
         from slatespark.table.inspection.files import list_files
 
-        return list_files(self._stores, self._read_options(options), self._clock, count_rows=countRows)
+        found = list_files(self._stores, self._read_options(options), self._clock, count_rows=countRows)
+        return Listing(found)
 
-    def runs(self, **options: Any) -> tuple[LayerFacts, ...]:
+    def runs(self, **options: Any) -> Listing[LayerFacts]:
         """Return the layers of a version, L0 views and sorted runs, newest first; `options` as for `detail`."""
         from slatespark.table.inspection.files import list_layers
 
-        return list_layers(self._stores, self._read_options(options), self._clock)
+        return Listing(list_layers(self._stores, self._read_options(options), self._clock))
 
     def timeline(self, version: int | None = None, **options: Any) -> KeyTimeline:
         """Return the files along the keys: which are visible or hidden in each interval, and since when.

@@ -15,6 +15,7 @@ from slatespark.options.values import (
     parse_rounding,
     parse_text,
 )
+from slatespark.shown import Listing
 from slatespark.slate_store.base import OpenTable, version_of
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.progress import Step, tell_tasks
@@ -33,17 +34,18 @@ _VERSION = parse_count(1, 2**63 - 1)
 class Versions(OpenTable):
     """Versions: history, checkpoints, restores, trims, clones, copies, sequence numbers."""
 
-    def history(self, limit: int | None = None) -> tuple[VersionFacts, ...]:
+    def history(self, limit: int | None = None) -> Listing[VersionFacts]:
         """Return the newest `limit` versions of the table, newest first, with the known facts of their commits."""
         from slatespark.table.inspection.versions import list_versions
 
-        return list_versions(self._stores, None if limit is None else parse_count(0, 2**63 - 1)(limit, "limit"))
+        count = None if limit is None else parse_count(0, 2**63 - 1)(limit, "limit")
+        return Listing(list_versions(self._stores, count))
 
-    def sequences(self) -> tuple[SequencePoint, ...]:
+    def sequences(self) -> Listing[SequencePoint]:
         """Return the points of the sequence tracker, oldest first: which sequence number was reached when."""
         from slatespark.table.inspection.sequences import list_sequences
 
-        return list_sequences(self._stores)
+        return Listing(list_sequences(self._stores))
 
     def seqToTimestamp(self, seq: int | str, *, round: str = "down") -> SequenceMatch | None:  # noqa: A002  # the name of the client
         """Return when a sequence number was reached, according to the sequence tracker.
@@ -85,11 +87,11 @@ class Versions(OpenTable):
         time_ms = parse_time_ms(timestamp, name="timestamp")
         return find_time_point(self._stores, time_ms, round_up=parse_rounding(round))
 
-    def checkpoints(self) -> tuple[CheckpointFacts, ...]:
+    def checkpoints(self) -> Listing[CheckpointFacts]:
         """Return the checkpoints, including those that commits made for `versionRetention`."""
         from slatespark.table.checkpoints.store import list_checkpoints
 
-        return list_checkpoints(self._stores)
+        return Listing(list_checkpoints(self._stores))
 
     def createCheckpoint(
         self, name: str | None = None, lifetime: str | int | timedelta | None = None, version: int | None = None

@@ -8,7 +8,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from slatespark.display.text import align_table
 from slatespark.display.verify_text import verify_text
 from slatespark.errors import InternalError
 from slatespark.spark.demo.beside_client import load_beside_client
@@ -24,6 +23,7 @@ from slatespark.spark.demo.times import (
     undo_delete,
 )
 from slatespark.spark.demo.upkeep import compact_flights
+from slatespark.texts import align_table
 from slatespark.units import ms_to_text
 
 FLIGHT: Final = (

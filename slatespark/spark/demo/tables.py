@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from slatespark.display.text import align_table
 from slatespark.slate_store import SlateStore
 from slatespark.table.clock import SystemClock
+from slatespark.texts import align_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from slatespark.display.reap_text import reap_text
-from slatespark.display.text import align_table
 from slatespark.errors import InternalError
 from slatespark.slate_store import SlateStore
 from slatespark.spark.demo.tables import DemoEvent, DemoTables
+from slatespark.texts import align_table
 from slatespark.units import bytes_to_text, ms_to_text
 
 if TYPE_CHECKING:

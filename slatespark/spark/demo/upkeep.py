@@ -8,11 +8,11 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slatespark.display.text import align_table
 from slatespark.errors import InternalError
 from slatespark.slate_store import SlateStore
 from slatespark.spark.demo.tables import DemoEvent, DemoTables
 from slatespark.table.compaction.filter import FilterDecisions
+from slatespark.texts import align_table
 from slatespark.units import bytes_to_text
 
 CARRIER: Final = "FL"

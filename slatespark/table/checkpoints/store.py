@@ -20,6 +20,7 @@ from slatespark.errors import (
     UnsupportedFormatError,
 )
 from slatespark.format.manifest import Checkpoint, Manifest
+from slatespark.shown import Shown
 from slatespark.table.checkpoints.resolve import resolve_checkpoint
 from slatespark.table.checkpoints.version_files import refuse_collected_files
 from slatespark.table.clock import Clock, new_uuid, read_clock
@@ -40,8 +41,8 @@ PIN_NAME: Final = f"{OWN_NAMES}pin"
 LAST_S: Final = (1 << 32) - 1  # seconds of a checkpoint are u32 on disk
 
 
-@dataclass(frozen=True, slots=True)
-class CheckpointFacts:
+@dataclass(frozen=True, slots=True, repr=False)
+class CheckpointFacts(Shown):
     """A checkpoint; `expires_ms` is None if it never expires."""
 
     id: str

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from slatespark.log_lines import log_event
 from slatespark.ranges import KeyRange
+from slatespark.shown import Shown
 from slatespark.table.columns.write import CopyOutcome
 from slatespark.table.compaction.merge import MergedRange
 from slatespark.table.compaction.plan import CompactionPlan
@@ -59,8 +60,8 @@ class CompactionJob:
     filters_waited: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class CompactionReport:
+@dataclass(frozen=True, slots=True, repr=False)
+class CompactionReport(Shown):
     """The result of a compaction, or its plan.
 
     Attributes

@@ -21,6 +21,7 @@ from slatespark.format.compactions import Compaction, TieredSpec
 from slatespark.format.ulid import Ulid
 from slatespark.options import WriteOptions
 from slatespark.options.values import STORAGE_PREFIX, refuse_misspelt
+from slatespark.shown import Listing
 from slatespark.storage import run_concurrently
 from slatespark.table.clock import Clock, SystemClock, check_clock, read_clock
 from slatespark.table.compaction.client_job import ClientMerge, merge_client_job
@@ -190,11 +191,11 @@ class Worker:
         with self._lock:
             self._databases.pop(table_path(table), None)
 
-    def status(self) -> tuple[WorkerStatus, ...]:
+    def status(self) -> Listing[WorkerStatus]:
         """Return the state of each database, in the order in which they were added."""
         with self._lock:
             found = list(self._databases.values())
-            return tuple(
+            return Listing(
                 WorkerStatus(
                     each.url,
                     each.backlog,
@@ -207,7 +208,7 @@ class Worker:
                 for each in found
             )
 
-    def runOnce(self) -> tuple[WorkerOutcome, ...]:
+    def runOnce(self) -> Listing[WorkerOutcome]:
         """Merge the jobs that wait now, and return what came of each, and of databases that could not be looked at."""
         outcomes: list[WorkerOutcome] = []
         with self._session(outcomes.append) as session:
@@ -216,7 +217,7 @@ class Worker:
             while asked and not self._stop.is_set():
                 asked = session.start(asked)
                 session.wait(self._poll_ms)
-        return tuple(outcomes)
+        return Listing(outcomes)
 
     def run(self, until: int | str | datetime | None = None, *, listener: Listener | None = None) -> None:
         """Look for jobs and merge them, until an instant, or until `stop` is called.

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from slatespark.errors import SlateError
 from slatespark.format.compactions import Compactions, CompactionStatus
 from slatespark.format.manifest import Manifest
+from slatespark.shown import Shown
 from slatespark.table.commit.hold import PLACEHOLDER_WORKER
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerReport:
+@dataclass(frozen=True, slots=True, repr=False)
+class WorkerReport(Shown):
     """A job that was handed back to its coordinator.
 
     Attributes
@@ -45,8 +46,8 @@ class WorkerReport:
         return self.bytes_in / 1000 / max(1, self.elapsed_ms)
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerOutcome:
+@dataclass(frozen=True, slots=True, repr=False)
+class WorkerOutcome(Shown):
     """What came of a job, or of a look at a database.
 
     Attributes
@@ -90,8 +91,8 @@ def backlog_of(manifest: Manifest, listed: Compactions) -> Backlog:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerStatus:
+@dataclass(frozen=True, slots=True, repr=False)
+class WorkerStatus(Shown):
     """The state of a database that a worker serves.
 
     Attributes

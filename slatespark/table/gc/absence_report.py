@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from slatespark.shown import Shown
 from slatespark.table.checkpoints.store import CheckpointFacts
 from slatespark.table.write.erase import ErasedRows
 
@@ -63,8 +64,8 @@ class Erasure:
     has_history: bool
 
 
-@dataclass(frozen=True, slots=True)
-class AbsenceReport:
+@dataclass(frozen=True, slots=True, repr=False)
+class AbsenceReport(Shown):
     """Whether keys are gone from a table.
 
     Attributes

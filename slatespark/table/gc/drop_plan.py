@@ -21,6 +21,7 @@ from slatespark.format.paths import (
     numbered,
     sst_id,
 )
+from slatespark.shown import Shown
 from slatespark.storage import ObjectMeta
 from slatespark.table.checkpoints.store import PIN_NAME, CheckpointFacts, checkpoint_facts
 from slatespark.table.commit.idempotence import is_outcome
@@ -54,8 +55,8 @@ class DropBlocker:
     is_firm: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class DropReport:
+@dataclass(frozen=True, slots=True, repr=False)
+class DropReport(Shown):
     """The result of a drop, or its plan.
 
     Attributes

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Self
 
+from slatespark.shown import Shown
 from slatespark.table.checkpoints.store import CheckpointFacts
 from slatespark.table.gc.plan import Verdict
 
@@ -45,8 +46,8 @@ class CollectedFile:
         return cls(verdict.meta.path, verdict.meta.size, action, verdict.reason, kind, verdict.until_ms)
 
 
-@dataclass(frozen=True, slots=True)
-class VacuumReport:
+@dataclass(frozen=True, slots=True, repr=False)
+class VacuumReport(Shown):
     """The result of a vacuum, or its plan.
 
     Attributes

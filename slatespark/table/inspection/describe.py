@@ -17,6 +17,7 @@ from slatespark.format.codecs import Compression
 from slatespark.format.manifest import NO_TICK, Manifest
 from slatespark.format.segments import KeySegments
 from slatespark.options import ReadOptions
+from slatespark.shown import Shown
 from slatespark.table.checkpoints.store import CheckpointFacts, checkpoint_facts
 from slatespark.table.clock import Clock
 from slatespark.table.definition.table_definition import TableDefinition
@@ -124,8 +125,8 @@ class DefinitionFacts:
     writer_schemas: int
 
 
-@dataclass(frozen=True, slots=True)
-class TableFacts:
+@dataclass(frozen=True, slots=True, repr=False)
+class TableFacts(Shown):
     """One version of a table.
 
     Attributes

@@ -33,6 +33,7 @@ from slatespark.format.paths import (
     wal_path,
 )
 from slatespark.format.references import Bound, BoundType, SstHandle, SstView
+from slatespark.shown import Shown
 from slatespark.storage.object_store import Buffer, ObjectStore
 from slatespark.table.definition.versions import resolve_codec
 from slatespark.table.inspection.dump_sst import dump_sst
@@ -53,8 +54,8 @@ _VERSION: Final = struct.Struct(">H")
 _DIGITS: Final = 20  # of the largest number
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectDump:
+@dataclass(frozen=True, slots=True, repr=False)
+class ObjectDump(Shown):
     """The content of one object.
 
     Attributes

@@ -15,6 +15,7 @@ from slatespark.format.segments import KeySegments
 from slatespark.format.stats import SstStats
 from slatespark.format.ulid import Ulid
 from slatespark.options import ReadOptions
+from slatespark.shown import Shown
 from slatespark.table.clock import Clock
 from slatespark.table.definition.versions import resolve_codec
 from slatespark.table.read.gaps import may_show_rows
@@ -26,8 +27,8 @@ from slatespark.table.read.stored_copies import list_copies
 from slatespark.table.stores import OWN_ROOT, TableStores
 
 
-@dataclass(frozen=True, slots=True)
-class FileFacts:
+@dataclass(frozen=True, slots=True, repr=False)
+class FileFacts(Shown):
     """A file, or a part of one, as a layer shows it.
 
     Attributes
@@ -70,8 +71,8 @@ class FileFacts:
     copy_bytes: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class LayerFacts:
+@dataclass(frozen=True, slots=True, repr=False)
+class LayerFacts(Shown):
     """A layer, the unit of a search step: an L0 view, or a sorted run.
 
     Attributes

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from slatespark.format.manifest_state import NO_TICK
 from slatespark.options import ReadOptions
+from slatespark.shown import Shown
 from slatespark.table.clock import Clock
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.definition.versions import resolve_definition
@@ -18,8 +19,8 @@ from slatespark.table.stores import TableStores
 from slatespark.units import ms_to_text
 
 
-@dataclass(frozen=True, slots=True)
-class Resolution:
+@dataclass(frozen=True, slots=True, repr=False)
+class Resolution(Shown):
     """The state of a table that a read sees.
 
     Attributes

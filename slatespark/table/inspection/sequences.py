@@ -10,13 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from slatespark.format.sequence_tracker import SequenceTracker
+from slatespark.shown import Shown
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.stores import TableStores
 from slatespark.units import ms_to_s, s_to_ms
 
 
-@dataclass(frozen=True, slots=True)
-class SequencePoint:
+@dataclass(frozen=True, slots=True, repr=False)
+class SequencePoint(Shown):
     """A point of the sequence tracker.
 
     Attributes
@@ -29,8 +30,8 @@ class SequencePoint:
     time_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class SequenceMatch:
+@dataclass(frozen=True, slots=True, repr=False)
+class SequenceMatch(Shown):
     """The point that a look-up found.
 
     Attributes

@@ -16,6 +16,7 @@ from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import CorruptDataError, SlateError, SnapshotExpiredError
 from slatespark.format.manifest import decode_manifest
 from slatespark.options import ReadOptions
+from slatespark.shown import Shown
 from slatespark.table.clock import Clock
 from slatespark.table.definition.versions import resolve_codec
 from slatespark.table.inspection.timeline_intervals import (
@@ -39,8 +40,8 @@ from slatespark.table.stores import TableStores
 MAX_REPLACEMENTS: Final = 100  # newest ones; each costs the read of a manifest
 
 
-@dataclass(frozen=True, slots=True)
-class KeyTimeline:
+@dataclass(frozen=True, slots=True, repr=False)
+class KeyTimeline(Shown):
     """The timeline of one version.
 
     Attributes

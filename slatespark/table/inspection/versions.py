@@ -14,6 +14,7 @@ from typing import Final
 
 from slatespark.errors import CorruptDataError, SnapshotExpiredError, UnsupportedFormatError
 from slatespark.format.manifest_outline import ManifestOutline, decode_outline
+from slatespark.shown import Shown
 from slatespark.storage import run_concurrently
 from slatespark.table.inspection.version_changes import CLAIMED, VersionChange, compare_versions
 from slatespark.table.log.manifests import fetch_latest_manifest, list_manifests, manifest_log
@@ -26,8 +27,8 @@ from slatespark.table.stores import TableStores
 _TOGETHER: Final = 32  # manifests read at the same time
 
 
-@dataclass(frozen=True, slots=True)
-class VersionFacts:
+@dataclass(frozen=True, slots=True, repr=False)
+class VersionFacts(Shown):
     """One version of a table.
 
     Attributes

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slatespark.kernels.columns import RowColumns
+from slatespark.shown import Shown
 from slatespark.table.retention.expiry_plan import HORIZON_DAYS, ExpirySlots
 
 
@@ -36,8 +37,8 @@ class ExpiryPart:
     wal_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class ExpiryReport:
+@dataclass(frozen=True, slots=True, repr=False)
+class ExpiryReport(Shown):
     """When the rows of a snapshot expire.
 
     Attributes

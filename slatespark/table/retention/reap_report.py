@@ -11,6 +11,7 @@ from slatespark.errors import SnapshotExpiredError
 from slatespark.format.manifest import Checkpoint, Manifest
 from slatespark.format.properties import SstProperties
 from slatespark.format.ulid import Ulid
+from slatespark.shown import Shown
 from slatespark.storage import run_concurrently
 from slatespark.table.checkpoints.store import CheckpointFacts, checkpoint_facts
 from slatespark.table.log.manifests import fetch_manifest
@@ -22,8 +23,8 @@ from slatespark.units import s_to_ms
 MAX_PINNED_VERSIONS: Final = 100  # examined, the oldest ones: each costs the read of a manifest
 
 
-@dataclass(frozen=True, slots=True)
-class ReapReport:
+@dataclass(frozen=True, slots=True, repr=False)
+class ReapReport(Shown):
     """The result of a reap.
 
     Attributes

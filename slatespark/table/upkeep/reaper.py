@@ -11,6 +11,7 @@ from typing import Any, Final
 from slatespark.errors import SlateError, as_slate_error
 from slatespark.options import WriteOptions
 from slatespark.options.values import refuse_misspelt
+from slatespark.shown import Listing, Shown
 from slatespark.table.clock import Clock, SystemClock, check_clock, read_clock
 from slatespark.table.commit.foreign_clients import OTHER_MODES, refuse_cooperation
 from slatespark.table.progress import Progress
@@ -29,8 +30,8 @@ from slatespark.units import parse_time_ms
 _ARGUMENTS: Final = ("minInterval", "maxInterval", "maxBatchRows", "maxBatchBytes", "clock", "options", "progress")
 
 
-@dataclass(frozen=True, slots=True)
-class ReapOutcome:
+@dataclass(frozen=True, slots=True, repr=False)
+class ReapOutcome(Shown):
     """The outcome for a table: a report or an error.
 
     Attributes
@@ -131,7 +132,7 @@ class Reaper:
         """When each table is next reaped, by path, earliest first."""
         return self._loop.deadlines
 
-    def runOnce(self) -> tuple[ReapOutcome, ...]:
+    def runOnce(self) -> Listing[ReapOutcome]:
         """Reap every table now, one pass of each in turn.
 
         Returns
@@ -145,7 +146,7 @@ class Reaper:
             found[table.place.path] = None
 
         self._loop.run_once(begin, lambda outcome: found.update({outcome.url: outcome}))
-        return tuple(outcome for outcome in found.values() if outcome is not None)
+        return Listing(outcome for outcome in found.values() if outcome is not None)
 
     def run(
         self,

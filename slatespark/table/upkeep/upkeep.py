@@ -13,6 +13,7 @@ from slatespark.errors import OptionError, SlateError, as_slate_error
 from slatespark.format.manifest import Manifest
 from slatespark.options import WriteOptions
 from slatespark.options.values import parse_min_age, parse_names, refuse_misspelt
+from slatespark.shown import Listing, Shown
 from slatespark.table.clock import Clock, SystemClock, check_clock, read_clock
 from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.gc.run import MIN_AGE_MS
@@ -39,8 +40,8 @@ _ARGUMENTS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class UpkeepOutcome:
+@dataclass(frozen=True, slots=True, repr=False)
+class UpkeepOutcome(Shown):
     """What a step did.
 
     Attributes
@@ -179,7 +180,7 @@ class Upkeep:
         """When each table is next looked at, by path, earliest first."""
         return self._loop.deadlines
 
-    def runOnce(self) -> tuple[UpkeepOutcome, ...]:
+    def runOnce(self) -> Listing[UpkeepOutcome]:
         """Do every duty of every table now, until nothing is left to do, and return the outcomes in their order.
 
         A duty that fails is not tried again.
@@ -190,7 +191,7 @@ class Upkeep:
             table.round, table.reaping = deque(self._duties), None
 
         self._loop.run_once(begin, outcomes.append)
-        return tuple(outcomes)
+        return Listing(outcomes)
 
     def run(
         self,

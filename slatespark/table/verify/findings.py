@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from slatespark.errors import CorruptDataError, SlateError
+from slatespark.shown import Shown
 
 MAX_FINDINGS: Final = 10_000  # further ones are only counted
 MAX_KEY_BYTES: Final = 64  # of a key in a message
@@ -46,8 +47,8 @@ class EmptyView:
     end: bytes | None
 
 
-@dataclass(frozen=True, slots=True)
-class VerifyReport:
+@dataclass(frozen=True, slots=True, repr=False)
+class VerifyReport(Shown):
     """Outcome of a verification.
 
     Attributes

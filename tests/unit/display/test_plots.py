@@ -45,3 +45,16 @@ def test_without_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(InvalidRequestError, match="matplotlib"):
         plot_layers(summary([]))
+
+
+def test_both_ends_of_an_axis_differ(tmp_path: Path) -> None:
+    store = SlateStore.create(str(tmp_path / "t"), "tenant STRING, day STRING", "tenant, day")
+    tenant = "t" * 100
+    store.write(pa.table({"tenant": [tenant] * 2, "day": ["2026-01-01", "2026-12-31"]}))
+    for figure in (store.plotLayers(), store.plotTimeline()):
+        first, last = (label.get_text() for label in figure.axes[0].get_xticklabels())
+        assert first.endswith("2026-01-01")
+        assert last.endswith("2026-12-31")
+    drawn = store._repr_html_()
+    assert "2026-01-01</text>" in drawn
+    assert "2026-12-31</text>" in drawn

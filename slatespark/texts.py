@@ -73,6 +73,17 @@ def numbers_text(numbers: Iterable[int]) -> str:
     return ", ".join(runs) or NOTHING
 
 
+def cut_middle(text: str, limit: int) -> str:
+    """Return text of at most `limit` characters: of a longer one the start and the end.
+
+    Keys next to each other start alike, and so do the two ends of an axis.
+    """
+    if len(text) <= limit:
+        return text
+    tail = limit // 2
+    return f"{text[: limit - tail - 1]}…{text[-tail:]}"
+
+
 def plural(count: int, noun: str) -> str:
     """Return a count with its noun: `1 file`, `2 files`."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

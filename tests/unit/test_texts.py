@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from slatespark.display.text import align_facts, align_table, bytes_text, numbers_text
+from slatespark.texts import align_facts, align_table, bytes_text, numbers_text
 
 
 def test_a_table_aligns_numbers_on_the_right() -> None:
