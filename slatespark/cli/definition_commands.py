@@ -111,4 +111,5 @@ def drop_columns(
     if as_json:
         typer.echo(json.dumps({"columns": left}))
     else:
-        typer.echo(f"Dropped {', '.join(columns)}; the columns are {', '.join(printable(name) for name in left)}.")
+        dropped = ", ".join(dict.fromkeys(columns))
+        typer.echo(f"Dropped {dropped}; the columns are {', '.join(printable(name) for name in left)}.")

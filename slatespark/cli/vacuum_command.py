@@ -54,7 +54,7 @@ def vacuum(
     Exit code 0: done; 1: failed; all objects deleted before the failure were unreferenced.
     """
     stores = table.open_stores()
-    min_age_ms = parse_min_age(min_age, is_forced=force or dry_run)
+    min_age_ms = parse_min_age(min_age, is_forced=force or dry_run, force="Give --force")
     with progress_bar(Step.DELETING, as_json=as_json) as progress:
         report = vacuum_table(
             stores, SystemClock(), min_age_ms=min_age_ms, dry_run=dry_run, fences=fences, progress=progress

@@ -256,11 +256,15 @@ def parse_lasting_duration(value: object, name: str) -> int | None:
     return duration_ms
 
 
-def parse_min_age(value: object, *, is_forced: bool) -> int:
+def parse_min_age(value: object, *, is_forced: bool, force: str | None = "Set force=True") -> int:
     """Return `minAge` of a vacuum in ms.
 
     A number without a unit is refused: in Delta it is hours, elsewhere in this library ms. So is less than an hour,
     unless it is forced.
+
+    Parameters
+    ----------
+    force : what the user does to force it; None if that is impossible
     """
     min_age_ms = parse_duration(value, "minAge")
     if is_bare_number(value):
@@ -269,7 +273,7 @@ def parse_min_age(value: object, *, is_forced: bool) -> int:
         raise OptionError(
             f"minAge: {value!r} is less than an hour.",
             why="Running reads, writes and clones may lose files that they need.",
-            todo="Set force=True if there are none, or choose a longer one.",
+            todo="Choose a longer one." if force is None else f"{force} if there are none, or choose a longer one.",
         )
     return min_age_ms
 

@@ -150,7 +150,7 @@ class Upkeep:
         refuse_misspelt(storage, _ARGUMENTS)
         self._min_ms, self._max_ms = parse_intervals(minInterval, maxInterval)
         self._duties = _parse_duties(duties)
-        self._min_age_ms = MIN_AGE_MS if minAge is None else parse_min_age(minAge, is_forced=False)
+        self._min_age_ms = MIN_AGE_MS if minAge is None else parse_min_age(minAge, is_forced=False, force=None)
         self._fences = fences
         self._limits = ReapLimits.parse(maxBatchRows, maxBatchBytes)
         self._clock: Clock = SystemClock() if clock is None else check_clock(clock)

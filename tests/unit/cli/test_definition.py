@@ -91,8 +91,12 @@ def test_properties_that_cannot_be_set(given: list[str], tmp_path: Path) -> None
 
 def test_columns_are_dropped(tmp_path: Path) -> None:
     create(tmp_path / "t")
+    create(tmp_path / "twice")
     assert done("drop-columns", tmp_path / "t", "price", "since when") == (
         "Dropped price, since when; the columns are tenant, id, tags.\n"
+    )
+    assert done("drop-columns", tmp_path / "twice", "tags", "tags") == (
+        "Dropped tags; the columns are tenant, id, price, since when.\n"
     )
     assert answer("drop-columns", tmp_path / "t", "tags") == {"columns": ["tenant", "id"]}
     refused("SchemaError", "drop-columns", tmp_path / "t", "id")

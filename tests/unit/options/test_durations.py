@@ -50,6 +50,13 @@ def test_min_age_below_an_hour_is_forced() -> None:
     store.vacuum("1h")
 
 
+@pytest.mark.parametrize(("force", "said"), [("Give --force", "--force"), (None, "Choose a longer one")])
+def test_the_refusal_names_what_the_caller_has(force: str | None, said: str) -> None:
+    with pytest.raises(OptionError, match=said) as refusal:
+        parse_min_age("5m", is_forced=False, force=force)
+    assert "force=True" not in str(refusal.value)
+
+
 @pytest.mark.parametrize("ttl", [MAX_TTL_MS + 1, "366000d"])
 def test_a_ttl_above_a_thousand_years(ttl: Any) -> None:
     store = SlateStore.create(f"memory://durations/ttl-{ttl}")
