@@ -160,6 +160,9 @@ def blocked(folder: Path) -> Iterator[None]:
         hidden.rename(folder)
 
 
+DAEMONS: Final = frozenset({"pyspark.daemon", "tests.support.warm_daemon"})
+
+
 def python_of_spark() -> list[psutil.Process]:
     """The Python processes of the session's JVM: those of sources and sinks, and the workers of tasks.
 
@@ -170,7 +173,7 @@ def python_of_spark() -> list[psutil.Process]:
         started = jvm.children()
         for each in jvm.children(recursive=True):
             with contextlib.suppress(psutil.Error):  # it has ended meanwhile
-                is_daemon = each in started and "pyspark.daemon" in each.cmdline()
+                is_daemon = each in started and not DAEMONS.isdisjoint(each.cmdline())
                 if "python" in each.name() and not is_daemon:
                     found.append(each)
     return found
