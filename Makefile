@@ -9,6 +9,7 @@ MATRIX_ARGS ?=
 SECONDS ?= 600
 SIMULATE_ARGS ?=
 FUZZ_ARGS ?=
+SOAK_ARGS ?=
 
 # Tests start hundreds of processes: each would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -24,7 +25,7 @@ QUICK_PATHS = tests/unit $(patsubst %,--ignore=tests/unit/table/%,read write com
 SERVERS ?= .servers
 WITH_SERVERS = PATH="$(abspath $(SERVERS))/bin:$$PATH"
 
-.PHONY: help venv servers lint test quick test-long simulate fuzz wheel test-wheel test-matrix demo bench docs clean
+.PHONY: help venv servers lint test quick test-long simulate fuzz soak wheel test-wheel test-matrix demo bench docs clean
 
 help:
 	@echo "make test        lint, type-check, check imports, run every test"
@@ -32,6 +33,7 @@ help:
 	@echo "make test-long   make test with ten times as many random examples, others in each run"
 	@echo "make simulate    many processes on one table, with faults, for SECONDS=600; SIMULATE_ARGS=..."
 	@echo "make fuzz        hostile bytes for every decoder, guided by coverage, for SECONDS=600; FUZZ_ARGS=..."
+	@echo "make soak        everybody on one table of a real S3 server for SECONDS=600; SOAK_ARGS=..."
 	@echo "make test-wheel  install the wheel alone into a fresh environment, and run the main paths there"
 	@echo "make test-matrix the Spark tests against PySpark 4.1, 4.2 and 4.3; MATRIX_ARGS=... (--help says which)"
 	@echo "make demo        load a year of flights into a SlateDB database with Spark, step by step"
@@ -80,6 +82,9 @@ simulate: venv
 fuzz: venv
 	"$(BIN)/python" -m pip install --quiet --disable-pip-version-check -e ".[fuzz]"
 	"$(BIN)/python" -m tests.fuzz --seconds $(SECONDS) $(FUZZ_ARGS)
+
+soak: venv
+	$(WITH_SERVERS) $(WITH_SPARK) "$(BIN)/python" -m tests.soak --seconds $(SECONDS) $(SOAK_ARGS)
 
 # setuptools would put whatever an earlier build left in build/ into the wheel as well.
 wheel: venv

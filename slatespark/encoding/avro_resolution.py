@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -148,12 +149,13 @@ def plan_decode(
     SchemaError
         When a column was written as a type that cannot be read as its current type.
     """
-    chosen = [_resolve_field(name, fields) for name in wanted]
+    chosen = _resolve_fields(wanted, fields)
+    written = _written_types(writers.values())
     columns: list[DecodedColumn] = []
     kinds: list[int] = []
     for item in chosen:
         kind = flat_kind(item.type)
-        avro_types: tuple[Any, ...] = (None,) if kind is not None else tuple(_written_types(writers.values(), item))
+        avro_types: tuple[Any, ...] = (None,) if kind is not None else tuple(written.get(avro_name(item.name), ()))
         columns.append(DecodedColumn(len(kinds), avro_types))
         kinds += [BYTES if kind is None else kind] * len(avro_types)
     known = tuple(
@@ -163,11 +165,12 @@ def plan_decode(
     return DecodePlan(DecodeProgram(tuple(kinds), known), tuple(columns))
 
 
-def _resolve_field(name: str, fields: Sequence[pa.Field]) -> pa.Field:
-    for item in fields:
-        if item.name == name:
-            return item
-    raise SchemaError(f"There is no value column {name!r}.", todo=f"Use {', '.join(item.name for item in fields)}.")
+def _resolve_fields(wanted: Sequence[str], fields: Sequence[pa.Field]) -> list[pa.Field]:
+    known = {item.name: item for item in fields}
+    for name in wanted:
+        if name not in known:
+            raise SchemaError(f"There is no value column {name!r}.", todo=f"Use {', '.join(known)}.")
+    return [known[name] for name in wanted]
 
 
 def _fields_of(schema: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -178,14 +181,14 @@ def _fields_of(schema: Mapping[str, Any]) -> list[dict[str, Any]]:
     return fields
 
 
-def _written_types(schemas: Iterable[Mapping[str, Any]], item: pa.Field) -> list[Any]:
-    """Return the distinct types that a nested column was written as."""
-    found: list[Any] = []
+def _written_types(schemas: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    """Return the distinct types that each column was written as, by its Avro name."""
+    found: dict[str, list[Any]] = defaultdict(list)
     for schema in schemas:
         for field in _fields_of(schema):
             avro_type, _ = without_null(field["type"])
-            if field["name"] == avro_name(item.name) and avro_type not in found:
-                found.append(avro_type)
+            if avro_type not in found[field["name"]]:
+                found[field["name"]].append(avro_type)
     return found
 
 

@@ -7,6 +7,7 @@ existing values are decoded by the fingerprints of these schemas. See docs/refer
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
@@ -94,8 +95,8 @@ def _fields(fields: Sequence[pa.Field], path: str) -> list[dict[str, Any]]:
     if not fields and path != f"{NAMESPACE}.{RECORD_NAME}":
         raise SchemaError(f"The struct {path} has no fields.", todo="Drop the column, or give it a field.")
     names = [avro_name(item.name) for item in fields]
-    for name in names:
-        if names.count(name) > 1:
+    for name, count in Counter(names).items():
+        if count > 1:
             raise SchemaError(f"{path} has two fields named {column_name(name)!r}.", todo="Rename one of them.")
     return [_field(item, name, path) for item, name in zip(fields, names, strict=True)]
 

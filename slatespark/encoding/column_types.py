@@ -31,6 +31,9 @@ VARIANT: Final = pa.struct(
 
 INTEGERS: Final = (pa.int8(), pa.int16(), pa.int32(), pa.int64())  # from narrow to wide
 
+# Types in each other: more than any data has, and well below what recursion takes.
+MAX_NESTING: Final = 100
+
 _MAX_PRECISION: Final = 38
 _COMMENT: Final = "comment"
 
@@ -61,29 +64,43 @@ def canonical_schema(schema: pa.Schema) -> pa.Schema:
     return pa.schema([_canonical_field(field, field.name) for field in schema])
 
 
-def canonical_type(kind: pa.DataType, where: str) -> pa.DataType:
-    """Return the canonical type for a type; raises `SchemaError`, in which `where` names the column."""
+def canonical_type(kind: pa.DataType, where: str, depth: int = 0) -> pa.DataType:
+    """Return the canonical type for a type; raises `SchemaError`, in which `where` names the column.
+
+    `depth` is the number of types around it.
+    """
+    _check_depth(depth, where)
     for fits, canonical in _CANONICAL:
         if fits(kind):
             return canonical
     if kinds.is_decimal(kind):
         return _canonical_decimal(kind, where)
     if isinstance(kind, pa.BaseExtensionType):
-        return canonical_type(kind.storage_type, where)
+        return canonical_type(kind.storage_type, where, depth)
     if kinds.is_dictionary(kind) or kinds.is_run_end_encoded(kind):
-        return canonical_type(kind.value_type, where)
+        return canonical_type(kind.value_type, where, depth)
     if is_variant(kind):
         return VARIANT
     if kinds.is_struct(kind):
         names = [field.name for field in kind]
         _check_names(names, f"Struct {where}")
-        return pa.struct([_canonical_field(field, f"{where}.{field.name}") for field in kind])
+        return pa.struct([_canonical_field(field, f"{where}.{field.name}", depth + 1) for field in kind])
     if kinds.is_map(kind):
-        key = canonical_type(kind.key_type, f"{where}.key")
-        return map_of(key, canonical_type(kind.item_type, f"{where}.value"), nullable=kind.item_field.nullable)
+        key = canonical_type(kind.key_type, f"{where}.key", depth + 1)
+        value = canonical_type(kind.item_type, f"{where}.value", depth + 1)
+        return map_of(key, value, nullable=kind.item_field.nullable)
     if hasattr(kind, "value_field"):  # a list of any layout
-        return list_of(canonical_type(kind.value_type, f"{where}.element"), nullable=kind.value_field.nullable)
+        element = canonical_type(kind.value_type, f"{where}.element", depth + 1)
+        return list_of(element, nullable=kind.value_field.nullable)
     raise _unsupported(where, kind)
+
+
+def _check_depth(depth: int, where: str) -> None:
+    if depth > MAX_NESTING:
+        column = where.partition(".")[0]
+        raise SchemaError(
+            f"Column {column} nests more than {MAX_NESTING} types in each other.", todo="Store the inner ones as JSON."
+        )
 
 
 def list_of(element: pa.DataType, *, nullable: bool = True) -> pa.DataType:
@@ -122,8 +139,9 @@ _ALTERNATIVES: Final[tuple[tuple[Callable[[pa.DataType], bool], str], ...]] = (
 )
 
 
-def _canonical_field(field: pa.Field, where: str) -> pa.Field:
-    return pa.field(field.name, canonical_type(field.type, where), nullable=field.nullable, metadata=_comment_of(field))
+def _canonical_field(field: pa.Field, where: str, depth: int = 0) -> pa.Field:
+    kind = canonical_type(field.type, where, depth)
+    return pa.field(field.name, kind, nullable=field.nullable, metadata=_comment_of(field))
 
 
 def _comment_of(field: pa.Field) -> dict[bytes, bytes] | None:

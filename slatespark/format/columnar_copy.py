@@ -33,6 +33,9 @@ _SEAL_MAGIC: Final = b"SLATECOL"
 _TAIL: Final = struct.Struct("<I4s")  # length of the footer, magic of Parquet
 _PARQUET_MAGIC: Final = b"PAR1"
 
+_MAX_LEVELS: Final = 100  # of Arrow's reader
+_OUTER_LEVELS: Final = 2  # the file, and the innermost value
+
 _LISTS: Final = ("hidden", "nans", "starts")  # of the label; earlier releases may lack them
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
@@ -104,6 +107,20 @@ def digest_of(sst_id: Ulid, info: SstInfo) -> str:
     sections = [info.index_offset, info.index_len, info.filter_offset, info.filter_len]
     sections += [info.stats_offset, info.stats_len, int(info.compression.value)]
     return hashlib.sha256(json.dumps([str(sst_id), *sections]).encode()).hexdigest()
+
+
+def is_too_deep(schema: pa.Schema) -> bool:
+    """Tell whether Arrow would write a Parquet file with these columns that it then refuses to read."""
+    return max((_levels(field.type) for field in schema), default=0) + _OUTER_LEVELS > _MAX_LEVELS
+
+
+def _levels(kind: pa.DataType) -> int:
+    """Return the levels of Parquet groups in a column."""
+    if pa.types.is_struct(kind):
+        return 1 + max((_levels(part.type) for part in kind), default=0)
+    if pa.types.is_map(kind):
+        return 2 + max(_levels(kind.key_type), _levels(kind.item_type))
+    return 2 + _levels(kind.value_type) if pa.types.is_list(kind) else 0
 
 
 class CopyBuilder:

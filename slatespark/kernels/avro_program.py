@@ -33,7 +33,7 @@ MAP: Final = 11  # blocks: pair count, pairs of key and item
 NOT_NULLABLE: Final = -1
 SKIPPED: Final = -1
 
-MAX_DEPTH: Final = 64
+MAX_DEPTH: Final = 256  # a column may nest 100 types, and a map takes two levels
 MAX_VARINT_BYTES: Final = 10
 
 # Status of a decoded row.

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import CorruptDataError
-from slatespark.format.columnar_copy import Buffer, CopyBuilder, CopyLabel, digest_of
+from slatespark.format.columnar_copy import Buffer, CopyBuilder, CopyLabel, digest_of, is_too_deep
 from slatespark.format.paths import copy_path
 from slatespark.format.properties import SstProperties
 from slatespark.kernels import new_key_mask
@@ -116,6 +116,8 @@ def _encode(
     if any_flags & (TOMBSTONE | MERGE):
         raise _UnfitError(f"it holds {'merge operands' if any_flags & MERGE else 'deletions'}")
     projection = copy_projection(rule.codec, any_flags=any_flags, with_seq=rule.with_seq)
+    if is_too_deep(projection.schema):
+        raise _UnfitError("its columns are nested too deeply for Parquet")
     builder = CopyBuilder(projection.schema)
     rows, seqs = 0, _Span()
     nans = NanColumns(projection.schema)

@@ -231,7 +231,8 @@ def decode_columns(
         Naming key and fingerprint of a row that does not decode.
     """
     codec = projection.codec
-    stored = [name for name in names if name in codec.schema.names]
+    known = set(codec.schema.names)
+    stored = [name for name in names if name in known]
     arrays = codec.decode(sources, rows, stored, where=where, with_deletes=projection.shows_deletes)
     extra = [name for name in names if name not in arrays]
     fields = gather_fields(sources, rows) if set(extra) - {"_key"} else None

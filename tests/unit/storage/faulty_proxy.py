@@ -34,6 +34,7 @@ class FaultyProxy:
         self.headers: list[dict[str, str]] = []  # of the same requests, with names in lower case
         self.is_silent = False  # never says "100 Continue"
         self.delay_s = 0.0  # of each answer
+        self.bytes = 0  # of bodies, in both directions
         self.answering = 0  # requests that have come and are not answered
         self.lock = threading.Lock()
         self._server = QueueingServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"proxy": self}))
@@ -86,6 +87,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self) -> None:
         self.close_connection = True
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        with self.proxy.lock:
+            self.proxy.bytes += len(body)
         self.proxy.requests.append((self.command, self.path))
         self.proxy.headers.append({name.lower(): value for name, value in self.headers.items()})
         fault = self.proxy.decide(self.command, self.path)
@@ -128,6 +131,8 @@ class _Handler(BaseHTTPRequestHandler):
                 self.send_header(name, value)
         self.end_headers()
         if self.command != "HEAD":
+            with self.proxy.lock:
+                self.proxy.bytes += len(answer)
             self.wfile.write(answer)
 
     def handle_expect_100(self) -> bool:

@@ -414,3 +414,20 @@ def test_the_label_names_columns_that_rows_hold_besides() -> None:
     plain.table.compact(full=True)
     [file] = plain.table.files()
     assert fetch_copy(plain.store, Ulid.parse(file.id)).footer.label.hidden is None
+
+
+def test_columns_too_deep_for_parquet_have_no_copy() -> None:
+    """Arrow writes such a file, and does not read it."""
+    levels: pa.DataType = pa.int32()
+    for _ in range(99):
+        levels = pa.struct([("inner", levels)])
+    for schema, is_refused in ((pa.schema([("id", pa.int64()), ("v", levels)]), True), (levels.field(0).type, False)):
+        given = schema if is_refused else pa.schema([("id", pa.int64()), ("v", schema)])
+        store = SlateStore.create(f"memory://copies-{next(_deep)}", given, "id", columnar=True)
+        store.write(pa.table({"id": [1], "v": pa.nulls(1, given.field("v").type)}, given))
+        copies = store.compact(full=True, force=True).copies
+        assert [copy.refused is not None for copy in copies[:1]] == [is_refused]
+        assert not store.verify().findings
+
+
+_deep = itertools.count()
