@@ -120,13 +120,14 @@ class ClientWriter(Actor):
         self.live.flush_wal()
         self.ledger.acknowledge(numbers)
         if self.random.random() < 0.002:
-            self.end()
-
-    def end(self) -> None:
-        """Kill it."""
-        if self.live is not None:
             self.live.kill()
             self.live = None
+
+    def end(self) -> None:
+        """Flush, since a stream of changes shows what a version has, and kill it."""
+        self.live = self.live or LiveClient(self.place.location, CLIENT)
+        self.live.flush_memtable()
+        self.live.kill()
 
 
 class StoreWriter(Actor):
