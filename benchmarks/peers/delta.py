@@ -28,6 +28,7 @@ class DeltaTable(SqlTable):
     def settings() -> dict[str, str]:
         """See `PeerTable`."""
         return {
+            "spark.databricks.delta.snapshotPartitions": "4",  # for two task slots: by default a log is read by 50 tasks
             "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
             "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         }
