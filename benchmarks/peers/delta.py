@@ -28,7 +28,8 @@ class DeltaTable(SqlTable):
     def settings() -> dict[str, str]:
         """See `PeerTable`."""
         return {
-            "spark.databricks.delta.snapshotPartitions": "4",  # for two task slots: by default a log is read by 50 tasks
+            # For two task slots: by default 50 tasks read its log, which took most of a small upsert.
+            "spark.databricks.delta.snapshotPartitions": "4",
             "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
             "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         }
