@@ -111,7 +111,7 @@ def _parsed(text: str) -> tuple[Any, Any]:
     except ImportError as exc:
         raise InvalidRequestError(
             "Queries on slate.`path`, and on versions, are read by sqlglot, which is not installed.",
-            todo="pip install 'slatespark[sql]'",
+            todo="pip install sqlglot",
         ) from exc
     try:
         tree = sqlglot.parse_one(text, read="spark")
