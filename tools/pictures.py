@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
+from uuid import uuid4
 
 import matplotlib as mpl
 import pyarrow as pa
@@ -61,7 +62,8 @@ def visits_table() -> SlateStore:
     """Return a table in memory with several layers, a replaced interval, and rows that expire."""
     clock = SteppedClock()
     schema = pa.schema([("city", pa.string()), ("number", pa.int64()), ("note", pa.string())])
-    store = SlateStore.create("memory://visits", schema, ["city", "number"], clock=clock, autoCompact=False)
+    url = f"memory://visits-{uuid4()}"  # a process may have other tables in memory
+    store = SlateStore.create(url, schema, ["city", "number"], clock=clock, autoCompact=False)
 
     def write(cities: str, numbers: range, **options: Any) -> None:
         clock.time_ms += 3_600_000
