@@ -6,12 +6,14 @@ one; the benchmark figures are those of `docs/reference/benchmarks.md`, and a fi
 
 from __future__ import annotations
 
+import atexit
 import functools
+import shutil
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
-from uuid import uuid4
 
 import matplotlib as mpl
 import pyarrow as pa
@@ -57,13 +59,16 @@ class SteppedClock(Clock):
         return self.time_ms
 
 
+FOLDER: Final = tempfile.mkdtemp()
+atexit.register(shutil.rmtree, FOLDER, ignore_errors=True)
+
+
 @functools.cache
 def visits_table() -> SlateStore:
-    """Return a table in memory with several layers, a replaced interval, and rows that expire."""
+    """Return a table with several layers, a replaced interval, and rows that expire."""
     clock = SteppedClock()
     schema = pa.schema([("city", pa.string()), ("number", pa.int64()), ("note", pa.string())])
-    url = f"memory://visits-{uuid4()}"  # a process may have other tables in memory
-    store = SlateStore.create(url, schema, ["city", "number"], clock=clock, autoCompact=False)
+    store = SlateStore.create(FOLDER, schema, ["city", "number"], clock=clock, autoCompact=False)
 
     def write(cities: str, numbers: range, **options: Any) -> None:
         clock.time_ms += 3_600_000
