@@ -34,6 +34,21 @@ TABLE = pa.table(
 )
 
 
+@pytest.mark.parametrize("starts", [(), (b"a",), (b"a", b"b", b"c"), (b"b", b"a"), (b"a", b"a")])
+def test_a_label_needs_an_ascending_key_for_each_row_group(starts: tuple[bytes, ...]) -> None:
+    def end(keys: tuple[bytes, ...] | None) -> CopyFooter:
+        builder = CopyBuilder(TABLE.schema)
+        for start in (0, 30):
+            builder.add(TABLE.slice(start, 30).to_batches())
+        data = b"".join(builder.finish(CopyLabel("sst", "digest", len(TABLE), 1, 2, starts=keys)))
+        return decode_end(data[end_range(data, len(data)).start :])
+
+    with pytest.raises(CorruptDataError):
+        end(starts)
+    assert end((b"a", b"b\xff")).label.starts == (b"a", b"b\xff")
+    assert end(None).label.starts is None
+
+
 @pytest.mark.parametrize("name", TABLE.column_names)
 def test_a_changed_bit_is_refused_or_changes_no_value(name: str) -> None:
     data, footer = stored(TABLE)

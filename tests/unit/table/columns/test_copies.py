@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import itertools
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -264,6 +265,20 @@ def test_verify_finds_a_sound_copy_of_other_rows() -> None:
         builder.add(rows.set_column(0, rows.schema.field(0), pa.array(names)).to_batches())
         place.store.put(path, builder.finish(copy.footer.label))
         assert len(place.table.verify().findings) == 1
+
+
+def test_verify_finds_a_row_group_that_starts_elsewhere() -> None:
+    place = Place(columnar=True)
+    place.write(range(40))
+    place.table.compact(full=True)
+    (path,) = place.copies()
+    copy = fetch_copy(place.store, Ulid.parse(place.table.files()[0].id))
+    assert copy.footer.label.starts is not None
+    builder = CopyBuilder(copy.footer.schema)
+    builder.add(copy.read_group(0).to_batches())
+    label = replace(copy.footer.label, starts=(copy.footer.label.starts[0] + b"x",))
+    place.store.put(path, builder.finish(label))
+    assert len(place.table.verify().findings) == 1
 
 
 # --- life and death ---------------------------------------------------------------------------------------------------
