@@ -6,7 +6,7 @@ import contextlib
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -102,12 +102,8 @@ class LocalStore:
         if start_after > prefix and not is_inside:
             return []
         last = start_after.removeprefix(prefix) if is_inside else ""
-
-        def wanted(names: Iterable[str]) -> list[str]:
-            later = [name for name in names if name > last]  # thousands of names may come before
-            return [name for name in later if not is_temporary(name)]
-
-        return [*self._scan(prefix, wanted)]
+        later = [name for name in self._names(prefix) if name > last]  # of thousands mostly few
+        return [*self._metas(prefix, [name for name in later if not is_temporary(name)])]
 
     def list_below(self, prefix: str) -> Sequence[ObjectMeta]:
         """Return the objects in the folder `prefix` and in all folders below it, ascending by path."""
@@ -116,11 +112,8 @@ class LocalStore:
 
     def list_unfinished(self, prefix: str) -> Sequence[ObjectMeta]:
         """Return the temporary files below the folder `prefix`."""
-
-        def temporary(names: Iterable[str]) -> list[str]:
-            return [name for name in names if is_temporary(name)]
-
-        found = [meta for folder in self._folders(prefix) for meta in self._scan(folder, temporary)]
+        unfinished = {folder: filter(is_temporary, self._names(folder)) for folder in self._folders(prefix)}
+        found = [meta for folder, names in unfinished.items() for meta in self._metas(folder, names)]
         return sorted(found, key=lambda meta: meta.path)
 
     def create(self, path: str, data: Buffer) -> None:
@@ -176,16 +169,20 @@ class LocalStore:
     def _file(self, path: str) -> Path:
         return self._root / check_path(path)
 
-    def _scan(self, prefix: str, wanted: Callable[[Iterable[str]], Iterable[str]]) -> Sequence[ObjectMeta]:
+    def _names(self, prefix: str) -> Sequence[str]:
+        """Return the names in a folder, in any order."""
         check_folder(prefix)
-        folder = self._root / prefix
         with self._translated_errors("list", prefix):
             try:
-                # Of thousands of names mostly few are wanted: no objects are made of the others.
-                names = sorted(wanted(os.listdir(folder)))  # noqa: PTH208  # iterdir makes them
+                return os.listdir(self._root / prefix)  # noqa: PTH208  # iterdir makes objects of all of them
             except (FileNotFoundError, NotADirectoryError):
                 return []
-            metas = [_meta_of(folder / name, prefix + name) for name in names]
+
+    def _metas(self, prefix: str, names: Iterable[str]) -> Sequence[ObjectMeta]:
+        """Return the files of these names that are still there, ascending by path."""
+        folder = self._root / prefix
+        with self._translated_errors("list", prefix):
+            metas = [_meta_of(folder / name, prefix + name) for name in sorted(names)]
         return [meta for meta in metas if meta is not None]
 
     @contextmanager
