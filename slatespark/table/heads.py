@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from slatespark.storage.object_store import Buffer, ObjectMeta
@@ -36,12 +36,16 @@ class OwnTurns:
     in_a_row : how many there were without one of a sibling in between
     took_ms : how long the last one took
     met_ms : when the claim of a sibling was last waited for; None if none was
+    needed_ms : how long a sibling that was let in took to claim
+    claims : write ids by the version that claimed the table, of those since the last look for siblings that lost
     """
 
     number: int = 0
     in_a_row: int = 0
     took_ms: int = 0
     met_ms: int | None = None
+    needed_ms: int = 0
+    claims: dict[int, str] = field(default_factory=dict)
 
 
 class Heads:

@@ -15,6 +15,7 @@ import pytest
 
 from slatespark import CommitConflictError, SlateStore
 from slatespark.storage.local_store import LocalStore
+from slatespark.table.commit.turn import MAX_COMMIT_ATTEMPTS
 from slatespark.table.log.manifests import fetch_latest_manifest, may_be_claim
 from slatespark.table.records.commits import fetch_commit_records
 from tests.faults.busy_database import check_serves_on
@@ -74,6 +75,31 @@ def test_writers_without_pause_commit_in_turns(tmp_path: Path) -> None:
     assert [child.wait(PATIENCE_S) for child in children] == [0, 0, 0]
     assert large >= 3
     assert quick >= 6
+
+
+@pytest.mark.slow
+def test_a_writer_that_is_slow_to_claim_is_let_in(tmp_path: Path) -> None:
+    """It needs longer from its look to its claim than the quick one for whole commits, so they never meet."""
+    folder = tmp_path / "db"
+    SlateStore.create(str(folder), autoCompact=False)
+    program = (
+        "import sys, pathlib; from tests.faults.test_turns import write_without_pause; "
+        "write_without_pause(pathlib.Path(sys.argv[1]), 0, 1)"
+    )
+    with subprocess.Popen([sys.executable, "-c", program, str(folder)], cwd=REPOSITORY) as child:
+        while not (tmp_path / "ready-0").exists():
+            assert child.poll() is None
+            time.sleep(0.01)
+        slow = FailingStore(LocalStore(folder))
+        for nth in range(1, MAX_COMMIT_ATTEMPTS + 1):
+            slow.run(lambda: time.sleep(0.2), "create", "manifest/*", nth=nth)
+        (tmp_path / "go").touch()
+        try:
+            Job(slow).upload(table_of([(b"slow", b"v")])).commit()
+        finally:
+            (tmp_path / "stop").touch()
+        assert child.wait(PATIENCE_S) == 0
+    check_serves_on(folder, [(b"0-000000", b"x" * 50), (b"slow", b"v")])
 
 
 def test_rows_that_take_long_to_move_are_moved_under_the_claim(tmp_path: Path) -> None:

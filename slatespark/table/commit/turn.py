@@ -4,7 +4,8 @@ A claim over a claim undoes the work of the first job, and whoever needs more ti
 claim would lose to quicker jobs every time. So a claim is left alone until its commit has landed, its job has given up,
 or its patience is over, as that of a job that was killed. Of those that wait, the one that has waited longest is the
 likeliest to claim next. A process that commits without pause would still be first most of the time, since it knows when
-its own commit lands; so after two of its own it lets siblings in, if it has met one lately.
+its own commit lands; so after two of its own it lets siblings in, if it has met one lately. One that is slower from its
+look to its claim than a whole commit is never met: it leaves records of claims that lost, which are looked for.
 
 A SlateDB client does not take turns. See docs/explanation/how-a-commit-works.md.
 """
@@ -12,16 +13,18 @@ A SlateDB client does not take turns. See docs/explanation/how-a-commit-works.md
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
+from slatespark.errors import CorruptDataError
 from slatespark.format.manifest import Manifest
 from slatespark.table.clock import Clock
 from slatespark.table.commit.claim import MIN_PATIENCE_MS
 from slatespark.table.heads import OwnTurns
 from slatespark.table.log.manifests import fetch_newest_since, manifest_log, may_be_claim
 from slatespark.table.log.versioned_object import Version
-from slatespark.table.records.claims import ClaimRecord, find_claim, manifest_digest
+from slatespark.table.records.claims import ClaimRecord, find_claim, find_lost_claims, manifest_digest
 from slatespark.table.records.leases import has_lease
 from slatespark.table.stores import TableStores
 
@@ -35,7 +38,9 @@ MAX_POLL_MS: Final = 100
 SPREAD_MS: Final = 8  # of those that wait for the first time
 MAX_IN_A_ROW: Final = 2  # commits of a process while a sibling waits
 SIBLING_STAYS: Final = 20  # a sibling is expected for as many times as long as a commit takes
-MAX_YIELD_MS: Final = 1_000
+SPARE_TIME: Final = 2  # times what the last sibling needed
+COMMITS_PER_LOOK: Final = 8  # for siblings that lost: a listing
+MAX_YIELD_MS: Final = 10_000
 
 
 def step_back(clock: Clock, losses: int) -> None:
@@ -80,12 +85,37 @@ class Turn:
         newest : the newest version found so far
         """
         own = self._turns
-        if own.in_a_row < MAX_IN_A_ROW or own.met_ms is None or newest.number != own.number:
-            return newest
-        if self.clock.now_ms() - own.met_ms > SIBLING_STAYS * own.took_ms:
+        yield_ms = self._needed_by_losers()
+        if yield_ms == 0 and newest.number == own.number and self._expects_sibling():
+            yield_ms = max(own.took_ms, SPARE_TIME * own.needed_ms)
+        if yield_ms == 0:
             return newest
         own.in_a_row = 0
-        return self._await_later(newest, min(own.took_ms, MAX_YIELD_MS)) or newest
+        return self._let_claim(newest, min(yield_ms, MAX_YIELD_MS))
+
+    def _expects_sibling(self) -> bool:
+        """Tell whether a sibling was met lately, and has waited for its turn."""
+        own = self._turns
+        stays_ms = SIBLING_STAYS * max(own.took_ms, own.needed_ms)
+        return own.in_a_row >= MAX_IN_A_ROW and own.met_ms is not None and self.clock.now_ms() - own.met_ms <= stays_ms
+
+    def _needed_by_losers(self) -> int:
+        """Return how long to let siblings in that lost to this process, in ms: the longer, the more often they have."""
+        own = self._turns
+        if len(own.claims) < COMMITS_PER_LOOK:
+            return 0
+        won, own.claims = own.claims, {}
+        lost = find_lost_claims(self.stores.main, won)
+        attempts = max((count for write_id, count in lost.items() if self._is_alive(write_id)), default=0)
+        return max(1, own.took_ms) << min(attempts, MAX_YIELD_MS.bit_length()) if attempts else 0
+
+    def _let_claim(self, newest: Version[Manifest], yield_ms: int) -> Version[Manifest]:
+        """Return the newest version, after siblings had so much time for a claim."""
+        began_ms = self.clock.now_ms()
+        later = self._await_later(newest, yield_ms)
+        if later is not None:
+            self._turns.needed_ms = self.clock.now_ms() - began_ms
+        return later or newest
 
     def note_commit(self, number: int, *, on: int, began_ms: int) -> None:
         """Remember a commit of this process.
@@ -98,6 +128,7 @@ class Turn:
         own = self._turns
         own.in_a_row = own.in_a_row + 1 if on == own.number else 1
         own.number, own.took_ms = number, self.clock.now_ms() - began_ms
+        own.claims[on + 1] = self.write_id
 
     def wait(
         self,
@@ -131,12 +162,14 @@ class Turn:
             return None
         data = bytes(manifest_log(self.stores).get(newest.number))
         claim = find_claim(self.stores.main, newest.number, manifest_digest(data))
-        if claim is None or claim.write_id == self.write_id or not self._is_alive(claim):
+        if claim is None or claim.write_id == self.write_id or not self._is_alive(claim.write_id):
             return None
         return claim
 
-    def _is_alive(self, claim: ClaimRecord) -> bool:
-        return has_lease(self.stores.main, claim.write_id, self.clock.now_ms())
+    def _is_alive(self, write_id: str) -> bool:
+        with suppress(CorruptDataError):  # a damaged lease is an error for whoever cleans up, not for this commit
+            return has_lease(self.stores.main, write_id, self.clock.now_ms())
+        return False
 
     def _await_later(self, newest: Version[Manifest], patience_ms: int) -> Version[Manifest] | None:
         """Return the version after a claim; None if none appears in time."""

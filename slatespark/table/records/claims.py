@@ -8,7 +8,8 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import itertools
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -26,6 +27,7 @@ from slatespark.table.records.json_objects import (
 )
 
 CLAIMS_DIR: Final = f"{ROOT}claims/"
+_NAME: Final = re.compile(r"(?P<number>\d{20})-(?P<write_id>[^-]+)-(?P<attempt>\d{1,9})\.json")
 PATIENCE_MS: Final = 3_000  # with a claim whose record does not say; about ten requests follow until its commit
 
 
@@ -80,6 +82,23 @@ def find_claim(store: ObjectStore, manifest_id: int, digest: str) -> ClaimRecord
                 write_id = path.removeprefix(CLAIMS_DIR).split("-")[1]
                 return ClaimRecord(write_id, given if isinstance(given, int) else PATIENCE_MS)
     return None
+
+
+def find_lost_claims(store: ObjectStore, won: Mapping[int, str]) -> dict[str, int]:
+    """Return the jobs that lost their last claim to others: the number of their attempts so far, by write id.
+
+    Parameters
+    ----------
+    won : write ids by the manifest id that they claimed, at least one
+    """
+    last: dict[str, tuple[int, int]] = {}
+    for path in _list_claims(store, min(won), max(won)):
+        if (name := _NAME.fullmatch(path.removeprefix(CLAIMS_DIR))) is not None:
+            write_id = name["write_id"]
+            last[write_id] = max(last.get(write_id, (0, 0)), (int(name["number"]), int(name["attempt"]) + 1))
+    return {
+        write_id: attempts for write_id, (number, attempts) in last.items() if won.get(number, write_id) != write_id
+    }
 
 
 def fetch_claimed_digests(store: ObjectStore, manifest_id: int) -> frozenset[str]:

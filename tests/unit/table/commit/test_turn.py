@@ -11,11 +11,24 @@ import pytest
 from slatespark.format.manifest import Manifest
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.table.commit.claim import MIN_PATIENCE_MS, Claim, claim_epochs
-from slatespark.table.commit.turn import MAX_PATIENCE_MS, SIBLING_STAYS, SPREAD_MS, Turn, claim_patience_ms
+from slatespark.table.commit.turn import (
+    COMMITS_PER_LOOK,
+    MAX_PATIENCE_MS,
+    MAX_YIELD_MS,
+    SIBLING_STAYS,
+    SPREAD_MS,
+    Turn,
+    claim_patience_ms,
+)
 from slatespark.table.log.manifests import draw_nonce, fetch_latest_manifest, may_be_claim, publish_manifest
 from slatespark.table.log.versioned_object import Version
-from slatespark.table.records.claims import CLAIMS_DIR
-from slatespark.table.records.leases import delete_lease, publish_lease
+from slatespark.table.records.claims import CLAIMS_DIR, publish_claim
+from slatespark.table.records.leases import (
+    LEASE_LIFETIME_MS,
+    delete_lease,
+    lease_path,
+    renew_lease,
+)
 from slatespark.table.stores import TableStores
 from tests.support.failing_store import FailingStore
 from tests.support.fake_clock import FakeClock
@@ -53,7 +66,7 @@ def stores(store: FailingStore) -> TableStores:
 def claim(stores: TableStores, write_id: str = "0123456789abcdef", patience_ms: int = MIN_PATIENCE_MS) -> Claim:
     """What a sibling does up to its claim."""
     clock = FakeClock(NOW_MS, seed=7)
-    publish_lease(stores.main, write_id, NOW_MS)
+    renew_lease(stores.main, write_id, NOW_MS, NOW_MS)
     return claim_epochs(
         stores, *fetch_latest_manifest(stores), clock, write_id=write_id, attempt=0, patience_ms=patience_ms
     )[0]
@@ -181,10 +194,20 @@ def commits_in_a_row(stores: TableStores, count: int, *, took_ms: int = 40) -> F
     commit(stores)
     stores.heads.turns(stores.main.url).met_ms = NOW_MS
     for _ in range(count):
-        number = fetch_latest_manifest(stores).number
-        clock.sleep_ms(took_ms)
-        commit(stores)
-        turn.note_commit(number + 1, on=number, began_ms=clock.now_ms() - took_ms)
+        commit_once(stores, clock, turn, took_ms)
+    return clock
+
+
+def commit_once(stores: TableStores, clock: FakeClock, turn: Turn, took_ms: int) -> None:
+    number = fetch_latest_manifest(stores).number
+    clock.sleep_ms(took_ms)
+    commit(stores)
+    turn.note_commit(number + 1, on=number, began_ms=clock.now_ms() - took_ms)
+
+
+def commits_that_met_nobody(stores: TableStores, count: int = COMMITS_PER_LOOK) -> FakeClock:
+    clock = commits_in_a_row(stores, count)
+    stores.heads.turns(stores.main.url).met_ms = None
     return clock
 
 
@@ -220,6 +243,85 @@ def test_otherwise_nobody_is_waited_for(others: str, stores: TableStores) -> Non
     began_ms = clock.now_ms()
     assert let_in(stores, clock) == fetch_latest_manifest(stores)
     assert clock.now_ms() == began_ms
+
+
+def lose(stores: TableStores, number: int, attempt: int, write_id: str = "00000000000000aa") -> None:
+    """What a sibling leaves that was slower to claim a version."""
+    renew_lease(stores.main, write_id, NOW_MS, NOW_MS)
+    publish_claim(stores.main, number, write_id, attempt, b"lost")
+
+
+@pytest.mark.parametrize("attempts", [1, 2, 5])
+def test_a_sibling_that_always_loses_has_more_time_each_time(stores: TableStores, attempts: int) -> None:
+    clock = commits_that_met_nobody(stores)
+    lose(stores, fetch_latest_manifest(stores).number - 1, attempts - 1)
+    began_ms = clock.now_ms()
+    let_in(stores, clock)
+    assert 40 << attempts <= clock.now_ms() - began_ms < 1.2 * (40 << attempts)
+    lose(stores, fetch_latest_manifest(stores).number - 1, attempts - 1)
+    assert let_in(stores, clock) == fetch_latest_manifest(stores)
+    assert clock.now_ms() - began_ms < 1.2 * (40 << attempts), "once"
+
+
+def test_a_sibling_that_lost_often_does_not_stop_a_table(stores: TableStores) -> None:
+    clock = commits_that_met_nobody(stores)
+    lose(stores, fetch_latest_manifest(stores).number, 190)
+    began_ms = clock.now_ms()
+    let_in(stores, clock)
+    assert MAX_YIELD_MS <= clock.now_ms() - began_ms < 1.2 * MAX_YIELD_MS
+
+
+def test_what_it_needed_is_remembered(stores: TableStores) -> None:
+    clock = commits_that_met_nobody(stores)
+    lose(stores, fetch_latest_manifest(stores).number, 4)
+    waiting = WaitingClock(0, lambda: None)
+    waiting.advance(clock.now_ms() - NOW_MS)
+    waiting.after_ms, waiting.then = clock.now_ms() - NOW_MS + 300, lambda: claim(stores, "00000000000000aa")
+    turn = Turn(stores, waiting, "fedcba9876543210")
+    assert turn.let_in(fetch_latest_manifest(stores)) == fetch_latest_manifest(stores), "the claim"
+    commit(stores)
+    stores.heads.turns(stores.main.url).met_ms = waiting.now_ms()
+    for _ in range(2):
+        commit_once(stores, waiting, turn, 40)
+    began_ms = waiting.now_ms()
+    turn.let_in(fetch_latest_manifest(stores))
+    assert 600 <= waiting.now_ms() - began_ms < 900
+
+
+@pytest.mark.parametrize("others", ["nobody", "gave up", "was killed long ago", "damaged", "claimed later"])
+def test_nobody_who_lost_waits_any_more(others: str, stores: TableStores, store: FailingStore) -> None:
+    clock = commits_that_met_nobody(stores, COMMITS_PER_LOOK - 1)
+    number, write_id = fetch_latest_manifest(stores).number, "00000000000000aa"
+    if others != "nobody":
+        lose(stores, number, 3)
+    if others == "gave up":
+        delete_lease(store, write_id)
+    if others == "was killed long ago":
+        renew_lease(store, write_id, NOW_MS, NOW_MS - LEASE_LIFETIME_MS)
+    if others == "damaged":
+        store.put(lease_path(write_id), [b"damaged"])
+    if others == "claimed later":
+        publish_claim(store, number + 1, write_id, 4, b"won")
+        commit(stores)
+    commit_once(stores, clock, Turn(stores, clock, "fedcba9876543210"), 40)
+    began_ms = clock.now_ms()
+    assert let_in(stores, clock) == fetch_latest_manifest(stores)
+    assert clock.now_ms() == began_ms
+
+
+def test_those_that_lost_are_looked_for_after_some_commits_only(store: FailingStore, stores: TableStores) -> None:
+    clock = commits_that_met_nobody(stores, COMMITS_PER_LOOK - 1)
+    newest = fetch_latest_manifest(stores)
+    turn = Turn(stores, clock, "fedcba9876543210")
+    store.clear()
+    turn.let_in(newest)
+    assert store.calls == []
+    commit_once(stores, clock, turn, 40)
+    newest = fetch_latest_manifest(stores)
+    store.clear()
+    for _ in range(2):
+        turn.let_in(newest)
+    assert [(call.operation, call.path.split("/")[1]) for call in store.calls] == [("list", "claims")]
 
 
 def test_those_that_wait_are_met(stores: TableStores) -> None:

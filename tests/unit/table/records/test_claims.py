@@ -14,6 +14,7 @@ from slatespark.table.records.claims import (
     fetch_claimed_digests,
     fetch_claimed_removals,
     fetch_digests_between,
+    find_lost_claims,
     manifest_digest,
     publish_claim,
 )
@@ -41,6 +42,26 @@ def test_claims_of_one_version(store: ObjectStore) -> None:
     one, two, three = (manifest_digest(data) for data in (b"1", b"2", b"3"))
     assert fetch_digests_between(store, 1, 49) == {5: {one, two}, 6: {three}}
     assert fetch_digests_between(store, 6, 5) == {}
+
+
+def test_those_that_lost_their_last_claim(store: ObjectStore) -> None:
+    for number, write_id, attempt in (
+        (5, "own1", 0),
+        (5, "lost", 0),
+        (7, "own2", 3),
+        (7, "lost", 1),
+        (7, "came", 0),
+        (9, "came", 1),  # nobody of `won` claimed this version
+        (11, "own3", 0),
+        (11, "quick", 0),
+        (13, "later", 0),
+    ):
+        publish_claim(store, number, write_id, attempt, b"")
+    store.put(f"{CLAIMS_DIR}{7:020d}-damaged.json", [b"{}"])
+    store.put(f"{CLAIMS_DIR}worker-1.json", [b"{}"])
+    won = {5: "own1", 7: "own2", 11: "own3"}
+    assert find_lost_claims(store, won) == {"lost": 2, "quick": 1}
+    assert find_lost_claims(store, {1: "own0"}) == {}
 
 
 def test_the_digest_is_on_disk() -> None:
