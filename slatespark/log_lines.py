@@ -28,10 +28,8 @@ def log_event(logger: logging.Logger, event: str, place: str, *, level: int = lo
     place : URL of the table or object
     facts : numbers and short words; those that are None are left out
 
-    Examples
-    --------
-    >>> log_event(_log, "commit", stores.url, version=7, operation="write")
-    file:///data/orders: commit version=7 operation=write
+    `log_event(_log, "commit", stores.url, version=7, operation="write")` writes the line
+    `file:///data/orders: commit version=7 operation=write`.
     """
     if not logger.isEnabledFor(level):
         return

@@ -39,8 +39,13 @@ def scan_slate(path: str | os.PathLike[str], *, storage: dict[str, Any] | None =
     Examples
     --------
     >>> import polars as pl
+    >>> import pyarrow as pa
+    >>> from slatespark import SlateStore
     >>> from slatespark.polars import scan_slate
-    >>> scan_slate("s3://bucket/orders").filter(pl.col("tenant") == "a").select("id", "total").collect()
+    >>> store = SlateStore.create("memory://orders", "tenant STRING, id BIGINT, total DOUBLE", "tenant,id")
+    >>> version = store.write(pa.table({"tenant": ["a", "b"], "id": [1, 1], "total": [2.5, 4.0]}))
+    >>> scan_slate("memory://orders").filter(pl.col("tenant") == "a").select("id", "total").collect().rows()
+    [(1, 2.5)]
     """
     chosen = {name: value for name, value in options.items() if name in CHOICES}
     rest = {name: value for name, value in options.items() if name not in CHOICES}

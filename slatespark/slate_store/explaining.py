@@ -57,9 +57,15 @@ class Explanations(Reads, Maintenance):
 
         Examples
         --------
-        >>> store = SlateStore.open(path)
-        >>> print(store.explain(filter="tenant = 'a'", prices="get=0.0004,list=0.005"))
-        >>> store.explain("compact", full=True, analyze=True).measured
+        >>> import pyarrow as pa
+        >>> from slatespark import SlateStore
+        >>> store = SlateStore.create("memory://explained", "id BIGINT, name STRING", "id")
+        >>> version = store.write(pa.table({"id": [1, 2], "name": ["a", "b"]}))
+        >>> found = store.explain(filter="id = 1", prices="get=0.0004,list=0.005")
+        >>> found.files, found.splits, found.rows
+        (1, 1, None)
+        >>> store.explain("read", analyze=True).rows
+        2
         """
         # Imported here, as in the methods below: few users of a table explain anything.
         from slatespark.slate_store.explanation import Explanation

@@ -9,16 +9,27 @@ from slatespark.table.explain.explanation import ExplanationFacts
 
 
 class Explanation(ExplanationFacts):
-    """What an operation touches and costs; see `ExplanationFacts` for the values.
+    """What an operation touches and costs; docs/reference/slate-store.md lists its fields.
 
-    `print` shows it as text, a notebook as a table.
+    Made by `SlateStore.explain`. `print` shows it as text, a notebook as a table.
+
+    Examples
+    --------
+    >>> from slatespark import SlateStore
+    >>> SlateStore.create("memory://shown").explain().files
+    0
     """
 
     __slots__ = ()
 
     @classmethod
     def of(cls, facts: ExplanationFacts) -> Self:
-        """Return facts that show themselves."""
+        """Return facts that show themselves.
+
+        Parameters
+        ----------
+        facts : to show
+        """
         return cls(**{item.name: getattr(facts, item.name) for item in fields(facts)})
 
     def __repr__(self) -> str:

@@ -27,20 +27,46 @@ class Inspection(OpenTable):
         ----------
         countRows : whether to count row versions, which costs a request per file
         options : read options that choose a version
+
+        Raises
+        ------
+        OptionError, HistoryTrimmedError
+            When an option is wrong, or the version was collected.
         """
         from slatespark.table.inspection.describe import describe_table
 
         return describe_table(self._stores, self._read_options(options), self._clock, count_rows=countRows)
 
     def files(self, *, countRows: bool = False, **options: Any) -> Listing[FileFacts]:
-        """Return the files of a version, layer by layer, newest first; parameters as for `detail`."""
+        """Return the files of a version, layer by layer, newest first.
+
+        Parameters
+        ----------
+        countRows : whether to count the row versions of each file, which costs a request per file
+        options : read options that choose a version
+
+        Raises
+        ------
+        OptionError, HistoryTrimmedError
+            When an option is wrong, or the version was collected.
+        """
         from slatespark.table.inspection.files import list_files
 
         found = list_files(self._stores, self._read_options(options), self._clock, count_rows=countRows)
         return Listing(found)
 
     def runs(self, **options: Any) -> Listing[LayerFacts]:
-        """Return the layers of a version, L0 views and sorted runs, newest first; `options` as for `detail`."""
+        """Return the layers of a version, L0 views and sorted runs, newest first.
+
+        Parameters
+        ----------
+        options : read options that choose a version
+
+        Raises
+        ------
+        OptionError, HistoryTrimmedError
+            When an option is wrong, or the version was collected.
+        """
         from slatespark.table.inspection.files import list_layers
 
         return Listing(list_layers(self._stores, self._read_options(options), self._clock))
@@ -52,6 +78,11 @@ class Inspection(OpenTable):
         ----------
         version : a manifest id; by default the newest one
         options : read options that choose a version another way
+
+        Raises
+        ------
+        OptionError, HistoryTrimmedError
+            When an option is wrong, or the version was collected.
         """
         from slatespark.table.inspection.timeline import read_timeline
 
@@ -68,7 +99,6 @@ class Inspection(OpenTable):
 
         Raises
         ------
-        TableNotFoundError
         InvalidRequestError
             When there is no such object.
         CorruptDataError, UnsupportedFormatError
@@ -115,11 +145,13 @@ class Inspection(OpenTable):
         return plot_layers(self._summary(options), ax)
 
     def plotTimeline(self, ax: Any = None, *, version: int | None = None, **options: Any) -> Any:
-        """Return a matplotlib figure of the timeline; parameters as for `timeline`.
+        """Return a matplotlib figure of the timeline: which file shows the rows of each interval of keys.
 
         Parameters
         ----------
         ax : matplotlib axes to draw on; by default a figure of its own
+        version : a manifest id; by default the newest one
+        options : read options that choose a version another way
 
         Raises
         ------
@@ -131,11 +163,13 @@ class Inspection(OpenTable):
         return plot_timeline(self.timeline(version, **options), ax)
 
     def plotExpiry(self, ax: Any = None, *, per: str | None = None, **options: Any) -> Any:
-        """Return a matplotlib figure of the stored bytes that expire by hour or day; parameters as for `expiry`.
+        """Return a matplotlib figure of the stored bytes that expire by hour or day.
 
         Parameters
         ----------
         ax : matplotlib axes to draw on; by default a figure of its own
+        per : `hour` or `day`; by default hours if everything expires within three days, else days
+        options : read options that choose a version, and `now`
 
         Raises
         ------

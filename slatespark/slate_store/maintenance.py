@@ -91,6 +91,19 @@ class Maintenance(OpenTable):
             changed.
         CommitConflictError
             When the sources changed meanwhile, or a SlateDB client is active.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from slatespark import SlateStore
+        >>> store = SlateStore.create("memory://merged")
+        >>> for value in (b"1", b"2"):
+        ...     _ = store.write(pa.table({"key": [b"a"], "value": [value]}))
+        >>> len(store.runs())
+        2
+        >>> report = store.compact(full=True)
+        >>> len(store.runs())
+        1
         """
         # Imported here: most users of a table never compact it.
         from slatespark.table.compaction.options import given_file_options, parse_compaction
@@ -196,6 +209,14 @@ class Maintenance(OpenTable):
             When other clients kept changing the manifest.
         UnavailableError
             When the store stopped answering; the next vacuum continues.
+
+        Examples
+        --------
+        >>> from slatespark import SlateStore
+        >>> store = SlateStore.create("memory://tidy")
+        >>> report = store.vacuum("48h", dryRun=True)
+        >>> report.collected
+        ()
         """
         from slatespark.table.gc.run import vacuum_table
 
@@ -251,6 +272,15 @@ class Maintenance(OpenTable):
             When the database cannot be written; nothing was changed.
         CommitConflictError, TransactionConflictError
             When a SlateDB client is active, or other commits kept writing the keys; nothing was changed.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from slatespark import SlateStore
+        >>> store = SlateStore.create("memory://people", "id BIGINT, name STRING", "id")
+        >>> version = store.write(pa.table({"id": [1, 2], "name": ["a", "b"]}))
+        >>> store.erase(1, releaseVersions=True).gone
+        True
         """
         from slatespark.table.gc.erase import erase_keys
 
@@ -322,6 +352,10 @@ class Maintenance(OpenTable):
         ----------
         allVersions : check every existing version, not only the newest
         progress : a bar where one can be seen; see `SlateStore.compact`
+
+        Returns
+        -------
+        A report; what is damaged is among its `findings`, and raises nothing.
         """
         from slatespark.table.verify.run import verify_table
 

@@ -45,6 +45,15 @@ class Reads(OpenTable):
         ------
         OptionError, SchemaError, HistoryTrimmedError, CorruptDataError
             At the call, or while batches are taken.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from slatespark import SlateStore
+        >>> store = SlateStore.create("memory://scanned", "id BIGINT, name STRING", "id")
+        >>> version = store.write(pa.table({"id": [1, 2, 3], "name": ["a", "b", "c"]}))
+        >>> store.scan("desc", filter="id < 3", columns="name").read_all().to_pylist()
+        [{'name': 'b'}, {'name': 'a'}]
         """
         threads = thread_count(parallelism)
         parsed = self._read_options(options_for_order(order, options, threads=threads))
@@ -69,6 +78,16 @@ class Reads(OpenTable):
             When the table has no history.
         HistoryTrimmedError, CorruptDataError
             At the call, or while batches are taken.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from slatespark import SlateStore
+        >>> store = SlateStore.create("memory://intervals", "id BIGINT, name STRING", "id", history=True)
+        >>> for day, name in (("2026-01-01", "a"), ("2026-02-01", "b")):
+        ...     _ = store.write(pa.table({"id": [1], "name": [name]}), timestamp=day)
+        >>> [(row["name"], row["_is_current"]) for row in store.versions().read_all().to_pylist()]
+        [('b', True), ('a', False)]
         """
         given: dict[str, Any] = {**options, "readVersions": "intervals"}
         return self.scan(**given)
@@ -149,6 +168,17 @@ class Reads(OpenTable):
             When the rows lack a column, or have one that the table adds.
         HistoryTrimmedError
             When a time is below the history floor; while batches are taken.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from slatespark import SlateStore
+        >>> rates = SlateStore.create("memory://rates", "currency STRING, rate DOUBLE", "currency", history=True)
+        >>> for day, rate in (("2026-01-01", 1.1), ("2026-02-01", 1.2)):
+        ...     _ = rates.write(pa.table({"currency": ["EUR"], "rate": [rate]}), timestamp=day)
+        >>> sales = pa.table({"currency": ["EUR", "EUR"], "sold_ms": [1767571200000, 1770249600000]})
+        >>> rates.asOf(sales, "sold_ms", columns="rate").read_all()["rate"].to_pylist()
+        [1.1, 1.2]
         """
         parsed = parse_join(self._common, self._without_clock(options), how)
         schema, batches = as_batches(rows)
@@ -171,6 +201,15 @@ class Reads(OpenTable):
         ------
         InvalidRequestError
             When the values do not make a key.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from slatespark import SlateStore
+        >>> store = SlateStore.create("memory://gotten", "tenant STRING, id BIGINT, name STRING", "tenant,id")
+        >>> version = store.write(pa.table({"tenant": ["x"], "id": [1], "name": ["a"]}))
+        >>> store.get("x", 1, columns="name")
+        {'name': 'a'}
         """
         parsed = self._read_options(options)
         batch = look_up(self._stores, key, parsed, self._clock, point=self._read_point(parsed))
@@ -225,6 +264,17 @@ class Reads(OpenTable):
             When another option is given.
         HistoryTrimmedError, SnapshotExpiredError
             When the requested past can no longer be read exactly.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from slatespark import SlateStore
+        >>> store = SlateStore.create("memory://frozen")
+        >>> version = store.write(pa.table({"key": [b"a"], "value": [b"1"]}))
+        >>> snapshot = store.snapshot()
+        >>> version = store.delete("key = x'61'")
+        >>> snapshot.get(b"a")
+        {'key': b'a', 'value': b'1'}
         """
         chosen = parse_choice(self._common, self._without_clock(options))
         point = ReadPoint(*resolve_held(self._stores, chosen, self._clock))

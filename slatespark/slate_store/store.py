@@ -32,8 +32,12 @@ _ALWAYS: Final = "always"
 class SlateStore(Explanations, Reads, Writes, Versions, Inspection, Maintenance):
     """A SlateDB database as a table of `key` and `value`, read and written with pyarrow.
 
-    Get one with `open` or `create`. Options are keyword arguments of the methods, named as in the reference of options,
+    Made by `open` or `create`. Options are keyword arguments of the methods, named as in the reference of options,
     with Python values: times are ms since the epoch, ISO text or datetimes; keys are bytes.
+
+    Every call that reads the table can raise `UnavailableError` when the store does not answer, `CorruptDataError` when
+    an object is damaged, `UnsupportedFormatError` when a later release wrote it, and `TableNotFoundError` when the
+    table has been dropped. The methods name what else they raise.
 
     Examples
     --------
@@ -70,6 +74,15 @@ class SlateStore(Explanations, Reads, Writes, Versions, Inspection, Maintenance)
         ------
         TableNotFoundError
             When there is no database at `path`.
+        OptionError
+            When `refresh` is not a duration, or an option of the storage backend is unknown.
+
+        Examples
+        --------
+        >>> from slatespark import SlateStore
+        >>> created = SlateStore.create("memory://opened")
+        >>> SlateStore.open("memory://opened", refresh="5s")
+        SlateStore('memory://opened')
         """
         refresh_ms = None if refresh == _ALWAYS else parse_duration(refresh, "refresh")
         store = cls._at(path, clock, storage, refresh_ms)
@@ -103,6 +116,14 @@ class SlateStore(Explanations, Reads, Writes, Versions, Inspection, Maintenance)
             When a table exists there already.
         SchemaError, OptionError, UnsupportedFormatError
             When the schema or a property is invalid.
+
+        Examples
+        --------
+        >>> from slatespark import SlateStore
+        >>> columns = "shop STRING, item STRING, n BIGINT"
+        >>> store = SlateStore.create("memory://stock", columns, "shop,item", defaultTtl="30d")
+        >>> store.definition.key_columns
+        ('shop', 'item')
         """
         from slatespark.encoding.column_list import parse_columns
         from slatespark.table.definition.plan import plan_creation

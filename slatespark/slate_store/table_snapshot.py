@@ -94,7 +94,19 @@ class TableSnapshot:
         return self.scan().__arrow_c_stream__(requested_schema)
 
     def versions(self, **options: Any) -> pa.RecordBatchReader:
-        """Return every version of each row of a history table; as `SlateStore.versions`, of this moment."""
+        """Return every version of each row of a history table; as `SlateStore.versions`, of this moment.
+
+        Parameters
+        ----------
+        options : read options, except those that choose a version
+
+        Raises
+        ------
+        OptionError
+            When the table has no history, or an option is invalid.
+        SnapshotExpiredError
+            At the call, or while batches are taken: a file of the snapshot was collected.
+        """
         return self.scan(**{**options, "readVersions": "intervals"})
 
     def get(self, *key: Any, **options: Any) -> dict[str, Any] | None:
@@ -109,7 +121,8 @@ class TableSnapshot:
         ------
         InvalidRequestError
             When the values do not make a key.
-        SnapshotExpiredError, CorruptDataError
+        SnapshotExpiredError
+            When a file that may hold the key was collected.
         """
         batch = look_up(self._stores, key, self._parse(options), self._clock, point=self._point)
         return None if batch is None else row_dict(batch)
@@ -120,7 +133,21 @@ class TableSnapshot:
         columns: Sequence[str] | str | None = None,
         **options: Any,
     ) -> pa.RecordBatchReader:
-        """Return the rows that have some keys, as `SlateStore.lookup`, of this moment."""
+        """Return the rows that have some keys, as `SlateStore.lookup`, of this moment.
+
+        Parameters
+        ----------
+        keys : rows with the key columns of the table; other columns do not matter
+        columns : to return; by default all
+        options : read options, except ranges of keys and those that choose a version
+
+        Raises
+        ------
+        SchemaError
+            When a key column is missing, or a value of it does not fit.
+        SnapshotExpiredError
+            While batches are taken: a file of the snapshot was collected.
+        """
         parsed = self._parse(lookup_options(options, columns))
         return open_lookup(self._stores, self._clock, parsed, keys, self._point)
 

@@ -35,7 +35,26 @@ class Versions(OpenTable):
     """Versions: history, checkpoints, restores, trims, clones, copies, sequence numbers."""
 
     def history(self, limit: int | None = None) -> Listing[VersionFacts]:
-        """Return the newest `limit` versions of the table, newest first, with the known facts of their commits."""
+        """Return the newest versions of the table, newest first, with the known facts of their commits.
+
+        Parameters
+        ----------
+        limit : how many at most; by default all that exist
+
+        Raises
+        ------
+        OptionError
+            When `limit` is not a number from 0 on.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from slatespark import SlateStore
+        >>> store = SlateStore.create("memory://told")
+        >>> version = store.write(pa.table({"key": [b"a"], "value": [b"1"]}))
+        >>> [(facts.version, facts.operation) for facts in store.history(limit=1)] == [(version, "write")]
+        True
+        """
         from slatespark.table.inspection.versions import list_versions
 
         count = None if limit is None else parse_count(0, 2**63 - 1)(limit, "limit")
@@ -110,6 +129,17 @@ class Versions(OpenTable):
             When the name is taken, or the version does not exist yet.
         SnapshotExpiredError
             When the version, or a file of it, was collected.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from slatespark import SlateStore
+        >>> store = SlateStore.create("memory://kept-point")
+        >>> version = store.write(pa.table({"key": [b"a"], "value": [b"1"]}))
+        >>> checkpoint = store.createCheckpoint("before the change", lifetime="7d")
+        >>> version = store.write(pa.table({"key": [b"a"], "value": [b"2"]}))
+        >>> store.get(b"a", checkpoint="before the change")
+        {'key': b'a', 'value': b'1'}
         """
         from slatespark.table.checkpoints.store import create_checkpoint
 
@@ -122,7 +152,12 @@ class Versions(OpenTable):
         )
 
     def refreshCheckpoint(self, idOrName: str, lifetime: str | int | timedelta | None = None) -> CheckpointFacts:
-        """Let a checkpoint last for `lifetime` from now, for ever by default.
+        """Let a checkpoint last for `lifetime` from now, and return it.
+
+        Parameters
+        ----------
+        idOrName : of the checkpoint
+        lifetime : a duration such as `7d`; for ever by default
 
         Raises
         ------
@@ -137,7 +172,17 @@ class Versions(OpenTable):
         return refresh_checkpoint(self._stores, self._clock, parse_text(idOrName, "idOrName"), lifetime_ms)
 
     def deleteCheckpoint(self, idOrName: str) -> None:
-        """Delete a checkpoint: files that it alone kept may now be collected. Raises as `refreshCheckpoint`."""
+        """Delete a checkpoint: files that it alone kept may now be collected.
+
+        Parameters
+        ----------
+        idOrName : of the checkpoint
+
+        Raises
+        ------
+        InvalidRequestError
+            When no checkpoint has this id or name; it may have expired.
+        """
         from slatespark.table.checkpoints.store import delete_checkpoint
         from slatespark.table.commit.idempotence import record_outcomes
 
@@ -162,6 +207,17 @@ class Versions(OpenTable):
             When the version, or a file of it, was collected.
         CommitConflictError
             When another process commits at the same time.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from slatespark import SlateStore
+        >>> store = SlateStore.create("memory://restored")
+        >>> good = store.write(pa.table({"key": [b"a"], "value": [b"1"]}))
+        >>> bad = store.write(pa.table({"key": [b"a"], "value": [b"oops"]}))
+        >>> version = store.restoreToVersion(good)
+        >>> store.get(b"a")
+        {'key': b'a', 'value': b'1'}
         """
         from slatespark.table.write.restore import restore_to_version
 
@@ -173,6 +229,12 @@ class Versions(OpenTable):
         self, timestamp: int | str | datetime, *, progress: AskedProgress = "auto", **options: Any
     ) -> int:
         """Restore the latest version committed at or before an instant; see `restoreToVersion`.
+
+        Parameters
+        ----------
+        timestamp : ms since the epoch, ISO text or a datetime
+        progress : a bar where one can be seen; see `SlateStore.compact`
+        options : write options
 
         Raises
         ------
@@ -268,6 +330,19 @@ class Versions(OpenTable):
             When the target is not empty or has no root in common with this table, or there is no such checkpoint.
         HistoryTrimmedError
             When the version was collected.
+        OptionError
+            When both `version` and `checkpoint` are given.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from slatespark import SlateStore
+        >>> store = SlateStore.create("memory://farm/dolly")
+        >>> version = store.write(pa.table({"key": [b"a"], "value": [b"1"]}))
+        >>> clone = store.clone("memory://farm/clone")
+        >>> version = clone.write(pa.table({"key": [b"a"], "value": [b"2"]}))
+        >>> store.get(b"a")["value"], clone.get(b"a")["value"]
+        (b'1', b'2')
         """
         from slatespark.table.write.clone import clone_table
 
@@ -314,6 +389,17 @@ class Versions(OpenTable):
             When the version was collected.
         CorruptDataError
             When a file is damaged.
+        OptionError
+            When more than one of `versionAsOf`, `timestampAsOf` and `checkpoint` is given.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from slatespark import SlateStore
+        >>> store = SlateStore.create("memory://original")
+        >>> version = store.write(pa.table({"key": [b"a"], "value": [b"1"]}))
+        >>> store.copyTo("memory://elsewhere/copy").get(b"a")
+        {'key': b'a', 'value': b'1'}
         """
         # Imported here: few users of a table copy it.
         from slatespark.table.write.deep_copy import copy_table, storage_of_copy

@@ -49,6 +49,16 @@ class Writes(OpenTable):
             When rows or options do not fit; nothing was changed.
         CommitConflictError
             When a SlateDB client is active on the table, or other writers won every race.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from slatespark import SlateStore
+        >>> store = SlateStore.create("memory://written", "id BIGINT, name STRING", "id")
+        >>> version = store.write(pa.table({"id": [1, 2], "name": ["a", "b"]}))
+        >>> version = store.write(pa.table({"id": [2], "name": ["c"]}), ttl="30d")
+        >>> store.scan().read_all().to_pylist()
+        [{'id': 1, 'name': 'a'}, {'id': 2, 'name': 'c'}]
         """
         from slatespark.table.compaction.auto import compact_after_write
         from slatespark.table.write.load import plan_load, run_load
@@ -81,6 +91,18 @@ class Writes(OpenTable):
             When an option is invalid, or the instant is in the future.
         HistoryTrimmedError
             When the requested past can no longer be read exactly.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from slatespark import SlateStore
+        >>> store = SlateStore.create("memory://begun", "id BIGINT, n BIGINT", "id")
+        >>> version = store.write(pa.table({"id": [1], "n": [5]}))
+        >>> with store.begin() as txn:
+        ...     row = txn.getForUpdate([1]).read_all().to_pylist()[0]
+        ...     _ = txn.write(pa.table({"id": [1], "n": [row["n"] + 1]}))
+        >>> store.get(1)
+        {'id': 1, 'n': 6}
         """
         from slatespark.table.transaction.begin import begin_transaction
 
@@ -112,6 +134,17 @@ class Writes(OpenTable):
             When a file does not fit the table, or is damaged; nothing was changed.
         CommitConflictError
             When newer versions of the keys are stored, or other writers won every race.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from slatespark import SlateStore, SstWriter
+        >>> store = SlateStore.create("memory://loaded", "id BIGINT, name STRING", "id")
+        >>> SstWriter("memory://outside/1.sst", keyColumns="id").write(pa.table({"id": [1], "name": ["a"]}))
+        1
+        >>> version = store.ingest("memory://outside/1.sst")
+        >>> store.get(1)
+        {'id': 1, 'name': 'a'}
         """
         from slatespark.table.compaction.auto import compact_after_write
         from slatespark.table.write.ingest import ingest_files, parse_ingest
@@ -140,6 +173,16 @@ class Writes(OpenTable):
             When the condition cannot be parsed.
         TransactionConflictError
             When another commit changed keys that the condition can match, after the rows were searched.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from slatespark import SlateStore
+        >>> store = SlateStore.create("memory://thinned", "id BIGINT, name STRING", "id")
+        >>> version = store.write(pa.table({"id": [1, 2], "name": ["a", "b"]}))
+        >>> version = store.delete("name = 'a'")
+        >>> store.scan().read_all().to_pylist()
+        [{'id': 2, 'name': 'b'}]
         """
         from slatespark.table.write.alteration import delete_where
 
@@ -175,6 +218,17 @@ class Writes(OpenTable):
             When a key column or nothing is set, a column does not exist, or a value does not fit it.
         TransactionConflictError
             When another commit changed keys that the condition can match, after the rows were read.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> import pyarrow.compute as pc
+        >>> from slatespark import SlateStore
+        >>> store = SlateStore.create("memory://counted", "id BIGINT, n BIGINT", "id")
+        >>> version = store.write(pa.table({"id": [1, 2], "n": [5, 7]}))
+        >>> version = store.update("id = 1", {"n": pc.field("n") + 1})
+        >>> store.get(1)
+        {'id': 1, 'n': 6}
         """
         from slatespark.table.compaction.auto import compact_after_write
         from slatespark.table.write.update import update_where
@@ -222,6 +276,16 @@ class Writes(OpenTable):
             of the rows has a later version.
         TransactionConflictError
             On a history table, when another commit changed the range after its rows were searched.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from slatespark import SlateStore
+        >>> store = SlateStore.create("memory://ranges", "day STRING, id BIGINT, n BIGINT", "day,id")
+        >>> version = store.write(pa.table({"day": ["mon", "mon", "tue"], "id": [1, 2, 1], "n": [1, 2, 3]}))
+        >>> version = store.deleteRange("day = 'mon'")
+        >>> store.scan().read_all().to_pylist()
+        [{'day': 'tue', 'id': 1, 'n': 3}]
         """
         from slatespark.table.write.alteration import delete_history_range
         from slatespark.table.write.range_replace import delete_range
@@ -244,13 +308,35 @@ class Writes(OpenTable):
         return current_definition(self._stores)
 
     def setProperties(self, **properties: Any) -> None:
-        """Set table properties; others stay. Raises `OptionError` for one that is unknown or cannot change."""
+        """Set table properties; others stay.
+
+        Parameters
+        ----------
+        properties : by name, such as `defaultTtl="30d"`; None takes the property away
+
+        Raises
+        ------
+        OptionError
+            When a property is unknown, cannot be changed, or does not take this value.
+
+        Examples
+        --------
+        >>> from slatespark import SlateStore
+        >>> store = SlateStore.create("memory://set")
+        >>> store.setProperties(defaultTtl="30d")
+        >>> store.definition.properties["defaultTtl"]
+        '30d'
+        """
         from slatespark.table.write.alteration import set_properties
 
         set_properties(self._stores, self._clock, properties)
 
     def dropColumns(self, *names: str) -> None:
         """Drop columns of the table. Their names cannot be used again, since rows keep the old values.
+
+        Parameters
+        ----------
+        names : of value columns
 
         Raises
         ------

@@ -31,10 +31,22 @@ if TYPE_CHECKING:
 
 
 class SlateMergeBuilder:
-    """Clauses of a merge, as in `DeltaMergeBuilder`; made by `SlateTable.merge`.
+    """Clauses of a merge, as in `DeltaMergeBuilder`. Made by `SlateTable.merge`.
 
     Every method returns a new builder. Of several clauses of a kind the first whose condition is true applies; a clause
-    without a condition must be the last of its kind.
+    without a condition must be the last of its kind: a further one is an `InvalidRequestError`.
+
+    Examples
+    --------
+    >>> from slatespark import SlateTable
+    >>> table = SlateTable.create(spark, f"{path}/seats", "id BIGINT, guest STRING", "id")
+    >>> booked = spark.sql("SELECT explode(array(1L, 2L)) AS id, 'ann' AS guest")
+    >>> merge = (table.alias("t").merge(booked.alias("s"), "t.id = s.id")
+    ...     .whenMatchedUpdate("t.guest IS NULL", {"guest": "s.guest"})
+    ...     .whenMatchedDelete("s.guest IS NULL")
+    ...     .whenNotMatchedInsertAll())
+
+    `merge.execute()` runs it.
     """
 
     def __init__(
@@ -61,27 +73,64 @@ class SlateMergeBuilder:
         condition: Expression | None = None,
         set: Mapping[str, Expression] | None = None,  # noqa: A002  # Delta's
     ) -> SlateMergeBuilder:
-        """Set columns of matched rows; expressions may use the columns of both sides."""
+        """Set columns of matched rows.
+
+        Parameters
+        ----------
+        condition : which of them, a Column or SQL text over both sides; by default all
+        set : by column, the new value as SQL text or a Column over both sides; not of key columns
+
+        Raises
+        ------
+        InvalidRequestError
+            When nothing is set, or an earlier clause takes all rows.
+        """
         return self._with(MergeClause(MATCHED, "update", condition, checked(set, "whenMatchedUpdate", "set")))
 
     def whenMatchedUpdateAll(self, condition: Expression | None = None) -> SlateMergeBuilder:
-        """Set every column of matched rows to the source's column of the same name."""
+        """Set every column of matched rows to the source's column of the same name.
+
+        Parameters
+        ----------
+        condition : which of them, a Column or SQL text over both sides; by default all
+        """
         return self._with(MergeClause(MATCHED, "update", condition))
 
     def whenMatchedDelete(self, condition: Expression | None = None) -> SlateMergeBuilder:
-        """Delete matched rows."""
+        """Delete matched rows.
+
+        Parameters
+        ----------
+        condition : which of them, a Column or SQL text over both sides; by default all
+        """
         return self._with(MergeClause(MATCHED, "delete", condition))
 
     def whenNotMatchedInsert(
         self, condition: Expression | None = None, values: Mapping[str, Expression] | None = None
     ) -> SlateMergeBuilder:
-        """Insert rows of the source that match no row; columns that are not named become null."""
+        """Insert rows of the source that match no row.
+
+        Parameters
+        ----------
+        condition : which of them, a Column or SQL text over the source; by default all
+        values : by column, a value as SQL text or a Column over the source; columns that are not named become null
+
+        Raises
+        ------
+        InvalidRequestError
+            When no values are given, or an earlier clause takes all rows.
+        """
         return self._with(
             MergeClause(NOT_MATCHED, "insert", condition, checked(values, "whenNotMatchedInsert", "values"))
         )
 
     def whenNotMatchedInsertAll(self, condition: Expression | None = None) -> SlateMergeBuilder:
-        """Insert rows of the source that match no row, with the columns of the same name."""
+        """Insert rows of the source that match no row, with the columns of the same name.
+
+        Parameters
+        ----------
+        condition : which of them, a Column or SQL text over the source; by default all
+        """
         return self._with(MergeClause(NOT_MATCHED, "insert", condition))
 
     def whenNotMatchedBySourceUpdate(
@@ -89,12 +138,28 @@ class SlateMergeBuilder:
         condition: Expression | None = None,
         set: Mapping[str, Expression] | None = None,  # noqa: A002  # Delta's
     ) -> SlateMergeBuilder:
-        """Set columns of rows that no row of the source matches; expressions may use the target's columns."""
+        """Set columns of rows that no row of the source matches.
+
+        Parameters
+        ----------
+        condition : which of them, a Column or SQL text over the table's columns; by default all
+        set : by column, the new value as SQL text or a Column over the table's columns; not of key columns
+
+        Raises
+        ------
+        InvalidRequestError
+            When nothing is set, or an earlier clause takes all rows.
+        """
         assigned = checked(set, "whenNotMatchedBySourceUpdate", "set")
         return self._with(MergeClause(BY_SOURCE, "update", condition, assigned))
 
     def whenNotMatchedBySourceDelete(self, condition: Expression | None = None) -> SlateMergeBuilder:
-        """Delete rows that no row of the source matches."""
+        """Delete rows that no row of the source matches.
+
+        Parameters
+        ----------
+        condition : which of them, a Column or SQL text over the table's columns; by default all
+        """
         return self._with(MergeClause(BY_SOURCE, "delete", condition))
 
     def execute(self, *, progress: AskedProgress = "auto", **writeOptions: Any) -> None:

@@ -10,21 +10,43 @@ from slatespark.table.compaction.report import CompactionReport
 
 
 class SlateOptimizeBuilder:
-    """A compaction to be run, as `DeltaOptimizeBuilder`; made by `SlateTable.optimize`."""
+    """A compaction to be run, as `DeltaOptimizeBuilder`. Made by `SlateTable.optimize`.
+
+    Examples
+    --------
+    >>> from slatespark import SlateTable
+    >>> table = SlateTable.create(spark, f"{path}/optimized", "id BIGINT, name STRING", "id")
+    >>> table.optimize().where("id < 10").executeCompaction(dryRun=True).jobs
+    ()
+    """
 
     def __init__(self, compact: Callable[..., CompactionReport], where: str | None = None) -> None:
         self._compact, self._where = compact, where
 
     def where(self, condition: str) -> SlateOptimizeBuilder:
-        """Restrict it to key intervals, as the argument `where` of `compact`."""
+        """Restrict it to key intervals, of which everything is merged.
+
+        Parameters
+        ----------
+        condition : comparisons on leading key columns, as the argument `where` of `compact`
+        """
         return SlateOptimizeBuilder(self._compact, condition)
 
     def executeCompaction(self, **options: Any) -> CompactionReport:
-        """Run it; `options` are the other arguments of `compact`."""
+        """Run it, and return the report; errors as of `SlateTable.compact`.
+
+        Parameters
+        ----------
+        options : the other arguments of `SlateTable.compact`
+        """
         return self._compact(where=self._where, **options)
 
     def executeZOrderBy(self, *columns: str) -> NoReturn:
         """Refuse to sort by other columns: rows are sorted by the key.
+
+        Parameters
+        ----------
+        columns : named in the error
 
         Raises
         ------

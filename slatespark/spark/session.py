@@ -21,6 +21,10 @@ def register(spark: SparkSession) -> None:
     Needed only if Spark does not find the data source by itself: when slatespark was added with `--py-files`, when
     another `pyspark_*` module on the path fails to import, or when Spark looked for data sources before slatespark was
     installed.
+
+    Parameters
+    ----------
+    spark : the session; others, such as `spark.newSession()`, are not changed
     """
     from slatespark.spark.datasource import SlateDataSource
 
@@ -44,6 +48,7 @@ def storageOptions(spark: SparkSession, path: str = "s3a://") -> dict[str, str]:
 
     Parameters
     ----------
+    spark : the session whose settings are read
     path : address of the table; its protocol, bucket and account say whose settings count
 
     Returns

@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 
 from slatespark.display.progress import AskedProgress
 from slatespark.errors import TableExistsError
-from slatespark.options.keywords import FrameKeywords, ReadKeywords, WriteKeywords
+from slatespark.options.keywords import WriteKeywords
 from slatespark.slate_store import SlateStore
 from slatespark.spark import arguments, creation, fact_frames
 from slatespark.spark.arguments import Instant, Names, PathArgument
@@ -21,11 +21,10 @@ from slatespark.spark.assignments import Expression, checked
 from slatespark.spark.merge import SlateMergeBuilder
 from slatespark.spark.plan_frame import Place
 from slatespark.spark.table_frames import TableFrames
+from slatespark.spark.table_reads import TableReads
 from slatespark.spark.table_versions import TableVersions
 from slatespark.spark.transaction import SlateTransaction
 from slatespark.table.progress import Step
-from slatespark.table.read.key_lookup import lookup_options
-from slatespark.table.read.reader import check_history
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -33,19 +32,19 @@ if TYPE_CHECKING:
     from slatespark.table.gc.drop_plan import DropReport
 
 
-class SlateTable(TableVersions):
+class SlateTable(TableReads, TableVersions):
     """A SlateDB database as a table of DataFrames.
 
     Made by `create`, `createIfNotExists` or `forPath`. Options are keyword arguments (docs/reference/options.md).
-    Errors are slatespark's own, also those raised in Spark's tasks.
+    Errors are slatespark's own, also those raised in Spark's tasks; `SlateStore` lists those of every call.
 
     Examples
     --------
-    >>> table = SlateTable.create(spark, path, "tenant STRING, id BIGINT, name STRING", ["tenant", "id"])
-    >>> table.write(names)
-    >>> table.toDF(where="tenant = 'a' AND id < 10").show()
-    >>> (table.alias("t").merge(changes.alias("c"), "t.tenant = c.tenant AND t.id = c.id")
-    ...     .whenMatchedUpdateAll().whenNotMatchedInsertAll().execute())
+    >>> from slatespark import SlateTable
+    >>> table = SlateTable.create(spark, f"{path}/names", "tenant STRING, id BIGINT, name STRING", ["tenant", "id"])
+    >>> table.write(spark.sql("SELECT 'a' AS tenant, 1L AS id, 'ann' AS name"))
+    >>> table.toDF(where="tenant = 'a' AND id < 10").collect()
+    [Row(tenant='a', id=1, name='ann')]
     """
 
     @property
@@ -61,6 +60,8 @@ class SlateTable(TableVersions):
 
         Parameters
         ----------
+        spark : the session that the table's jobs use
+        path : local path or URL
         schema : the columns, as a StructType or DDL text
         keyColumns : names of the key columns, in order; a list or a comma list
         properties : `keyFormat`, `valueFormat`, table properties such as `defaultTtl`, and the arguments of `forPath`
@@ -71,6 +72,13 @@ class SlateTable(TableVersions):
             When there is a table already.
         SchemaError
             When a column has a type that no table, or no key, can hold.
+
+        Examples
+        --------
+        >>> from slatespark import SlateTable
+        >>> table = SlateTable.create(spark, f"{path}/stock", "shop STRING, item STRING, n BIGINT", ["shop", "item"])
+        >>> table.toDF().columns
+        ['shop', 'item', 'n']
         """
         storage = arguments.storage_arguments(properties)
         creation.create_table(path, schema, keyColumns, properties)
@@ -81,6 +89,11 @@ class SlateTable(TableVersions):
         cls, spark: SparkSession, path: PathArgument, schema: StructType | str, keyColumns: Names, **properties: Any
     ) -> Self:
         """Return the table at `path`; create it as `create` does if there is none.
+
+        Parameters
+        ----------
+        spark, path, schema, keyColumns, properties : as for `create`; of an existing table only the key columns are
+            compared
 
         Raises
         ------
@@ -100,6 +113,8 @@ class SlateTable(TableVersions):
 
         Parameters
         ----------
+        spark : the session that the table's jobs use
+        path : local path or URL
         storage : `walPath`, `clock` (`module:function`, which Spark's processes import), and options of the storage
             backend, with or without the prefix `storage.`, as from `**slatespark.storageOptions(spark)`
 
@@ -118,6 +133,17 @@ class SlateTable(TableVersions):
         """Tell whether there is a SlateDB database, raw or typed, at `path`.
 
         The session is not needed: `isSlateTable(spark, path)` and `isSlateTable(path)` are the same.
+
+        Parameters
+        ----------
+        spark : a session, or the path
+        path : local path or URL
+        storage : as for `forPath`
+
+        Raises
+        ------
+        OptionError
+            When the argument is not a path.
         """
         return creation.has_table(spark if path is None else path, storage)
 
@@ -133,130 +159,26 @@ class SlateTable(TableVersions):
         """Delete the table at `path` for good, without a Spark job; see `SlateStore.drop`.
 
         The session is not needed: `drop(spark, path)` and `drop(path)` are the same.
+
+        Parameters
+        ----------
+        spark : a session, or the path
+        path : local path or URL
+        force : go on although checkpoints, running jobs or a SlateDB client may need the table; never where a clone may
+            read its files
+        dryRun : only report what would be deleted, and who may need it
+        storage : as for `forPath`
+
+        Raises
+        ------
+        TableNotFoundError
+            When there is no database at `path`.
+        InvalidRequestError
+            When somebody may still need the table; the message names them.
         """
         return creation.drop_table(spark if path is None else path, storage, force=force, dry_run=dryRun)
 
     # --- rows ---------------------------------------------------------------------------------------------------------
-
-    def toDF(
-        self, columns: Names | None = None, where: Expression | None = None, **readOptions: Unpack[FrameKeywords]
-    ) -> DataFrame:
-        """Return the rows as a DataFrame; it keeps the snapshot of its first action.
-
-        Spark's own reader of Parquet takes what the table has columnar copies of; then it is the snapshot of the call.
-
-        Parameters
-        ----------
-        columns : the columns to return; no others are decoded
-        where : text as in the option `filter`, which skips ranges, files and blocks; or a Column, with which Spark
-            filters after the read
-        readOptions : read options
-
-        Raises
-        ------
-        OptionError, SchemaError
-            When an option, the filter or a column's name is wrong.
-        InvalidRequestError, HistoryTrimmedError
-            At the call or at the first action, when the version does not exist, or was collected.
-        """
-        return self._frames.select(columns, where, readOptions)
-
-    def versions(self, **readOptions: Unpack[ReadKeywords]) -> DataFrame:
-        """Return every version of each row of a history table, with the time when it was valid.
-
-        The columns are those of the table, `_valid_from`, `_valid_to` (null while it is valid) and `_is_current`. A
-        read as of any instant in between shows that version.
-
-        Raises
-        ------
-        OptionError
-            When the table has no history.
-        """
-        check_history(self._store.url, self._store.definition)
-        return self._frames.read({**readOptions, "readVersions": "intervals"})
-
-    def changes(
-        self, columns: Names | None = None, where: Expression | None = None, **readOptions: Unpack[FrameKeywords]
-    ) -> DataFrame:
-        """Return what changed between two versions, as a DataFrame; see `SlateStore.changes`.
-
-        It keeps the two versions of its first action.
-
-        Parameters
-        ----------
-        columns : the columns to return, `_change_type` among them if it is wanted
-        where : text as in the option `filter`: only rows for which it is true belong to either version; or a Column,
-            with which Spark filters the changes
-        readOptions : `startingVersion` or `startingTimestamp`, and the other options of the change feed
-
-        Raises
-        ------
-        OptionError
-            When an option does not apply.
-        InvalidRequestError, HistoryTrimmedError
-            At the first action, when a version does not exist yet, or was collected.
-        """
-        return self._frames.select(columns, where, {**readOptions, "readChangeFeed": True})
-
-    def asOf(
-        self, df: DataFrame, ts: str, how: str = "left", columns: Names | None = None, **readOptions: Any
-    ) -> DataFrame:
-        """Join each row of a DataFrame with the version of its key that was valid at the row's own time.
-
-        A row gets the columns that `get(key, timestampAsOf=time)` shows; they are null if there was no version then.
-        Spark partitions the rows by key and time, and each task looks up the keys of its rows. The table is read as it
-        is at this call.
-
-        Parameters
-        ----------
-        df : with the key columns of the table, and a column of times
-        ts : the column of times, TIMESTAMP or BIGINT of ms since 1970; null matches nothing
-        how : `left`, or `inner` for only the rows that have a version
-        columns : to add; by default all but the key
-        readOptions : options of `SlateStore.asOf`
-
-        Raises
-        ------
-        OptionError
-            When the table has no history, or an option does not apply.
-        SchemaError
-            When the rows lack a column, or have one that the table adds.
-        HistoryTrimmedError
-            In the tasks, when a time is below the history floor.
-        """
-        return self._frames.as_of(df, ts, how, {**readOptions, "columns": columns})
-
-    def lookup(self, keys: DataFrame, columns: Names | None = None, **readOptions: Any) -> DataFrame:
-        """Return the rows that have the keys of a DataFrame: each once.
-
-        Spark partitions the keys by ranges, and each task reads only the blocks that may hold its keys. So it costs
-        less than a join with the table as long as the keys are few beside the rows. The table is read as it is at this
-        call.
-
-        Parameters
-        ----------
-        keys : with the key columns of the table; other columns do not matter
-        columns : to return; by default all
-        readOptions : read options, except ranges of keys
-
-        Raises
-        ------
-        SchemaError
-            When a key column is missing, or its type does not fit.
-        OptionError
-            When an option is invalid.
-        """
-        return self._frames.lookup(keys, lookup_options(readOptions, columns))
-
-    def get(self, *key: Any, **readOptions: Unpack[ReadKeywords]) -> dict[str, Any] | None:
-        """Return the row of one key as a dict, without a Spark job; None if no row is visible.
-
-        Raises
-        ------
-        InvalidRequestError
-            When the key has other columns or types.
-        """
-        return self._store.get(*key, **readOptions)
 
     def write(
         self,
@@ -273,6 +195,7 @@ class SlateTable(TableVersions):
 
         Parameters
         ----------
+        df : with the columns of the table, in any order; names ignore case
         mode : `append` upserts; `overwrite` replaces the table, or the key interval that `replaceWhere` names
         progress : `auto` shows a bar on a terminal or in a notebook once the call has taken a second, unless Spark
             shows its own; False none; or a function to call with the step, how much is done, and how much there is in
@@ -285,6 +208,13 @@ class SlateTable(TableVersions):
             When rows or options do not fit; nothing was changed.
         CommitConflictError
             When a SlateDB client is active on the table, or other writers won every retry.
+
+        Examples
+        --------
+        >>> table = SlateTable.forPath(spark, f"{path}/stock")
+        >>> table.write(spark.sql("SELECT 'kiel' AS shop, explode(array('oar', 'sail')) AS item, 5L AS n"), ttl="30d")
+        >>> table.get("kiel", "oar")
+        {'shop': 'kiel', 'item': 'oar', 'n': 5}
         """
         self._frames.load(df, mode, writeOptions, progress=progress)
 
@@ -304,6 +234,13 @@ class SlateTable(TableVersions):
         paths : local paths or URLs of the files, which executors can read too
         progress : a bar where one can be seen; see `SlateTable.write`
         writeOptions : those of `SlateStore.ingest`
+
+        Raises
+        ------
+        SchemaError, OptionError, InvalidRequestError, CorruptDataError
+            When a file does not fit the table, or is damaged; nothing was changed.
+        CommitConflictError
+            When newer versions of the keys are stored, or other writers won every race.
         """
         with self._running("ingest into", progress, Step.INGESTING) as call:
             files = arguments.path_texts(paths)
@@ -330,6 +267,11 @@ class SlateTable(TableVersions):
             When another commit changed keys that the condition can match after the rows were read. Text of comparisons
             on leading key columns joined by `AND`, as in `filter`, can match a part of the table; anything else all of
             it.
+
+        Examples
+        --------
+        >>> table = SlateTable.forPath(spark, f"{path}/stock")
+        >>> table.delete("shop = 'bonn' AND n = 0")
         """
         self._frames.delete(condition, writeOptions, progress=progress)
 
@@ -356,6 +298,13 @@ class SlateTable(TableVersions):
             When a key column or nothing is set, a column does not exist, or a value does not fit it.
         TransactionConflictError
             As for `delete`.
+
+        Examples
+        --------
+        >>> table = SlateTable.forPath(spark, f"{path}/stock")
+        >>> table.update("item = 'sail'", {"n": "n - 1"})
+        >>> table.get("kiel", "sail")
+        {'shop': 'kiel', 'item': 'sail', 'n': 4}
         """
         self._frames.update(condition, checked(set, "update", "set"), writeOptions, progress=progress)
 
@@ -367,10 +316,25 @@ class SlateTable(TableVersions):
         progress: AskedProgress = "auto",
         **writeOptions: Any,
     ) -> int:
-        """Delete all rows of some key intervals in one commit; see `SlateStore.deleteRange`.
+        """Delete all rows of some key intervals in one commit, and return the version that shows it.
 
         On a history table a Spark job searches the intervals, a split in each task. On other tables the driver cuts
         the files, without a job.
+
+        Parameters
+        ----------
+        where : comparisons on leading key columns, as for `SlateStore.deleteRange`
+        timestamp : history tables: the time of the deletion; by default that of the commit
+        progress : a bar where one can be seen; see `SlateTable.write`
+        writeOptions : write options
+
+        Raises
+        ------
+        OptionError
+            When the condition is not exactly a set of key intervals.
+        CommitConflictError, TransactionConflictError
+            When a SlateDB client is active on the table, or other writers won every race; on a history table, when
+            another commit changed the range meanwhile.
         """
         with self._running("delete a range of", progress, Step.REMOVING) as call:
             return self._store.deleteRange(
@@ -398,7 +362,12 @@ class SlateTable(TableVersions):
         )
 
     def alias(self, name: str) -> Self:
-        """Return the table under an alias that conditions can use, as in `t.id`."""
+        """Return the table under an alias that conditions can use, as in `t.id`.
+
+        Parameters
+        ----------
+        name : the alias
+        """
         return type(self)(self._store, replace(self._frames, name=name))
 
     def merge(self, source: DataFrame, condition: Expression) -> SlateMergeBuilder:
@@ -408,13 +377,26 @@ class SlateTable(TableVersions):
         ----------
         source : rows; give them an alias with `source.alias("s")`
         condition : decides which rows of both sides match; a Column, or SQL text such as `t.id = s.id`
+
+        Examples
+        --------
+        >>> table = SlateTable.forPath(spark, f"{path}/stock")
+        >>> arrived = spark.sql("SELECT 'kiel' AS shop, explode(array('oar', 'rope')) AS item, 8L AS n")
+        >>> upsert = table.alias("t").merge(arrived.alias("s"), "t.shop = s.shop AND t.item = s.item")
+        >>> upsert.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
+        >>> [table.get("kiel", item)["n"] for item in ("oar", "rope", "sail")]
+        [8, 8, 4]
         """
         return SlateMergeBuilder(self._frames, source, condition)
 
     # --- definition ---------------------------------------------------------------------------------------------------
 
     def setProperties(self, **properties: Any) -> None:
-        """Set table properties, such as `defaultTtl="30d"`.
+        """Set table properties; others stay.
+
+        Parameters
+        ----------
+        properties : by name, such as `defaultTtl="30d"`; None takes the property away
 
         Raises
         ------
@@ -425,6 +407,10 @@ class SlateTable(TableVersions):
 
     def dropColumns(self, *names: str) -> None:
         """Drop value columns. Their names cannot be used again, since old rows may still hold values of them.
+
+        Parameters
+        ----------
+        names : of value columns
 
         Raises
         ------
@@ -448,7 +434,23 @@ class SlateTable(TableVersions):
         history: bool = False,
         progress: AskedProgress = "auto",
     ) -> Self:
-        """Make a shallow clone at `target` and return it, as a history table if asked; see `SlateStore.clone`."""
+        """Make a shallow clone at `target` and return it: a separate table that begins with the files of this one.
+
+        Parameters
+        ----------
+        target : an empty location in the same store
+        version, checkpoint : what to clone, one of them or neither for the newest state
+        history : whether the clone is a history table, also of a plain one; see `SlateStore.clone`
+        progress : a bar where one can be seen; see `SlateTable.write`
+
+        Raises
+        ------
+        OptionError, TableExistsError, InvalidRequestError
+            When both a version and a checkpoint are given, the target is not empty or has no root in common with this
+            table, or there is no such checkpoint.
+        HistoryTrimmedError
+            When the version was collected.
+        """
         self._store.clone(arguments.path_text(target), version, checkpoint, history=history, progress=progress)
         storage = {name: value for name, value in self._frames.options.items() if name != arguments.WAL_PATH}
         return self.forPath(self._frames.spark, target, **storage)
@@ -467,10 +469,18 @@ class SlateTable(TableVersions):
 
         Parameters
         ----------
+        target : an empty location
         storage : options of the target's storage backend, which executors use too; by default those of this table, if
             the store is of the same kind
         versionAsOf, timestampAsOf, checkpoint : what to copy; see `SlateStore.copyTo`
         progress : a bar where one can be seen; see `SlateTable.write`
+
+        Raises
+        ------
+        TableExistsError, InvalidRequestError
+            When the target is not empty, or there is no such version or checkpoint.
+        HistoryTrimmedError, CorruptDataError
+            When the version was collected, or a file is damaged.
         """
         with self._running("copy", progress, Step.COPYING) as call:
             copy = self._store.copyTo(

@@ -83,6 +83,11 @@ class TableUpkeep:
         ----------
         version : a manifest id; by default the newest one
         readOptions : read options that choose a version another way
+
+        Raises
+        ------
+        OptionError, HistoryTrimmedError
+            When an option is wrong, or the version was collected.
         """
         return timeline_frame(self._frames.spark, self._store.timeline(version, **readOptions))
 
@@ -128,6 +133,12 @@ class TableUpkeep:
             When a filter cannot be pickled, fails, or does not return decisions; nothing was changed.
         CommitConflictError
             When the merged layers changed meanwhile, or a SlateDB client is active.
+
+        Examples
+        --------
+        >>> table = SlateTable.forPath(spark, f"{path}/stock")
+        >>> [job.kind for job in table.compact(full=True, dryRun=True).jobs]
+        ['full']
         """
         check_filters_travel(filters)
         with self._running("compact", progress, Step.MERGING) as call:
@@ -185,6 +196,15 @@ class TableUpkeep:
         fences : delete WAL fences too; see `SlateStore.vacuum`
         force : allow a `minAge` below an hour; see `SlateStore.vacuum`
         progress : a bar where one can be seen; see `SlateTable.write`
+
+        Raises
+        ------
+        OptionError
+            When `minAge` is not a duration with a unit, or is below an hour without `force`.
+        CommitConflictError
+            When other clients kept changing the manifest.
+        UnavailableError
+            When the store stopped answering; the next vacuum continues.
         """
         return self._store.vacuum(minAge, dryRun=dryRun, fences=fences, force=force, progress=progress)
 
@@ -245,6 +265,16 @@ class TableUpkeep:
         ----------
         key, where, keys : as for `erase`
         progress : a bar where one can be seen; see `SlateTable.write`
+        options : `startKey`, `endKey` or `keyPrefix` of a raw table
+
+        Raises
+        ------
+        OptionError
+            When not exactly one of these is given.
+        InvalidRequestError, CorruptDataError
+            When the WAL is in another store, or an object cannot be read; then nothing is proven.
+        ConflictError
+            When the table changed faster than it could be searched.
         """
         with self._running("search keys in", progress, Step.SEARCHING) as call:
             chosen = self._collected(keys)
@@ -264,6 +294,10 @@ class TableUpkeep:
         ----------
         allVersions : check every existing version, not only the newest
         progress : a bar where one can be seen; see `SlateTable.write`
+
+        Returns
+        -------
+        A report; what is damaged is among its `findings`, and raises nothing.
         """
         return self._store.verify(allVersions=allVersions, progress=progress)
 
@@ -275,6 +309,18 @@ class TableUpkeep:
         In a Spark job each worker process also requests the indexes and filters of its files; splits are the same.
         `as_parquet` says of how many files `toDF` has the copies read by Spark's own reader of Parquet, and why it does
         not have those of others; `copies` says the same of our reader, which has the rest.
+
+        Parameters
+        ----------
+        operation : `read`, `changes`, `compact`, `vacuum`, `reap` or `erase`
+        analyze : run it, for good, and put the measured requests beside the estimated ones
+        prices : of 1,000 requests and 10^9 bytes, as for `SlateStore.explain`
+        options : as of a read, of `changes`, or the arguments of the operation
+
+        Raises
+        ------
+        OptionError
+            When the operation, a price or an option is wrong.
         """
         if operation == "erase":
             options["keys"] = self._collected(options.get("keys"))
@@ -290,22 +336,68 @@ class TableUpkeep:
 
     @staticmethod
     def forName(spark: SparkSession, name: str) -> NoReturn:
-        """Refuse a name in Spark's catalog, which keeps no paths; raises `InvalidRequestError`."""
+        """Refuse a name in Spark's catalog, which keeps no path of a table in this format.
+
+        Parameters
+        ----------
+        spark : not used
+        name : of the table
+
+        Raises
+        ------
+        InvalidRequestError
+            Always; it says how to open the table.
+        """
         del spark
         raise no_name(name)
 
     # --- as text and pictures -----------------------------------------------------------------------------------------
 
     def plotLayers(self, ax: Any = None, **readOptions: Any) -> Any:
-        """Return a matplotlib figure of the layers of a version over their keys, on `ax` or on new axes."""
+        """Return a matplotlib figure of the layers of a version over their keys.
+
+        Parameters
+        ----------
+        ax : matplotlib axes to draw on; by default a figure of its own
+        readOptions : read options that choose a version
+
+        Raises
+        ------
+        InvalidRequestError
+            When matplotlib is not installed.
+        """
         return self._store.plotLayers(ax, **readOptions)
 
     def plotTimeline(self, ax: Any = None, *, version: int | None = None, **readOptions: Any) -> Any:
-        """Return a matplotlib figure of the timeline over the keys, on `ax` or on new axes."""
+        """Return a matplotlib figure of the timeline: which file shows the rows of each interval of keys.
+
+        Parameters
+        ----------
+        ax : matplotlib axes to draw on; by default a figure of its own
+        version : a manifest id; by default the newest one
+        readOptions : read options that choose a version another way
+
+        Raises
+        ------
+        InvalidRequestError
+            When matplotlib is not installed.
+        """
         return self._store.plotTimeline(ax, version=version, **readOptions)
 
     def plotExpiry(self, ax: Any = None, *, per: str | None = None, **readOptions: Any) -> Any:
-        """Return a matplotlib figure of the stored bytes that expire by hour or day, on `ax` or on new axes."""
+        """Return a matplotlib figure of the stored bytes that expire by hour or day.
+
+        Parameters
+        ----------
+        ax : matplotlib axes to draw on; by default a figure of its own
+        per : `hour` or `day`; by default hours if everything expires within three days, else days
+        readOptions : read options that choose a version, and `now`
+
+        Raises
+        ------
+        InvalidRequestError
+            When matplotlib is not installed.
+        """
         return self._store.plotExpiry(ax, per=per, **readOptions)
 
     def __repr__(self) -> str:

@@ -33,10 +33,14 @@ class SlateTransaction:
 
     Examples
     --------
+    >>> from slatespark import SlateTable
+    >>> table = SlateTable.create(spark, f"{path}/accounts", "id BIGINT, amount BIGINT", "id")
+    >>> table.write(spark.sql("SELECT explode(array(1L, 2L)) AS id, 50L AS amount"))
     >>> with table.begin() as txn:
-    ...     due = txn.getForUpdate(where="tenant = 'a'").where("amount > 100")
-    ...     txn.write(due.withColumn("amount", due.amount - 10))
-    ...     txn.delete("tenant = 'b' AND closed")
+    ...     due = txn.getForUpdate(where="id = 1")
+    ...     _ = txn.write(due.withColumn("amount", due.amount - 10)), txn.delete(keys=[2])
+    >>> table.get(1), table.get(2)
+    ({'id': 1, 'amount': 40}, None)
     """
 
     def __init__(self, spark: SparkSession, core: Transaction, place: Place, name: str | None) -> None:
@@ -118,7 +122,18 @@ class SlateTransaction:
         return rows if named is None else rows.select(*[quoted(name) for name in named])
 
     def get(self, *key: Any, **readOptions: Any) -> dict[str, Any] | None:
-        """Return the row of one key as a dict, including own writes, without a Spark job; None if there is none."""
+        """Return the row of one key as a dict, including own writes, without a Spark job; None if there is none.
+
+        Parameters
+        ----------
+        key : a value for each key column; for a raw table the key as bytes
+        readOptions : read options, except those that choose a version
+
+        Raises
+        ------
+        InvalidRequestError
+            When the values do not make a key, or the transaction has ended.
+        """
         return self._core.get(*key, **readOptions)
 
     def getForUpdate(
@@ -169,6 +184,7 @@ class SlateTransaction:
 
         Parameters
         ----------
+        df : with the columns of the table
         writeOptions : write options about rows: `operation`, `ttl`, ...
 
         Raises
@@ -214,15 +230,43 @@ class SlateTransaction:
     # --- end ----------------------------------------------------------------------------------------------------------
 
     def prepare(self) -> None:
-        """Do all steps of the commit that can fail, except for later conflicts; see `Transaction.prepare`."""
+        """Do all steps of the commit that can fail, except for later conflicts; see `Transaction.prepare`.
+
+        Raises
+        ------
+        TransactionConflictError
+            When keys that the transaction depends on have changed since its read point.
+        """
         self._core.prepare()
 
     def commit(self, timestamp: int | str | datetime | None = None) -> int:
-        """Make all writes visible at once and return their version; see `Transaction.commit`."""
+        """Make all writes visible at once and return their version; see `Transaction.commit`.
+
+        Parameters
+        ----------
+        timestamp : of all its rows; by default the time of the commit
+
+        Raises
+        ------
+        TransactionConflictError
+            When keys that the transaction depends on have changed since its read point; nothing was published.
+        OptionError, ClockRegressionError
+            When the timestamp is not acceptable; the transaction is unchanged.
+        CommitConflictError
+            When a SlateDB client is active on the table, or other writers won every race.
+        UnavailableError
+            When the store stopped answering, and it is unknown whether the commit landed.
+        """
         return self._core.commit(timestamp)
 
     def rollback(self) -> None:
-        """End the transaction without a commit, and delete the files it wrote."""
+        """End the transaction without a commit, and delete the files it wrote.
+
+        Raises
+        ------
+        InvalidRequestError
+            When it was committed.
+        """
         self._core.rollback()
 
     # --- private helpers ----------------------------------------------------------------------------------------------

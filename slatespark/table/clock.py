@@ -27,6 +27,15 @@ class Clock(Protocol):
 
     It may go back by seconds: a write is never stamped below the last clock tick of its table. If it goes back further,
     the write is refused with a `ClockRegressionError`.
+
+    Examples
+    --------
+    >>> import time
+    >>> from slatespark import Clock, SlateStore
+    >>> class GpsClock(Clock):
+    ...     def now_ms(self) -> int:
+    ...         return time.time_ns() // 1_000_000 + 37_000
+    >>> store = SlateStore.create("memory://gps", clock=GpsClock())
     """
 
     @abstractmethod
@@ -34,11 +43,21 @@ class Clock(Protocol):
         """Return the present time in ms since 1970: a whole number from 0 to below 2^48 (the year 10889)."""
 
     def random_bits(self, count: int) -> int:
-        """Return `count` random bits as a non-negative integer, by default from the system's generator."""
+        """Return random bits as a non-negative integer, by default from the system's generator.
+
+        Parameters
+        ----------
+        count : of bits
+        """
         return secrets.randbits(count)
 
     def sleep_ms(self, duration_ms: int) -> None:
-        """Wait, by default by the system's clock."""
+        """Wait, by default by the system's clock.
+
+        Parameters
+        ----------
+        duration_ms : how long, in ms
+        """
         time.sleep(duration_ms / 1000)
 
 

@@ -34,6 +34,7 @@ def sql(spark: SparkSession, statement: str, **storage: Any) -> DataFrame:
 
     Parameters
     ----------
+    spark : the session that knows the temporary views, and runs what Spark runs
     statement : one statement; a semicolon may follow it
     storage : as for `SlateTable.forPath`, for tables that are named by their path
 
@@ -50,8 +51,12 @@ def sql(spark: SparkSession, statement: str, **storage: Any) -> DataFrame:
 
     Examples
     --------
-    >>> slatespark.sql(spark, "UPDATE slate.`/data/stock` SET count = count - 1 WHERE shop = 'kiel'")
-    >>> slatespark.sql(spark, "SELECT * FROM slate.`/data/stock` VERSION AS OF 3").show()
+    >>> import slatespark
+    >>> _ = slatespark.sql(spark, f"CREATE TABLE slate.`{path}/boats` (id BIGINT, sails INT, PRIMARY KEY (id))")
+    >>> slatespark.SlateTable.forPath(spark, f"{path}/boats").write(spark.sql("SELECT 1L AS id, 2 AS sails"))
+    >>> _ = slatespark.sql(spark, f"UPDATE slate.`{path}/boats` SET sails = sails + 1 WHERE id = 1")
+    >>> slatespark.sql(spark, f"SELECT sails FROM slate.`{path}/boats`").collect()
+    [Row(sails=3)]
     """
     catalog = Catalog(spark, storage)
     if _QUERY.match(statement):

@@ -38,6 +38,12 @@ class FilterDecisions:
     values : new values of the replaced versions, for some or all value columns; other columns stay. One row per version
         of the batch; the rows of versions that are not replaced are ignored
     expiries : new expiry instants of the replaced versions, TIMESTAMP, null for never; without it they stay
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from slatespark import FilterDecisions
+    >>> decided = FilterDecisions(pa.array(["keep", "replace"]), pa.record_batch({"mail": pa.array([None, "hidden"])}))
     """
 
     actions: pa.Array | pa.ChunkedArray
@@ -51,6 +57,20 @@ class CompactionFilter(Protocol):
 
     Its decisions must depend on the batch alone: key ranges are compacted in parallel, on any machine, and again when a
     task fails.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> import pyarrow.compute as pc
+    >>> from slatespark import SlateStore
+    >>> class DropTests:
+    ...     def decide(self, versions: pa.RecordBatch) -> pa.Array:
+    ...         return pc.if_else(pc.starts_with(versions["name"], "test"), "tombstone", "keep")
+    >>> store = SlateStore.create("memory://filtered", "id BIGINT NOT NULL, name STRING NOT NULL", "id")
+    >>> version = store.write(pa.table({"id": [1, 2], "name": ["test1", "ann"]}))
+    >>> report = store.compact(full=True, filters=[DropTests()])
+    >>> store.scan().read_all()["name"].to_pylist()
+    ['ann']
     """
 
     def decide(self, versions: pa.RecordBatch) -> FilterDecisions | pa.Array | pa.ChunkedArray:
@@ -77,6 +97,15 @@ class ExpireFilter:
     Parameters
     ----------
     now : the instant at which expiry is judged; by default that of the compaction
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from slatespark import ExpireFilter
+    >>> at = pa.array([1_000, None], pa.timestamp("ms", tz="UTC"))
+    >>> versions = pa.record_batch({"_key": [b"a", b"b"], "_op": ["put", "put"], "_expire_ts": at})
+    >>> ExpireFilter(now=2_000).decide(versions).to_pylist()
+    ['tombstone', 'keep']
     """
 
     now: int | str | datetime | None = None
@@ -91,7 +120,17 @@ class ExpireFilter:
         return None if self.now is None else parse_time_ms(self.now, name="now")
 
     def decide(self, versions: pa.RecordBatch) -> pa.Array:
-        """Return `tombstone` for expired puts, `drop` for expired operands."""
+        """Return `tombstone` for expired puts, `drop` for expired operands.
+
+        Parameters
+        ----------
+        versions : as for `CompactionFilter.decide`
+
+        Raises
+        ------
+        OptionError
+            When there is no instant, outside of a compaction.
+        """
         now_ms = _given(self.now_ms, "ExpireFilter")
         expired = reached(*_times(versions, "_expire_ts", HAS_EXPIRE), now_ms)
         return _actions(np.where(expired, np.where(_is_op(versions, "merge"), DROP, TOMBSTONE), KEEP))
@@ -105,6 +144,15 @@ class RetentionFilter:
     ----------
     retention : how long a row is kept after its last upsert: `30d`, ms, or a timedelta
     now : the instant at which retention is judged; by default that of the compaction
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from slatespark import RetentionFilter
+    >>> at = pa.array([5_000, 1_000], pa.timestamp("ms", tz="UTC"))
+    >>> versions = pa.record_batch({"_key": [b"a", b"b"], "_op": ["put", "put"], "_create_ts": at})
+    >>> RetentionFilter("2s", now=6_000).decide(versions).to_pylist()
+    ['keep', 'tombstone']
     """
 
     retention: str | int | timedelta
@@ -125,7 +173,17 @@ class RetentionFilter:
         return None if self.now is None else parse_time_ms(self.now, name="now")
 
     def decide(self, versions: pa.RecordBatch) -> pa.Array:
-        """Return `tombstone` for the newest version of a row past retention, `drop` for its other versions."""
+        """Return `tombstone` for the newest version of a row past retention, `drop` for its other versions.
+
+        Parameters
+        ----------
+        versions : as for `CompactionFilter.decide`
+
+        Raises
+        ------
+        OptionError
+            When there is no instant, outside of a compaction.
+        """
         retired_ms = retired_until_ms(self.retention_ms, _given(self.now_ms, "RetentionFilter"))
         first = new_keys(versions)
         if retired_ms is None or not len(first):
@@ -148,6 +206,15 @@ class HistoryFloorFilter:
     Parameters
     ----------
     floor : the earliest instant that reads can ask for afterwards
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from slatespark import HistoryFloorFilter
+    >>> at = pa.array([9_000, 5_000, 1_000], pa.timestamp("ms", tz="UTC"))
+    >>> versions = pa.record_batch({"_key": [b"a"] * 3, "_op": ["put"] * 3, "_create_ts": at})
+    >>> HistoryFloorFilter(6_000).decide(versions).to_pylist()
+    ['keep', 'keep', 'drop']
     """
 
     floor: int | str | datetime
@@ -162,7 +229,12 @@ class HistoryFloorFilter:
         return parse_time_ms(self.floor, name="floor")
 
     def decide(self, versions: pa.RecordBatch) -> pa.Array:
-        """Return `drop` for versions that no read at or after the floor can see."""
+        """Return `drop` for versions that no read at or after the floor can see.
+
+        Parameters
+        ----------
+        versions : as for `CompactionFilter.decide`
+        """
         flags, _, created_ms = _times(versions, "_create_ts", HAS_CREATE)
         later = (flags != 0) & ~reached(flags, HAS_CREATE, created_ms, self.floor_ms)
         hidden = below_group(new_keys(versions), later | _is_op(versions, "merge"))
@@ -175,7 +247,12 @@ BUILT_IN: Final = (ExpireFilter, RetentionFilter, HistoryFloorFilter)
 
 
 def new_keys(versions: pa.RecordBatch) -> NDArray[np.bool_]:
-    """Return which versions are the newest of their keys."""
+    """Return which versions are the newest of their keys.
+
+    Parameters
+    ----------
+    versions : as for `CompactionFilter.decide`
+    """
     keys = versions.column("_key")
     first: NDArray[np.bool_] = np.ones(len(keys), np.bool_)
     if len(keys) > 1:
@@ -184,12 +261,23 @@ def new_keys(versions: pa.RecordBatch) -> NDArray[np.bool_]:
 
 
 def key_sizes(first: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Return the number of versions of each key; `first` marks the newest version of each."""
+    """Return the number of versions of each key.
+
+    Parameters
+    ----------
+    first : which versions are the newest of their keys
+    """
     return np.diff(np.flatnonzero(first), append=len(first))
 
 
 def below_group(first: NDArray[np.bool_], goes_on: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return which versions lie below the first version of their key at which a read stops."""
+    """Return which versions lie below the first version of their key at which a read stops.
+
+    Parameters
+    ----------
+    first : which versions are the newest of their keys
+    goes_on : at which versions a read does not stop
+    """
     ends = ~goes_on
     before: NDArray[np.int64] = np.cumsum(ends) - ends
     hidden: NDArray[np.bool_] = before > np.repeat(before[first], key_sizes(first))

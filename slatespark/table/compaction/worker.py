@@ -187,7 +187,12 @@ class Worker:
             self._databases[path] = _Database(path, dict(storage), JobList(stores, self._clock), options)
 
     def remove(self, table: str | os.PathLike[str]) -> None:
-        """Stop serving a database; its jobs that are being merged are finished."""
+        """Stop serving a database; its jobs that are being merged are finished.
+
+        Parameters
+        ----------
+        table : as it was added
+        """
         with self._lock:
             self._databases.pop(table_path(table), None)
 

@@ -10,7 +10,6 @@ import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from enum import Enum
 from types import TracebackType
 from typing import Any, Self
 
@@ -55,34 +54,13 @@ from slatespark.table.transaction.options import (
     parse_write,
 )
 from slatespark.table.transaction.own_writes import OwnWrites
+from slatespark.table.transaction.state import LIVE, TransactionState
 from slatespark.table.transaction.times import CommitTimes, TablePosition
 from slatespark.table.transaction.unpublished_files import UnpublishedFiles
 from slatespark.table.write.load import Load, check_times, run_task
 from slatespark.units import parse_time_ms
 
 MAX_LAYERS = 16  # of own writes, which each read has to merge
-
-
-class TransactionState(Enum):
-    """How far a transaction has come."""
-
-    OPEN = "open"
-    PREPARED = "prepared"
-    COMMITTED = "committed"
-    ROLLED_BACK = "rolled back"
-    FAILED = "failed"  # nothing was published
-    UNKNOWN = "unknown"  # the store stopped answering during the commit, which may have landed
-
-
-_LIVE = (TransactionState.OPEN, TransactionState.PREPARED)
-_STATE_TEXTS = {
-    TransactionState.OPEN: "is open",
-    TransactionState.PREPARED: "is prepared: it can be read, committed or rolled back",
-    TransactionState.COMMITTED: "was committed",
-    TransactionState.ROLLED_BACK: "was rolled back",
-    TransactionState.FAILED: "has failed: it can only be rolled back",
-    TransactionState.UNKNOWN: "may have been committed: the store did not answer",
-}
 
 
 class Transaction:
@@ -171,10 +149,10 @@ class Transaction:
     ) -> None:
         """Commit, unless that was done; roll back after an exception, one of the commit included."""
         try:
-            if kind is None and self._state in _LIVE:
+            if kind is None and self._state in LIVE:
                 self.commit()
         finally:
-            if self._state in (*_LIVE, TransactionState.FAILED):
+            if self._state in (*LIVE, TransactionState.FAILED):
                 with contextlib.suppress(SlateError):  # the first error is the one to report
                     self.rollback()
 
@@ -198,15 +176,31 @@ class Transaction:
         return open_batches(self._stores, self.planScan(**options_for_order(order, options)), order)
 
     def planScan(self, **options: Any) -> ReadPlan:
-        """Return the plan of a read, for a caller that runs it elsewhere; parameters as for `read`."""
-        self._require(*_LIVE, call="read")
+        """Return the plan of a read, for a caller that runs it elsewhere.
+
+        Parameters
+        ----------
+        options : as for `read`
+        """
+        self._state.require(*LIVE, call="read")
         plan = fetch_read_plan(self._stores, self._parse_read(options), self._clock, point=self._read_point())
         self._depends.note_read(plan)
         return plan
 
     def get(self, *key: Any, **options: Any) -> dict[str, Any] | None:
-        """Return the row of one key as a dict, own writes included; None if none is visible. Validated as by `read`."""
-        self._require(*_LIVE, call="get")
+        """Return the row of one key as a dict, own writes included; None if none is visible. Validated as by `read`.
+
+        Parameters
+        ----------
+        key : a value for each key column; for a raw table the key as bytes
+        options : read options, except those that choose a version
+
+        Raises
+        ------
+        InvalidRequestError
+            When the values do not make a key, or the transaction has ended.
+        """
+        self._state.require(*LIVE, call="get")
         self._depends.note_key(self.codec.encode_key(key))
         batch = look_up(self._stores, key, self._parse_read(options), self._clock, point=self._read_point())
         return None if batch is None else row_dict(batch)
@@ -233,8 +227,13 @@ class Transaction:
         return open_batches(self._stores, self.planForUpdate(keys, where, **options))
 
     def planForUpdate(self, keys: Iterable[Any] | str | None, where: str | None, **options: Any) -> ReadPlan:
-        """Return the plan of a read for update, for a caller that runs it elsewhere; parameters as `getForUpdate`."""
-        self._require(TransactionState.OPEN, call="getForUpdate")
+        """Return the plan of a read for update, for a caller that runs it elsewhere.
+
+        Parameters
+        ----------
+        keys, where, options : as for `getForUpdate`
+        """
+        self._state.require(TransactionState.OPEN, call="getForUpdate")
         condition, wanted = one_of(where, keys, "getForUpdate")
         if condition is not None:
             refuse_filter(options)
@@ -246,8 +245,18 @@ class Transaction:
         return plan
 
     def lock(self, plan: ReadPlan) -> None:
-        """Make the commit depend on all keys and ranges that a plan reads; refuse if one has changed already."""
-        self._require(TransactionState.OPEN, call="getForUpdate")
+        """Make the commit depend on all keys and ranges that a plan reads.
+
+        Parameters
+        ----------
+        plan : of `planScan`
+
+        Raises
+        ------
+        TransactionConflictError
+            When another writer has changed one of them already.
+        """
+        self._state.require(TransactionState.OPEN, call="getForUpdate")
         with self._failing_on_conflict():
             self._depends.lock(plan)
 
@@ -291,7 +300,7 @@ class Transaction:
         InvalidRequestError, OptionError
             When neither names any rows.
         """
-        self._require(TransactionState.OPEN, call="delete")
+        self._state.require(TransactionState.OPEN, call="delete")
         where, wanted = one_of(condition, keys, "delete")
         write = {**options, "operation": "delete"}
         if where is None:
@@ -303,8 +312,14 @@ class Transaction:
         return deleted
 
     def planLoad(self, schema: pa.Schema, **options: Any) -> Load:
-        """Return the plan of a write, for a caller that runs its tasks elsewhere; errors as for `write`."""
-        self._require(TransactionState.OPEN, call="write")
+        """Return the plan of a write, for a caller that runs its tasks elsewhere; errors as for `write`.
+
+        Parameters
+        ----------
+        schema : of the rows
+        options : as for `write`
+        """
+        self._state.require(TransactionState.OPEN, call="write")
         parsed, current = parse_write(self._common, self._begun, options), self._job.definition
         plan_definition(current, lasting_columns(schema, parsed, current), parsed, is_new=False)
         check_times(self._stores, current, replace(parsed, timestamp_ms=self._job.create_ts_ms), overwrite=False)
@@ -318,8 +333,13 @@ class Transaction:
         """Add the files of a write, per task, to the transaction, and return how many rows they have.
 
         Requires: no other write was planned in between.
+
+        Parameters
+        ----------
+        load : the plan of the write
+        outputs : by task, its files
         """
-        self._require(TransactionState.OPEN, call="write")
+        self._state.require(TransactionState.OPEN, call="write")
         instants = has_instants(load.options, self._job.definition)
         self._files.replace_writes(self._own.adding(outputs, has_instants=instants))
         if len(self._own.layers()) > MAX_LAYERS:
@@ -341,7 +361,7 @@ class Transaction:
         TransactionConflictError
             Naming keys that the transaction locked, or read and wrote, and that have changed since its read point.
         """
-        self._require(TransactionState.OPEN, call="prepare")
+        self._state.require(TransactionState.OPEN, call="prepare")
         self._prepare_files()
         self._validate()
         self._state = TransactionState.PREPARED
@@ -370,7 +390,7 @@ class Transaction:
             finds it the outcome stays unknown, whatever else it raises.
         """
         may_repeat = (TransactionState.UNKNOWN,) if self._options.txn is not None else ()
-        self._require(TransactionState.OPEN, TransactionState.PREPARED, *may_repeat, call="commit")
+        self._state.require(TransactionState.OPEN, TransactionState.PREPARED, *may_repeat, call="commit")
         repeats = self._state is TransactionState.UNKNOWN
         if repeats and (outcome := self._find_outcome()) is not None:
             self._state = TransactionState.COMMITTED
@@ -413,8 +433,14 @@ class Transaction:
         return self.readVersion if record is None else record.manifest_id
 
     def rollback(self) -> None:
-        """Abandon the transaction, also after a failed commit, and delete its files."""
-        self._require(
+        """Abandon the transaction, also after a failed commit, and delete its files.
+
+        Raises
+        ------
+        InvalidRequestError
+            When it was committed, or rolled back.
+        """
+        self._state.require(
             TransactionState.OPEN,
             TransactionState.PREPARED,
             TransactionState.FAILED,
@@ -433,12 +459,6 @@ class Transaction:
     @property
     def _own(self) -> OwnWrites:
         return self._files.writes
-
-    def _require(self, *states: TransactionState, call: str) -> None:
-        if self._state not in states:
-            raise InvalidRequestError(
-                f"{call}: the transaction {_STATE_TEXTS[self._state]}.", todo="Begin another transaction."
-            )
 
     def _fail(self) -> None:
         """Allow only a rollback from now on; an unknown outcome stays unknown."""

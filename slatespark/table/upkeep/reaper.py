@@ -78,6 +78,7 @@ class Reaper:
     maxBatchRows, maxBatchBytes : bounds of a pass, as for `SlateStore.reap`
     clock : for waiting; the system clock by default
     options : write options for the commits, such as `ifClientActive`
+    progress : called with the step, how much is done, and how much there is in all, 0 if unknown
     storage : for all of `tables`, as for `SlateStore.open`
 
     Examples
@@ -124,7 +125,12 @@ class Reaper:
         self._loop.add(path, _Table(Place(path, storage)))
 
     def remove(self, table: str | os.PathLike[str]) -> None:
-        """Remove a table; does nothing if it is not registered."""
+        """Remove a table; does nothing if it is not registered.
+
+        Parameters
+        ----------
+        table : as it was added
+        """
         self._loop.remove(table_path(table))
 
     @property

@@ -172,7 +172,12 @@ class Upkeep:
         self._loop.add(path, _Table(Place(path, storage), plans={name: _Plan(now_ms) for name in self._duties}))
 
     def remove(self, table: str | os.PathLike[str]) -> None:
-        """Remove a table; does nothing if it is not registered."""
+        """Remove a table; does nothing if it is not registered.
+
+        Parameters
+        ----------
+        table : as it was added
+        """
         self._loop.remove(table_path(table))
 
     @property

@@ -216,6 +216,12 @@ def test_help_says_of_each_command_what_the_command_says() -> None:
         assert (command.help.partition("\n\n")[0].replace("\n", " "), command.hidden) == (line.help, line.hidden)
 
 
+def test_help_describes_every_argument_and_option() -> None:
+    for name in COMMANDS:
+        silent = [found.name for found in built_command(name).params if not getattr(found, "help", None)]
+        assert (name, silent) == (name, [])
+
+
 def test_help_imports_no_command() -> None:
     asked = "import sys; from slatespark.cli.commands import main\ntry: main()\nfinally: print([*sys.modules])"
     done = subprocess.run([sys.executable, "-c", asked, "--help"], capture_output=True, text=True, check=True)
