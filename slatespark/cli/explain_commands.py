@@ -24,7 +24,7 @@ from slatespark.cli.compact_command import CompactionArguments, compaction
 from slatespark.cli.output import EXIT_FAILED, failing_with, json_document
 from slatespark.cli.parameter_groups import committed_table, located_table, table_rows, taking
 from slatespark.cli.table_arguments import ReadArguments, TableArguments, parse_pairs, write_arguments
-from slatespark.cli.vacuum_command import Fences, Force, MinAge
+from slatespark.cli.vacuum_command import Fences, Force, MinAge, check_min_age
 from slatespark.display.explanation_text import explanation_text
 
 explain_app = typer.Typer(
@@ -80,6 +80,8 @@ def explain_vacuum(
     as_json: AsJson = False,
 ) -> None:
     """Show what a vacuum deletes and keeps, and what it requests."""
+    if analyze:  # otherwise nothing is deleted
+        check_min_age(min_age, is_forced=force)
     given = {"minAge": min_age, "fences": fences, "force": force}
     _explain(table, "vacuum", given, analyze=analyze, price=price, as_json=as_json)
 

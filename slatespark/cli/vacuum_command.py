@@ -54,9 +54,14 @@ def vacuum(
     Exit code 0: done; 1: failed; all objects deleted before the failure were unreferenced.
     """
     stores = table.open_stores()
-    min_age_ms = parse_min_age(min_age, is_forced=force or dry_run, force="Give --force")
+    min_age_ms = check_min_age(min_age, is_forced=force or dry_run)
     with progress_bar(Step.DELETING, as_json=as_json) as progress:
         report = vacuum_table(
             stores, SystemClock(), min_age_ms=min_age_ms, dry_run=dry_run, fences=fences, progress=progress
         )
     typer.echo(json_document(report) if as_json else vacuum_text(report, with_kept=show_all))
+
+
+def check_min_age(min_age: str, *, is_forced: bool) -> int:
+    """Return `--min-age` in ms; raises `OptionError` if it is below an hour and not forced."""
+    return parse_min_age(min_age, is_forced=is_forced, force="Give --force")

@@ -113,13 +113,21 @@ def plot_expiry(report: ExpiryReport, ax: Axes | None = None) -> Figure:
     ax.set_xticks([tick.at for tick in picture.ticks], [_plain(tick.name) for tick in picture.ticks], fontsize=8)
     ax.set_xlim(0, 1)
     ax.set_xlabel(_plain(picture.note), fontsize=8)
-    ax.yaxis.set_major_formatter(lambda size, _: bytes_to_text(int(size)))
-    ax.set_ylim(0, max((bar.stored_bytes for bar in picture.bars), default=0) * 1.05 or 1)
+    highest = max((bar.stored_bytes for bar in picture.bars), default=0)
+    sizes = _size_ticks(highest)
+    ax.set_yticks(sizes, [bytes_to_text(size) for size in sizes])
+    ax.set_ylim(0, highest * 1.05 or 1)
     ax.tick_params(axis="y", labelsize=8)
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
     ax.set_title(_plain(f"{report.url}, version {report.version}"), fontsize=10)
     return ax.figure  # type: ignore[return-value]  # a subfigure at most
+
+
+def _size_ticks(highest: int) -> range:
+    """Return up to five sizes from 0 on, a power of two apart, so that binary units are exact with one decimal."""
+    step = 1 << max(-(-highest // 4) - 1, 0).bit_length()
+    return range(0, highest + 1, step)
 
 
 def _draw_bar(bar: ExpiryBar, ax: Axes) -> None:

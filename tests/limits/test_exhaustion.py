@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from slatespark import SlateStore
+from slatespark import SlateStore, UnavailableError
 from tests.support.cluster import REPOSITORY
 
 ROWS = pa.table({"key": [b"%06d" % number for number in range(2000)], "value": [b"old" * 333] * 2000})
@@ -65,6 +66,22 @@ def test_a_full_disk(small_disk: Path) -> None:
     SlateStore.open(str(place)).vacuum(minAge="0s", force=True)
     small = ROWS.slice(0, 10)
     SlateStore.open(str(place)).write(small)
+    check_untouched(place)
+
+
+def test_a_vacuum_on_a_full_disk(small_disk: Path) -> None:
+    place, filler = small_disk / "table", small_disk / "filler"
+    store = SlateStore.create(str(place))
+    for _ in range(2):
+        store.write(ROWS, compression="none", mode="overwrite")
+    with contextlib.suppress(OSError), filler.open("wb", buffering=0) as file:
+        while True:
+            file.write(bytes(4096))
+    with pytest.raises(UnavailableError, match="No space left"):
+        store.vacuum(minAge="0s", force=True)
+    check_untouched(place)
+    os.truncate(filler, filler.stat().st_size - (64 << 10))
+    assert store.vacuum(minAge="0s", force=True).bytes > ROWS.nbytes // 2
     check_untouched(place)
 
 

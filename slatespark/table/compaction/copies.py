@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from slatespark.errors import InvalidRequestError
 from slatespark.table.columns.missing import AddCopy, find_missing
 from slatespark.table.columns.write import CopyOutcome, CopyRule
@@ -44,18 +46,23 @@ def lowest_files(trees: tuple[Tree, ...]) -> list[SstFile]:
     return [file for file in dict.fromkeys(parts) if file.root == OWN_ROOT]
 
 
-def add_copies(stores: TableStores, state: CompactionState, asked: str, *, dry_run: bool) -> tuple[CopyOutcome, ...]:
+def add_copies(
+    stores: TableStores, state: CompactionState, asked: str, decided: Iterable[CopyOutcome], *, dry_run: bool
+) -> tuple[CopyOutcome, ...]:
     """Write the copies that files of the lowest runs lack, and return what became of each.
 
     Parameters
     ----------
     asked : as for `copy_rule`
+    decided : what became of the copies of new files, which are not tried again
     dry_run : write none; the outcomes have no rows
     """
     rule = copy_rule(state.definition, is_lowest=True, asked=asked)
     if rule is None:
         return ()
-    missing = find_missing(stores, lowest_files(state.trees), rule)
+    tried = {outcome.sst for outcome in decided}
+    others = [file for file in lowest_files(state.trees) if str(file.id) not in tried]
+    missing = find_missing(stores, others, rule)
     if dry_run:
         return tuple(CopyOutcome(str(file.id)) for file in missing)
     return tuple(THREADS(AddCopy(stores, rule, state.known), missing))

@@ -294,7 +294,7 @@ class _Compaction:
         if self.columnar == "false":
             return report
         newest = self.look() if self.jobs and not dry_run else state
-        added = add_copies(self.stores, newest, self.columnar, dry_run=dry_run)
+        added = add_copies(self.stores, newest, self.columnar, report.copies, dry_run=dry_run)
         return replace(report, copies=(*report.copies, *added))
 
     # --- rules --------------------------------------------------------------------------------------------------------

@@ -53,6 +53,8 @@ def test_a_vacuum_and_a_reap(table: Path) -> None:
     found = answer("explain", "vacuum", table, "--min-age", "0s", "--force", "--analyze")
     deleted = [file for file in found["report"]["files"] if file["action"] == "deleted"]
     assert 0 < found["measured"]["delete"] < len(deleted)  # many at a time
+    assert "--force" in refused("OptionError", "explain", "vacuum", table, "--min-age", "5m", "--analyze")
+    assert "objects" in done("explain", "vacuum", table, "--min-age", "5m")
     assert "looked through  0 files" in done("explain", "reap", table)
     later = ["--now", "2100-01-01"]
     refused("OptionError", "explain", "reap", table, *later)

@@ -98,6 +98,24 @@ def test_a_figure() -> None:
     assert figure._repr_png_().startswith(b"\x89PNG")  # type: ignore[attr-defined]  # of the figures made here
 
 
+@pytest.mark.parametrize(
+    ("highest", "labels"),
+    [
+        (0, ["0 B"]),
+        (100, ["0 B", "32 B", "64 B", "96 B"]),
+        (2048, ["0 B", "512 B", "1.0 KiB", "1.5 KiB", "2.0 KiB"]),
+        (5 << 20, ["0 B", "2.0 MiB", "4.0 MiB"]),
+    ],
+)
+def test_sizes_are_labelled_where_binary_units_are_exact(highest: int, labels: list[str]) -> None:
+    parts = ExpiryPart("expired", None, None, 1, highest, 0, 0), ExpiryPart("never", None, None, 0, 0, 0, 0)
+    [axes] = plot_expiry(ExpiryReport("file:///t", 7, 0, "hour", 1, highest, parts, 1, 1, 1, 1)).axes
+    assert [label.get_text() for label in axes.get_yticklabels()] == labels
+    units = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20}
+    sizes = [float(number) * units[unit] for number, unit in map(str.split, labels)]
+    assert list(axes.get_yticks()) == sizes
+
+
 def test_figures_of_tables(tmp_path: Path) -> None:
     from matplotlib.figure import Figure
 

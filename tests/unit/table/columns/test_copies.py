@@ -193,6 +193,15 @@ def test_files_that_no_copy_can_show_have_none(kind: str) -> None:
     assert len(reasons) == len(place.table.files())
 
 
+def test_a_file_that_a_compaction_made_is_reported_once() -> None:
+    place = Place(None, None, mergeOperator="concat")
+    for value in (b"1", b"2"):
+        place.table.write(pa.table({"key": [b"a"], "value": [value]}), operation="merge")
+    [file] = place.table.compact(full=True, columnar=True).copies
+    assert file.refused is not None
+    assert [file.id for file in place.table.files()] == [file.sst]
+
+
 def test_a_history_table_has_no_copies() -> None:
     with pytest.raises(OptionError):
         Place(columnar=True, history=True)
