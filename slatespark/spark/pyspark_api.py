@@ -45,6 +45,16 @@ def _map_without_pandas(rows: Any, task: ArrowTask, schema: StructType | str) ->
     return DataFrame(rows._jdf.mapInArrow(column._jc, False, None), rows.sparkSession)
 
 
+def activate(spark: Any) -> None:
+    """Make a session the active one of this thread if it has none.
+
+    A thread that a program began has none, and a write of Spark looks for data sources of Python nowhere else: it ends
+    with `DATA_SOURCE_NOT_FOUND`. Threads of a server of Spark Connect are its own affair.
+    """
+    if getattr(spark, "_jsparkSession", None) is not None and type(spark).getActiveSession() is None:
+        spark.createDataFrame([], "ignored INT")  # the only public call that sets it
+
+
 def view_options(spark: Any, name: str, source: str) -> dict[str, str] | None:
     """Return the options of the read that a temporary view is; None if it is anything else, or no temporary view.
 

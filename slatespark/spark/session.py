@@ -16,19 +16,21 @@ if TYPE_CHECKING:
 
 
 def register(spark: SparkSession) -> None:
-    """Register `format("slate")` in a session.
+    """Register `format("slate")` in a session, and make it the active one of this thread if that has none.
 
     Needed only if Spark does not find the data source by itself: when slatespark was added with `--py-files`, when
-    another `pyspark_*` module on the path fails to import, or when Spark looked for data sources before slatespark was
-    installed.
+    another `pyspark_*` module on the path fails to import, when Spark looked for data sources before slatespark was
+    installed, or before `df.write.format("slate")` in a thread that your program began.
 
     Parameters
     ----------
     spark : the session; others, such as `spark.newSession()`, are not changed
     """
     from slatespark.spark.datasource import SlateDataSource
+    from slatespark.spark.pyspark_api import activate
 
     spark.dataSource.register(SlateDataSource)
+    activate(spark)
 
 
 def storageOptions(spark: SparkSession, path: str = "s3a://") -> dict[str, str]:

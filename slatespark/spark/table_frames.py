@@ -23,6 +23,7 @@ from slatespark.spark.jobs import beside_spark, described, job_text, run_job
 from slatespark.spark.lookup_frame import lookup_frame
 from slatespark.spark.parquet_frame import ParquetRead, parquet_frame, plan_parquet_read, refusal
 from slatespark.spark.plan_frame import Place
+from slatespark.spark.pyspark_api import activate
 from slatespark.table.clock import Clock, resolve_clock
 from slatespark.table.commit.foreign_clients import OTHER_MODES, refuse_cooperation
 from slatespark.table.commit.idempotence import is_committed
@@ -152,6 +153,7 @@ class TableFrames:
         ----------
         call, version : name the jobs in Spark's UI; see `job_text`
         """
+        activate(self.spark)
         writer = rows.write.format("slate").mode(mode).options(**self._texts(options))
         with (
             own_errors(),
