@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from benchmarks.data import SEED, DataFolder
 from benchmarks.harness import Alternative, Benchmark, Target, Task
 from benchmarks.spark_session import MASTER, spark_session
-from benchmarks.typed_rows import TENANTS, loaded
-from benchmarks.typed_schema import SUMS
+from benchmarks.typed_rows import TENANTS, key_columns, loaded
+from benchmarks.typed_schema import KEYS, SUMS
 from benchmarks.worker import Sample, Stopwatch
 from slatespark import SlateStore, SlateTable
 
@@ -132,9 +133,8 @@ def look_up_with_spark(path: str, rows: int) -> Sample:
 def _keys_frame(rows: int, count: int) -> DataFrame:
     """Return random keys of all tenants."""
     generator = np.random.default_rng([SEED, 11, next(_rounds)])
-    numbers = generator.choice(rows, count, replace=False).tolist()
-    keys = [(f"tenant-{number % TENANTS:02d}", number // TENANTS * 7) for number in numbers]
-    return spark_session().createDataFrame(keys, "tenant STRING, id BIGINT")
+    keys = pa.table(key_columns(generator.choice(rows, count, replace=False)), KEYS)
+    return spark_session().createDataFrame(keys)  # of which Spark knows the size, unlike that of a list
 
 
 def join_keys(path: str, rows: int, count: int = KEYS_ASKED) -> Sample:

@@ -1,10 +1,10 @@
-"""Look-ups of the keys of a DataFrame: a Spark job in which each task looks up neighbouring keys."""
+"""Look-ups of the keys of a DataFrame: each task looks up neighbouring keys, or one task all of them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
@@ -15,7 +15,7 @@ from slatespark.options import ReadOptions
 from slatespark.spark.distributed import cluster_by_key, quoted, resolve_columns
 from slatespark.spark.failures import spark_errors
 from slatespark.spark.plan_frame import Place
-from slatespark.spark.pyspark_api import map_in_arrow
+from slatespark.spark.pyspark_api import estimated_bytes, map_in_arrow
 from slatespark.spark.shown_times import with_bounded_times
 from slatespark.spark.type_mapping import arrow_schema, spark_schema
 from slatespark.spark.worker import freeze_gc
@@ -23,7 +23,9 @@ from slatespark.table.clock import Clock
 from slatespark.table.read.key_lookup import KeyLookup, fetch_key_lookup, fetch_lookup_tail, look_up_rows
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
+
+ONE_TASK_BYTES: Final = 1 << 20  # of keys; to sample and shuffle fewer takes longer than to look them up
 
 
 def lookup_frame(
@@ -31,7 +33,7 @@ def lookup_frame(
 ) -> DataFrame:
     """Return the rows of a table that have the keys of a DataFrame: each once.
 
-    The keys are partitioned by ranges, so that a task reads neighbouring blocks.
+    Many keys are partitioned by ranges, so that a task reads neighbouring blocks; few are left to one task.
 
     Raises
     ------
@@ -42,8 +44,15 @@ def lookup_frame(
     needed = arrow_schema(StructType([keys.schema[name] for name in names]))
     plan = fetch_key_lookup(place.open(), options, clock, needed, keys.columns)
     order = [F.col(quoted(name)) for name in names]
-    distinct = cluster_by_key(keys.select(*order).distinct(), order)
-    return map_in_arrow(distinct, _LookUp(place, plan), spark_schema(plan.schema))
+    return map_in_arrow(_divide(keys.select(*order), order), _LookUp(place, plan), spark_schema(plan.schema))
+
+
+def _divide(keys: DataFrame, order: Sequence[Column]) -> DataFrame:
+    """Return the distinct keys, sorted within partitions: few in one, without a shuffle, others divided by ranges."""
+    size = estimated_bytes(keys)
+    if size is not None and size <= ONE_TASK_BYTES:
+        return keys.coalesce(1).distinct().sortWithinPartitions(*order)
+    return cluster_by_key(keys.distinct(), order)
 
 
 @dataclass(frozen=True)

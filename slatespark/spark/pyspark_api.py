@@ -55,6 +55,16 @@ def activate(spark: Any) -> None:
         spark.createDataFrame([], "ignored INT")  # the only public call that sets it
 
 
+def estimated_bytes(rows: Any) -> int | None:
+    """Return how many bytes Spark expects the rows of a DataFrame to take, without running it; None if unknown.
+
+    Spark has its own very large number for what it knows nothing of. A session of Spark Connect does not show it.
+    """
+    if getattr(rows, "_jdf", None) is None:
+        return None
+    return int(rows._jdf.queryExecution().optimizedPlan().stats().sizeInBytes())
+
+
 def view_options(spark: Any, name: str, source: str) -> dict[str, str] | None:
     """Return the options of the read that a temporary view is; None if it is anything else, or no temporary view.
 

@@ -132,8 +132,8 @@ class TableReads:
         """Return the rows that have the keys of a DataFrame: each once.
 
         Spark partitions the keys by ranges, and each task reads only the blocks that may hold its keys. So it costs
-        less than a join with the table as long as the keys are few beside the rows. The table is read as it is at this
-        call.
+        less than a join with the table as long as the keys are few beside the rows. Keys that take at most 1 MiB by
+        Spark's estimate are looked up by one task without a shuffle. The table is read as it is at this call.
 
         Parameters
         ----------

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from slatespark import OptionError, SchemaError, SlateStore, SlateTable
+from slatespark.spark.jobs import run_job
 from slatespark.spark.type_mapping import arrow_schema
 from tests.support.typed_tables import define, encoded, make_typed, write_raw
 
@@ -198,3 +199,10 @@ def test_the_keys_of_a_frame_are_looked_up(spark: SparkSession, tmp_path: Path) 
         table.lookup(frame.drop("tenant"))
     with pytest.raises(OptionError, match="lookup"):
         table.lookup(frame, startKey=b"a")
+    few = spark.createDataFrame(pa.Table.from_pylist(known + known))
+    tasks: list[int] = []
+    action = table.lookup(few, columns=["tenant", "id"]).collect
+    assert [
+        row.asDict() for row in run_job(spark, action, progress=lambda _, done, total: tasks.append(total))
+    ] == known
+    assert tasks[-1] == 1
