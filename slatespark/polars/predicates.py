@@ -11,13 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.types as kinds
+
+from slatespark.encoding.predicates.condition_text import MIRRORED, compared, listed
 
 _SIGNS: Final = {"Eq": "=", "Lt": "<", "LtEq": "<=", "Gt": ">", "GtEq": ">="}
-_MIRRORED: Final = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _BETWEEN: Final = {"Both": (">=", "<="), "Left": (">=", "<"), "Right": (">", "<="), "None": (">", "<")}
 _EPOCH: Final = dt.date(1970, 1, 1)
-_MOST_LISTED: Final = 100_000
 
 
 def find_filter(expression: Any, schema: pa.Schema) -> str | None:
@@ -38,7 +37,7 @@ def _conditions(expression: Any, schema: pa.Schema) -> Iterator[str]:
         case {"BinaryExpr": {"left": {"Column": str(name)}, "op": str(op), "right": literal}} if op in _SIGNS:
             yield from _compared(name, _SIGNS[op], literal, schema)
         case {"BinaryExpr": {"left": literal, "op": str(op), "right": {"Column": str(name)}}} if op in _SIGNS:
-            yield from _compared(name, _MIRRORED[_SIGNS[op]], literal, schema)
+            yield from _compared(name, MIRRORED[_SIGNS[op]], literal, schema)
         case {
             "Function": {
                 "input": [{"Column": str(name)}, low, high],
@@ -58,9 +57,9 @@ def _conditions(expression: Any, schema: pa.Schema) -> Iterator[str]:
 
 def _compared(name: str, sign: str, literal: Any, schema: pa.Schema) -> Iterator[str]:
     value = _value(literal)
-    text = None if value is None else _text(value, _type(name, schema))
+    text = None if value is None else compared(name, sign, value, schema)
     if text is not None:
-        yield f"{_quoted(name)} {sign} {text}"
+        yield text
 
 
 def _listed(name: str, stored: Sequence[int], schema: pa.Schema) -> Iterator[str]:
@@ -69,12 +68,9 @@ def _listed(name: str, stored: Sequence[int], schema: pa.Schema) -> Iterator[str
         values = pa.ipc.open_stream(bytes(stored)).read_all().column(0).to_pylist()
     except (pa.ArrowException, ValueError, TypeError, IndexError):
         return
-    if len(values) > _MOST_LISTED:
-        return
-    texts = [_text(value, _type(name, schema)) for value in values if value is not None]  # null is in no list
-    known = [text for text in texts if text is not None]
-    if known and len(known) == len(texts):
-        yield f"{_quoted(name)} IN ({', '.join(known)})"
+    text = listed(name, [value for value in values if value is not None], schema)  # null is in no list
+    if text is not None:
+        yield text
 
 
 def _value(literal: Any) -> int | str | dt.date | None:
@@ -94,25 +90,3 @@ def _value(literal: Any) -> int | str | dt.date | None:
             is_whole = str(kind).startswith(("Int", "UInt")) and isinstance(number, int)
             return number if is_whole and not isinstance(number, bool) else None
     return None
-
-
-def _text(value: Any, kind: pa.DataType | None) -> str | None:
-    """Return a value as text of a filter; None if a column of this type is not compared with it."""
-    if kind is None or isinstance(value, bool | dt.datetime):
-        return None
-    if kinds.is_integer(kind) and isinstance(value, int):
-        return str(value)
-    if kinds.is_string(kind) and isinstance(value, str):
-        escaped = value.replace("\\", "\\\\").replace("'", "\\'")
-        return f"'{escaped}'"
-    if kinds.is_date(kind) and isinstance(value, dt.date):
-        return f"DATE '{value.isoformat()}'"
-    return None
-
-
-def _type(name: str, schema: pa.Schema) -> pa.DataType | None:
-    return schema.field(name).type if name in schema.names else None
-
-
-def _quoted(name: str) -> str:
-    return f"`{name.replace('`', '``')}`"

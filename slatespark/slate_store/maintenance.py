@@ -253,8 +253,8 @@ class Maintenance(OpenTable):
         ----------
         key : a value for each key column; for a raw table the key as bytes
         where : instead of a key, a condition on leading key columns, as for `deleteRange`
-        keys : instead of a key, several: a pyarrow Table, RecordBatch or reader with the key columns, or a list of
-            keys, each a value, or a tuple of one for each key column
+        keys : instead of a key, several: rows as for `write` with the key columns, or a list of keys, each a value, or
+            a tuple of one for each key column
         releaseVersions : give up replaced versions that hold copies, which `versionRetention`, a compaction or a
             restore would keep for a while. They cannot be read any more
         runner : rewrites the files that hold the keys, each view in a task; by default on threads of this process

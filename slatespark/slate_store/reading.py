@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Unpack
 
 import pyarrow as pa
@@ -23,7 +23,7 @@ from slatespark.table.read.reader import (
     options_for_order,
     resolve_held,
 )
-from slatespark.table.rows.batches import as_batches, require_schema
+from slatespark.table.rows.batches import Rows, as_batches, require_schema
 from slatespark.table.tasks import thread_count
 
 
@@ -141,7 +141,7 @@ class Reads(OpenTable):
 
     def asOf(
         self,
-        rows: pa.Table | pa.RecordBatch | pa.RecordBatchReader | Iterable[pa.RecordBatch],
+        rows: Rows,
         ts: str,
         how: str = "left",
         **options: Any,
@@ -154,7 +154,7 @@ class Reads(OpenTable):
 
         Parameters
         ----------
-        rows : with the key columns of the table, and a column of times
+        rows : as for `write`, with the key columns of the table, and a column of times
         ts : the column of times: TIMESTAMP, UTC if without a zone, or BIGINT of ms since 1970; null matches nothing
         how : `left`, or `inner` for only the rows that have a version
         options : `columns` to add, by default all but the key; `metadataColumns`; options that choose a version of the
@@ -217,7 +217,7 @@ class Reads(OpenTable):
 
     def lookup(
         self,
-        keys: pa.Table | pa.RecordBatch | pa.RecordBatchReader | Iterable[pa.RecordBatch],
+        keys: Rows,
         columns: Sequence[str] | str | None = None,
         **options: Any,
     ) -> pa.RecordBatchReader:
@@ -227,7 +227,8 @@ class Reads(OpenTable):
 
         Parameters
         ----------
-        keys : rows with the key columns of the table; other columns, and nulls that no key has, do not matter
+        keys : rows as for `write`, with the key columns of the table; other columns, and nulls that no key has, do not
+            matter
         columns : to return; by default all
         options : read options, except ranges of keys
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
@@ -16,9 +16,12 @@ from slatespark.table.read.arrow import row_dict
 from slatespark.table.read.key_lookup import fetch_key_lookup, look_up_rows, lookup_options
 from slatespark.table.read.read_point import ReadPoint, refuse_another_point
 from slatespark.table.read.reader import fetch_read_plan, look_up, open_batches, options_for_order
-from slatespark.table.rows.batches import as_batches, require_schema
+from slatespark.table.rows.batches import Rows, as_batches, require_schema
 from slatespark.table.stores import TableStores
 from slatespark.table.tasks import thread_count
+
+if TYPE_CHECKING:
+    from slatespark.slate_store.dataset import SlateDataset
 
 CHOICES: Final = ("versionAsOf", "timestampAsOf", "seqAsOf", "checkpoint", "now", "pin")
 _IN_SNAPSHOT: Final = option_keys(ReadOptions, Call.TRANSACTION_READ)
@@ -93,6 +96,32 @@ class TableSnapshot:
         """
         return self.scan().__arrow_c_stream__(requested_schema)
 
+    def dataset(self, **options: Any) -> SlateDataset:
+        """Return it as a dataset of pyarrow: engines that know these read only the columns and blocks of a query.
+
+        Parameters
+        ----------
+        options : read options for every scan, except `columns` and those that choose a version
+
+        Raises
+        ------
+        OptionError
+            When an option is invalid, or chooses a version.
+
+        Examples
+        --------
+        >>> import duckdb, pyarrow as pa
+        >>> from slatespark import SlateStore
+        >>> store = SlateStore.create("memory://in-duckdb", "id BIGINT, name STRING", "id")
+        >>> version = store.write(pa.table({"id": [1, 2], "name": ["a", "b"]}))
+        >>> names = store.snapshot().dataset()
+        >>> duckdb.sql("SELECT name FROM names WHERE id = 2").fetchall()
+        [('b',)]
+        """
+        from slatespark.slate_store.dataset import SlateDataset  # here: few users of a table need it
+
+        return SlateDataset(self.scan, options, repr(self))
+
     def versions(self, **options: Any) -> pa.RecordBatchReader:
         """Return every version of each row of a history table; as `SlateStore.versions`, of this moment.
 
@@ -129,7 +158,7 @@ class TableSnapshot:
 
     def lookup(
         self,
-        keys: pa.Table | pa.RecordBatch | pa.RecordBatchReader | Iterable[pa.RecordBatch],
+        keys: Rows,
         columns: Sequence[str] | str | None = None,
         **options: Any,
     ) -> pa.RecordBatchReader:
@@ -160,7 +189,7 @@ def open_lookup(
     stores: TableStores,
     clock: Clock,
     options: ReadOptions,
-    keys: pa.Table | pa.RecordBatch | pa.RecordBatchReader | Iterable[pa.RecordBatch],
+    keys: Rows,
     point: ReadPoint | None,
 ) -> pa.RecordBatchReader:
     """Return the rows that have some keys; see `SlateStore.lookup`."""

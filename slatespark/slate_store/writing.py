@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -15,7 +15,7 @@ from slatespark.options.keywords import WriteKeywords
 from slatespark.slate_store.base import OpenTable, version_of
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.progress import Step, tell_rows, tell_tasks
-from slatespark.table.rows.batches import as_batches
+from slatespark.table.rows.batches import Rows, as_batches
 from slatespark.table.tasks import THREADS, TaskRunner
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class Writes(OpenTable):
 
     def write(
         self,
-        batches: pa.Table | pa.RecordBatch | pa.RecordBatchReader | Iterable[pa.RecordBatch],
+        batches: Rows,
         *,
         mode: str = "append",
         progress: AskedProgress = "auto",
@@ -38,7 +38,8 @@ class Writes(OpenTable):
 
         Parameters
         ----------
-        batches : the columns of the table; of a raw one `key` and `value`, both binary
+        batches : rows with the columns of the table; of a raw one `key` and `value`, both binary. Also a DataFrame of
+            pandas or Polars, a relation of DuckDB, or anything else with a stream of Arrow's C interface
         mode : `append` upserts; `overwrite` replaces the table, or the interval of keys that `replaceWhere` names
         progress : a bar where one can be seen; see `SlateStore.compact`
         options : write options

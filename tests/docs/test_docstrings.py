@@ -110,7 +110,9 @@ def methods() -> list[Public]:
             method = inspect.getattr_static(owner.item, name)
             method = getattr(method, "__func__", method)
             is_ours = isinstance(method, property) or (
-                inspect.isfunction(method) and method.__module__.startswith("slatespark")
+                inspect.isfunction(method)
+                and method.__module__.startswith("slatespark")
+                and method.__name__[0] != "_"  # another name of a private one
             )
             if name[0] != "_" and is_ours:
                 found.append(Public(f"{owner.name}.{name}", method))

@@ -40,6 +40,8 @@ def test_blocks_run(
 ) -> None:
     if page.needs_spark:
         request.getfixturevalue("spark")
+    if "import pandas" in page.text:
+        pytest.importorskip("pandas")  # slatespark does without
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, Any] = {"__name__": "page"}
     with same_log_level():

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import Any, Final, Protocol, TypeAlias
 
 import pyarrow as pa
 
 from slatespark.errors import SchemaError
 
 ROW_OVERHEAD_BYTES: Final = 80  # of a row besides key and value: offsets, seq, times, flags, its place in the order
+
+
+class ArrowStream(Protocol):
+    """Rows of another library, by the C interface of Arrow."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Return a capsule with a stream of batches."""
+
+
+Rows: TypeAlias = pa.Table | pa.RecordBatch | pa.RecordBatchReader | Iterable[pa.RecordBatch] | ArrowStream
 
 
 def as_batches(batches: Any) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
@@ -21,14 +31,27 @@ def as_batches(batches: Any) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
         return batches.schema, batches.to_batches()
     if isinstance(batches, pa.RecordBatch):
         batches = [batches]
+    elif hasattr(batches, "__arrow_c_stream__"):  # DataFrames of pandas and Polars, relations of DuckDB
+        return as_batches(_opened(batches))
     rows = iter(batches) if isinstance(batches, Iterable) else iter([batches])
     first = next(rows, None)
     if not isinstance(first, pa.RecordBatch):
         raise SchemaError(
             f"The rows are of type {type(first).__name__}, which has no columns.",
-            todo="Give a pyarrow Table, RecordBatch, RecordBatchReader, or several batches.",
+            todo="Give a pyarrow Table, RecordBatch, RecordBatchReader, several batches, or a DataFrame.",
         )
     return first.schema, itertools.chain([first], rows)
+
+
+def _opened(stream: Any) -> pa.RecordBatchReader:
+    """Return the rows of an object with a stream of the Arrow C interface."""
+    try:
+        return pa.RecordBatchReader.from_stream(stream)
+    except (pa.ArrowException, ValueError, TypeError) as exc:  # a column alone has one, too
+        raise SchemaError(
+            f"The rows are of type {type(stream).__name__}, which pyarrow does not take: {exc}.",
+            todo="Give a DataFrame or a pyarrow Table.",
+        ) from exc
 
 
 def require_schema(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:

@@ -23,7 +23,7 @@ from slatespark.table.clock import Clock, SystemClock, check_clock, read_clock
 from slatespark.table.definition.plan import plan_creation, plan_definition
 from slatespark.table.definition.table_definition import NO_DEFINITION, TableDefinition
 from slatespark.table.read.merge_function import resolve_operator
-from slatespark.table.rows.batches import as_batches, require_schema
+from slatespark.table.rows.batches import Rows, as_batches, require_schema
 from slatespark.table.rows.encoder import Stamp
 from slatespark.table.rows.encoder_plan import lasting_columns, plan_encoder
 from slatespark.table.rows.external_label import ExternalLabel
@@ -79,9 +79,7 @@ class SstWriter:
     def __repr__(self) -> str:
         return f"SstWriter({self._path!r})"
 
-    def write(
-        self, batches: pa.Table | pa.RecordBatch | pa.RecordBatchReader | Iterable[pa.RecordBatch], **options: Any
-    ) -> int:
+    def write(self, batches: Rows, **options: Any) -> int:
         """Write the file, and return how many row versions are in it. It is held in memory until it is whole.
 
         Parameters

@@ -39,7 +39,7 @@ from slatespark.table.read.reader import (
     run_read,
 )
 from slatespark.table.records.idempotent_writes import TxnRecord
-from slatespark.table.rows.batches import as_batches, require_schema
+from slatespark.table.rows.batches import Rows, as_batches, require_schema
 from slatespark.table.rows.encoder_plan import lasting_columns, plan_encoder
 from slatespark.table.rows.sst_upload import NewFile
 from slatespark.table.stores import TableStores
@@ -262,9 +262,7 @@ class Transaction:
 
     # --- writes -------------------------------------------------------------------------------------------------------
 
-    def write(
-        self, batches: pa.Table | pa.RecordBatch | pa.RecordBatchReader | Iterable[pa.RecordBatch], **options: Any
-    ) -> int:
+    def write(self, batches: Rows, **options: Any) -> int:
         """Write rows, which only this transaction sees until it commits; return how many keys they have.
 
         Later writes of a key win. TTLs count from the time of the commit.

@@ -54,7 +54,7 @@ def choose_keys(
 
 
 def _encoded(keys: Any, codec: RowCodec) -> list[bytes]:
-    if isinstance(keys, _WITH_COLUMNS):
+    if isinstance(keys, _WITH_COLUMNS) or hasattr(keys, "__arrow_c_stream__"):
         return _keys_of_rows(keys, codec)
     if isinstance(keys, str | bytes) or not isinstance(keys, Iterable):
         raise InvalidRequestError(

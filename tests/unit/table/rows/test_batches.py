@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import duckdb
+import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -26,12 +28,15 @@ def batch(*numbers: int) -> pa.RecordBatch:
         lambda: iter([batch(1), batch(2)]),
         lambda: pa.Table.from_batches([batch(1), batch(2)]),
         lambda: pa.RecordBatchReader.from_batches(batch(1).schema, [batch(1), batch(2)]),
+        lambda: pl.DataFrame({"n": [1, 2]}),
+        lambda: pytest.importorskip("pandas").DataFrame({"n": [1, 2]}),
+        lambda: duckdb.sql("SELECT n::BIGINT AS n FROM (VALUES (1), (2)) AS t(n)"),
     ],
-    ids=["batch", "list", "iterator", "table", "reader"],
+    ids=["batch", "list", "iterator", "table", "reader", "polars", "pandas", "duckdb"],
 )
 def test_anything_with_columns(given: Callable[[], Any]) -> None:
     schema, rows = as_batches(given())
-    assert schema == batch(1).schema
+    assert (schema.names, schema.types) == (["n"], [pa.int64()])
     assert [number for part in rows for number in part.column("n").to_pylist()] == [1, 2]
 
 
@@ -44,6 +49,11 @@ def test_an_empty_table_still_has_columns() -> None:
 def test_an_object_without_columns(given: Any) -> None:
     with pytest.raises(SchemaError, match="no columns"):
         as_batches(given)
+
+
+def test_a_column_alone_is_no_row() -> None:
+    with pytest.raises(SchemaError, match="ChunkedArray"):
+        as_batches(pa.chunked_array([[1]]))
 
 
 @pytest.mark.parametrize(
