@@ -14,7 +14,7 @@ from slatespark.kernels.columns import RowColumns
 from slatespark.options import ReadOptions
 from slatespark.spark.distributed import cluster_by_key, quoted, resolve_columns
 from slatespark.spark.failures import spark_errors
-from slatespark.spark.plan_frame import Place
+from slatespark.spark.place import Place
 from slatespark.spark.pyspark_api import estimated_bytes, map_in_arrow
 from slatespark.spark.shown_times import with_bounded_times
 from slatespark.spark.type_mapping import arrow_schema, spark_schema

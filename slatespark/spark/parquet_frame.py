@@ -18,7 +18,8 @@ from slatespark.options.values import STORAGE_PREFIX
 from slatespark.spark.conditions import is_case_sensitive, is_filter
 from slatespark.spark.distributed import quoted
 from slatespark.spark.jobs import find_context
-from slatespark.spark.plan_frame import Place, plan_frame
+from slatespark.spark.place import Place
+from slatespark.spark.plan_frame import plan_frame
 from slatespark.spark.session import storageOptions
 from slatespark.spark.type_mapping import spark_schema
 from slatespark.table.clock import Clock

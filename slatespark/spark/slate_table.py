@@ -19,7 +19,7 @@ from slatespark.spark import arguments, creation, fact_frames
 from slatespark.spark.arguments import Instant, Names, PathArgument
 from slatespark.spark.assignments import Expression, checked
 from slatespark.spark.merge import SlateMergeBuilder
-from slatespark.spark.plan_frame import Place
+from slatespark.spark.place import Place
 from slatespark.spark.table_frames import TableFrames
 from slatespark.spark.table_reads import TableReads
 from slatespark.spark.table_versions import TableVersions

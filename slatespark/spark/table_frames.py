@@ -19,11 +19,13 @@ from slatespark.spark.assignments import Expression, expression, refuse_keys, re
 from slatespark.spark.conditions import narrowing
 from slatespark.spark.distributed import quoted, resolve_columns, sort_for_load, split_names
 from slatespark.spark.failures import own_errors
-from slatespark.spark.jobs import beside_spark, described, job_text, run_job
+from slatespark.spark.jobs import beside_spark, described, find_context, job_text, run_job
 from slatespark.spark.lookup_frame import lookup_frame
 from slatespark.spark.parquet_frame import ParquetRead, parquet_frame, plan_parquet_read, refusal
-from slatespark.spark.plan_frame import Place
+from slatespark.spark.place import Place
+from slatespark.spark.plan_frame import feed_frame
 from slatespark.spark.pyspark_api import activate
+from slatespark.table.changes.feed import fetch_feed_plan
 from slatespark.table.clock import Clock, resolve_clock
 from slatespark.table.commit.foreign_clients import OTHER_MODES, refuse_cooperation
 from slatespark.table.commit.idempotence import is_committed
@@ -101,8 +103,13 @@ class TableFrames:
             return self.spark.read.format("slate").options(**self._texts(options)).load(self.path)
 
     def _read_divided(self, options: Mapping[str, Any]) -> DataFrame:
-        """Return rows of which Spark's own reader of Parquet takes what it can; else as `read`."""
+        """Return changes, or rows of which Spark's own reader of Parquet takes what it can; else as `read`.
+
+        A client of Spark Connect leaves both to the server, which may have credentials that it has not.
+        """
         parsed = ReadOptions.parse({"path": self.path, **self._texts(options)})
+        if parsed.read_change_feed and find_context(self.spark) is not None:
+            return self._changes(parsed)
         read = self._plan_parquet(parsed)
         if read is None or read.share is None:
             return self.read(options)
@@ -110,6 +117,11 @@ class TableFrames:
         place = Place(stores.url, parsed.wal_path, parsed.storage, parsed.clock)  # tasks may be elsewhere
         with own_errors():
             return parquet_frame(self.spark, place, stores.url, read)
+
+    def _changes(self, options: ReadOptions) -> DataFrame:
+        """Return changes, planned by this process: it has imported what the data source's own would have to."""
+        place = Place(self._stores().url, options.wal_path, options.storage, options.clock)  # tasks may be elsewhere
+        return feed_frame(self.spark, place, fetch_feed_plan(place.open(), options, resolve_clock(options.clock)))
 
     def explain_parquet(self, options: Mapping[str, Any], files: int) -> Mapping[str, int]:
         """Return how many files of the lowest runs Spark reads as Parquet, and how many it does not, by reason.

@@ -74,7 +74,7 @@ class TableReads:
     ) -> DataFrame:
         """Return what changed between two versions, as a DataFrame; see `SlateStore.changes`.
 
-        It keeps the two versions of its first action.
+        It keeps the two versions of the call; in a session of Spark Connect those of its first action.
 
         Parameters
         ----------

@@ -14,8 +14,10 @@ from slatespark.spark.assignments import Expression, expression
 from slatespark.spark.conditions import narrowing
 from slatespark.spark.distributed import quoted, resolve_columns, sort_for_load, split_names
 from slatespark.spark.jobs import described, job_text
-from slatespark.spark.plan_frame import Place, plan_frame, upload_frame
+from slatespark.spark.place import Place
+from slatespark.spark.plan_frame import plan_frame
 from slatespark.spark.type_mapping import arrow_schema
+from slatespark.spark.upload_frame import upload_frame
 from slatespark.table.read.reader import ReadPlan
 from slatespark.table.transaction.options import operator_of
 from slatespark.table.transaction.transaction import Transaction

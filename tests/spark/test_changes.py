@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.errors import AnalysisException, PySparkException
 
-from slatespark import SchemaError, SlateTable
+from slatespark import InvalidRequestError, SchemaError, SlateStore, SlateTable
+from slatespark.spark.jobs import run_job
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -44,7 +45,11 @@ def test_changes_are_those_between_two_states(spark: SparkSession, tmp_path: Pat
     blind = {(row.id, row._change_type): row.price for row in feed(preImages="false", filter="id < 401").collect()}
     assert blind == {**{(key, "delete"): None for key in range(20)}, (400, "upsert"): 4000}
     named = table.changes(["id", "_change_type"], "id >= 598", startingVersion=first)
-    assert sorted(map(tuple, named.collect())) == [(598, "insert"), (599, "insert")]
+    SlateStore.open(path).delete("id = 598")  # after the call, which chose the versions
+    tasks: list[int] = []
+    counted = named.groupBy("_change_type").count().collect
+    assert run_job(spark, counted, progress=lambda _, done, total: tasks.append(total)) == [("insert", 2)]
+    assert tasks[-1] == 1  # of one split, which needs no shuffle
     assert feed(startingVersion=table.resolve().version).collect() == []
 
 
@@ -76,6 +81,8 @@ def test_what_is_wrong_is_said_before_the_first_task(spark: SparkSession, tmp_pa
         load(readChangeFeed="true", startingVersion=1, changes="all")
     with pytest.raises(PySparkException, match=r"InvalidRequestError: .*startingVersion 9"):
         load(readChangeFeed="true", startingVersion=9).collect()
+    with pytest.raises(InvalidRequestError, match="startingVersion 9"):
+        table.changes(startingVersion=9)
     clash = SlateTable.create(spark, str(tmp_path / "clash"), "id BIGINT, _change_type STRING", "id")
     with pytest.raises(SchemaError, match="_change_type"):
         clash.changes(startingVersion=1)

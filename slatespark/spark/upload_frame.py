@@ -1,0 +1,57 @@
+"""DataFrames as uploaded files, by a Spark job without the data source: a transaction commits them later."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark import TaskContext
+
+from slatespark.errors import InternalError
+from slatespark.spark.failures import own_errors, spark_errors
+from slatespark.spark.place import Place
+from slatespark.spark.pyspark_api import map_in_arrow
+from slatespark.spark.worker import freeze_gc
+from slatespark.table.clock import resolve_clock
+from slatespark.table.rows.sst_upload import NewFile
+from slatespark.table.write.load import Load, run_task
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_MESSAGE = "task INT, files BINARY"
+
+
+def upload_frame(rows: DataFrame, place: Place, load: Load) -> list[tuple[NewFile, ...]]:
+    """Upload the rows of a DataFrame and return the files of each partition; no manifest lists them yet.
+
+    Raises
+    ------
+    SlateError
+        The error of a task, with its class.
+    """
+    with own_errors():
+        messages = map_in_arrow(rows, _Upload(place, load), _MESSAGE).collect()
+    # Unpickling is safe: the messages come from our own tasks over Spark's channel.
+    return [pickle.loads(message.files) for message in sorted(messages, key=lambda message: message.task)]
+
+
+@dataclass(frozen=True)
+class _Upload:
+    """Rows of one partition -> uploaded files."""
+
+    place: Place
+    load: Load
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        if context is None:
+            raise InternalError("A write task has no TaskContext.")
+        task = context.partitionId()
+        with spark_errors():
+            files = run_task(self.place.open(), resolve_clock(self.place.clock), self.load, task, batches)
+        freeze_gc()
+        yield pa.record_batch([pa.array([task], pa.int32()), pa.array([pickle.dumps(files)])], ["task", "files"])
