@@ -12,6 +12,7 @@ import urllib.request
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from email.message import Message
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,6 +23,11 @@ from slatespark.storage.s3_driver import addressing_style, s3_endpoint, timeout_
 
 DEFAULT_REGION: Final = "us-east-1"
 AMAZON: Final = "https://s3.amazonaws.com"
+
+# Files that botocore reads, by the variables that move them; variables that choose a profile; what we take from one.
+_FILES: Final = (("AWS_CONFIG_FILE", "~/.aws/config"), ("AWS_SHARED_CREDENTIALS_FILE", "~/.aws/credentials"))
+_PROFILES: Final = ("AWS_DEFAULT_PROFILE", "AWS_PROFILE")
+_SETTINGS: Final = ("endpoint_url", "region", "s3")
 
 # What asks for credentials whenever those it has are about to expire.
 CredentialSource = Callable[[], dict[str, Any]]
@@ -135,9 +141,30 @@ def _found_by_botocore(profile: str | None) -> CredentialSource:
 
 def _profile_settings(profile: str | None) -> Mapping[str, Any]:
     """Return the section of a profile in the configuration file, with that of its services; empty without one."""
-    path = Path(os.environ.get("AWS_CONFIG_FILE", "~/.aws/config")).expanduser()
-    if not path.is_file():
+    config, credentials = (_file_state(os.environ.get(name, default)) for name, default in _FILES)
+    if config is None:
         return {}
+    return _read_profile(profile, tuple(map(os.environ.get, _PROFILES)), (config, credentials))
+
+
+def _file_state(name: str) -> tuple[str, int, int] | None:
+    """Return path, time of the last change and size of a file; None if it is not there."""
+    path = Path(name).expanduser()
+    if not path.is_file():
+        return None
+    found = path.stat()
+    return str(path), found.st_mtime_ns, found.st_size
+
+
+@lru_cache(maxsize=16)
+def _read_profile(profile: str | None, chosen: tuple[str | None, ...], files: tuple[object, ...]) -> Mapping[str, Any]:
+    """Return what `_profile_settings` does, without secrets: each state of the files is parsed once in a process.
+
+    Parameters
+    ----------
+    chosen : profiles that the environment names
+    files : their states
+    """
     from botocore.exceptions import BotoCoreError
     from botocore.session import Session
 
@@ -147,7 +174,7 @@ def _profile_settings(profile: str | None) -> Mapping[str, Any]:
     except BotoCoreError as exc:
         raise OptionError(f"The AWS profile {profile or session.profile!r} cannot be used.", why=str(exc)) from exc
     services = session.full_config.get("services", {}).get(found.get("services"), {})
-    return {**found, "services": services}
+    return {**{name: found[name] for name in _SETTINGS if name in found}, "services": services}
 
 
 def _profile_endpoint(profile: Mapping[str, Any]) -> str | None:

@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
+import botocore.configloader
 import pytest
 from botocore.credentials import SSOProvider
 
@@ -346,6 +347,25 @@ def test_the_region(home: Home) -> None:
     home.patch.setenv("AWS_REGION", "eu-west-3")
     assert region() == "eu-west-3"
     assert region(region="eu-west-1") == "eu-west-1"
+
+
+def test_the_configuration_is_parsed_once_for_each_of_its_states(home: Home) -> None:
+    parsed: list[str] = []
+    load = botocore.configloader.load_config
+
+    def counted(path: str) -> object:
+        parsed.append(path)
+        return load(path)
+
+    home.patch.setattr(botocore.configloader, "load_config", counted)
+    for number, region in enumerate(("eu-south-1", "eu-west-1"), 1):
+        home.config(f"[default]\nregion = {region}\n[profile mine]\nregion = us-east-2\n")
+        for _ in range(3):
+            assert s3_arguments("lake", BackendOptions({}))[0]["region"] == region
+        assert len(parsed) == number
+    assert s3_arguments("lake", BackendOptions({"profile": "mine"}))[0]["region"] == "us-east-2"
+    home.patch.setenv("AWS_PROFILE", "mine")
+    assert s3_arguments("lake", BackendOptions({}))[0]["region"] == "us-east-2"
 
 
 def test_amazon_tells_the_region_of_a_bucket(cloud: Cloud) -> None:
