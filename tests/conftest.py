@@ -21,10 +21,9 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
     derandomize=True,
     print_blob=True,
+    max_examples=examples(50),
 )
-settings.register_profile(
-    "thorough", parent=settings.get_profile("fixed"), derandomize=False, max_examples=examples(100)
-)
+settings.register_profile("thorough", parent=settings.get_profile("fixed"), derandomize=False)
 settings.load_profile("thorough" if THOROUGH else "fixed")
 
 ClientFactory: TypeAlias = Callable[..., Client]

@@ -22,7 +22,7 @@ from slatespark.table.transaction.transaction import Transaction
 from tests.faults.actions import open_table, rows_of
 from tests.faults.jobs import table_of
 from tests.support.client import Client, Location, read_rows
-from tests.support.effort import THOROUGH
+from tests.support.effort import THOROUGH, points
 from tests.support.failing_store import FailingStore
 from tests.support.stepping import Outcome, interleave, preempted
 
@@ -123,7 +123,7 @@ def test_one_whole_at_a_storage_call_of_the_other(name: str) -> None:
 
     quiet = FailingStore(new_table())
     act(b"1")(quiet)
-    for nth in range(1, quiet.count() + 1, 1 if THOROUGH else 4):
+    for nth in points(quiet.count(), 8):
         store = new_table()
         outcomes: list[Outcome] = interleave(store, [act(b"1"), act(b"2")], preempted(nth, 1 << 20))
         assert all(outcome is None or isinstance(outcome, ConflictError | KeyError) for outcome in outcomes), outcomes

@@ -15,7 +15,7 @@ from slatespark.storage.memory_store import MemoryStore
 from slatespark.storage.object_store import ObjectStore
 from tests.faults.jobs import store_on, table_of
 from tests.simulation.client import ClientWriter
-from tests.support.effort import THOROUGH
+from tests.support.effort import points
 from tests.support.failing_store import FailingStore
 from tests.support.fake_clock import FakeClock
 
@@ -65,7 +65,7 @@ def calls_of(objects: dict[str, bytes]) -> int:
 @pytest.mark.parametrize("is_killed", [False, True])
 def test_a_fault_at_any_call(objects: dict[str, bytes], is_killed: bool) -> None:
     outcomes = set()
-    for nth in range(1, calls_of(objects) + 1, 1 if is_killed else 2):
+    for nth in points(calls_of(objects), 2 if is_killed else 5):
         clock = FakeClock()
         store = FailingStore(copy_of(objects, clock))
         error = KilledError() if is_killed else None
@@ -97,7 +97,7 @@ def compaction(table: SlateStore) -> None:
 def test_another_commit_at_any_call(objects: dict[str, bytes], other: Callable[[SlateStore], None]) -> None:
     """Rows that came before the commit are erased, later ones stay; all that the report says is true."""
     shown = set()
-    for nth in range(1, calls_of(objects) + 1, 2):
+    for nth in points(calls_of(objects), 5):
         clock = FakeClock()
         inner = copy_of(objects, clock)
         store = FailingStore(inner).run(partial(other, store_on(inner, copy.copy(clock))), "*", nth=nth)
@@ -124,7 +124,7 @@ def test_a_commit_that_moves_the_key_out_of_the_wal(objects: dict[str, bytes]) -
     left = {path: data for path, (data, _) in base._bucket.objects.items()}
     store = FailingStore(copy_of(left, clock))
     store_on(store, clock).erase(KEY)
-    for nth in range(1, store.count(), 1 if THOROUGH else 6):
+    for nth in points(store.count() - 1, 12):
         inner = copy_of(left, clock)
 
         def commit(inner: MemoryStore = inner, seed: int = nth) -> None:

@@ -16,6 +16,7 @@ from slatespark.table.clock import SystemClock
 from tests.faults.jobs import store_on
 from tests.support.client import Client, ClientOptions, Location, read_rows
 from tests.support.client_admin import compact_full
+from tests.support.effort import points
 from tests.support.failing_store import FailingStore
 
 STEP_MS = 1000
@@ -68,7 +69,7 @@ def test_a_trim_that_fails_anywhere(
     trimmed = state(counted, *instants)
     calls = counted.count(operation)  # type: ignore[arg-type]
     assert trimmed[0] == [(b"a", b"%d" % after), (b"b", b"%d" % after)], "the row of the WAL goes too"
-    for nth in range(1, calls + 1):
+    for nth in points(calls, 2):
         place = copied(folder, tmp_path / f"{nth}")
         failing = FailingStore(LocalStore(place))
         failing.fail(operation, nth=nth, error=error)  # type: ignore[arg-type]

@@ -23,6 +23,7 @@ from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.records.idempotent_writes import TXN_DIR, fetch_txn_record, txn_path
 from slatespark.table.write.load import Load, begin_load, commit_load, load_batches, run_task
 from tests.faults.jobs import store_on, stores_of, table_of
+from tests.support.effort import points
 from tests.support.failing_store import FailingStore, Moment
 
 PAIR: dict[str, Any] = {"txnAppId": "Nightly load/ä", "txnVersion": 7}
@@ -149,7 +150,7 @@ def test_a_fault_at_any_call_and_a_second_run(*, fresh: bool, fault: str, moment
     scene = Scene(tmp_path, fresh=fresh)
     expected = scene.before + b"x"
     landed, tried_on = 0, list[object]()
-    for nth in range(1, scene.calls() + 1):
+    for nth in points(scene.calls(), 2):
         folder = scene.folder(f"{nth}")
         times, error = (1, None) if fault == "fails once" else (10**9, KilledError())
         store = FailingStore(LocalStore(folder)).fail("*", nth=nth, times=times, moment=moment, error=error)
@@ -174,7 +175,7 @@ def test_a_fault_at_any_call_and_a_second_run(*, fresh: bool, fault: str, moment
 def test_another_run_at_any_call(*, fresh: bool, tmp_path: Path) -> None:
     """The same job runs twice at a time, as after a scheduler gave the first run up too early."""
     scene = Scene(tmp_path, fresh=fresh)
-    for nth in range(1, scene.calls() + 1):
+    for nth in points(scene.calls(), 2):
         folder = scene.folder(f"{nth}")
 
         def run_too(folder: Path = folder) -> None:

@@ -34,7 +34,7 @@ from tests.faults.actions import (
     vacuum,
 )
 from tests.faults.jobs import stores_of
-from tests.support.effort import THOROUGH
+from tests.support.effort import THOROUGH, points
 from tests.support.failing_store import FailingStore
 from tests.support.fake_clock import FakeClock
 from tests.support.stepping import ALWAYS, Outcome, alternating, interleave, preempted
@@ -183,7 +183,7 @@ def test_a_verification_finds_no_damage_where_a_collector_comes_in_between(base:
         store = FailingStore(inner)
         open_table(store).verify()
         count = store.count()
-    for nth in range(1, count + 1, 1 if THOROUGH else 2):
+    for nth in points(count, 4):
         with copied(base) as inner:
 
             def commit_and_collect(inner: MemoryStore = inner) -> None:

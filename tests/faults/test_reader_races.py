@@ -13,6 +13,7 @@ from slatespark.table.log.manifests import fetch_latest_manifest
 from tests.faults.jobs import Job, store_on, stores_of, table_of
 from tests.support.client import Client, ClientOptions, Location, Put
 from tests.support.client_admin import collect_garbage, compact_full
+from tests.support.effort import THOROUGH
 from tests.support.failing_store import FailingStore
 
 KEYS = [b"key%02d" % number for number in range(30)]
@@ -93,7 +94,7 @@ def test_a_change_at_any_call_of_a_read(
         writer.flush_memtable()
         nth = 0
         while True:
-            nth += 1
+            nth += 1 if THOROUGH else 2
             compact_full(writer.client)  # lest reads need more calls each time
             writer.flush_memtable()
             writer.flush_wal()
@@ -113,7 +114,7 @@ def test_a_change_at_any_call_of_a_read(
             assert found in ([(key, b"%d" % number) for key in KEYS] for number in (before, writer.number)), nth
     finally:
         writer.client.close(flush=False)
-    assert outcomes["read"] > 3
+    assert outcomes["read"] > 1
     assert outcomes["expired"] == 0 or "collect" in action or action == "overtake"
 
 

@@ -16,6 +16,7 @@ from slatespark.storage.object_store import ObjectStore
 from slatespark.table.retention.reap_run import reap_table
 from tests.faults.jobs import stores_of, table_of
 from tests.support.client import Client, ClientOptions, Location, Merge, Put, ScanRow, read_rows
+from tests.support.effort import points
 from tests.support.failing_store import FailingStore, Moment
 from tests.support.fake_clock import FakeClock
 from tests.support.our_reads import our_rows
@@ -92,7 +93,7 @@ def test_a_fault_at_any_call(scene: Scene, fault: str, moment: Moment) -> None:
     reap(clean, scene)
     kept, calls = [before[key] for key in sorted(scene.young)], clean.count()
     seen: set[int] = set()
-    for nth in range(1, calls + 1, 1 if fault == "killed" else 2):
+    for nth in points(calls, 2 if fault == "killed" else 5):
         store = FailingStore(copy_of(scene.folder))
         error = KilledError() if fault == "killed" else None
         store.fail("*", nth=nth, times=1 if fault == "fails once" else 10**9, moment=moment, error=error)

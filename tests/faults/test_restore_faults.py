@@ -23,6 +23,7 @@ from slatespark.table.write.restore import restore_to_version
 from tests.faults.busy_database import check_serves_on, client_pairs, make_busy, our_pairs
 from tests.faults.jobs import Job, Pair, store_on, stores_of, table_of
 from tests.support.client import Client, ClientOptions, Location
+from tests.support.effort import points
 from tests.support.failing_store import FailingStore, Moment
 
 Fault = Literal["fails once", "stays down", "killed"]
@@ -76,7 +77,7 @@ def test_a_restore_is_all_or_nothing(scene: Scene, fault: Fault, moment: Moment,
     scene.restore(clean)
     assert our_pairs(tmp_path / "clean") == scene.then
     served: set[bool] = set()
-    for nth in range(1, clean.count() + 1, 2 if fault == "killed" else 3):
+    for nth in points(clean.count(), 3 if fault == "killed" else 6):
         folder = scene.copied(tmp_path / f"{nth}")
         committed = True
         try:
@@ -115,7 +116,7 @@ def test_a_clone_is_made_or_is_none(
     target = FailingStore(LocalStore(tmp_path / "clone"))
     clone(parent, target)
     assert our_pairs(tmp_path / "clone") == client_pairs(tmp_path / "clone") == scene.then
-    for nth in range(1, (parent if side == "parent" else target).count() + 1):
+    for nth in points((parent if side == "parent" else target).count(), 2):
         folder, place = scene.copied(tmp_path / f"{nth}"), tmp_path / f"{nth}-clone"
         cued_side = cued(folder if side == "parent" else place, nth, fault, moment)
         made = True

@@ -18,6 +18,7 @@ from slatespark.storage.object_store import ObjectStore
 from slatespark.table.write import stream_batch
 from tests.faults.jobs import table_of
 from tests.faults.test_idempotent_writes import KilledError
+from tests.support.effort import points
 from tests.support.failing_store import FailingStore
 from tests.support.streams import Stream
 
@@ -52,7 +53,7 @@ def test_a_fault_at_any_call_of_a_batch(*, is_killed: bool, template: Path, tmp_
     clean = FailingStore(LocalStore(shutil.copytree(template, tmp_path / "clean")))
     stream(clean).write(NUMBER, letter(NUMBER))
     landed = 0
-    for nth in range(1, clean.count() + 1):
+    for nth in points(clean.count(), 2):
         folder = Path(shutil.copytree(template, tmp_path / f"{nth}"))
         times, error = (10**9, KilledError()) if is_killed else (1, None)
         store = FailingStore(LocalStore(folder)).fail("*", nth=nth, times=times, moment="after", error=error)
@@ -73,7 +74,7 @@ def test_the_same_batch_and_the_next_one_meanwhile(template: Path, tmp_path: Pat
     """A driver that was given up too early goes on beside its successor."""
     clean = FailingStore(LocalStore(shutil.copytree(template, tmp_path / "clean")))
     stream(clean).write(NUMBER, letter(NUMBER))
-    for nth in range(1, clean.count() + 1):
+    for nth in points(clean.count(), 2):
         folder = Path(shutil.copytree(template, tmp_path / f"{nth}"))
 
         def go_on(folder: Path = folder) -> None:

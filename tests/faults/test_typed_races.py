@@ -34,6 +34,7 @@ from slatespark.table.records.leases import LEASE_LIFETIME_MS
 from slatespark.table.write.load import load_batches
 from tests.faults.jobs import store_on
 from tests.support.client import Client, Location
+from tests.support.effort import points
 from tests.support.failing_store import FailingStore, Moment
 from tests.support.fake_clock import FakeClock
 
@@ -227,7 +228,7 @@ def test_another_act_at_each_storage_call(name: str) -> None:
     alone = serially(race.make, race.other)
     quiet = race.make()
     race.ours(on(quiet, 5))
-    for nth in range(1, quiet.count() + 1):
+    for nth in points(quiet.count(), 2, first=len(name)):
         store = race.make()
         failures: list[Exception] = []
 

@@ -24,7 +24,7 @@ from tests.faults.busy_database import CLIENT
 from tests.faults.jobs import Job, store_on, stores_of, table_of
 from tests.support.client import Client, Delete, Location, Put
 from tests.support.client_admin import compact_full
-from tests.support.effort import THOROUGH
+from tests.support.effort import THOROUGH, points
 from tests.support.failing_store import FailingStore, Moment
 from tests.support.fake_clock import FakeClock
 from tests.support.stepping import ALWAYS, interleave, preempted
@@ -162,7 +162,7 @@ def test_a_vacuum_that_dies_at_any_call(scene: Scene, fault: str, moment: Moment
     calls = clean.count()
     scene.vacuum(clean.inner, 52)
     left = objects_of(clean.inner).keys()
-    for nth in range(1 + len(fault + moment) % 6, calls + 1, 1 if THOROUGH else 6):
+    for nth in points(calls, 10, first=len(fault + moment)):
         inner = scene.lend()
         error = KilledError() if fault == "killed" else None
         store = FailingStore(inner).fail("*", nth=nth, times=1 if error is None else ALWAYS, moment=moment, error=error)
@@ -324,7 +324,7 @@ def test_the_checkpoint_that_a_restore_goes_by_is_deleted_meanwhile(scene: Scene
     clean = FailingStore(scene.lend())
     scene.open(clean, 60).restoreToVersion(scene.pinned)
     outcomes = set()
-    for nth in {*range(1, clean.count() + 1, 1 if THOROUGH else 4), clean.count()}:
+    for nth in {*points(clean.count(), 8), clean.count()}:
         inner = scene.lend()
 
         def release(store: ObjectStore = inner) -> None:

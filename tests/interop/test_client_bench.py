@@ -25,7 +25,7 @@ from tests.support.workload import LONG_PAST_MS, Run, Step, client_options, with
 FOREVER_MS = 2**62
 
 
-@settings(max_examples=examples(25))
+@settings(max_examples=examples(13))
 @given(workload=workloads(), options=client_options())
 def test_client_and_model_agree(workload: list[Step], options: ClientOptions) -> None:
     with tempfile.TemporaryDirectory() as folder, Run(Location.local(Path(folder) / "db"), options) as run:
@@ -36,7 +36,7 @@ def test_client_and_model_agree(workload: list[Step], options: ClientOptions) ->
         assert read_rows(run.location) == expected
 
 
-@settings(max_examples=examples(15))
+@settings(max_examples=examples(8))
 @given(workload=workloads(past_ttl=True), options=client_options())
 def test_client_and_model_agree_where_nothing_was_purged(workload: list[Step], options: ClientOptions) -> None:
     with tempfile.TemporaryDirectory() as folder, Run(Location.local(Path(folder) / "db"), options) as run:

@@ -11,6 +11,6 @@ from tests.support.mixed_work import MixedWork
 
 @pytest.mark.slow
 @pytest.mark.parametrize("segmented", [False, True])
-@pytest.mark.parametrize("seed", range(examples(2)))
+@pytest.mark.parametrize("seed", range(examples(1)))
 def test_everybody_shows_the_model(seed: int, segmented: bool, database: Location) -> None:
     MixedWork(database, seed, segmented=segmented).run(3)

@@ -94,7 +94,7 @@ def take(store: SlateStore, model: dict[int, int], step: Step, options: dict[str
         store.compact(full=given_value, **{name: value for name, value in options.items() if name != "writeBuffer"})
 
 
-@settings(max_examples=examples(12))
+@settings(max_examples=examples(6))
 @given(history=steps, properties=tables, kind=stores, data=st.data())
 def test_the_same_rows_under_any_options(
     history: list[Step], properties: dict[str, Any], kind: str, data: st.DataObject

@@ -214,7 +214,7 @@ def turns() -> st.SearchStrategy[Turn]:
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(10))
+@settings(max_examples=examples(5))
 @given(st.lists(turns(), min_size=2, max_size=8))
 def test_the_past_is_what_it_was_or_is_refused(life: list[Turn]) -> None:
     with tempfile.TemporaryDirectory() as folder:

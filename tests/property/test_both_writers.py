@@ -78,7 +78,7 @@ def sessions() -> st.SearchStrategy[ClientSession]:
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(20))
+@settings(max_examples=examples(10))
 @given(st.lists(st.one_of(our_writes(), sessions()), min_size=2, max_size=6))
 def test_both_read_what_both_wrote(turns: list[Turn]) -> None:
     with tempfile.TemporaryDirectory() as folder:

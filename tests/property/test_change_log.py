@@ -283,7 +283,7 @@ def check_named_start(life: LoggedLife, message: str, after: int | None) -> None
 
 @pytest.mark.slow
 @pytest.mark.parametrize("shape", ["plain", "segmented"])
-@settings(max_examples=examples(10))
+@settings(max_examples=examples(5))
 @given(steps=st.lists(STEPS, min_size=2, max_size=9), retention_ms=st.sampled_from([None, None, 40]), data=st.data())
 def test_raw_tables(shape: str, steps: list[tuple[Any, ...]], retention_ms: int | None, data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -295,7 +295,7 @@ def test_raw_tables(shape: str, steps: list[tuple[Any, ...]], retention_ms: int 
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(10))
+@settings(max_examples=examples(5))
 @given(steps=st.lists(BESIDE, min_size=2, max_size=9), data=st.data())
 def test_what_was_collected_is_refused(steps: list[tuple[Any, ...]], data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -313,7 +313,7 @@ UNTIMED_STEPS = TYPED_STEPS.filter(lambda step: step[0] not in ("reap", "write")
 
 @pytest.mark.slow
 @pytest.mark.parametrize("history", [False, True], ids=["plain", "history"])
-@settings(max_examples=examples(20))
+@settings(max_examples=examples(10))
 @given(steps=st.lists(UNTIMED_STEPS, min_size=2, max_size=10), data=st.data())
 def test_typed_tables(history: bool, steps: list[tuple[Any, ...]], data: st.DataObject) -> None:
     """Applied to one version in order, the writes make the other; every stored version is one of them."""

@@ -167,7 +167,7 @@ def check_pairs(store: SlateStore, keys: list[str], versions: list[int], data: s
 
 @pytest.mark.slow
 @pytest.mark.parametrize("shape", ["plain", "segmented"])
-@settings(max_examples=examples(12))
+@settings(max_examples=examples(6))
 @given(steps=st.lists(STEPS, min_size=2, max_size=9), retention_ms=st.sampled_from([None, None, 40]), data=st.data())
 def test_raw_tables(shape: str, steps: list[tuple[Any, ...]], retention_ms: int | None, data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -192,7 +192,7 @@ def test_raw_tables(shape: str, steps: list[tuple[Any, ...]], retention_ms: int 
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(8))
+@settings(max_examples=examples(4))
 @given(steps=st.lists(BESIDE, min_size=2, max_size=8), data=st.data())
 def test_beside_loads_and_vacuums(steps: list[tuple[Any, ...]], data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -289,7 +289,7 @@ class TypedLife:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("history", [False, True], ids=["plain", "history"])
-@settings(max_examples=examples(25))
+@settings(max_examples=examples(13))
 @given(steps=st.lists(TYPED_STEPS, min_size=2, max_size=10), retention_ms=st.sampled_from([None, 2000]), data=st.data())
 def test_typed_tables(
     history: bool, steps: list[tuple[Any, ...]], retention_ms: int | None, data: st.DataObject

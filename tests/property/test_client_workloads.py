@@ -19,7 +19,7 @@ NOW_MS = FAR_FUTURE_MS - 1  # after every past expiry, before every future one
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(25))
+@settings(max_examples=examples(13))
 @given(client_options(), workloads(max_steps=30, past_ttl=True), st.sampled_from([1, 300, 1 << 26]))
 def test_reads_equal_the_model(options: ClientOptions, workload: list[Step], read_buffer: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -36,7 +36,7 @@ def test_reads_equal_the_model(options: ClientOptions, workload: list[Step], rea
             )
 
 
-@settings(max_examples=examples(8))
+@settings(max_examples=examples(4))
 @given(workloads(max_steps=20))
 def test_point_reads_and_descending_scans_equal_the_model(workload: list[Step]) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -15,7 +15,7 @@ from slatespark.table.columns.read import fetch_copy
 from tests.support.effort import examples
 
 _names = itertools.count()
-few = settings(max_examples=examples(25))
+few = settings(max_examples=examples(13))
 
 SCHEMA: Final = pa.schema(
     [

@@ -28,7 +28,7 @@ ANY_SEQ = 2**64 - 1
 PLAIN = MergeRules(now_ms=100, min_seq=ANY_SEQ, drops_tombstones=True, merge_operator="concat")
 WINDOWS = st.sampled_from([1, 200, 1 << 20])
 
-few = settings(max_examples=examples(33))  # each takes 30 ms
+few = settings(max_examples=examples(17))  # each takes 30 ms
 
 
 def merged(shape: Shape, rules: MergeRules, window_bytes: int, *filters: CompactionFilter) -> list[Row]:

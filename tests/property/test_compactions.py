@@ -161,7 +161,7 @@ def _write(row: tuple[str, bytes, bytes], ttl_ms: int | None) -> Write:
     return Delete(key) if kind == "delete" else Merge(key, value, ttl) if kind == "merge" else Put(key, value, ttl)
 
 
-@settings(max_examples=examples(12))  # each takes a quarter of a second
+@settings(max_examples=examples(6))  # each takes a quarter of a second
 @given(turns())
 def test_reads_never_change_by_a_compaction(drawn: list[Turn]) -> None:
     table = Table()

@@ -206,7 +206,7 @@ def live(url: str, turns: list[tuple[object, ...]]) -> None:
         table.close()
 
 
-@settings(max_examples=examples(25))
+@settings(max_examples=examples(13))
 @given(turns)
 def test_what_others_of_ours_did(turns: list[tuple[object, ...]]) -> None:
     live(f"memory://conflict-model-{next(_numbers)}", turns)

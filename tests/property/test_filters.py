@@ -215,14 +215,14 @@ def check_plan(plan: KeyPlan) -> None:
 
 @pytest.mark.parametrize("first", TYPES)
 @given(data=st.data())
-@settings(deadline=None, max_examples=examples(150))
+@settings(deadline=None, max_examples=examples(75))
 def test_planned_keys_and_residual_are_the_filter(first: str, data: st.DataObject) -> None:
     check(*data.draw(cases(first)))
 
 
 @pytest.mark.parametrize("first", TYPES)
 @given(data=st.data(), most=st.sampled_from([1, 2, 3]))
-@settings(deadline=None, max_examples=examples(100))
+@settings(deadline=None, max_examples=examples(50))
 def test_few_ranges_are_right_too(first: str, data: st.DataObject, most: int) -> None:
     """With hardly any ranges allowed, the plan is coarser and the residual does the rest."""
     with patch.object(planning, "MAX_RANGES", most), patch.object(planning, "MAX_POINTS", most):
@@ -272,7 +272,7 @@ def damaged_filters(draw: st.DrawFn) -> str:
 
 
 @given(st.one_of(ANY_TEXT, st.lists(PIECES, max_size=12).map(" ".join), damaged_filters()))
-@settings(deadline=None, max_examples=examples(1500))
+@settings(deadline=None, max_examples=examples(750))
 def test_any_text_is_a_filter_or_an_error_that_shows_the_place(text: str) -> None:
     codec = RowCodec(SCHEMA, ("text", "number"), "tuple", "avro")
     found = outcome(text)

@@ -468,4 +468,4 @@ def valid_at(spans: list[Span], instant: int) -> Rows:
 
 
 def test_histories() -> None:
-    run_state_machine_as_test(HistoryMachine, settings=settings(max_examples=examples(8), stateful_step_count=12))
+    run_state_machine_as_test(HistoryMachine, settings=settings(max_examples=examples(4), stateful_step_count=12))

@@ -97,7 +97,7 @@ class Run:
             self.took(mine, commit_ms)
 
 
-@settings(max_examples=examples(12))
+@settings(max_examples=examples(6))
 @given(st.randoms(use_true_random=False), st.integers(3, 7))
 def test_reads_as_of_any_instant_are_as_the_model(random: Random, steps: int) -> None:
     run = Run(random)

@@ -139,7 +139,7 @@ def scanned(store: SlateStore, **options: Any) -> Rows:
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(8))
+@settings(max_examples=examples(4))
 @given(steps=st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 20)), min_size=3, max_size=9))
 def test_what_is_kept_is_shown_and_comes_back(steps: list[Step]) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -172,7 +172,7 @@ def cuts(size: int, moves: list[int], ends: NDArray[np.int64]) -> NDArray[np.int
     return np.minimum(moved, size)
 
 
-@settings(max_examples=examples(300))
+@settings(max_examples=examples(150))
 @given(
     rows=sorted_rows.filter(lambda rows: len(rows) > 0),
     version=st.sampled_from([1, 2]),
@@ -202,7 +202,7 @@ def test_damaged_blocks(
         assert compiled == outcome(REFERENCE.decode_blocks, *arguments, version=version, ordered=ordered)
 
 
-@settings(max_examples=examples(300))
+@settings(max_examples=examples(150))
 @given(st.lists(keys, max_size=8), edits, st.integers(0, 200))
 def test_damaged_indexes(first_keys: list[bytes], changes: list[tuple[int, str, int]], cut: int) -> None:
     ordered = sorted(first_keys)

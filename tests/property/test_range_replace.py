@@ -92,7 +92,7 @@ def turns() -> st.SearchStrategy[list[Turn]]:
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(15))
+@settings(max_examples=examples(8))
 @given(turns(), st.booleans())
 def test_intervals_are_replaced_for_both(drawn: list[Turn], is_clone: bool) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -123,7 +123,7 @@ def reap(stores: TableStores, **given: Any) -> ReapReport:
     return reap_table(stores, FakeClock(PRESENT_MS), **given)
 
 
-@settings(max_examples=examples(60))
+@settings(max_examples=examples(30))
 @given(
     tables(),
     st.sampled_from([150, 250, 400]),
@@ -152,7 +152,7 @@ def test_what_is_past_retention_goes_and_nothing_else(
     assert (again.passes, again.rows, again.next_deadline_ms) == (0, 0, report.next_deadline_ms)
 
 
-@settings(max_examples=examples(40))
+@settings(max_examples=examples(20))
 @given(
     tables(),
     st.sampled_from([60, 130, 180, 230, 270, 400]),

@@ -31,7 +31,7 @@ commits = st.lists(
 )
 
 
-@settings(max_examples=examples(12))
+@settings(max_examples=examples(6))
 @given(commits, st.integers(1, 60), st.integers(0, 30), st.sampled_from([None, 2]))
 def test_as_of_reads_stay_exact(
     history: list[list[tuple[bytes, int, str]]], floor: int, retention_ms: int, batch_rows: int | None

@@ -37,7 +37,7 @@ commits = st.tuples(
 )
 
 
-@settings(max_examples=examples(50))
+@settings(max_examples=examples(25))
 @given(
     st.lists(commits, min_size=1, max_size=7),
     st.sampled_from([0, 1, 5, 10, 20, 40, MAX_MS]),
@@ -89,7 +89,7 @@ def young_rows(rows: list[ScanRow], now_ms: int, retention_ms: int) -> list[Scan
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(15))
+@settings(max_examples=examples(8))
 @given(client_options(), workloads(max_steps=25, past_ttl=True), st.sampled_from([1, 1 << 26]), st.data())
 def test_rows_of_the_client_retire_as_well(
     options: ClientOptions, workload: list[Step], read_buffer: int, data: st.DataObject

@@ -50,7 +50,7 @@ def keys_of_versions(draw: st.DrawFn) -> tuple[Fields, NDArray[np.bool_]]:
     )
 
 
-@settings(max_examples=examples(200))
+@settings(max_examples=examples(100))
 @given(keys_of_versions(), retentions)
 def test_both_kernels_keep_the_same(versions: tuple[Fields, NDArray[np.bool_]], retention: Retention) -> None:
     compiled = COMPILED.retain_versions(*versions, retention)

@@ -47,7 +47,7 @@ def batches(draw: st.DrawFn) -> tuple[bool, int | None, list[Write]]:
     return instants, draw(st.none() | st.integers(0, 30)), puts
 
 
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(st.lists(st.tuples(batches(), st.integers(0, 20)), min_size=1, max_size=4), st.sampled_from([150, 600, 1 << 26]))
 def test_rows_with_an_expiry_each(steps: list[tuple[tuple[bool, int | None, list[Write]], int]], buffer: int) -> None:
     clock, model = FakeClock(NOW_MS), Model()

@@ -159,7 +159,7 @@ def write_rows(model: Model, store: SlateStore, columns: list[Column], data: st.
 
 
 @settings(
-    deadline=None, max_examples=examples(60), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    deadline=None, max_examples=examples(30), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
 @given(st.data())
 def test_five_versions(data: st.DataObject) -> None:

@@ -54,7 +54,7 @@ STEPS = st.one_of(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("extractor", EXTRACTORS)
-@settings(max_examples=examples(12))
+@settings(max_examples=examples(6))
 @given(data=st.data())
 def test_segments_show_what_a_plain_model_says(extractor: str, data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -200,7 +200,7 @@ def shown(sources: Sequence[Sequence[Row]], rule: SkipRule, passes: Callable[[Ro
     return [row for row in rows if passes(row)]
 
 
-@settings(max_examples=examples(2000))
+@settings(max_examples=examples(1000))
 @given(st.integers(0, 2**32))
 def test_a_scan_shows_the_same_with_and_without_skipping(seed: int) -> None:
     choose = Chooser(seed)

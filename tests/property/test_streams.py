@@ -57,7 +57,7 @@ def check(store: SlateStore, keys: list[str], consumers: list[Consumer]) -> None
 
 @pytest.mark.slow
 @pytest.mark.parametrize("shape", ["plain", "segmented"])
-@settings(max_examples=examples(8))
+@settings(max_examples=examples(4))
 @given(steps=lives(STEPS), retention_ms=st.sampled_from([None, None, 40]))
 def test_raw_tables_under_both_writers_and_collectors(
     shape: str, steps: list[tuple[Any, ...]], retention_ms: int | None
@@ -78,7 +78,7 @@ def test_raw_tables_under_both_writers_and_collectors(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("history", [False, True], ids=["plain", "history"])
-@settings(max_examples=examples(12))
+@settings(max_examples=examples(6))
 @given(steps=lives(TYPED_STEPS), retention_ms=st.sampled_from([None, 2000]))
 def test_typed_tables(history: bool, steps: list[tuple[Any, ...]], retention_ms: int | None) -> None:
     life = TypedLife(f"stream-lives/{next(NAMES)}", history=history, retention_ms=retention_ms)

@@ -556,4 +556,4 @@ def _with_ttl(write: Write, ttl: Ttl) -> Write:
 @pytest.mark.slow
 def test_any_instant_shows_what_the_model_says() -> None:
     with copies_wherever_possible():
-        run_state_machine_as_test(TimeMachine, settings=settings(max_examples=examples(12), stateful_step_count=12))
+        run_state_machine_as_test(TimeMachine, settings=settings(max_examples=examples(6), stateful_step_count=12))

@@ -36,7 +36,7 @@ shapes = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=examples(15))
+@settings(max_examples=examples(8))
 @given(st.lists(st.tuples(tasks, shapes), min_size=1, max_size=3))
 def test_all_versions_are_stored_in_their_order(writes: list[tuple[list[list[Timed]], dict[str, int]]]) -> None:
     url, clock, model = f"memory://timed-writes-{next(_numbers)}", FakeClock(NOW_MS), VersionModel()

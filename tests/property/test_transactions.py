@@ -220,7 +220,7 @@ def end(run: Run, one: Open, kind: str) -> None:
             run.took(one.changes)
 
 
-@settings(max_examples=examples(50))
+@settings(max_examples=examples(25))
 @given(st.lists(st.tuples(steps, st.integers(0, 3)), min_size=8, max_size=40))
 def test_transactions_are_as_the_model(script: list[tuple[tuple[str, Any], int]]) -> None:
     clock = FakeClock(NOW_MS)

@@ -220,7 +220,7 @@ def edited(key: bytes, changes: list[tuple[int, str, int]]) -> bytes:
     return bytes(changed)
 
 
-@settings(max_examples=examples(300))
+@settings(max_examples=examples(150))
 @given(tables(), st.lists(wild_keys, max_size=5), edits, st.data())
 def test_any_bytes(
     table: tuple[list[pa.DataType], list[tuple[Any, ...]]],

@@ -221,7 +221,7 @@ class TypedTable:
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(15))
+@settings(max_examples=examples(8))
 @given(cases())
 def test_intervals_of_every_key_type(case: Case) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -433,4 +433,4 @@ class TypedTable(RuleBasedStateMachine):
 
 @pytest.mark.slow
 def test_a_typed_table_is_a_dict_of_rows() -> None:
-    run_state_machine_as_test(TypedTable, settings=settings(max_examples=examples(20), stateful_step_count=12))
+    run_state_machine_as_test(TypedTable, settings=settings(max_examples=examples(10), stateful_step_count=12))

@@ -171,7 +171,7 @@ class Life:
 STEPS: Final = ["write", "overwrite", "cut", "compact", "keep", "keep_older", "release", "begin", "finish", "wait"]
 
 
-@settings(max_examples=examples(20))
+@settings(max_examples=examples(10))
 @given(
     st.sampled_from(RETENTIONS),
     st.lists(st.tuples(st.sampled_from([*STEPS, "wait", "vacuum", "vacuum"]), st.sampled_from(KEYS)), max_size=25),

@@ -26,7 +26,7 @@ from pyspark.errors import StreamingQueryException
 from slatespark import SlateStore, TableNotFoundError
 from slatespark.spark.java import ensure_java
 from tests.support.cluster import JVM_OPTIONS, REPOSITORY
-from tests.support.effort import FACTOR, THOROUGH, examples
+from tests.support.effort import THOROUGH, examples
 from tests.support.moto_server import MotoServer
 from tests.support.moto_server import moto_server as moto_server
 
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 SCHEMA: Final = pa.schema([("id", pa.int64()), ("n", pa.int64())])
 IDS: Final = 40
 WAIT_S: Final = 300
+ROUNDS: Final = 10  # of a thorough run
 CONTINUOUSLY: Final = {"processingTime": "0 seconds"}
 ENDS: Final = ("stopped", "killed", "awaited")
 FAILURES: Final = ("read", "write", "commit")
@@ -190,7 +191,7 @@ def kill_all(processes: list[psutil.Process]) -> None:
 @pytest.mark.slow
 def test_a_mirror_under_stops_kills_and_failures(spark: SparkSession, tmp_path: Path) -> None:
     runs = Runs(spark, Mirror(str(tmp_path)), tmp_path / "checkpoint")
-    rounds = [*ENDS, *FAILURES] * FACTOR if THOROUGH else ["killed"]
+    rounds = [*ENDS, *FAILURES] * ROUNDS if THOROUGH else ["killed"]
     runs.mirror.change(examples(4))
     for number, end in enumerate(rounds):
         limit = {"maxRowsPerTrigger": "1"} if THOROUGH and number % 4 == 3 else {}

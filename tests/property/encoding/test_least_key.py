@@ -41,7 +41,7 @@ def bounds_and_keys(draw: st.DrawFn, kinds_of_columns: Any) -> tuple[RowCodec, l
     return codec_of(types), bounds, sorted(keys)
 
 
-@settings(max_examples=examples(300))
+@settings(max_examples=examples(150))
 @given(bounds_and_keys(flat_types))
 def test_a_bound_and_its_least_key_divide_keys_alike(drawn: tuple[RowCodec, list[bytes], list[bytes]]) -> None:
     codec, bounds, keys = drawn
@@ -60,7 +60,7 @@ def is_key(least: bytes, codec: RowCodec) -> bool:
     return 0 in decode_tuple_keys([tries], all_rows([tries]), types, [True] * len(types))[1].tolist()
 
 
-@settings(max_examples=examples(100))
+@settings(max_examples=examples(50))
 @given(bounds_and_keys(key_types))
 def test_bounds_within_structs_divide_keys_alike(drawn: tuple[RowCodec, list[bytes], list[bytes]]) -> None:
     codec, bounds, keys = drawn

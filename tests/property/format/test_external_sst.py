@@ -11,7 +11,7 @@ from tests.support.effort import examples
 from tests.unit.format.test_external_sst import LABEL, built
 
 
-@settings(max_examples=examples(200))
+@settings(max_examples=examples(100))
 @given(st.data())
 def test_damage_after_the_rows_is_detected(data: st.DataObject) -> None:
     whole = label_sst(built(), LABEL)

@@ -175,7 +175,7 @@ def as_manifest(layers: Layers, tick_ms: int, last_seq: int, *, replay_after: in
     )
 
 
-@settings(max_examples=examples(150))
+@settings(max_examples=examples(75))
 @given(st.data(), st.sampled_from([0, 0, 30, 100]), st.sampled_from([None, None, 60, 120]))
 def test_it_makes_one_state_from_the_other(data: st.DataObject, passed_ms: int, retention_ms: int | None) -> None:
     stores = new_stores()

@@ -55,7 +55,7 @@ def filters() -> st.SearchStrategy[str | None]:
     merged=st.sampled_from(["no", "in part", "with copies"]),
     columns=st.sampled_from([None, "id"]),
 )
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_measured_requests_are_within_the_estimate(
     made: list[tuple[int, int, dict[str, Any]]],
     condition: str | None,
@@ -106,7 +106,7 @@ def used_files(found: Explanation) -> list[int]:
 
 
 @given(made=writes())
-@settings(max_examples=examples(10), deadline=None)
+@settings(max_examples=examples(5), deadline=None)
 def test_to_explain_changes_no_answer(made: list[tuple[int, int, dict[str, Any]]]) -> None:
     clock = FakeClock()
     store = new_table(new_place(), clock)

@@ -320,7 +320,7 @@ def _is_nan(value: Any) -> bool:
 def test_copies_change_no_answer() -> None:
     total = {"merged": 0, "alone": 0}
 
-    @settings(max_examples=examples(30), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    @settings(max_examples=examples(15), deadline=None, suppress_health_check=[HealthCheck.too_slow])
     @given(
         steps=STEPS,
         scans=SCANS,

@@ -42,7 +42,7 @@ def one_file(numbers: list[int]) -> tuple[TableStores, FailingStore, SstFile]:
     return stores, counted, file
 
 
-@settings(max_examples=examples(60))
+@settings(max_examples=examples(30))
 @given(KEYS, st.lists(st.integers(0, 300), min_size=2, max_size=12, unique=True), st.booleans())
 def test_gaps_are_the_ranges_without_rows(numbers: list[int], edges: list[int], are_points: bool) -> None:
     stores, _, file = one_file(numbers)

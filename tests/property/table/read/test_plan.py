@@ -13,7 +13,7 @@ from tests.support.effort import examples
 from tests.unit.table.layers import Shape, new_stores, shapes
 
 
-@settings(max_examples=examples(40))
+@settings(max_examples=examples(20))
 @given(shapes(), st.sets(st.binary(min_size=1, max_size=3), max_size=8))
 def test_cutting_apart_is_cutting_to_each_range(shape: Shape, borders: set[bytes]) -> None:
     layers = shape.store(new_stores())

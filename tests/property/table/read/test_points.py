@@ -19,7 +19,7 @@ from tests.unit.table.read.test_scan import windowed
 points = st.lists(st.binary(min_size=1, max_size=3), max_size=6)
 
 
-@settings(max_examples=examples(150))
+@settings(max_examples=examples(75))
 @given(shapes(), visibilities(), points, st.data(), st.sampled_from([1, 150, 1 << 20]))
 def test_points_show_what_a_scan_shows_of_them(
     shape: Shape, visibility: Visibility, others: list[bytes], data: st.DataObject, buffer_bytes: int
@@ -35,7 +35,7 @@ def test_points_show_what_a_scan_shows_of_them(
     assert found == [row for row in everything(shape, visibility) if row.key in wanted]
 
 
-@settings(max_examples=examples(40))
+@settings(max_examples=examples(20))
 @given(shapes(), visibilities(), st.data())
 def test_rows_of_the_wal_are_looked_up_too(shape: Shape, visibility: Visibility, data: st.DataObject) -> None:
     stores = new_stores()
@@ -47,7 +47,7 @@ def test_rows_of_the_wal_are_looked_up_too(shape: Shape, visibility: Visibility,
     assert found == [row for row in everything(shape, visibility) if row.key in wanted]
 
 
-@settings(max_examples=examples(100))
+@settings(max_examples=examples(50))
 @given(shapes(), visibilities(), st.lists(st.binary(max_size=3), max_size=8, unique=True), st.data())
 def test_several_ranges_show_what_a_scan_shows_of_them(
     shape: Shape, visibility: Visibility, edges: list[bytes], data: st.DataObject

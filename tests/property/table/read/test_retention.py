@@ -31,7 +31,7 @@ def folding(visibility: Visibility) -> Visibility:
     return replace(visibility, all_versions=False)  # a read of all versions retires nothing
 
 
-@settings(max_examples=examples(200))
+@settings(max_examples=examples(100))
 @given(shapes(), visibilities().map(folding), st.integers(-2, 301), st.sampled_from([1, 60, 300, 1 << 20]))
 def test_windows_hide_what_is_retired(shape: Shape, visibility: Visibility, retired_ms: int, window_bytes: int) -> None:
     stores = new_stores()
@@ -40,7 +40,7 @@ def test_windows_hide_what_is_retired(shape: Shape, visibility: Visibility, reti
     assert found == kept(everything(shape, visibility), retired_ms)
 
 
-@settings(max_examples=examples(60))
+@settings(max_examples=examples(30))
 @given(shapes(), visibilities().map(folding), st.integers(0, 301), st.sampled_from([1, 150, 1 << 20]))
 def test_looked_up_rows_retire_too(shape: Shape, visibility: Visibility, retired_ms: int, buffer_bytes: int) -> None:
     stores = new_stores()

@@ -45,14 +45,14 @@ def everything(shape: Shape, visibility: Visibility, keys: KeyRange = ALL_KEYS) 
     return columns_to_rows(take_rows(folded, selection.rows))
 
 
-@settings(max_examples=examples(150))
+@settings(max_examples=examples(75))
 @given(shapes(), visibilities(), st.sampled_from([1, 60, 300, 1 << 20]))
 def test_windows_show_what_one_merge_shows(shape: Shape, visibility: Visibility, window_bytes: int) -> None:
     stores = new_stores()
     assert windowed(stores, shape.store(stores), window_bytes, visibility) == everything(shape, visibility)
 
 
-@settings(max_examples=examples(40))
+@settings(max_examples=examples(20))
 @given(shapes(), visibilities(), st.sampled_from([1, 200]))
 def test_rows_in_memory_are_a_layer_like_any_other(shape: Shape, visibility: Visibility, window_bytes: int) -> None:
     stores = new_stores()
@@ -67,7 +67,7 @@ def test_rows_in_memory_are_a_layer_like_any_other(shape: Shape, visibility: Vis
     assert found == everything(shape, visibility)
 
 
-@settings(max_examples=examples(60))
+@settings(max_examples=examples(30))
 @given(shapes(), visibilities(), st.tuples(st.binary(max_size=2), st.none() | st.binary(max_size=3)))
 def test_a_key_range_cuts_layers(shape: Shape, visibility: Visibility, bounds: tuple[bytes, bytes | None]) -> None:
     stores = new_stores()
@@ -76,7 +76,7 @@ def test_a_key_range_cuts_layers(shape: Shape, visibility: Visibility, bounds: t
     assert found == everything(shape, visibility, keys)
 
 
-@settings(max_examples=examples(60))
+@settings(max_examples=examples(30))
 @given(shapes(), visibilities(), st.integers(1, 2000))
 def test_splits_together_show_every_row_once(shape: Shape, visibility: Visibility, target_bytes: int) -> None:
     stores = new_stores()

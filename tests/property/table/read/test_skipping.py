@@ -15,7 +15,7 @@ from tests.support.fake_clock import FakeClock
 from tests.unit.table.read.test_skipping import HOUR_MS, START_MS, new_store, put
 
 
-@settings(max_examples=examples(20))
+@settings(max_examples=examples(10))
 @given(st.integers(0, 2**32))
 def test_random_tables_look_the_same_without_records(seed: int) -> None:
     numbers = np.random.default_rng(seed)

@@ -125,7 +125,7 @@ def tables(draw: st.DrawFn) -> Case:
     return Case(SlateStore.open(url), [state[key] for key in sorted(state)], schema.names)
 
 
-@settings(max_examples=examples(120), deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(tables(), st.data())
 def test_filters_columns_and_splits(case: Case, data: st.DataObject) -> None:
     conjuncts = data.draw(st.lists(conditions(case.names), min_size=1, max_size=3))
@@ -143,7 +143,7 @@ def test_filters_columns_and_splits(case: Case, data: st.DataObject) -> None:
     assert found.to_pylist() == expected, condition
 
 
-@settings(max_examples=examples(40), deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(tables())
 def test_points_equal_ranges_equal_the_whole(case: Case) -> None:
     assert case.store.scan().read_all().to_pylist() == case.rows
@@ -159,7 +159,7 @@ def test_points_equal_ranges_equal_the_whole(case: Case) -> None:
         assert case.store.scan(filter=ranged).read_all().to_pylist() == [row]
 
 
-@settings(max_examples=examples(150), deadline=None)
+@settings(max_examples=examples(75), deadline=None)
 @given(st.sampled_from(sorted(FORMATS)), st.data())
 def test_any_bytes_are_rows_or_damage(formats: tuple[str, str], data: st.DataObject) -> None:
     """Bytes of anybody: they decode, or are named as damage; rows that decode are there without the others."""

@@ -46,7 +46,7 @@ def shown_as_of(shape: Shape, instant: int, retention_ms: int | None) -> list[tu
     return [(row.key, row.value) for row in columns_to_rows(take_rows(folded, selection.rows))]
 
 
-@settings(max_examples=examples(60))
+@settings(max_examples=examples(30))
 @given(
     shapes().map(timed),
     st.sampled_from([1, 60, 300, 1 << 20]),

@@ -28,7 +28,7 @@ def test_windows_may_end_between_any_versions(chosen: list[tuple[list[Row], bool
     assert [each.key for each in found(pieces)] == retired
 
 
-@settings(max_examples=examples(60))
+@settings(max_examples=examples(30))
 @given(st.lists(st.tuples(keys, st.sampled_from(GROUPS)), unique_by=lambda item: item[0]), st.lists(keys, max_size=2))
 def test_keys_are_independent(chosen: list[tuple[bytes, tuple[list[Row], bool]]], ends: list[bytes]) -> None:
     older = [KeyRange(min(ends), max(ends))] if len(set(ends)) == 2 else []

@@ -25,7 +25,7 @@ def model(rows: Rows) -> Rows:
     return [best[key][1] for key in sorted(best)]
 
 
-@settings(deadline=None, max_examples=examples(40))
+@settings(deadline=None, max_examples=examples(20))
 @given(rows_of_keys(), st.sampled_from([200, 500, 1 << 20]), st.integers(1, 7))
 def test_the_highest_wins_across_chunks_and_spills(rows: Rows, buffer: int, batch_rows: int) -> None:
     url = f"memory://sequence-{next(_numbers)}"
@@ -37,7 +37,7 @@ def test_the_highest_wins_across_chunks_and_spills(rows: Rows, buffer: int, batc
     assert len(stamps) <= 1
 
 
-@settings(deadline=None, max_examples=examples(30))
+@settings(deadline=None, max_examples=examples(15))
 @given(st.lists(rows_of_keys(8), min_size=1, max_size=4), st.sampled_from(["avro", "json"]))
 def test_the_highest_wins_across_tasks(tasks: list[Rows], value_format: str) -> None:
     url = f"memory://sequence-{next(_numbers)}"

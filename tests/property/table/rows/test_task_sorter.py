@@ -21,13 +21,13 @@ def changes() -> st.SearchStrategy[list[Change]]:
     return st.lists(st.tuples(st.sampled_from(["put", "delete", "merge"]), key, st.binary(max_size=30)), max_size=60)
 
 
-@settings(max_examples=examples(150))
+@settings(max_examples=examples(75))
 @given(changes(), st.sampled_from([1, 200, 500, 2000, 1 << 20]), st.sampled_from([1, 3, 1000]))
 def test_the_last_row_of_a_key_wins_and_operands_fold(changed: list[Change], buffer: int, batch_rows: int) -> None:
     assert run(changed, buffer=buffer, batch_rows=batch_rows) == model(changed)
 
 
-@settings(max_examples=examples(40))
+@settings(max_examples=examples(20))
 @given(changes(), st.sampled_from([1, 500, 1 << 20]))
 def test_without_an_operator(changed: list[Change], buffer: int) -> None:
     """Needed where an operand is the last of several rows of a key; a spill in between may need one earlier."""
@@ -64,7 +64,7 @@ def test_spills_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tak
     assert list(tmp_path.iterdir()) == []
 
 
-@settings(max_examples=examples(100), deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(changes(), st.data(), st.sampled_from([1, 200, 500]), st.integers(1, 9))
 def test_rows_that_nearly_come_in_order(
     changed: list[Change], data: st.DataObject, buffer: int, batch_rows: int

@@ -23,20 +23,20 @@ def changes(*, ops: tuple[str, ...] = ("put", "delete", "merge"), keys: list[byt
     return st.lists(one, max_size=80)
 
 
-@settings(max_examples=examples(80))
+@settings(max_examples=examples(40))
 @given(changes(), st.sampled_from([1, 200, 500, 2000, 1 << 20]), st.sampled_from([1, 3, 1000]))
 def test_all_times_of_a_key_are_kept_in_their_order(changed: list[Change], buffer: int, batch_rows: int) -> None:
     assert run(changed, buffer=buffer, batch_rows=batch_rows)[0] == model(changed)
 
 
-@settings(max_examples=examples(40))
+@settings(max_examples=examples(20))
 @given(changes(ops=("put", "delete")), st.booleans(), st.sampled_from([1, 300, 1000, 1 << 20]), st.sampled_from([1, 4]))
 def test_a_load_that_comes_in_key_order(changed: list[Change], by_time: bool, buffer: int, batch_rows: int) -> None:
     changed.sort(key=lambda change: (change.key, change.at_ms if by_time else 0))
     assert run(changed, buffer=buffer, batch_rows=batch_rows, fold=None)[0] == model(changed)
 
 
-@settings(max_examples=examples(40))
+@settings(max_examples=examples(20))
 @given(changes(ops=("put",), keys=[b"a", b"b"]), st.sampled_from([1, 300, 1 << 20]))
 def test_the_highest_sequence_wins_among_rows_of_one_time(changed: list[Change], buffer: int) -> None:
     schema = pa.schema([("key", pa.binary()), ("value", pa.binary()), ("rank", pa.int64())])

@@ -19,7 +19,7 @@ CHANGES = st.tuples(
 )
 
 
-@settings(max_examples=examples(15))
+@settings(max_examples=examples(8))
 @given(st.lists(CHANGES, min_size=1, max_size=6))
 def test_every_past_state_stays(changes: list[tuple[str, State, tuple[str, int, int]]]) -> None:
     clock = FakeClock(1_700_000_000_000)

@@ -37,7 +37,7 @@ def conditions(draw: st.DrawFn) -> str:
     return " AND ".join(parts)
 
 
-@settings(max_examples=examples(150))
+@settings(max_examples=examples(75))
 @given(conditions(), st.lists(SMALL, min_size=1, max_size=30))
 def test_a_key_lies_in_the_intervals_if_the_condition_holds(condition: str, keys: list[tuple[Any, ...]]) -> None:
     condition_of_rows = bind_filter(parse_filter(condition), SCHEMA)

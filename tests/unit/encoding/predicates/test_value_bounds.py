@@ -68,7 +68,7 @@ def stored(array: pa.Array) -> ValueBounds | None:
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 def test_bounds_are_those_of_the_values(kind: pa.DataType) -> None:
-    @settings(max_examples=examples(60), deadline=None)
+    @settings(max_examples=examples(30), deadline=None)
     @given(values=st.lists(st.none() | values_of(kind), min_size=1, max_size=6))
     def check(values: list[Any]) -> None:
         array = array_of(values, kind)
@@ -103,7 +103,7 @@ def test_no_row_that_passes_is_left_out(kind: pa.DataType) -> None:
     literals = ["'a'", "'é'"] if kind == pa.string() else ["0", "-1", "5"]
     known = TEXTS if kind == pa.string() else st.sampled_from([-2, -1, 0, 1, 5, 9])
 
-    @settings(max_examples=examples(80), deadline=None)
+    @settings(max_examples=examples(40), deadline=None)
     @given(
         values=st.lists(st.none() | known, min_size=1),
         has_nan=st.booleans(),
@@ -150,7 +150,7 @@ def test_values_too_long_for_statistics_are_unknown() -> None:
 SCHEMA = pa.schema([("t", pa.string()), ("n", pa.int32()), ("v", pa.int64())])
 
 
-@settings(max_examples=examples(100), deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(
     keys=st.lists(
         st.tuples(st.none() | TEXTS, st.none() | st.integers(-300, 300)), min_size=1, max_size=6, unique=True

@@ -76,7 +76,7 @@ def joined(store: SlateStore, rows: pa.Table, *columns: str, **options: Any) -> 
     return [value[0] for value in values] if len(wanted) == 1 else values
 
 
-@settings(max_examples=examples(25))
+@settings(max_examples=examples(13))
 @given(changed=changes, probed=probes, chunk=st.sampled_from([1, 3, 1000]), compacts=st.booleans())
 def test_any_rows_get_what_a_read_as_of_their_time_shows(
     changed: list[tuple[int, int, str]], probed: list[tuple[int, int | None]], chunk: int, compacts: bool
