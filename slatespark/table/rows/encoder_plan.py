@@ -102,8 +102,14 @@ def _check_present(stored: Sequence[pa.Field], codec: RowCodec, options: WriteOp
     names = [field.name for field in stored]
     known = {name.lower() for name in codec.schema.names}
     extra = [name for name in names if name.lower() not in known]
-    optional = options.merge_schema or options.operation == "delete"
-    required = codec.key_columns if optional else codec.schema.names
+    deletes = options.operation == "delete"
+    may_lack = options.merge_schema or deletes  # columns that take nulls
+    only_keys = deletes or options.op_column is not None  # any row may be a deletion
+    required = [
+        field.name
+        for field in codec.schema
+        if not may_lack or field.name in codec.key_columns or not (field.nullable or only_keys)
+    ]
     missing = [name for name in required if name.lower() not in given]
     if codec == RAW_CODEC:
         if extra or missing:
@@ -119,9 +125,10 @@ def _check_present(stored: Sequence[pa.Field], codec: RowCodec, options: WriteOp
         )
     if missing:
         key = missing[0] in codec.key_columns
+        takes_nulls = not key and all(codec.schema.field(name).nullable for name in missing)
         raise SchemaError(
             f"The rows lack the table's {'key ' if key else ''}column {', '.join(missing)}.",
-            todo="Add it." if key else "Add it, or set mergeSchema=true to store nulls.",
+            todo="Add it, or set mergeSchema=true to store nulls." if takes_nulls else "Add it: it takes no nulls.",
         )
 
 

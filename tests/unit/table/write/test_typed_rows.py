@@ -73,7 +73,8 @@ def test_columns_in_any_order_and_case() -> None:
         (row(V=1), {}, "twice"),
         (row(n=None), {}, "null"),
         (row(Tenant=None), {}, "null"),
-        (row(n=...), {"mergeSchema": True}, "null"),
+        (row(n=...), {"mergeSchema": True}, "takes no nulls"),
+        (row(n=...), {}, "takes no nulls"),
         (row(Tenant=None), {"operation": "delete"}, "null"),
         (row(n=40000), {}, "SMALLINT"),
         (row(v="1"), {}, "STRING"),
@@ -313,3 +314,10 @@ def test_a_delete_of_changed_rows_is_refused() -> None:
     with pytest.raises(CommitConflictError, match="above"):
         store.delete("id = 1", ifLastSeq=0)
     assert len(rows(store)) == 1
+
+
+@pytest.mark.parametrize("options", [{}, {"mergeSchema": True}])
+def test_a_missing_column_that_takes_no_nulls_is_found_before_any_row(options: dict[str, Any]) -> None:
+    without = pa.schema([("tenant", pa.string()), ("id", pa.int32()), ("v", pa.float64())])
+    with pytest.raises(SchemaError, match="lack"):
+        make().write(without.empty_table(), **options)
