@@ -40,17 +40,17 @@ def exact_value(value: Any, kind: pa.DataType) -> Any:
 
 def _instance(value: Any, expected: type | tuple[type, ...]) -> Any:
     if not isinstance(value, expected):
-        raise TypeError(f"it is a {type(value).__name__}")
+        raise TypeError(f"its type is {type(value).__name__}")
     return value
 
 
 def _integer(value: Any) -> int:
     if isinstance(value, bool | np.bool_):
-        raise TypeError("it is a bool")
+        raise TypeError("its type is bool")
     try:
         return index(value)
     except TypeError:
-        raise TypeError(f"it is a {type(value).__name__}") from None
+        raise TypeError(f"its type is {type(value).__name__}") from None
 
 
 def _whole(value: Any, kind: pa.DataType) -> int:
@@ -126,5 +126,5 @@ def _struct(value: Any, kind: pa.DataType) -> dict[str, Any]:
             raise ValueError(f"it has {len(value)} fields, expected {names}")
         parts = list(value)
     else:
-        raise TypeError(f"it is a {type(value).__name__}")
+        raise TypeError(f"its type is {type(value).__name__}")
     return {name: exact_value(part, kind.field(name).type) for name, part in zip(names, parts, strict=True)}

@@ -55,6 +55,14 @@ def test_get_takes_one_key_as_bytes(key: tuple[object, ...]) -> None:
         new_store(f"get-{len(key)}-{key!r}").get(*key)
 
 
+def test_a_misspelt_checkpoint_is_no_trimmed_history() -> None:
+    store = new_store("misspelt")
+    store.createCheckpoint("nightly")
+    for call in (store.scan, store.resolve, store.snapshot):
+        with pytest.raises(InvalidRequestError, match=r"no checkpoint 'nigtly'.* nightly"):
+            call(checkpoint="nigtly")
+
+
 def test_wrong_calls_are_refused_and_change_nothing() -> None:
     store = new_store("calls")
     with pytest.raises(OptionError, match="order"):

@@ -177,6 +177,12 @@ def test_permanent_failures_are_not_retried(error: Exception, what: str, expecte
     assert sleeper.waits_s == []
 
 
+def test_what_the_driver_says_ends_as_a_sentence() -> None:
+    with pytest.raises(InvalidRequestError) as caught:
+        run(failing(botocore.NoCredentialsError()))
+    assert "Unable to locate credentials. Check the credentials" in str(caught.value)
+
+
 def test_interruptions_are_not_retried() -> None:
     def interrupted() -> int:
         raise KeyboardInterrupt
