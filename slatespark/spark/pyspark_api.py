@@ -12,6 +12,7 @@ import pyarrow as pa
 from pyspark.errors import AnalysisException, PySparkImportError
 from pyspark.sql.types import StructType
 
+from slatespark.errors import OptionError
 from slatespark.spark.distributed import quoted
 
 if TYPE_CHECKING:
@@ -68,14 +69,24 @@ def estimated_bytes(rows: Any) -> int | None:
 def view_options(spark: Any, name: str, source: str) -> dict[str, str] | None:
     """Return the options of the read that a temporary view is; None if it is anything else, or no temporary view.
 
-    The plan of the view tells. A session of Spark Connect does not show it: then the answer is None.
+    The plan of the view tells.
 
     Parameters
     ----------
     source : name of the data source
+
+    Raises
+    ------
+    OptionError
+        For a temporary view of a session of Spark Connect, which shows no plan.
     """
-    if getattr(spark, "_jsparkSession", None) is None or not _is_temporary_view(spark, name):
+    if not _is_temporary_view(spark, name):
         return None
+    if getattr(spark, "_jsparkSession", None) is None:
+        raise OptionError(
+            f"sql: Spark Connect does not tell which table the temporary view {name} shows.",
+            todo=f"Name the table itself: {source}.`path`.",
+        )
     plan = spark.table(quoted(name))._jdf.queryExecution().analyzed()
     while plan.nodeName() in ("SubqueryAlias", "View"):
         plan = plan.child()

@@ -20,7 +20,7 @@ SCRIPT = """
 from pathlib import Path
 
 import slatespark
-from slatespark import SchemaError, SlateTable
+from slatespark import OptionError, SchemaError, SlateTable
 from slatespark.spark.task_runner import SparkTasks
 
 folder = Path(arguments["folder"])
@@ -58,6 +58,16 @@ try:
     table.write(spark.sql("SELECT 1L AS id, 'x' AS v"))
 except SchemaError as exc:
     result["error"] = str(exc)
+spark.sql(f"CREATE TEMPORARY VIEW shown USING slate OPTIONS (path '{folder / 'table'}')")
+result["refused"] = []
+for statement in ("UPDATE shown SET v = 0", "OPTIMIZE shown", "SELECT * FROM shown VERSION AS OF 3"):
+    try:
+        slatespark.sql(spark, statement)
+    except OptionError as exc:
+        result["refused"].append(str(exc))
+result["view"] = slatespark.sql(spark, "SELECT count(*) FROM shown").collect()[0][0]
+slatespark.sql(spark, f"DELETE FROM slate.`{folder / 'table'}` WHERE id = 8")
+result["deleted"] = table.get(8)
 result["storage"] = slatespark.storageOptions(spark)
 
 
@@ -117,6 +127,9 @@ def test_a_session_of_spark_connect(tmp_path: Path) -> None:
     assert found["runs"] == 1
     assert found["tags"] == []  # those that name our operations are gone
     assert "BIGINT" in found["error"]
+    assert len(found["refused"]) == 3
+    assert all("temporary view shown" in text and "slate.`path`" in text for text in found["refused"])
+    assert (found["view"], found["deleted"]) == (8, None)
     assert found["storage"] == {}
     assert found["cancelled"]
     assert found["sink"] == found["each"] == [[1, 10], [2, 20]]

@@ -163,9 +163,9 @@ def test_values_that_do_not_fit(value: Any, kind: pa.DataType, message: str) -> 
 
 
 def test_a_value_that_does_not_fit_names_its_column() -> None:
-    with pytest.raises(InvalidRequestError, match="^Key column day is DATE and cannot be 'soon': "):
+    with pytest.raises(InvalidRequestError, match=r"^Key column day is DATE and cannot be 'soon': "):
         encode_tuple([0, "soon"], [pa.int8(), pa.date32()], ["id", "day"])
-    with pytest.raises(InvalidRequestError, match="^Key column id is TINYINT and cannot be 'x': its type is str.$"):
+    with pytest.raises(InvalidRequestError, match=r"^Key column id is TINYINT and cannot be 'x': its type is str.$"):
         encode_tuple(["x"], [pa.int8(), pa.date32()], ["id", "day"])
 
 
