@@ -40,6 +40,7 @@ MAX_IN_A_ROW: Final = 2  # commits of a process while a sibling waits
 SIBLING_STAYS: Final = 20  # a sibling is expected for as many times as long as a commit takes
 SPARE_TIME: Final = 2  # times what the last sibling needed
 COMMITS_PER_LOOK: Final = 8  # for siblings that lost: a listing
+VERSIONS_PER_LOOK: Final = 400  # so that the listing has one page, also where others commit far more often
 MAX_YIELD_MS: Final = 10_000
 
 
@@ -105,7 +106,8 @@ class Turn:
         if len(own.claims) < COMMITS_PER_LOOK:
             return 0
         won, own.claims = own.claims, {}
-        lost = find_lost_claims(self.stores.main, won)
+        recent = {number: write_id for number, write_id in won.items() if number > max(won) - VERSIONS_PER_LOOK}
+        lost = find_lost_claims(self.stores.main, recent)
         attempts = max((count for write_id, count in lost.items() if self._is_alive(write_id)), default=0)
         return max(1, own.took_ms) << min(attempts, MAX_YIELD_MS.bit_length()) if attempts else 0
 

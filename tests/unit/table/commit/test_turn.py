@@ -17,6 +17,7 @@ from slatespark.table.commit.turn import (
     MAX_YIELD_MS,
     SIBLING_STAYS,
     SPREAD_MS,
+    VERSIONS_PER_LOOK,
     Turn,
     claim_patience_ms,
 )
@@ -306,6 +307,18 @@ def test_nobody_who_lost_waits_any_more(others: str, stores: TableStores, store:
     commit_once(stores, clock, Turn(stores, clock, "fedcba9876543210"), 40)
     began_ms = clock.now_ms()
     assert let_in(stores, clock) == fetch_latest_manifest(stores)
+    assert clock.now_ms() == began_ms
+
+
+def test_a_look_is_bounded_where_others_commit_far_more_often(store: FailingStore, stores: TableStores) -> None:
+    clock = commits_that_met_nobody(stores, COMMITS_PER_LOOK - 1)
+    first = fetch_latest_manifest(stores).number
+    for _ in range(VERSIONS_PER_LOOK):
+        commit(stores)
+    lose(stores, first, 5)
+    commit_once(stores, clock, Turn(stores, clock, "fedcba9876543210"), 40)
+    began_ms = clock.now_ms()
+    let_in(stores, clock)
     assert clock.now_ms() == began_ms
 
 
