@@ -100,7 +100,7 @@ def _alternatives(tree: Node) -> tuple[str, list[object]] | None:
         case Call("equal", (Column(name), Constant(value))):
             return name, [value]
         case Call("is_in", (Column(name),), {"value_set": list(values)}):
-            return None if None in values else (name, values)
+            return name, values
         case Call("if_else", (_, chosen, Constant(None))):
             return _alternatives(chosen)
         case Call("or_kleene" | "or", (left, right)):

@@ -31,7 +31,7 @@ def compared(name: str, sign: str, value: object, schema: pa.Schema) -> str | No
 
 
 def listed(name: str, values: Sequence[object], schema: pa.Schema) -> str | None:
-    """Return `column IN (values)` as text; no value may be null."""
+    """Return `column IN (values)` as text; none if a value is null, which other libraries may find in a list."""
     if len(values) > _MOST_LISTED:
         return None
     texts = [_text(value, _type(name, schema)) for value in values]
