@@ -31,6 +31,7 @@ class TransactionState(Enum):
 
 
 LIVE: Final = (TransactionState.OPEN, TransactionState.PREPARED)
+UNENDED: Final = (*LIVE, TransactionState.FAILED, TransactionState.UNKNOWN)
 _TEXTS: Final = {
     TransactionState.OPEN: "is open",
     TransactionState.PREPARED: "is prepared: it can be read, committed or rolled back",

@@ -54,7 +54,7 @@ from slatespark.table.transaction.options import (
     parse_write,
 )
 from slatespark.table.transaction.own_writes import OwnWrites
-from slatespark.table.transaction.state import LIVE, TransactionState
+from slatespark.table.transaction.state import LIVE, UNENDED, TransactionState
 from slatespark.table.transaction.times import CommitTimes, TablePosition
 from slatespark.table.transaction.unpublished_files import UnpublishedFiles
 from slatespark.table.write.load import Load, check_times, run_task
@@ -408,14 +408,8 @@ class Transaction:
         if self._tried_from is None:
             self._tried_from = reached.version
         try:
-            record = commit_write(
-                self._stores,
-                self._clock,
-                self._job,
-                self._own.outputs,
-                replace(self._options, timestamp_ms=given_ms),
-                depends_on=self._depends.read_set(),
-            )
+            options, reads = replace(self._options, timestamp_ms=given_ms), self._depends.read_set()
+            record = commit_write(self._stores, self._clock, self._job, self._own.outputs, options, depends_on=reads)
         except (OptionError, ClockRegressionError):  # an open transaction reads by the previous time
             self._state, self._job = state, job
             self._files.replace_writes(own)
@@ -438,13 +432,7 @@ class Transaction:
         InvalidRequestError
             When it was committed, or rolled back.
         """
-        self._state.require(
-            TransactionState.OPEN,
-            TransactionState.PREPARED,
-            TransactionState.FAILED,
-            TransactionState.UNKNOWN,
-            call="rollback",
-        )
+        self._state.require(*UNENDED, call="rollback")
         if self._tried_from is None:
             self._files.delete_all()
         elif self._state is not TransactionState.UNKNOWN:  # else a manifest that shows them may still appear
@@ -507,9 +495,5 @@ class Transaction:
         by_seq, by_ms = max(0, reached.seq - self._job.base_seq), time_ms - self._job.create_ts_ms
         if (by_seq or by_ms) and self._own.tasks:
             self._files.move(by_seq=by_seq, by_ms=by_ms)
-        self._job = replace(
-            self._job,
-            base_seq=self._job.base_seq + by_seq,
-            create_ts_ms=time_ms,
-            times=RowTimes(fixed=self._own.has_instants),
-        )
+        base_seq, times = self._job.base_seq + by_seq, RowTimes(fixed=self._own.has_instants)
+        self._job = replace(self._job, base_seq=base_seq, create_ts_ms=time_ms, times=times)
