@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from slatespark.errors import CorruptDataError, UnsupportedFormatError
+from slatespark.format.copy_encodings import encodings_of
 from slatespark.format.info import SstInfo
 from slatespark.format.ulid import Ulid
 from slatespark.ranges import ByteRange
@@ -133,19 +134,26 @@ class CopyBuilder:
 
     def __init__(self, schema: pa.Schema) -> None:
         self._sink = pa.BufferOutputStream()
-        self._writer = pq.ParquetWriter(
-            self._sink, schema, compression="zstd", write_page_index=True, write_page_checksum=True
-        )
+        self._schema = schema
+        self._writer: pq.ParquetWriter | None = None
 
     def add(self, batches: Iterable[pa.RecordBatch]) -> None:
         """Add some rows as one row group."""
         rows = pa.Table.from_batches(batches)
-        self._writer.write_table(rows, row_group_size=max(1, rows.num_rows))
+        self._open(rows).write_table(rows, row_group_size=max(1, rows.num_rows))
+
+    def _open(self, rows: pa.Table) -> pq.ParquetWriter:
+        """Return the writer, which the first row group begins."""
+        if self._writer is None:
+            options = {"compression": "zstd", "write_page_index": True, "write_page_checksum": True}
+            self._writer = pq.ParquetWriter(self._sink, self._schema, **options, **encodings_of(rows))
+        return self._writer
 
     def finish(self, label: CopyLabel) -> list[Buffer]:
         """Return the copy as parts to store one after the other."""
-        self._writer.add_key_value_metadata({LABEL_KEY.decode(): label.encode()})
-        self._writer.close()
+        writer = self._open(self._schema.empty_table())
+        writer.add_key_value_metadata({LABEL_KEY.decode(): label.encode()})
+        writer.close()
         whole = memoryview(self._sink.getvalue())
         start = len(whole) - _TAIL.size - _TAIL.unpack(whole[-_TAIL.size :])[0]
         body, footer = whole[:start], whole[start:]
