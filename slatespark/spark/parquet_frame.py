@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -48,6 +49,7 @@ _STATISTICS: Final = "parquet.filter.stats.enabled"
 _LOCAL: Final = "file:"
 _GLOB: Final = frozenset("*?[]{}\\")
 _SHADOW: Final = "_slatespark_shadow_"
+_HASH: Final = f"{_SHADOW}hash"
 _US: Final = 1000
 _COMMON: Final = (
     pa.types.is_boolean,
@@ -234,8 +236,16 @@ def _without(rows: DataFrame, shadows: pa.Table) -> DataFrame:
     """Return rows whose keys are not among the shadows."""
     labels = [f"{_SHADOW}{number}" for number in range(shadows.num_columns)]
     hidden = rows.sparkSession.createDataFrame(shadows, spark_schema(shadows.schema)).toDF(*labels)
-    same = F.lit(True)  # a value of SQL
-    for label, name, values in zip(labels, shadows.column_names, shadows.columns, strict=True):
-        one, other = rows[quoted(name)], hidden[label]
-        same = same & (one.eqNullSafe(other) if values.null_count else one == other)  # the latter is faster
-    return rows.join(F.broadcast(hidden), same, "left_anti")
+    pairs = [(rows[quoted(name)], hidden[label]) for label, name in zip(labels, shadows.column_names, strict=True)]
+    if any(values.null_count for values in shadows.columns):
+        same = [one.eqNullSafe(other) for one, other in pairs]
+    elif len(pairs) == 1:
+        same = [one == other for one, other in pairs]
+    else:
+        # Spark looks a number up far faster than a row of several columns. Bounds, which it does not take for columns
+        # to look up, tell apart keys with the same hash.
+        ones, others = zip(*pairs, strict=True)
+        hidden = hidden.withColumn(_HASH, F.xxhash64(*others))
+        same = [F.xxhash64(*ones) == hidden[_HASH]]
+        same += [(one >= other) & (one <= other) for one, other in pairs]
+    return rows.join(F.broadcast(hidden), reduce(operator.and_, same), "left_anti")

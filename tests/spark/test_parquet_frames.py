@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import math
+import re
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -149,6 +152,17 @@ def test_newer_rows_lie_over_the_copies(spark: SparkSession, place: str) -> None
     counts = table.explain().as_parquet
     assert counts["as Parquet, but for the keys of newer rows"] > 0
     assert sum(counts.values()) == files
+    plan = explained(table.toDF())
+    assert "Left keys [1]: [xxhash64(" in plan
+    assert re.search(r"Join condition: .*id#\d+L >= .*id#\d+L <= ", plan), "keys with one hash are told apart"
+
+
+def explained(frame: DataFrame) -> str:
+    """The physical plan of Spark."""
+    text = io.StringIO()
+    with contextlib.redirect_stdout(text):
+        frame.explain("formatted")
+    return text.getvalue()
 
 
 def test_many_newer_rows_lie_over_none(spark: SparkSession, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
