@@ -45,11 +45,13 @@ help:
 	@echo "make venv        only build the environment, in $(VENV)"
 
 # Where the kernels cannot be compiled ahead of time, each process compiles them: the reason is printed. And where the
-# classes of Spark cannot be archived, each JVM of a test loads them by itself.
+# classes of Spark cannot be archived, each JVM of a test loads them by itself. Spark's Python processes import pyspark from
+# an archive of sources, and each compiles what it imports; without it they take the installed pyspark, with its byte code.
 venv:
 	@sh tools/venv.sh "$(VENV)"
 	@"$(BIN)/python" -m slatespark.kernels.build || true
 	@$(WITH_SPARK) "$(BIN)/python" -m tests.support.spark_classes >/dev/null 2>&1 || true
+	@rm -f "$(VENV)"/lib/python3.*/site-packages/pyspark/python/lib/pyspark.zip
 
 servers:
 	@sh tools/servers.sh "$(SERVERS)"
