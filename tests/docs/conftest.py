@@ -7,10 +7,17 @@ from pathlib import Path
 
 import pytest
 
+from slatespark.storage import memory_store
 from tests.spark.conftest import spark
 from tests.support.warm_command import warm_command
 
 __all__ = ["commands", "spark"]
+
+
+@pytest.fixture(autouse=True)
+def own_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables in memory are those of one page: others may name theirs alike."""
+    monkeypatch.setattr(memory_store, "_BUCKETS", {})
 
 
 @pytest.fixture(scope="session")
