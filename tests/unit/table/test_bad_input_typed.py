@@ -85,7 +85,7 @@ def table() -> Iterator[SlateStore]:
         (rows(k=None), {}, SchemaError, "key"),
         (rows(k=None), {"mergeSchema": True}, SchemaError, "key"),
         (rows(k=None), {"operation": "delete"}, SchemaError, "key"),
-        (rows(v=None), {}, SchemaError, "mergeSchema"),
+        (rows(v=None), {}, SchemaError, "v. Add it"),
         (rows(v=None), {"mergeSchema": True}, SchemaError, "null"),
         (rows(x=[1, 2]), {}, SchemaError, "mergeSchema"),
         (rows(w=None, ww=["a", "b"]), {}, SchemaError, r"\bw\?"),
