@@ -86,9 +86,11 @@ class TimeModel(Model):
         return gone
 
     def purge(self, now_ms: int) -> None:
-        """Let a merge of some of the files remove what has expired or retired."""
+        """Let a merge of some of the files remove what has expired or retired, and deletions that hide nothing."""
         self.touched |= {
-            key for key, versions in self.versions.items() if any(self._may_go(version, now_ms) for version in versions)
+            key
+            for key, versions in self.versions.items()
+            if any(version.kind is Kind.DELETE or self._may_go(version, now_ms) for version in versions)
         }
         self.reaped_ms = now_ms if self.reaped_ms is None else max(now_ms, self.reaped_ms)
 
