@@ -13,9 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 MOST_DISTINCT: Final = 4  # a dictionary pays if a value occurs this often, on average
-MOST_BITS: Final = (
-    48  # of a column of whole numbers, from the least to the greatest: wider differences cost more than they save
-)
+MOST_BITS: Final = 48  # wider differences of whole numbers cost more than they save
 
 
 def encodings_of(rows: pa.Table) -> dict[str, Any]:

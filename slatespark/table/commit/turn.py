@@ -114,9 +114,9 @@ class Turn:
     def _let_claim(self, newest: Version[Manifest], yield_ms: int) -> Version[Manifest]:
         """Return the newest version, after siblings had so much time for a claim."""
         began_ms = self.clock.now_ms()
-        later = self._await_later(newest, yield_ms)
-        if later is not None:
-            self._turns.needed_ms = self.clock.now_ms() - began_ms
+        later, own = self._await_later(newest, yield_ms), self._turns
+        # A slow sibling may have been the last one: others are not to be waited for as long every time.
+        own.needed_ms = own.needed_ms // 2 if later is None else self.clock.now_ms() - began_ms
         return later or newest
 
     def note_commit(self, number: int, *, on: int, began_ms: int) -> None:

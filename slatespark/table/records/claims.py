@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from slatespark.errors import CorruptDataError
 from slatespark.ranges import KeyRange
@@ -27,7 +27,7 @@ from slatespark.table.records.json_objects import (
 )
 
 CLAIMS_DIR: Final = f"{ROOT}claims/"
-_NAME: Final = re.compile(r"(?P<number>\d{20})-(?P<write_id>[^-]+)-(?P<attempt>\d{1,9})\.json")
+_NAME: Final = re.compile(r"(\d{20})-([^-]+)-(\d{1,9})\.json")
 PATIENCE_MS: Final = 3_000  # with a claim whose record does not say; about ten requests follow until its commit
 
 
@@ -72,15 +72,23 @@ class ClaimRecord:
     patience_ms: int
 
 
+class _Stored(NamedTuple):
+    """A stored claim, as its name says."""
+
+    path: str
+    manifest_id: int
+    write_id: str
+    attempt: int
+
+
 def find_claim(store: ObjectStore, manifest_id: int, digest: str) -> ClaimRecord | None:
     """Return the record of the claim with this digest; None if the manifest is not a claim of ours."""
-    for path in _list_claims(store, manifest_id, manifest_id):
+    for claim in _list_claims(store, manifest_id, manifest_id):
         with contextlib.suppress(FileNotFoundError, CorruptDataError):
-            content = decode_json(path, bytes(store.get(path)))
+            content = decode_json(claim.path, bytes(store.get(claim.path)))
             if content.get("sha256") == digest:
                 given = content.get("patience_ms")
-                write_id = path.removeprefix(CLAIMS_DIR).split("-")[1]
-                return ClaimRecord(write_id, given if isinstance(given, int) else PATIENCE_MS)
+                return ClaimRecord(claim.write_id, given if isinstance(given, int) else PATIENCE_MS)
     return None
 
 
@@ -92,10 +100,8 @@ def find_lost_claims(store: ObjectStore, won: Mapping[int, str]) -> dict[str, in
     won : write ids by the manifest id that they claimed, at least one
     """
     last: dict[str, tuple[int, int]] = {}
-    for path in _list_claims(store, min(won), max(won)):
-        if (name := _NAME.fullmatch(path.removeprefix(CLAIMS_DIR))) is not None:
-            write_id = name["write_id"]
-            last[write_id] = max(last.get(write_id, (0, 0)), (int(name["number"]), int(name["attempt"]) + 1))
+    for claim in _list_claims(store, min(won), max(won)):
+        last[claim.write_id] = max(last.get(claim.write_id, (0, 0)), (claim.manifest_id, claim.attempt + 1))
     return {
         write_id: attempts for write_id, (number, attempts) in last.items() if won.get(number, write_id) != write_id
     }
@@ -108,15 +114,14 @@ def fetch_claimed_digests(store: ObjectStore, manifest_id: int) -> frozenset[str
 
 def fetch_digests_between(store: ObjectStore, first_id: int, last_id: int) -> dict[int, frozenset[str]]:
     """Return the digests recorded for manifests [first_id, last_id], by id; those without any are left out."""
-    paths = _list_claims(store, first_id, last_id)
+    claims = _list_claims(store, first_id, last_id)
     found: dict[int, frozenset[str]] = {}
-    for at in range(0, len(paths), REQUESTS_TOGETHER):
-        some = paths[at : at + REQUESTS_TOGETHER]
-        fetches = [partial(_fetch_digest, store, path) for path in some]
-        for path, digest in zip(some, run_concurrently(fetches, is_remote=store.is_remote), strict=True):
+    for at in range(0, len(claims), REQUESTS_TOGETHER):
+        some = claims[at : at + REQUESTS_TOGETHER]
+        fetches = [partial(_fetch_digest, store, claim.path) for claim in some]
+        for claim, digest in zip(some, run_concurrently(fetches, is_remote=store.is_remote), strict=True):
             if digest is not None:
-                number = int(path.removeprefix(CLAIMS_DIR).split("-")[0])
-                found[number] = found.get(number, frozenset()) | {digest}
+                found[claim.manifest_id] = found.get(claim.manifest_id, frozenset()) | {digest}
     return found
 
 
@@ -137,10 +142,10 @@ def fetch_claimed_removals(store: ObjectStore, first_id: int, last_id: int) -> d
     -------
     The ranges by digest of the manifest, without damaged claims and those that record none.
     """
-    paths = _list_claims(store, first_id, last_id)
+    claims = _list_claims(store, first_id, last_id)
     found: dict[str, tuple[KeyRange, ...]] = {}
-    for at in range(0, len(paths), REQUESTS_TOGETHER):
-        fetches = [partial(_fetch_removals, store, path) for path in paths[at : at + REQUESTS_TOGETHER]]
+    for at in range(0, len(claims), REQUESTS_TOGETHER):
+        fetches = [partial(_fetch_removals, store, claim.path) for claim in claims[at : at + REQUESTS_TOGETHER]]
         found.update(each for each in run_concurrently(fetches, is_remote=store.is_remote) if each is not None)
     return found
 
@@ -152,7 +157,9 @@ def _fetch_removals(store: ObjectStore, path: str) -> tuple[str, tuple[KeyRange,
     return None
 
 
-def _list_claims(store: ObjectStore, first_id: int, last_id: int) -> list[str]:
-    """Return the paths of the claims of manifests [first_id, last_id]."""
+def _list_claims(store: ObjectStore, first_id: int, last_id: int) -> list[_Stored]:
+    """Return the claims of manifests [first_id, last_id] by their names; objects with other names are left out."""
     listed = (meta.path for meta in store.list(CLAIMS_DIR, f"{CLAIMS_DIR}{first_id:020d}"))
-    return list(itertools.takewhile(lambda path: path < f"{CLAIMS_DIR}{last_id + 1:020d}", listed))
+    some = itertools.takewhile(lambda path: path < f"{CLAIMS_DIR}{last_id + 1:020d}", listed)
+    names = ((path, _NAME.fullmatch(path.removeprefix(CLAIMS_DIR))) for path in some)
+    return [_Stored(path, int(name[1]), name[2], int(name[3])) for path, name in names if name is not None]

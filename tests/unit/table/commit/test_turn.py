@@ -287,6 +287,11 @@ def test_what_it_needed_is_remembered(stores: TableStores) -> None:
     began_ms = waiting.now_ms()
     turn.let_in(fetch_latest_manifest(stores))
     assert 600 <= waiting.now_ms() - began_ms < 900
+    for _ in range(2):
+        commit_once(stores, waiting, turn, 40)
+    began_ms = waiting.now_ms()
+    turn.let_in(fetch_latest_manifest(stores))
+    assert 300 <= waiting.now_ms() - began_ms < 450, "shorter, since nobody came"
 
 
 @pytest.mark.parametrize("others", ["nobody", "gave up", "was killed long ago", "damaged", "claimed later"])
