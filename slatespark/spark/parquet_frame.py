@@ -1,4 +1,4 @@
-"""A read as one DataFrame of which Spark's own reader of Parquet takes the columnar copies, and our tasks the rest."""
+"""A read as one DataFrame: Spark's own reader of Parquet takes the columnar copies, our tasks or the driver the rest."""
 
 from __future__ import annotations
 
@@ -22,12 +22,14 @@ from slatespark.spark.jobs import find_context
 from slatespark.spark.place import Place
 from slatespark.spark.plan_frame import plan_frame
 from slatespark.spark.session import storageOptions
+from slatespark.spark.shown_times import with_bounded_times
 from slatespark.spark.type_mapping import spark_schema
 from slatespark.table.clock import Clock
 from slatespark.table.columns.nans import has_floats
 from slatespark.table.read.arrow import CREATE_TS, EXPIRE_TS, Projection
 from slatespark.table.read.parquet_share import ParquetFile, ParquetShare, plan_parquet_share
 from slatespark.table.read.reader import bind_condition, fetch_read_plan
+from slatespark.table.read.scan import scan_split
 from slatespark.table.read.scan_settings import ScanSettings
 from slatespark.table.stores import TableStores
 from slatespark.units import MAX_MS
@@ -51,6 +53,10 @@ _GLOB: Final = frozenset("*?[]{}\\")
 _SHADOW: Final = "_slatespark_shadow_"
 _HASH: Final = f"{_SHADOW}hash"
 _US: Final = 1000
+
+# So few rows are read where the read is planned: to start a task in Python takes longer.
+_FEW_BYTES: Final = 1 << 20  # as stored
+_FEW_ROWS_BYTES: Final = 8 << 20  # decoded
 _COMMON: Final = (
     pa.types.is_boolean,
     pa.types.is_integer,
@@ -183,8 +189,31 @@ def parquet_frame(spark: SparkSession, place: Place, url: str, read: ParquetRead
             rows = _without(rows, share.shadows)
         frames.append(rows.select(names))
     if share.rest.splits:
-        frames.append(plan_frame(spark, place, share.rest))
+        frames.append(_rest_frame(spark, place, share))
     return reduce(lambda one, other: one.union(other), frames)
+
+
+def _rest_frame(spark: SparkSession, place: Place, share: ParquetShare) -> DataFrame:
+    rows = _few_rows(place.open(), share)
+    if rows is None:
+        return plan_frame(spark, place, share.rest)
+    return spark.createDataFrame(rows, spark_schema(rows.schema))
+
+
+def _few_rows(stores: TableStores, share: ParquetShare) -> pa.Table | None:
+    """Return the rows of the rest; None if they are many."""
+    settings = share.rest.settings
+    if settings.has_tail and not settings.wal.sizes:
+        return None
+    if share.rest_bytes + sum(settings.wal.sizes) > _FEW_BYTES:
+        return None
+    batches: list[pa.RecordBatch] = []
+    for split in share.rest.splits:
+        for batch in with_bounded_times(scan_split(stores, split, settings), settings.projection):
+            batches.append(batch)
+            if sum(item.nbytes for item in batches) > _FEW_ROWS_BYTES:
+                return None
+    return pa.Table.from_batches(batches, settings.projection.schema)
 
 
 def _alike(files: Iterable[ParquetFile], settings: ScanSettings) -> list[list[ParquetFile]]:

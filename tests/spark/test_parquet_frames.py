@@ -17,9 +17,12 @@ import pytest
 from slatespark import SlateStore, SlateTable
 from slatespark.format.columnar_copy import decode_end, end_range
 from slatespark.format.paths import COLUMNS_DIR
+from slatespark.spark import parquet_frame
 from slatespark.table.clock import SystemClock
 from slatespark.table.columns import write as copy_writing
+from slatespark.table.definition.versions import resolve_codec
 from slatespark.table.read import parquet_share
+from tests.support.client import Client, Location
 from tests.support.cluster import Cluster
 
 if TYPE_CHECKING:
@@ -155,6 +158,31 @@ def test_newer_rows_lie_over_the_copies(spark: SparkSession, place: str) -> None
     plan = explained(table.toDF())
     assert "Left keys [1]: [xxhash64(" in plan
     assert re.search(r"Join condition: .*id#\d+L >= .*id#\d+L <= ", plan), "keys with one hash are told apart"
+
+
+@pytest.mark.parametrize(("limit", "bound"), [("_FEW_BYTES", 10), ("_FEW_ROWS_BYTES", 10), ("_FEW_BYTES", 1 << 20)])
+def test_few_newer_rows_need_no_task_in_python(
+    spark: SparkSession, place: str, monkeypatch: pytest.MonkeyPatch, limit: str, bound: int
+) -> None:
+    store, table = filled(place), SlateTable.forPath(spark, place)
+    files = len(store.files())
+    store.write(rows(range(50, 60), 3))
+    store.write(rows(range(1000, 1002)))
+    monkeypatch.setattr(parquet_frame, limit, bound)
+    assert_same(table, files=files)
+    assert_same(table, files=files, where="n > 390")
+    assert ("MapInArrow" in explained(table.toDF())) == (bound == 10)
+
+
+def test_rows_of_the_wal_lie_over_the_copies(spark: SparkSession, place: str) -> None:
+    store, table = filled(place), SlateTable.forPath(spark, place)
+    files, codec = len(store.files()), resolve_codec(store._stores)
+    data, _ = codec.encode_values(rows(range(50, 51), 9))
+    with Client.open(Location.local(place)) as client:
+        client.put(codec.encode_key(["a", 50]), data.tobytes())
+        client.flush_wal()
+        assert_same(table, files=files)
+        assert [found.n for found in table.toDF(where="n = 450").collect()] == [450]
 
 
 def explained(frame: DataFrame) -> str:
