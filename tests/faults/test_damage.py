@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from tests.faults.damage import (
     CODECS,
     Damage,
     InMemory,
+    Objects,
     as_ours,
     damages,
     live_objects,
@@ -99,15 +101,19 @@ class Bench:
 def test_a_scan_of_damaged_objects(maker: str, codec: str, tmp_path: Path) -> None:
     bench = Bench(tmp_path / "db", maker, codec)
     rng = np.random.default_rng(CODECS.index(codec))
-    for path, kind in live_objects(bench.in_memory.objects).items():
-        for damage in damages(bench.in_memory.objects, path, kind, rng, count=2 if THOROUGH else 1):
-            bench.check(damage)
-        if kind != "manifest":
-            for damage in resealed(bench.in_memory.objects, path, rng, count=6 if THOROUGH else 3):
-                bench.check(damage)
-    assert bench.outcomes["CorruptDataError"] > 50
-    assert bench.outcomes["rows"] > 25  # statistics, footers of SSTs, gaps: what no scan looks at
+    stride = 1 if THOROUGH or codec == "None" else 3  # a codec changes little of what is read
+    for damage in list(all_damages(bench.in_memory.objects, rng))[::stride]:
+        bench.check(damage)
+    assert bench.outcomes["CorruptDataError"] > 50 / stride
+    assert bench.outcomes["rows"] > 25 / stride  # statistics, footers of SSTs, gaps: what no scan looks at
     assert bench.outcomes["right, though the client stops"] < 5
+
+
+def all_damages(objects: Objects, rng: np.random.Generator) -> Iterator[Damage]:
+    for path, kind in live_objects(objects).items():
+        yield from damages(objects, path, kind, rng, count=2 if THOROUGH else 1)
+        if kind != "manifest":
+            yield from resealed(objects, path, rng, count=6 if THOROUGH else 3)
 
 
 @pytest.mark.slow
@@ -122,10 +128,11 @@ def test_look_ups_and_versions_of_damaged_objects(maker: str, tmp_path: Path) ->
     answers = {key: sound.get(key, mergeOperator="concat") for key in [*keys, b"absent"]}
     rng = np.random.default_rng(1)
     outcomes: Counter[str] = Counter()
+    stride = 1 if THOROUGH else 2
     for path, kind in live_objects(objects).items():
         if kind == "manifest":  # no checksum covers it
             continue
-        for damage in damages(objects, path, kind, rng, count=2 if THOROUGH else 1):
+        for damage in list(damages(objects, path, kind, rng, count=2 if THOROUGH else 1))[::stride]:
             if kind == "WAL file" and damage.data == b"":
                 continue  # that is a fence, to the client too
             try:
@@ -136,8 +143,8 @@ def test_look_ups_and_versions_of_damaged_objects(maker: str, tmp_path: Path) ->
                 outcomes["right"] += 1
             except SlateError as error:
                 outcomes[Bench.named(error, damage)] += 1
-    assert outcomes["CorruptDataError"] > 25
-    assert outcomes["right"] > 10
+    assert outcomes["CorruptDataError"] > 25 / stride
+    assert outcomes["right"] > 10 / stride
 
 
 @pytest.mark.slow
@@ -147,7 +154,7 @@ def test_hostile_bytes_crash_no_kernel(tmp_path: Path) -> None:
     printed = []
     for kernels in ("", "reference"):
         done = subprocess.run(
-            [sys.executable, "-m", "tests.faults.damaged_reads", str(tmp_path / "db"), "40"],
+            [sys.executable, "-m", "tests.faults.damaged_reads", str(tmp_path / "db"), "40" if THOROUGH else "15"],
             capture_output=True,
             text=True,
             timeout=200,
@@ -158,7 +165,7 @@ def test_hostile_bytes_crash_no_kernel(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr[-3000:]
         printed.append(json.loads(done.stdout))
     compiled, plain = printed
-    assert len(compiled) > 500
+    assert len(compiled) > 200
     assert {name: outcome for name, outcome in compiled.items() if plain[name] != outcome} == {}
 
 

@@ -20,7 +20,7 @@ from tests.interop.test_compaction_worker import handed_over
 from tests.interop.test_cooperative_writes import IDLE
 from tests.support.azurite import Azurite
 from tests.support.client import read_rows
-from tests.support.effort import THOROUGH
+from tests.support.effort import THOROUGH, points
 from tests.support.live_client import LiveClient
 from tests.support.moto_server import MotoServer
 from tests.support.observers import awaited
@@ -100,7 +100,7 @@ def test_any_request_that_writes_may_lose_its_answer(fault: Fault, place: Place)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("fault", "step"), [("lose answer", 1), ((503, "SlowDown"), 4)])
+@pytest.mark.parametrize(("fault", "step"), [("lose answer", 2), ((503, "SlowDown"), 6)])
 def test_a_load_beside_a_client_takes_effect_once(fault: Fault, step: int, place: Place) -> None:
     """Whichever request that writes is hit: each load appends its number once, and the client goes on."""
     if place.is_real and not THOROUGH:
@@ -111,7 +111,7 @@ def test_a_load_beside_a_client_takes_effect_once(fault: Fault, step: int, place
         append(place.shaky, 0)
         writes = place.writes(lambda: append(place.shaky, 1))
         assert writes >= 7  # lease, file, merged file, three versions of the list, record of the load, commit record
-        hit = range(1, writes + 1, step)
+        hit = points(writes, step)
         for number, nth in enumerate(hit, 2):
             place.break_nth_write(fault, nth)
             append(place.shaky, number)
@@ -122,7 +122,7 @@ def test_a_load_beside_a_client_takes_effect_once(fault: Fault, step: int, place
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("fault", "step"), [("lose answer", 1), ((503, "SlowDown"), 2)])
+@pytest.mark.parametrize(("fault", "step"), [("lose answer", 1), ((503, "SlowDown"), 3)])
 def test_a_worker_merges_once_for_a_client(fault: Fault, step: int, place: Place) -> None:
     """Whichever request that writes is hit: the client commits each job once, and goes on."""
     if place.is_real and not THOROUGH:
@@ -139,7 +139,7 @@ def test_a_worker_merges_once_for_a_client(fault: Fault, step: int, place: Place
 
         writes = place.writes(merge)
         assert writes >= 3  # claim, file, hand-over
-        hit = range(1, writes + 1, step)
+        hit = points(writes, step)
         for nth in hit:
             place.break_nth_write(fault, nth)
             merge()

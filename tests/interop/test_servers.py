@@ -26,7 +26,7 @@ from tests.support.servers import versitygw as versitygw
 pytestmark = [pytest.mark.s3, pytest.mark.xdist_group("servers")]  # each server starts once
 
 SCHEMA = pa.schema([("key", pa.binary()), ("value", pa.binary())])
-WRITERS_S = 600 if THOROUGH else 2
+WRITERS_S = 600 if THOROUGH else 1
 
 
 def rows(values: dict[bytes, bytes]) -> pa.Table:
