@@ -6,6 +6,7 @@ BIN := $(abspath $(VENV))/bin
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
 MATRIX_ARGS ?=
+URL ?=
 SECONDS ?= 600
 SIMULATE_ARGS ?=
 FUZZ_ARGS ?=
@@ -38,7 +39,7 @@ help:
 	@echo "make test-matrix the Spark tests against PySpark 4.1, 4.2 and 4.3; MATRIX_ARGS=... (--help says which)"
 	@echo "make demo        load a year of flights into a SlateDB database with Spark, step by step"
 	@echo "make lint        the checks of make test without its tests"
-	@echo "make wheel       build the wheel in dist/"
+	@echo "make wheel       build the wheel in dist/; URL=... is the address of the repository, for links of a release"
 	@echo "make docs        build the site of the documentation in build/site; every warning is an error"
 	@echo "make bench       compare with other formats and with the SlateDB client; BENCH_ARGS=..."
 	@echo "make servers     build the object stores that tests run on, in $(SERVERS); without them those are skipped"
@@ -91,10 +92,12 @@ soak: venv
 # setuptools would put whatever an earlier build left in build/ into the wheel as well.
 wheel: venv
 	rm -rf build dist
-	"$(BIN)/python" -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+	SLATESPARK_URL="$(URL)" "$(BIN)/python" -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
 	rm -rf build
 	@ls dist/*.whl
 
+# As a release has it: with an address.
+test-wheel: URL = https://example.org/slatespark
 test-wheel: wheel
 	sh tools/test_wheel.sh "$(BIN)/python" .matrix/wheel dist/*.whl
 

@@ -1,4 +1,4 @@
-"""A read as one DataFrame: Spark's own reader of Parquet takes the columnar copies, our tasks or the driver the rest."""
+"""A read as one DataFrame: Spark's own reader of Parquet takes the columnar copies, our tasks or the call the rest."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib.metadata import version
+from importlib.metadata import metadata, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
@@ -54,6 +54,11 @@ def check_environment() -> None:
     assert not present, f"{', '.join(present)}: the wheel does not require these"
     home = Path(slatespark.__file__)
     assert home.is_relative_to(sys.prefix), f"slatespark comes from {home}"
+    release = metadata("slatespark")  # `make test-wheel` gives it an address
+    assert all("https://example.org/slatespark" in each for each in release.get_all("Project-URL"))
+    text = str(release.get_payload())
+    assert "](https://example.org/slatespark/blob/v" in text
+    assert "](docs/" not in text
     if any(home.parent.glob("kernels/objects/*.o")):
         os.environ["SLATESPARK_KERNELS"] = "prebuilt"  # nothing may be compiled here
 
