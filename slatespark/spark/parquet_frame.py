@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -35,7 +34,7 @@ from slatespark.table.stores import TableStores
 from slatespark.units import MAX_MS
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 # Whatever the session says: no file is left out, and nothing leaves rows out that no checksum covers.
 _OPTIONS: Final[Mapping[str, str]] = {
@@ -180,11 +179,12 @@ def parquet_frame(spark: SparkSession, place: Place, url: str, read: ParquetRead
     share = read.share
     assert share is not None
     settings = share.rest.settings
-    names = [F.col(quoted(name)) for name in settings.projection.names]
+    names = [quoted(name) for name in settings.projection.names]
     frames: list[DataFrame] = []
     for files in _alike(share.files, settings):
-        rows = _parquet_rows(spark, url, files, read).where(_is_live(settings, files))
-        rows = rows if read.where is None else rows.where(read.where)
+        rows = _parquet_rows(spark, url, files, read)
+        for condition in (_live_condition(settings, files), read.where):
+            rows = rows if condition is None else rows.where(condition)
         if files[0].has_shadows:
             rows = _without(rows, share.shadows)
         frames.append(rows.select(names))
@@ -246,35 +246,36 @@ def _parquet_rows(spark: SparkSession, url: str, files: Sequence[ParquetFile], r
     return spark.read.schema(spark_schema(columns)).options(**options).parquet(*paths)
 
 
-def _is_live(settings: ScanSettings, files: Sequence[ParquetFile]) -> Column:
-    """Return the condition on rows that have not ended."""
+def _live_condition(settings: ScanSettings, files: Sequence[ParquetFile]) -> str | None:
+    """Return the condition on rows that have not ended, as SQL; None if none has."""
     held = frozenset[str]().union(*(file.names for file in files))
     limits = {
         EXPIRE_TS: None if settings.visibility.include_expired else settings.visibility.now_ms,
         CREATE_TS: settings.retired_ms,
     }
-    live = F.lit(True)  # a value of SQL
+    live = []
     for name, limit_ms in limits.items():
         if limit_ms is not None and name in held:
             limit_us = max(-MAX_MS, min(limit_ms * _US, MAX_MS))  # times of copies lie within these
-            live = live & (F.col(name).isNull() | (F.col(name) > F.expr(f"timestamp_micros({limit_us})")))
-    return live
+            live.append(f"({name} IS NULL OR {name} > timestamp_micros({limit_us}))")
+    return " AND ".join(live) or None
 
 
 def _without(rows: DataFrame, shadows: pa.Table) -> DataFrame:
     """Return rows whose keys are not among the shadows."""
-    labels = [f"{_SHADOW}{number}" for number in range(shadows.num_columns)]
-    hidden = rows.sparkSession.createDataFrame(shadows, spark_schema(shadows.schema)).toDF(*labels)
-    pairs = [(rows[quoted(name)], hidden[label]) for label, name in zip(labels, shadows.column_names, strict=True)]
+    ones = [quoted(name) for name in shadows.column_names]
+    others = [f"{_SHADOW}{number}" for number in range(shadows.num_columns)]
+    shadows = shadows.rename_columns(others)
+    hidden = rows.sparkSession.createDataFrame(shadows, spark_schema(shadows.schema))
+    pairs = list(zip(ones, others, strict=True))
     if any(values.null_count for values in shadows.columns):
-        same = [one.eqNullSafe(other) for one, other in pairs]
+        same = [f"{one} <=> {other}" for one, other in pairs]
     elif len(pairs) == 1:
-        same = [one == other for one, other in pairs]
+        same = [f"{one} = {other}" for one, other in pairs]
     else:
         # Spark looks a number up far faster than a row of several columns. Bounds, which it does not take for columns
         # to look up, tell apart keys with the same hash.
-        ones, others = zip(*pairs, strict=True)
-        hidden = hidden.withColumn(_HASH, F.xxhash64(*others))
-        same = [F.xxhash64(*ones) == hidden[_HASH]]
-        same += [(one >= other) & (one <= other) for one, other in pairs]
-    return rows.join(F.broadcast(hidden), reduce(operator.and_, same), "left_anti")
+        hidden = hidden.selectExpr("*", f"xxhash64({', '.join(others)}) AS {_HASH}")
+        same = [f"xxhash64({', '.join(ones)}) = {_HASH}"]
+        same += [f"{one} >= {other} AND {one} <= {other}" for one, other in pairs]
+    return rows.join(F.broadcast(hidden), F.expr(" AND ".join(same)), "left_anti")

@@ -55,8 +55,8 @@ def check_environment() -> None:
     home = Path(slatespark.__file__)
     assert home.is_relative_to(sys.prefix), f"slatespark comes from {home}"
     release = metadata("slatespark")  # `make test-wheel` gives it an address
-    assert all("https://example.org/slatespark" in each for each in release.get_all("Project-URL"))
-    text = str(release.get_payload())
+    assert all("https://example.org/slatespark" in each for each in release.json["project_url"])
+    text = release.json["description"]
     assert "](https://example.org/slatespark/blob/v" in text
     assert "](docs/" not in text
     if any(home.parent.glob("kernels/objects/*.o")):
