@@ -29,7 +29,7 @@ from slatespark.table.stores import object_context as object_context
 
 INDEX_CACHE_BYTES = 16 << 20
 FILTER_CACHE_BYTES = 32 << 20
-WAL_BYTES_TOGETHER: Final = 4 << 20  # decoded at a time: a file has a fixed cost, and most are small
+WAL_BYTES_TOGETHER: Final = 1 << 20  # decoded at a time: a file has a fixed cost, and most are small
 WAL_FILES_TOGETHER: Final = 8  # requested from a store with latency; the client seldom writes one above 64 MiB
 
 T = TypeVar("T")

@@ -178,20 +178,18 @@ def test_a_damaged_file_among_others_is_refused(place: int) -> None:
     for at in range(0, len(files[place]), 3):
         damaged = bytearray(files[place])
         damaged[at] ^= 0x10
-        try:
-            expected = columns_to_rows(decode_wal(damaged))
-        except (CorruptDataError, UnsupportedFormatError) as exc:
-            with pytest.raises(type(exc)):
-                decode_wal_files([damaged if number == place else data for number, data in enumerate(files)])
-        else:  # the padding of a flatbuffer has no meaning, and no checksum of ours is wrong
-            raise AssertionError(f"byte {at} may have any value: {expected}")
+        with pytest.raises((CorruptDataError, UnsupportedFormatError)) as caught:
+            decode_wal(damaged)
+        with pytest.raises(caught.type):
+            decode_wal_files([damaged if number == place else data for number, data in enumerate(files)])
 
 
 def test_a_block_that_reaches_into_what_follows_it_is_refused() -> None:
     wrong = padded_wal(3, padding=4, stated=5)
-    for refused in (lambda: decode_wal(wrong), lambda: decode_wal_files([wrong, encode_wal(ROWS)])):
-        with pytest.raises(CorruptDataError, match="overlaps"):
-            refused()
+    with pytest.raises(CorruptDataError, match="overlaps"):
+        decode_wal(wrong)
+    with pytest.raises(CorruptDataError, match="overlaps"):
+        decode_wal_files([wrong, encode_wal(ROWS)])
 
 
 @pytest.mark.parametrize("seq", [8, 9])
