@@ -107,6 +107,10 @@ class UnsupportedFormatError(SlateError):
     """The bytes have a version, or use a feature, that this release does not support: upgrade."""
 
 
+class MemoryLimitError(SlateError):
+    """The process cannot have as much memory as it needs: give it more, or let it hold less at a time."""
+
+
 class InternalError(SlateError):
     """A bug in slatespark: report it."""
 
@@ -118,10 +122,22 @@ def _sentences(*parts: str) -> list[str]:
     return closed + said[-1:]
 
 
-def as_slate_error(exc: Exception, where: str) -> SlateError:
-    """Return an error as one of ours: itself, or one that names the place and has it as its cause."""
+def as_slate_error(exc: Exception, where: str = "") -> SlateError:
+    """Return an error as one of ours: itself, or one that names the place, if that is known, and has it as its cause.
+
+    Python, Arrow and numpy have a `MemoryError` when an allocation fails. Calls of Python let it pass as it is. Where
+    only a line of text arrives, such as on the command line, it is one of ours that says what helps.
+    """
     if isinstance(exc, SlateError):
         return exc
-    error = SlateError(f"{where}: {type(exc).__name__}: {exc}")
+    prefix = f"{where}: " if where else ""
+    if isinstance(exc, MemoryError):
+        error: SlateError = MemoryLimitError(
+            f"{prefix}There is not enough memory{f' ({exc})' if str(exc) else ''}.",
+            todo="Give the process more, or let it hold less at a time: a smaller readBuffer or walBuffer to read, "
+            "writeBuffer to write or compact, splitSize for tasks of Spark, or fewer rows in a batch.",
+        )
+    else:
+        error = SlateError(f"{prefix}{type(exc).__name__}: {exc}")
     error.__cause__ = exc
     return error

@@ -124,6 +124,7 @@ what happened, why, and what to do. The class says what the caller should do nex
 | `HistoryTrimmedError` | read a later point in time |
 | `CorruptDataError` | restore the named object |
 | `UnsupportedFormatError` | use a newer release |
+| `MemoryLimitError` | give the process more memory, or let it hold less at a time |
 | `InternalError` | report it |
 
 Spark keeps only the text of an error, so the text begins with the class: `SchemaError: The columns are ...`. The

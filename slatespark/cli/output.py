@@ -15,7 +15,7 @@ import typer
 
 from slatespark.display.progress import AskedProgress, showing_progress
 from slatespark.display.values import json_bytes
-from slatespark.errors import SlateError
+from slatespark.errors import SlateError, as_slate_error
 from slatespark.table.progress import Progress, Step
 from slatespark.texts import plural
 
@@ -31,7 +31,7 @@ def one_line(error: SlateError) -> str:
 
 
 def failing_with(exit_code: int) -> Callable[[Callable[Arguments, None]], Callable[Arguments, None]]:
-    """Return a decorator for commands: a `SlateError` becomes one line on stderr, and this exit code."""
+    """Return a decorator for commands: an error of ours or of memory becomes one line on stderr, and this exit code."""
 
     def decorate(command: Callable[Arguments, None]) -> Callable[Arguments, None]:
         @functools.wraps(command)
@@ -41,8 +41,8 @@ def failing_with(exit_code: int) -> Callable[[Callable[Arguments, None]], Callab
                     warnings.simplefilter("always", UserWarning)
                     warnings.showwarning = _show_warning
                     command(*args, **kwargs)
-            except SlateError as exc:
-                typer.echo(one_line(exc), err=True)
+            except (SlateError, MemoryError) as exc:
+                typer.echo(one_line(as_slate_error(exc)), err=True)
                 raise typer.Exit(exit_code) from None
 
         return run

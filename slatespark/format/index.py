@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,10 @@ from slatespark.errors import CorruptDataError
 from slatespark.format.codecs import CRC_BYTES, Buffer, Compression, decode_section, encode_section
 from slatespark.format.info import SstInfo
 from slatespark.kernels import decode_index, encode_index, lower_bounds
+from slatespark.kernels.reference.index import decode_index as decode_small_index
 from slatespark.ranges import KeyRange
+
+_SMALL_BYTES: Final = 512  # up to which going field by field is cheaper than the fixed cost of going by columns
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,7 +105,8 @@ def decode_index_section(data: Buffer, info: SstInfo) -> SstIndex:
     CorruptDataError : damaged, or a block lies outside the data
     """
     payload = decode_section(data, info.compression, what="index section")
-    index = SstIndex(*decode_index(np.frombuffer(payload, np.uint8)))
+    decode = decode_small_index if len(payload) <= _SMALL_BYTES else decode_index
+    index = SstIndex(*decode(np.frombuffer(payload, np.uint8)))
     if not len(index):
         raise CorruptDataError("SST index is empty, expected at least one block.")
     edges = index.block_edges(info)

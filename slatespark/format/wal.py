@@ -7,6 +7,7 @@ fence: it has no rows and is not decoded. Source: `docs/reference/format/wal.md`
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -52,6 +53,55 @@ def decode_wal(data: Buffer) -> RowColumns:
     footer, info = _decode_info(view, len(view))
     index = decode_index_section(view[info.index_offset : info.index_offset + info.index_len], info)
     return _decode_blocks(view, index.block_edges(info), index.encoded_bytes, info.compression, footer.version)
+
+
+def decode_wal_files(files: Sequence[Buffer]) -> RowColumns | None:
+    """Decode some WAL files together, which takes little more than one of them; returns the rows of one after another.
+
+    Parameters
+    ----------
+    files : whole objects in the order of their ids, at least one, none of them empty
+
+    Returns
+    -------
+    None if they differ in compression or version, so that only `decode_wal` can decode them.
+
+    Raises
+    ------
+    CorruptDataError, UnsupportedFormatError
+        As `decode_wal` does of one of them, and if seqs do not grow from file to file. It does not say of which.
+    """
+    views = [memoryview(data) for data in files]
+    heads = [_decode_info(view, len(view)) for view in views]
+    kinds = {(info.compression, footer.version) for footer, info in heads}
+    if len(kinds) > 1:
+        return None
+    [(compression, version)] = kinds
+    indexes = [
+        decode_index_section(view[info.index_offset : info.index_offset + info.index_len], info)
+        for view, (_, info) in zip(views, heads, strict=True)
+    ]
+    counts = np.array([len(index) for index in indexes], np.int64)
+    firsts = np.cumsum(counts) - counts  # number of each file's first block
+    lengths = np.array([len(view) for view in views], np.int64)
+    offsets = np.concatenate([index.block_offsets for index in indexes])
+    ends = np.append(offsets[1:], np.int64(0))
+    ends[firsts + counts - 1] = [info.data_bytes for _, info in heads]
+    encoded_bytes = np.concatenate([index.encoded_bytes for index in indexes])
+    # What follows the last block of a file is, to the next one, like padding.
+    stored_bytes = np.where(encoded_bytes > 0, encoded_bytes, ends - offsets)
+    if (stored_bytes > ends - offsets).any():
+        raise CorruptDataError("a block overlaps the next one.")
+    shifts = np.repeat(np.cumsum(lengths) - lengths, counts)
+    edges = np.append(offsets + shifts, ends[-1] + shifts[-1])
+    data = np.frombuffer(b"".join(views), np.uint8)
+    blocks = unpack_blocks(data, edges, stored_bytes, compression, limit_bytes=_WHOLE_FILE)
+    rows = decode_blocks(blocks.data, blocks.starts, blocks.ends, version=version, ordered=False)
+    _check_seqs(rows)
+    later = np.searchsorted(rows.value_starts, blocks.starts[firsts[1:]])  # no block is without a row
+    if (rows.seqs[later] == rows.seqs[later - 1]).any():
+        raise CorruptDataError("A file starts with the seq that the one before it ends with.")
+    return rows
 
 
 def decode_first_seq(end: Buffer, object_bytes: int) -> int | None:

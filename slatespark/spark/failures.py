@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from slatespark import errors
-from slatespark.errors import InvalidRequestError, SlateError
+from slatespark.errors import InvalidRequestError, SlateError, as_slate_error
 
 _CLASSES: Final = {
     name: value for name, value in vars(errors).items() if isinstance(value, type) and issubclass(value, SlateError)
@@ -21,12 +21,13 @@ _SQL_STATE: Final = re.compile(r" SQLSTATE: \w{5}\s*$")
 
 @contextmanager
 def spark_errors() -> Iterator[None]:
-    """Turn an error of ours into a RuntimeError whose text holds its class and message."""
+    """Turn an error of ours, or of memory, into a RuntimeError whose text holds its class and message."""
     try:
         yield
-    except SlateError as exc:
-        text = " ".join(str(exc).split())
-        raise RuntimeError(f"{type(exc).__name__}: {text}") from None
+    except (SlateError, MemoryError) as exc:
+        error = as_slate_error(exc)
+        text = " ".join(str(error).split())
+        raise RuntimeError(f"{type(error).__name__}: {text}") from None
 
 
 @contextmanager

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from slatespark.storage.object_store import Buffer, ObjectMeta
+
+if TYPE_CHECKING:
+    from slatespark.kernels.columns import RowColumns
 
 Epochs: TypeAlias = tuple[int, int]  # of writer and compactor
 
@@ -48,11 +51,28 @@ class OwnTurns:
     claims: dict[int, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class HeldTail:
+    """Rows of the WAL that a look-up decoded, for the next ones.
+
+    Attributes
+    ----------
+    start, files : the ids from `start` on, with the size of each file and when it was changed
+    above_seq : rows with seq <= it were left out
+    rows : sorted; None if there are none
+    """
+
+    start: int
+    files: tuple[tuple[int, int], ...]
+    above_seq: int
+    rows: RowColumns | None
+
+
 class Heads:
     """What is known of the folders of a root: a table reads definitions and manifests of its parents too.
 
-    It holds at most one head for each folder, and the version that this process created last. Another process starts
-    without any.
+    It holds at most one head for each folder, the version that this process created last, and a WAL tail. Another
+    process starts without any.
     """
 
     def __init__(self) -> None:
@@ -61,6 +81,7 @@ class Heads:
         self.creations = 0  # how many versions of anything this process has created
         self._commits: dict[tuple[str, str], tuple[int, Epochs]] = {}
         self._turns: dict[str, OwnTurns] = {}
+        self.tail: HeldTail | None = None
 
     def __reduce__(self) -> tuple[type[Heads], tuple[()]]:
         return Heads, ()
@@ -79,6 +100,7 @@ class Heads:
         if not follows:
             self._commits.pop((url, folder), None)
             self._created.pop((url, folder), None)
+            self.tail = None
         self._heads[url, folder] = head
 
     def put_created(self, url: str, folder: str, number: int, data: Buffer) -> None:

@@ -26,6 +26,7 @@ from slatespark.format.paths import (
 from slatespark.format.wal import END_BYTES, INFO_BYTES, decode_first_seq, decode_last_block, decode_wal
 from slatespark.kernels.columns import HAS_CREATE, RowColumns
 from slatespark.ranges import ByteRange
+from slatespark.storage.object_store import ObjectMeta
 from slatespark.table.clock import Clock, present_of_read
 from slatespark.table.log.manifests import (
     fetch_latest_manifest,
@@ -54,6 +55,7 @@ class WalTail:
     last_seq : highest sequence number in it, 0 if it holds no row
     tick_ms : highest create_ts in it, None if it holds no row
     sizes : bytes of each file, 0 for a fence; empty if they are not known
+    changed_ms : when each file was last changed; empty if that is not known
     """
 
     start: int
@@ -61,6 +63,7 @@ class WalTail:
     last_seq: int = 0
     tick_ms: int | None = None
     sizes: tuple[int, ...] = field(default=(), repr=False, compare=False)
+    changed_ms: tuple[int, ...] = field(default=(), repr=False, compare=False)
 
     def with_rows(self) -> list[int]:
         """Return the ids of the files, without those that are known to be fences."""
@@ -72,7 +75,8 @@ class WalTail:
 
     def since(self, number: int) -> WalTail:
         """Return the tail from a file on."""
-        return replace(self, start=number, sizes=self.sizes[number - self.start :])
+        rest = slice(number - self.start, None)
+        return replace(self, start=number, sizes=self.sizes[rest], changed_ms=self.changed_ms[rest])
 
     @staticmethod
     def nothing(manifest: Manifest) -> WalTail:
@@ -210,12 +214,14 @@ def fetch_wal_tail(stores: TableStores, manifest: Manifest, end: int | None) -> 
     """
     start = manifest.replay_after_wal_id + 1
     listed = _listed_tail(stores, start, manifest.wal_id_last_seen + 1 if end is None else end, end)
-    sizes = {number: size for number, size in listed.items() if number >= start}
     stop = start
-    while stop in sizes and (end is None or stop < end):
+    while stop in listed and (end is None or stop < end):
         stop += 1
     _check_tail_is_complete(stores, manifest, stop, end, listed)
-    tail = WalTail(start, stop, sizes=tuple(sizes[number] for number in range(start, stop)))
+    found = [listed[number] for number in range(start, stop)]
+    tail = WalTail(
+        start, stop, sizes=tuple(meta.size for meta in found), changed_ms=tuple(meta.modified_ms for meta in found)
+    )
     for number in reversed(tail.with_rows()):
         last_seq, tick_ms = fetch_wal_bounds(stores, number, tail.size_of(number))
         if last_seq is not None:
@@ -223,8 +229,8 @@ def fetch_wal_tail(stores: TableStores, manifest: Manifest, end: int | None) -> 
     return tail
 
 
-def _listed_tail(stores: TableStores, start: int, wanted: int, end: int | None) -> dict[int, int]:
-    """Return the sizes of the WAL files of a tail, and of the file before it, by id; maybe of others too.
+def _listed_tail(stores: TableStores, start: int, wanted: int, end: int | None) -> dict[int, ObjectMeta]:
+    """Return the WAL files of a tail, and the file before it, by id; maybe others too.
 
     Fences stay in the folder. So where a listing would read them all, files are looked up by name, unless one is
     missing that the manifest refers to: a listing tells what there is instead.
@@ -235,16 +241,16 @@ def _listed_tail(stores: TableStores, start: int, wanted: int, end: int | None) 
     wanted : the manifest refers to the files below it
     """
     if stores.wal.lists_whole_folders:
-        found: dict[int, int] = {}
+        found: dict[int, ObjectMeta] = {}
         for number in itertools.count(start - 1) if end is None else range(start - 1, end):
             try:
-                found[number] = stores.wal.head(wal_path(number)).size
+                found[number] = stores.wal.head(wal_path(number))
             except FileNotFoundError:
                 if number >= start:
                     break
         if max(found, default=0) >= wanted - 1:
             return found
-    return listed_wal(stores, start - 1)
+    return _listed_from(stores, start - 1)
 
 
 def without_flushed(stores: TableStores, tail: WalTail, above_seq: int) -> WalTail:
@@ -287,8 +293,12 @@ def newest_wal_sizes(stores: TableStores, newest: Manifest) -> dict[int, int]:
 
 def listed_wal(stores: TableStores, first: int) -> dict[int, int]:
     """Return the sizes of the WAL files with ids from `first` on, by id."""
+    return {number: meta.size for number, meta in _listed_from(stores, first).items()}
+
+
+def _listed_from(stores: TableStores, first: int) -> dict[int, ObjectMeta]:
     listed = stores.wal.list(WAL_DIR, wal_path(first - 1) if first else "")
-    return {number: meta.size for meta in listed if (number := numbered(meta.path, SST_EXTENSION)) is not None}
+    return {number: meta for meta in listed if (number := numbered(meta.path, SST_EXTENSION)) is not None}
 
 
 def fetch_wal_bounds(stores: TableStores, number: int, object_bytes: int = 0) -> tuple[int | None, int | None]:

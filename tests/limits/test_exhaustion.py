@@ -28,7 +28,7 @@ def attempt(place: Path, kind: str, limit: int, **environment: str) -> str:
         env={**os.environ, "PYTHONPATH": str(REPOSITORY), **environment},
     )
     assert done.returncode == 0, done.stderr[-2000:]
-    return done.stdout.strip()
+    return (done.stdout + done.stderr).strip()
 
 
 @pytest.fixture
@@ -104,3 +104,22 @@ def test_no_room_for_temporary_files(tmp_path: Path, small_disk: Path) -> None:
     SlateStore.create(str(place)).write(ROWS)
     (small_disk / "filler").write_bytes(bytes((6 << 20) - 8192))
     assert attempt(place, "none", 0, TMPDIR=str(small_disk)) == "done"
+
+
+LITTLE = 64 << 20
+
+
+def test_a_write_without_memory(tmp_path: Path) -> None:
+    place = tmp_path / "table"
+    SlateStore.create(str(place)).write(ROWS)
+    assert attempt(place, "memory", LITTLE) == "MemoryError"
+    check_untouched(place)
+
+
+def test_a_command_without_memory_says_so_in_one_line(tmp_path: Path) -> None:
+    place = tmp_path / "table"
+    SlateStore.create(str(place)).write(ROWS)
+    code, *lines = attempt(place, "command", LITTLE).splitlines()
+    assert code == "exit code 1"
+    assert [line.split(":")[0] for line in lines] == ["MemoryLimitError"]
+    check_untouched(place)

@@ -6,7 +6,8 @@ import pickle
 
 import pytest
 
-from slatespark import CorruptDataError, SlateError
+from slatespark import CorruptDataError, MemoryLimitError, SlateError
+from slatespark.errors import as_slate_error
 
 
 @pytest.mark.parametrize("why", ["No credentials", "No credentials.", " No credentials. "])
@@ -21,6 +22,16 @@ def test_no_second_sign_ends_a_sentence(end: str) -> None:
 
 def test_parts_that_say_nothing_are_left_out() -> None:
     assert str(SlateError("Alone", why=" ")) == "Alone"
+
+
+@pytest.mark.parametrize("where", ["", "s3://b/t"])
+def test_any_error_becomes_one_of_ours(where: str) -> None:
+    own = SlateError("Ours.")
+    assert as_slate_error(own, where) is own
+    for error, kind in ((ValueError("x"), SlateError), (MemoryError(), MemoryLimitError)):
+        made = as_slate_error(error, where)
+        assert (type(made), made.__cause__) == (kind, error)
+        assert str(made).startswith(where)
 
 
 def test_an_error_survives_the_way_from_an_executor() -> None:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Final, Generic, TypeVar
 
 import numpy as np
 
-from slatespark.errors import CorruptDataError
+from slatespark.errors import CorruptDataError, UnsupportedFormatError
 from slatespark.format.filter import FilterSet, decode_filter_section
 from slatespark.format.index import SstIndex, decode_index_section
 from slatespark.format.paths import wal_path
-from slatespark.format.wal import decode_wal
+from slatespark.format.wal import decode_wal, decode_wal_files
 from slatespark.kernels import sort_rows, take_rows
 from slatespark.kernels.columns import ROW_BITS, RowColumns
 from slatespark.ranges import KeyRange
@@ -28,6 +29,7 @@ from slatespark.table.stores import object_context as object_context
 
 INDEX_CACHE_BYTES = 16 << 20
 FILTER_CACHE_BYTES = 32 << 20
+WAL_BYTES_TOGETHER: Final = 1 << 20  # decoded at a time: a file has a fixed cost, and most are small
 WAL_FILES_TOGETHER: Final = 8  # requested from a store with latency; the client seldom writes one above 64 MiB
 
 T = TypeVar("T")
@@ -138,17 +140,50 @@ def fetch_wal_rows(stores: TableStores, tail: WalTail, above_seq: int, keys: Key
     """
     wanted: list[RowColumns] = []
     reached = -1
-    for number, data in _wal_objects(stores, tail):
-        with object_context(stores.wal, wal_path(number)):
-            rows = decode_wal(data) if data else None  # an empty object is a fence
-            if rows is None or not len(rows):
+    for files in _few_at_a_time(_wal_objects(stores, tail)):
+        for number, rows in _decoded(stores, files):
+            if not len(rows):
                 continue
             if int(rows.seqs[0]) <= reached:
-                raise CorruptDataError(f"first seq is {int(rows.seqs[0])}, but an earlier file reached {reached}.")
+                raise CorruptDataError(
+                    f"first seq is {int(rows.seqs[0])}, but an earlier file reached {reached}.",
+                    path=f"{stores.wal.url}/{wal_path(number)}",
+                )
             reached = int(rows.seqs[-1])
-        if reached > above_seq and len(inside := positions_within(rows, keys)):
-            wanted.append(rows if len(inside) == len(rows) else take_rows([rows], inside))
+            if reached > above_seq and len(inside := positions_within(rows, keys)):
+                wanted.append(rows if len(files) == 1 and len(inside) == len(rows) else take_rows([rows], inside))
     return _sort_newest_first(wanted, above_seq)
+
+
+def _decoded(stores: TableStores, files: Sequence[tuple[int, bytes]]) -> Iterator[tuple[int, RowColumns]]:
+    """Yield the rows of WAL files, each time with the id of the first file that they are of."""
+    together: RowColumns | None = None
+    if len(files) > 1:
+        # What is wrong with one of them is told by decoding each by itself.
+        with suppress(CorruptDataError, UnsupportedFormatError):
+            together = decode_wal_files([data for _, data in files])
+    if together is not None:
+        yield files[0][0], together
+        return
+    for number, data in files:
+        with object_context(stores.wal, wal_path(number)):
+            yield number, decode_wal(data)
+
+
+def _few_at_a_time(objects: Iterable[tuple[int, bytes]]) -> Iterator[list[tuple[int, bytes]]]:
+    """Yield WAL files without the fences, which are empty; small ones together, in their order."""
+    few: list[tuple[int, bytes]] = []
+    held_bytes = 0
+    for number, data in objects:
+        if not data:
+            continue
+        if few and held_bytes + len(data) > WAL_BYTES_TOGETHER:
+            yield few
+            few, held_bytes = [], 0
+        few.append((number, data))
+        held_bytes += len(data)
+    if few:
+        yield few
 
 
 def _wal_objects(stores: TableStores, tail: WalTail) -> Iterator[tuple[int, bytes]]:

@@ -26,6 +26,7 @@ from slatespark.ranges import KeyRange
 from slatespark.table.read.cursor import LayerCursor, Window, bytes_ahead, layer_windows, open_cursors, window_size
 from slatespark.table.read.fetch import fetch_wal_rows
 from slatespark.table.read.fold_groups import fold_selection
+from slatespark.table.read.held_tail import fetch_held_rows
 from slatespark.table.read.materialise import Materialiser, UndecodableRows, join_small
 from slatespark.table.read.merge_function import MergeFunction, row_at
 from slatespark.table.read.merge_windows import LongKey, whole_key_windows
@@ -165,7 +166,8 @@ def _wal_rows(stores: TableStores, split: Split, settings: ScanSettings) -> RowC
         return split.wal.rows
     if not settings.has_tail:
         return None
-    rows = fetch_wal_rows(stores, settings.wal, settings.wal_above_seq, split.keys)
+    fetch_rows = fetch_wal_rows if split.points is None else fetch_held_rows
+    rows = fetch_rows(stores, settings.wal, settings.wal_above_seq, split.keys)
     return rows if rows is None or not split.ranges else cut_rows(rows, split.ranges)
 
 

@@ -1,18 +1,23 @@
+# mypy: untyped-calls-exclude="slatespark.format._generated"
+
 from __future__ import annotations
 
 import struct
 import zlib
 
+import flatbuffers
 import numpy as np
 import pytest
 
 from slatespark.errors import CorruptDataError, UnsupportedFormatError
+from slatespark.format._generated import BlockMeta, SsTableIndex
 from slatespark.format.codecs import Compression, encode_section
 from slatespark.format.index import SstIndex, encode_index_section
 from slatespark.format.info import Footer, SstInfo, SstType, encode_footer, encode_info_section
 from slatespark.format.row import Row, RowKind, rows_to_columns
 from slatespark.format.sst import SstBuilder
-from slatespark.format.wal import decode_wal
+from slatespark.format.tables import put_offsets
+from slatespark.format.wal import decode_wal, decode_wal_files
 from tests.support.row_values import columns_to_rows
 from tests.support.wal_files import encode_wal
 
@@ -107,3 +112,89 @@ def test_a_wrong_checksum_of_the_info_is_refused() -> None:
     assert zlib.crc32(data[info_offset:-14]) != int.from_bytes(data[-14:-10], "big")
     with pytest.raises(CorruptDataError, match="info"):
         decode_wal(bytes(data))
+
+
+# --- several files together -------------------------------------------------------------------------------------------
+
+LATER = [Row(b"a", 10, RowKind.DELETE, b"", 102), Row(b"d", 11, RowKind.MERGE, b"x" * 40, 103, 900)]
+LAST = [Row(b"%03d" % number, 12 + number // 3, value=b"v" * number) for number in range(60)]
+
+
+def padded_wal(seq: int, padding: int, stated: int) -> bytes:
+    """Return a file of one block of one row, with bytes behind it; `stated` is the length of the block in the index."""
+    plain = encode_wal([Row(b"k", seq, value=b"v")])
+    section = plain[: int.from_bytes(plain[-10:-2], "big")]
+    block = section[: len(section) - len(encode_index_section(one_block(seq), Compression.NONE))]
+    builder = flatbuffers.Builder(64)
+    first_key = builder.CreateByteVector(struct.pack(">Q", seq))
+    BlockMeta.Start(builder)
+    BlockMeta.AddFirstKey(builder, first_key)
+    BlockMeta.AddEncodedLen(builder, len(block) + stated)
+    metas = put_offsets(builder, [BlockMeta.End(builder)])
+    SsTableIndex.Start(builder)
+    SsTableIndex.AddBlockMeta(builder, metas)
+    builder.Finish(SsTableIndex.End(builder))
+    index = encode_section(bytes(builder.Output()), Compression.NONE)
+    data_bytes = len(block) + padding
+    info = SstInfo(struct.pack(">Q", seq), None, data_bytes, len(index), data_bytes, 0, sst_type=SstType.WAL)
+    data = block + bytes(padding) + index
+    return data + encode_info_section(info) + encode_footer(Footer(len(data), 2))
+
+
+def one_block(seq: int) -> SstIndex:
+    none = np.zeros(1, np.int64)
+    return SstIndex(none, np.frombuffer(struct.pack(">Q", seq), np.uint8), np.array([0, 8], np.int64), none)
+
+
+@pytest.mark.parametrize("codec", list(Compression))
+@pytest.mark.parametrize("block_size", [30, 65535])
+def test_files_together_have_the_rows_of_each(codec: Compression, block_size: int) -> None:
+    files = [encode_wal(rows, compression=codec, block_size=block_size) for rows in (ROWS, LATER, LAST)]
+    for few in (files, files[:1], files[1:]):
+        rows = decode_wal_files(few)
+        assert rows is not None
+        assert columns_to_rows(rows) == [row for data in few for row in columns_to_rows(decode_wal(data))]
+
+
+def test_files_of_version_one_and_padded_ones_together() -> None:
+    old = [wal_of(v1_block(rows), version=1) for rows in (ROWS, LATER)]
+    rows = decode_wal_files(old)
+    assert rows is not None
+    assert columns_to_rows(rows) == [*ROWS, *LATER]
+    padded = [padded_wal(seq, padding=20, stated=0) for seq in (3, 4)]
+    rows = decode_wal_files([*padded, encode_wal(ROWS)])
+    assert rows is not None
+    assert columns_to_rows(rows) == [Row(b"k", 3, value=b"v"), Row(b"k", 4, value=b"v"), *ROWS]
+
+
+def test_files_that_differ_are_not_decoded_together() -> None:
+    assert decode_wal_files([encode_wal(ROWS), encode_wal(LATER, compression=Compression.ZSTD)]) is None
+    assert decode_wal_files([wal_of(v1_block(ROWS), version=1), encode_wal(LATER)]) is None
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_damaged_file_among_others_is_refused(place: int) -> None:
+    files = [encode_wal(rows) for rows in (ROWS, LATER, LAST)]
+    for at in range(0, len(files[place]), 3):
+        damaged = bytearray(files[place])
+        damaged[at] ^= 0x10
+        with pytest.raises((CorruptDataError, UnsupportedFormatError)) as caught:
+            decode_wal(damaged)
+        with pytest.raises(caught.type):
+            decode_wal_files([damaged if number == place else data for number, data in enumerate(files)])
+
+
+def test_a_block_that_reaches_into_what_follows_it_is_refused() -> None:
+    wrong = padded_wal(3, padding=4, stated=5)
+    with pytest.raises(CorruptDataError, match="overlaps"):
+        decode_wal(wrong)
+    with pytest.raises(CorruptDataError, match="overlaps"):
+        decode_wal_files([wrong, encode_wal(ROWS)])
+
+
+@pytest.mark.parametrize("seq", [8, 9])
+def test_files_whose_seqs_do_not_grow_are_refused(seq: int) -> None:
+    files = [encode_wal(ROWS), encode_wal([Row(b"x", seq)])]
+    for few in (files, [*files, encode_wal(LAST)]):
+        with pytest.raises(CorruptDataError):
+            decode_wal_files(few)

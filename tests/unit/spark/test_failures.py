@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 
-from slatespark import CorruptDataError, InvalidRequestError, SchemaError
+from slatespark import CorruptDataError, InvalidRequestError, MemoryLimitError, SchemaError
 from slatespark.spark.failures import find_own_error, own_errors, spark_errors
 
 
@@ -22,6 +23,12 @@ def test_class_and_text_come_back(state: bool) -> None:
     with pytest.raises(CorruptDataError) as info, own_errors():
         raise RuntimeError(as_spark_says(error, state=state))
     assert str(info.value) == "a/b.sst at byte 7: checksum is 1, expected 2. It is damaged."
+
+
+@pytest.mark.parametrize("error", [MemoryError(), pa.ArrowMemoryError("malloc of size 9 failed")])
+def test_memory_that_a_task_cannot_have_is_an_error_of_ours(error: Exception) -> None:
+    with pytest.raises(MemoryLimitError), own_errors():
+        raise RuntimeError(as_spark_says(error))
 
 
 def test_what_a_query_raises_comes_back() -> None:
