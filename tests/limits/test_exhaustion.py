@@ -6,6 +6,7 @@ import contextlib
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -104,3 +105,13 @@ def test_no_room_for_temporary_files(tmp_path: Path, small_disk: Path) -> None:
     SlateStore.create(str(place)).write(ROWS)
     (small_disk / "filler").write_bytes(bytes((6 << 20) - 8192))
     assert attempt(place, "none", 0, TMPDIR=str(small_disk)) == "done"
+
+
+def test_no_folder_for_temporary_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
+    store = SlateStore.create(str(tmp_path / "table"))
+    store.write(ROWS)
+    new = ROWS.set_column(1, "value", pa.array([b"new" * 333] * len(ROWS)))[::-1]
+    with pytest.raises(UnavailableError, match="TMPDIR"):
+        store.write(new, writeBuffer="1m")
+    check_untouched(tmp_path / "table")
