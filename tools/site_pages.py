@@ -25,6 +25,9 @@ DOCS: Final = "docs"
 
 _NAMED_LINK: Final = re.compile(r"\[(?P<text>[^\]]+)\]\((?P<place>[^)\s#]+)\)")
 _LINK: Final = re.compile(r"(?<=\]\()(?P<place>[^)\s#]+)(?P<anchor>#[^)\s]*)?(?=\))")
+# Who searches wants to do something: guides come before the format of a file and the records of decisions.
+_BOOST: Final = {"tutorial": 2.0, "how-to": 2.0, "adr": 0.5}
+
 _HEADING: Final = re.compile(r"^(?P<marks>##+) (?P<title>.+)$")
 
 
@@ -66,9 +69,11 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Point links that leave docs/ to the pages made of those files; give the start page the width of the screen."""
+    """Point links that leave docs/ to the pages made of those files; say how a page is shown and found."""
     if page.is_homepage:
-        page.meta["hide"] = ["navigation", "toc"]
+        page.meta["hide"] = ["navigation", "toc"]  # it has the width of the screen
+    if boost := _BOOST.get(page.file.src_uri.partition("/")[0]):
+        page.meta["search"] = {"boost": boost}
     if page.file.generated_by:
         return markdown
     return relink(markdown, f"{DOCS}/{page.file.src_uri}", page.file.src_uri)

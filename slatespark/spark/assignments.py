@@ -25,6 +25,12 @@ def checked(assigned: Mapping[str, Expression] | None, method: str, argument: st
     """Return the assignments of a method; refuse none, and values that are no expressions."""
     if not assigned:
         raise InvalidRequestError(f"{method} sets nothing.", todo=f"Give {argument}={{'column': expression}}.")
+    if not isinstance(assigned, Mapping):
+        raise InvalidRequestError(
+            f"{method}: {argument} is of the type {type(assigned).__name__}.",
+            why="It maps names of columns to expressions, and comes after the condition.",
+            todo=f"Give {argument}={{'column': expression}}.",
+        )
     for name, value in assigned.items():
         if not isinstance(value, str | Column):
             raise InvalidRequestError(

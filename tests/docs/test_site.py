@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import runpy
@@ -102,6 +103,13 @@ def test_pages_have_the_blocks_that_github_shows(site: Path) -> None:
         if unequal:
             differing[page.name] = unequal
     assert not differing
+
+
+def test_a_search_finds_guides_before_decisions(site: Path) -> None:
+    found = json.loads((site / "search" / "search_index.json").read_text())["docs"]
+    weights = {item["location"]: item.get("boost", 1) for item in found}
+    decision = weights["adr/0016-a-compaction-claims-nothing-before-its-commit.html"]
+    assert weights["how-to/compact.html"] > weights["reference/format/compactions.html"] > decision
 
 
 def test_the_reference_has_the_methods_of_the_code(site: Path) -> None:

@@ -6,6 +6,7 @@ import contextlib
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -123,3 +124,13 @@ def test_a_command_without_memory_says_so_in_one_line(tmp_path: Path) -> None:
     assert code == "exit code 1"
     assert [line.split(":")[0] for line in lines] == ["MemoryLimitError"]
     check_untouched(place)
+
+
+def test_no_folder_for_temporary_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
+    store = SlateStore.create(str(tmp_path / "table"))
+    store.write(ROWS)
+    new = ROWS.set_column(1, "value", pa.array([b"new" * 333] * len(ROWS)))[::-1]
+    with pytest.raises(UnavailableError, match="TMPDIR"):
+        store.write(new, writeBuffer="1m")
+    check_untouched(tmp_path / "table")

@@ -45,6 +45,7 @@ def test_values_are_sql_or_columns(table: SlateTable) -> None:
 def test_what_is_refused(table: SlateTable) -> None:
     for assigned, error, word in [
         ({}, InvalidRequestError, "nothing"),
+        ("n = 5", InvalidRequestError, "maps"),
         ({"ID": "1"}, InvalidRequestError, "key column"),
         ({"n": 5}, InvalidRequestError, "expression"),
         ({"color": "1"}, SchemaError, "color"),

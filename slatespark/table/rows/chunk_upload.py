@@ -5,7 +5,6 @@ So they are written to the table once, and not before and after that merge.
 
 from __future__ import annotations
 
-import tempfile
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
@@ -15,7 +14,7 @@ from typing import Final, TypeAlias
 
 from slatespark.format.segments import KeySegments
 from slatespark.options import WriteOptions
-from slatespark.storage import open_scratch
+from slatespark.storage import open_scratch, scratch_folder
 from slatespark.table.clock import Clock
 from slatespark.table.read.plan import Layer
 from slatespark.table.rows.sorted_rows import SortedRows
@@ -34,7 +33,7 @@ Chunks: TypeAlias = tuple[tuple[NewFile, ...], ...]  # later ones are newer, and
 @contextmanager
 def with_scratch(stores: TableStores) -> Iterator[TableStores]:
     """Give the stores of a table and a place on local disk, which is removed at the end."""
-    with tempfile.TemporaryDirectory(prefix="slatespark-spill-") as folder:
+    with scratch_folder("spill") as folder:
         yield replace(stores, scratch=open_scratch(folder))
 
 

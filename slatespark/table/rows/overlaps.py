@@ -6,7 +6,6 @@ a key are numbered together, and where a live client commits the rows, which tak
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
@@ -19,6 +18,7 @@ from slatespark.format.segments import WHOLE, KeySegments
 from slatespark.kernels.columns import RowColumns
 from slatespark.options import WriteOptions
 from slatespark.ranges import KeyRange
+from slatespark.storage import scratch_folder
 from slatespark.table.clock import Clock
 from slatespark.table.read.cursor import open_cursors, window_size
 from slatespark.table.read.merge_function import MergeFunction
@@ -166,7 +166,7 @@ def _merge(
             yield SortedRows([rows], np.arange(len(rows), dtype=np.int64))
         return
     cursors = [timed_cursor(stores, layer, window_bytes) for layer in layers]
-    with tempfile.TemporaryDirectory(prefix="slatespark-spill-") as folder:
+    with scratch_folder("spill") as folder:
         distinct = distinct_versions(version_windows(cursors), fold, tie_break, by_time=True)
         spill = Spill(folder, by_time=True)
         yield from numbered(map(restore_times, distinct), first_seq, spill, options.write_buffer_bytes)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -17,7 +16,7 @@ from slatespark.format.paths import sst_path
 from slatespark.options import WriteOptions
 from slatespark.options.fields import Call, option_keys
 from slatespark.options.values import DEFAULT_TTL_MS, STORAGE_PREFIX, normalize_name
-from slatespark.storage import open_scratch, open_store
+from slatespark.storage import open_scratch, open_store, scratch_folder
 from slatespark.storage.object_store import ObjectStore
 from slatespark.table.clock import Clock, SystemClock, check_clock, read_clock
 from slatespark.table.definition.plan import plan_creation, plan_definition
@@ -142,7 +141,7 @@ def _build(
     )
     fold = resolve_operator(options.merge_operator)
     sorter = TaskSorter(batches, encoder, stamp, fold, buffer_bytes=options.write_buffer_bytes)
-    with tempfile.TemporaryDirectory(prefix="slatespark-sst-") as folder:
+    with scratch_folder("sst") as folder:
         scratch = open_scratch(folder)
         stores = TableStores(main=scratch, wal=scratch)
         files = upload_task(stores, clock, sorter, replace(options, sst_bytes=MAX_MS), now_ms)

@@ -7,7 +7,6 @@ on that does not come in order, all rows are spilled to local disk and merged.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -17,6 +16,7 @@ import pyarrow as pa
 
 from slatespark.format.row import Row, RowKind
 from slatespark.kernels import key_lengths, new_key_mask, sort_rows, take_rows, value_lengths
+from slatespark.storage import scratch_folder
 from slatespark.table.read.merge_function import MergeFunction, row_at
 from slatespark.table.read.plan import Layer
 from slatespark.table.rows.batches import ROW_OVERHEAD_BYTES, group_batches
@@ -132,7 +132,7 @@ class TaskSorter:
         ----------
         below : where the rows lie that `ascending` or `chunks` yielded, newest first; None if there were none
         """
-        with tempfile.TemporaryDirectory(prefix="slatespark-spill-") as folder:
+        with scratch_folder("spill") as folder:
             spill = Spill(folder, by_time=self._by_time)
             while self._waiting:
                 spill.add(self._waiting.pop(0))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,7 +18,7 @@ from slatespark.kernels import merge_all, new_key_mask, take_rows
 from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, TOMBSTONE, RowColumns
 from slatespark.options import Call, WriteOptions, option_keys
 from slatespark.options.values import normalize_name
-from slatespark.storage import open_scratch
+from slatespark.storage import open_scratch, scratch_folder
 from slatespark.table.clock import Clock
 from slatespark.table.commit.commit import commit_write
 from slatespark.table.commit.foreign_clients import OTHER_MODES, refuse_cooperation
@@ -242,7 +241,7 @@ class IngestTask:
         """Return the new files, in key order."""
         (task, file), job, options = numbered_file, self.job, self.options
         with (
-            tempfile.TemporaryDirectory(prefix="slatespark-ingest-") as folder,
+            scratch_folder("ingest") as folder,
             marked_pace(self.stores.main, self.clock, self.bytes_per_s, write_id=job.write_id, task=task) as pace,
         ):
             pieces = _dated(*_copy(folder, file, self.stores.storage), file, job, options)

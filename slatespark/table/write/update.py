@@ -89,6 +89,12 @@ class NewValues:
     @classmethod
     def of(cls, assigned: Mapping[str, object], codec: RowCodec) -> Self:
         """Return the new values of a table's columns; case does not matter."""
+        if not isinstance(assigned, Mapping):  # most often condition and set the wrong way round
+            raise InvalidRequestError(
+                f"update: set is of the type {type(assigned).__name__}.",
+                why="It maps names of columns to values, and comes after the condition.",
+                todo="Give set={'column': value}.",
+            )
         if not assigned:
             raise InvalidRequestError("update sets nothing.", todo="Give set={'column': value}.")
         named: dict[str, object] = {}

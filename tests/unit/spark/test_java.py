@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,36 @@ def test_the_wheel_serves_where_there_is_no_java() -> None:
     command = [java, "--add-modules=jdk.incubator.vector", "-Dtext=two  words", "-XshowSettings:properties", "-version"]
     answer = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stderr
     assert "text = two  words" in answer  # arguments arrive unchanged
+
+
+_IN_READ_ONLY_ENVIRONMENT = """
+import runpy, sys
+sys.prefix = "/dev/null"  # no folder can be made in it, by root neither
+runpy.run_module("slatespark.spark.java", run_name="__main__")
+"""
+
+
+def _home_in_read_only_environment(folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", _IN_READ_ONLY_ENVIRONMENT],
+        env={**os.environ, "TMPDIR": str(folder)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_the_home_that_a_shell_asks_for_stays_after_the_answer(tmp_path: Path) -> None:
+    home = Path(_home_in_read_only_environment(tmp_path).stdout.strip())
+    assert home.parent == tmp_path
+    subprocess.run([home / "bin" / "java", "-version"], env={"PATH": "/usr/bin:/bin"}, capture_output=True, check=True)
+
+
+def test_without_a_folder_for_the_launcher_the_message_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "prefix", "/dev/null")
+    monkeypatch.setattr(tempfile, "tempdir", "/dev/null")
+    with pytest.raises(InvalidRequestError, match="TMPDIR"):
+        find_java_home()
 
 
 def test_without_any_java_the_message_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:

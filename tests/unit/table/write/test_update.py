@@ -118,6 +118,7 @@ def test_values_of_a_raw_table() -> None:
     ("assigned", "error", "word"),
     [
         ({}, InvalidRequestError, "nothing"),
+        ("note = 'x'", InvalidRequestError, "str"),
         ({"id": 5}, InvalidRequestError, "key column"),
         ({"Tenant": "x"}, InvalidRequestError, "key column"),
         ({"color": 5}, SchemaError, "color"),
