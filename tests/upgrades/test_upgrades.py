@@ -65,7 +65,10 @@ def _text(row: dict[str, Any]) -> str:
 def table(release: Path, name: str, tmp_path: Path) -> KeptTable:
     with tarfile.open(release / "tables.tar.xz") as archive:
         members = [each for each in archive.getmembers() if each.name.split("/")[0] == name]
-        archive.extractall(tmp_path, members, filter="data")
+        if hasattr(tarfile, "data_filter"):
+            archive.extractall(tmp_path, members, filter="data")
+        else:  # before Python 3.11.4
+            archive.extractall(tmp_path, members)
     expected = json.loads((release / "expected.json").read_text(encoding="utf-8"))[name]
     return KeptTable(tmp_path / name, expected)
 
