@@ -1,18 +1,21 @@
 """Compiles the kernels ahead of time: `python -m slatespark.kernels.build`.
 
 Writes the files of this machine's kind of processor that are missing or were made from other sources (`_object_code`).
-numba translates each kernel once; LLVM compiles the whole for each level. What numba wraps around a function, which
-would need Python and numba at run time, is left out: a kernel's symbol is a function of one address, at which its
-arguments lie.
+numba translates each kernel once, in several processes, and LLVM compiles the whole for each level. What numba wraps
+around a function, which would need Python and numba at run time, is left out: a kernel's symbol is a function of one
+address, at which its arguments lie.
 """
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import pkgutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from importlib import import_module
+from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
 # What compiled code may call: functions of C that LLVM itself makes use of.
 _C_FUNCTIONS: Final = frozenset({"memcpy", "memmove", "memset", "memcmp", "bcmp"})
 _PACKAGE: Final = "slatespark.kernels"
+_MOST_PROCESSES: Final = 8  # each takes some seconds to import numba
 
 
 def main() -> None:
@@ -39,7 +43,8 @@ def main() -> None:
     folder = Path(str(object_folder()))
     outdated = outdated_levels(folder)
     if outdated:
-        print(f"Compiling the kernels for {', '.join(level.name for level in outdated)}: about 20 s.", flush=True)
+        names = ", ".join(level.name for level in outdated)
+        print(f"Compiling the kernels for {names}: 10 to 40 s, with many cores or few.", flush=True)
         write_objects(folder, outdated)
 
 
@@ -67,13 +72,16 @@ def write_objects(folder: Path, wanted: list[Level]) -> None:
     # numba only translates; without this it would also optimize each function for the processor of this machine.
     os.environ.update(SLATESPARK_KERNELS="numba", NUMBA_OPT="0", NUMBA_CPU_NAME="generic")
     os.environ["NUMBA_CPU_FEATURES"] = wanted[0].features
-    translated = _translated(wanted[0])
-    folder.mkdir(exist_ok=True)
-    for level in wanted:
-        file = folder / file_name(level)
-        written = file.with_suffix(f".{os.getpid()}")
-        written.write_bytes(pack_file(_compiled(translated, level), _tools()))
-        written.replace(file)
+    count = min(os.cpu_count() or 1, _MOST_PROCESSES)
+    with ProcessPoolExecutor(count, mp_context=multiprocessing.get_context("spawn")) as processes:
+        parts = processes.map(_translated, repeat(wanted[0]), range(count), repeat(count))
+        translated = _linked(parts)
+        folder.mkdir(exist_ok=True)
+        for level, code in zip(wanted, processes.map(_compiled, repeat(translated), wanted), strict=True):
+            file = folder / file_name(level)
+            written = file.with_suffix(f".{os.getpid()}")
+            written.write_bytes(pack_file(code, _tools()))
+            written.replace(file)
 
 
 def kernels(machine: str) -> Iterator[Kernel]:
@@ -92,15 +100,15 @@ def kernels(machine: str) -> Iterator[Kernel]:
                     yield value
 
 
-def _translated(level: Level) -> bytes:
-    """Return one LLVM module of all kernels, not optimized, in which their symbols alone can be seen from outside."""
+def _translated(level: Level, part: int, parts: int) -> bytes:
+    """Return a part of the kernels as one LLVM module, not optimized: outside, their symbols alone can be seen."""
     from llvmlite import binding
 
     from slatespark.kernels._just_in_time import compile_kernel
 
     whole = binding.parse_assembly("")
     symbols = set()
-    for kernel in kernels(level.name):
+    for kernel in list(kernels(level.name))[part::parts]:
         [compiled] = compile_kernel(kernel.function, cached=False).overloads.values()
         whole.link_in(binding.parse_bitcode(compiled.library._final_module.as_bitcode()))
         whole.link_in(binding.parse_assembly(_entry(kernel.symbol, compiled.fndesc)))
@@ -108,6 +116,17 @@ def _translated(level: Level) -> bytes:
     for value in (*whole.functions, *whole.global_variables):
         if not value.is_declaration and value.name not in symbols:
             value.linkage = "internal"
+    bitcode: bytes = whole.as_bitcode()
+    return bitcode
+
+
+def _linked(parts: Iterable[bytes]) -> bytes:
+    """Return LLVM modules as one."""
+    from llvmlite import binding
+
+    whole = binding.parse_assembly("")
+    for part in parts:
+        whole.link_in(binding.parse_bitcode(part))
     bitcode: bytes = whole.as_bitcode()
     return bitcode
 
