@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 class SlateTable(TableReads, TableVersions):
     """A SlateDB database as a table of DataFrames.
 
-    Made by `create`, `createIfNotExists` or `forPath`. Options are keyword arguments (docs/reference/options.md).
+    Made by `create`, `createIfNotExists` or `forPath`. Options are keyword arguments: see the reference of options.
     Errors are slatespark's own, also those raised in Spark's tasks; `SlateStore` lists those of every call.
 
     Examples
