@@ -208,10 +208,12 @@ def _few_rows(stores: TableStores, share: ParquetShare) -> pa.Table | None:
     if share.rest_bytes + sum(settings.wal.sizes) > _FEW_BYTES:
         return None
     batches: list[pa.RecordBatch] = []
+    held_bytes = 0
     for split in share.rest.splits:
         for batch in with_bounded_times(scan_split(stores, split, settings), settings.projection):
             batches.append(batch)
-            if sum(item.nbytes for item in batches) > _FEW_ROWS_BYTES:
+            held_bytes += batch.nbytes
+            if held_bytes > _FEW_ROWS_BYTES:
                 return None
     return pa.Table.from_batches(batches, settings.projection.schema)
 
