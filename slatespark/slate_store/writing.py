@@ -62,14 +62,14 @@ class Writes(OpenTable):
         [{'id': 1, 'name': 'a'}, {'id': 2, 'name': 'c'}]
         """
         from slatespark.table.compaction.auto import compact_after_write
-        from slatespark.table.write.load import plan_load, run_load
+        from slatespark.table.write.load import begin_load, run_load
 
         if mode not in ("append", "overwrite"):
             raise OptionError(f"mode: {mode!r} is not acceptable.", todo="Choose append or overwrite.")
         parsed = self._write_options(options)
         schema, rows = as_batches(batches)
         overwrite = mode == "overwrite"
-        load = plan_load(self._stores, self._clock, schema, parsed, overwrite=overwrite, creates=False)
+        load = begin_load(self._stores, self._clock, schema, parsed, overwrite=overwrite, creates=False)
         if load is None:
             return fetch_latest_manifest(self._stores).number
         total = batches.num_rows if isinstance(batches, pa.Table | pa.RecordBatch) else 0

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import copy
 import itertools
+import time
 from collections.abc import Callable
 from functools import partial
 
+import pyarrow as pa
 import pytest
 
 from slatespark import SlateError, SlateStore
+from slatespark.errors import SchemaError
+from slatespark.format.paths import COMPACTED_DIR
 from slatespark.format.row import RowKind
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.storage.object_store import ObjectStore
+from slatespark.table.records.leases import LEASES_DIR
 from tests.faults.jobs import store_on, table_of
 from tests.simulation.client import ClientWriter
 from tests.support.effort import points
@@ -112,6 +117,45 @@ def test_another_commit_at_any_call(objects: dict[str, bytes], other: Callable[[
         clock.advance(DAY_MS)
         assert store_on(inner, clock).erase(KEY).gone
     assert shown == ({None, b"again"} if other is the_key else {None})
+
+
+class RemoteStore(MemoryStore):
+    """One whose requests are worth sending together."""
+
+    @property
+    def is_remote(self) -> bool:
+        """True."""
+        return True
+
+
+def test_the_lease_of_a_write_is_there_before_its_first_file() -> None:
+    """An erasure collects files of any age: one without a lease could be deleted before its commit."""
+    clock = FakeClock()
+    inner = RemoteStore(f"erase-faults-{next(_names)}", clock.now_ms)
+    SlateStore.create(inner.url, clock=clock)
+    store = FailingStore(inner)
+    table = store_on(store, clock)
+    for turn in range(3):
+        store.cues.clear()
+        files = len(inner.list(COMPACTED_DIR))
+        seen: list[int] = []
+
+        def come_late(files: int = files, seen: list[int] = seen) -> None:
+            time.sleep(0.05)  # for as long as the store takes, nothing may be uploaded
+            seen.append(len(inner.list(COMPACTED_DIR)) - files)
+
+        store.run(come_late, "create", f"{LEASES_DIR}*")
+        table.write(table_of([(b"k", b"%d" % turn)]))
+        assert seen == [0]
+
+
+def test_a_write_that_is_refused_leaves_no_lease() -> None:
+    clock = FakeClock()
+    table = SlateStore.create(f"memory://erase-faults-{next(_names)}", "id BIGINT, v STRING", "id", clock=clock)
+    table.write(pa.table({"id": [1], "v": ["a"]}))
+    with pytest.raises(SchemaError):
+        table.write(pa.table({"id": [1], "other": ["a"]}))
+    assert not table._stores.main.list(LEASES_DIR)
 
 
 def test_a_commit_that_moves_the_key_out_of_the_wal(objects: dict[str, bytes]) -> None:

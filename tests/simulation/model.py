@@ -149,16 +149,24 @@ class TableModel:
     def _explains(self, doing: Doing, before: Rows, found: Rows) -> bool:
         """Tell whether an operation makes one state of the other.
 
-        Rows that are handed over count as older than all that was written since, so newer ones of their keys stay.
+        Rows that are handed over count as older than all that was written since, so newer ones of their keys stay, and
+        newer operands fold onto them.
         """
         expected = doing.change(before)
         if found == expected or not doing.is_shared:
             return found == expected
         differing = {key for key in {*found, *expected} if found.get(key) != expected.get(key)}
-        return all(
-            found.get(key) == before.get(key) and len({rows.get(key) for rows in self.since(doing.begun)}) > 1
-            for key in differing
-        )
+        return all(self._is_below(doing, key, before.get(key), found.get(key), expected.get(key)) for key in differing)
+
+    def _is_below(
+        self, doing: Doing, key: bytes, before: bytes | None, found: bytes | None, loaded: bytes | None
+    ) -> bool:
+        """Tell whether a row is that of a load, below what was written to its key since the load began."""
+        values = {rows.get(key) for rows in self.since(doing.begun)}
+        if found == before:
+            return len(values) > 1
+        operands = ((before or b"").removeprefix(value or b"") for value in values - {before})
+        return found in {(loaded or b"") + each for each in operands if each != before or None in values}
 
     def _look(self, doing: Doing) -> None:
         doing.was_idle = doing.was_idle or doing.change(self.rows) == self.rows

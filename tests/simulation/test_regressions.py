@@ -17,6 +17,8 @@ from tests.simulation.run import SeedError, simulate
 SEEDS: Final = {
     # tests/faults/test_erase_faults.py
     "an erasure left a row that another commit had moved out of the WAL": 29,
+    # tests/faults/test_erase_faults.py
+    "an erasure deleted a file whose lease was still on its way": 3001158,
 }
 
 

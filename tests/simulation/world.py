@@ -13,7 +13,7 @@ from unittest.mock import patch
 
 from slatespark import SlateStore
 from slatespark.format.manifest import Manifest, decode_manifest
-from slatespark.format.paths import decode_boundary
+from slatespark.format.paths import MANIFEST_DIR, decode_boundary, manifest_path
 from slatespark.storage import memory_store, open_store, readahead
 from slatespark.storage.object_store import ObjectStore
 from slatespark.table import stores, tasks
@@ -106,6 +106,10 @@ class World:
         """Add a line to the history."""
         shown = text.replace(self.server.bucket, "bucket")  # each run has one of its own
         self.history.add(self.scheduler.now_ms - START_MS, actor.name, kind, shown)
+
+    def has_version(self, number: int) -> bool:
+        """Tell whether nobody has collected a version."""
+        return any(meta.path == manifest_path(number) for meta in self.raw.list(MANIFEST_DIR))
 
     def count(self, name: str, outcome: str) -> None:
         """Count the outcome of an operation."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from slatespark import SlateStore, SstWriter
+from slatespark import CommitConflictError, SlateStore, SnapshotExpiredError, SstWriter
 from slatespark.table.transaction.transaction import Transaction
 from tests.faults.jobs import table_of
 from tests.simulation.actors import Operation
@@ -132,9 +132,14 @@ def restore(rng: Chance, value: str) -> Operation:
         rows = world.model.kept[version]
         return lambda before: rows
 
-    return Operation(
-        f"restore {back} back", lambda world, table: table.restoreToVersion(chosen[0]), change, is_blind=False
-    )
+    def act(world: World, table: SlateStore) -> object:
+        try:
+            return table.restoreToVersion(chosen[0])
+        except SnapshotExpiredError as exc:
+            world.require(not world.has_version(chosen[0]), f"version {chosen[0]} is there")
+            raise CommitConflictError("A collector was faster.") from exc
+
+    return Operation(f"restore {back} back", act, change, is_blind=False)
 
 
 def _transaction(name: str, work: Callable[[Transaction], object], change: Change) -> Operation:

@@ -131,6 +131,7 @@ def plan_write(
     definition: TableDefinition = NO_DEFINITION,
     timestamp_ms: int | None = None,
     state: tuple[int, Manifest, WalTail] | None = None,
+    write_id: str | None = None,
 ) -> WriteJob:
     """Read the state of the table, and fix what the tasks of a write need.
 
@@ -142,6 +143,7 @@ def plan_write(
     timestamp_ms : the commit clock time of all rows; by default that of our clock, or the last tick if it is
         later. On a history table it may lie before the last tick
     state : the newest version with its WAL, if `found` was read along with them
+    write_id : names the job; by default a new name
 
     Raises
     ------
@@ -173,10 +175,15 @@ def plan_write(
     if timestamp_ms is not None:
         check_timestamp(stores, timestamp_ms, MIN_MS if definition.has_history else tick_ms, present_ms)
         create_ts_ms = timestamp_ms
-    write_id = f"{clock.random_bits(64):016x}"
+    write_id = write_id or draw_write_id(clock)
     if found is None:
         definition = replace(definition, created_by=write_id)
     return WriteJob(write_id, operation, now_ms, baseline, base_seq, create_ts_ms, definition, segments=segments)
+
+
+def draw_write_id(clock: Clock) -> str:
+    """Return a new name for a job."""
+    return f"{clock.random_bits(64):016x}"
 
 
 @contextmanager

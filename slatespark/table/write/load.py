@@ -12,13 +12,20 @@ from slatespark.errors import InternalError, OptionError, TableExistsError, Tabl
 from slatespark.options import WriteOptions
 from slatespark.options.values import MergeOperator
 from slatespark.storage import run_ahead
-from slatespark.table.clock import Clock
+from slatespark.table.clock import Clock, read_clock
 from slatespark.table.commit.commit import commit_write, end_without_commit
 from slatespark.table.commit.conflicts import ReadSet
 from slatespark.table.commit.definition_run import check_creation
 from slatespark.table.commit.foreign_clients import OTHER_MODES, refuse_cooperation
 from slatespark.table.commit.idempotence import find_outcome
-from slatespark.table.commit.job import WriteJob, abandoned_on_error, begin_write, plan_write, publish_job
+from slatespark.table.commit.job import (
+    WriteJob,
+    abandoned_on_error,
+    begin_write,
+    draw_write_id,
+    plan_write,
+    publish_job,
+)
 from slatespark.table.commit.tree_edit import DROP_TREES, KEEP_TREES
 from slatespark.table.commit.wal_place import fetch_state_with_wal, find_state_with_wal
 from slatespark.table.cooperation.load_commit import commit_beside_client
@@ -29,6 +36,7 @@ from slatespark.table.log.manifests import find_latest_manifest
 from slatespark.table.log.versioned_object import RaceLostError, Version, retry_lost_races
 from slatespark.table.read.merge_function import resolve_operator
 from slatespark.table.records.commit_record import CommitRecord
+from slatespark.table.records.leases import delete_lease, publish_lease
 from slatespark.table.records.operations import Operation
 from slatespark.table.rows.batches import require_schema
 from slatespark.table.rows.chunk_upload import MOST_BYTES, TOGETHER, Chunks, upload_chunks, with_scratch
@@ -89,11 +97,27 @@ def begin_load(
     options: WriteOptions,
     *,
     overwrite: bool = False,
+    creates: bool = True,
 ) -> Load | None:
-    """Check a write against its table, plan its tasks, and publish a lease; parameters and result of `plan_load`."""
-    load = plan_load(stores, clock, schema, options, overwrite=overwrite)
-    if load is not None:
-        publish_job(stores, load.job)
+    """Check a write against its table, plan its tasks, and publish a lease; parameters and result of `plan_load`.
+
+    The lease is there before the first file, whatever its age: an erasure collects files of any age.
+    """
+    # What is created first in a store shows whether that can be written to at all.
+    if not (stores.main.is_remote and stores.heads.creations):
+        load = plan_load(stores, clock, schema, options, overwrite=overwrite, creates=creates)
+        if load is not None:
+            publish_job(stores, load.job)
+        return load
+    write_id = draw_write_id(clock)
+    published = run_ahead(partial(publish_lease, stores.main, write_id, read_clock(clock)), is_remote=True)
+    load = None
+    try:
+        load = plan_load(stores, clock, schema, options, overwrite=overwrite, creates=creates, write_id=write_id)
+    finally:
+        published()
+        if load is None:
+            delete_lease(stores.main, write_id)
     return load
 
 
@@ -105,6 +129,7 @@ def plan_load(
     *,
     overwrite: bool = False,
     creates: bool = True,
+    write_id: str | None = None,
 ) -> Load | None:
     """Check a write against its table and plan its tasks; None when there is nothing to do.
 
@@ -114,6 +139,7 @@ def plan_load(
     Parameters
     ----------
     creates : create the table if there is none; else that is an error
+    write_id : names the job; by default a new name
 
     Raises
     ------
@@ -126,13 +152,20 @@ def plan_load(
     """
 
     def attempt(_: int) -> Load | None:
-        return _plan_once(stores, clock, schema, options, overwrite=overwrite, creates=creates)
+        return _plan_once(stores, clock, schema, options, overwrite=overwrite, creates=creates, write_id=write_id)
 
     return retry_lost_races(clock, attempt, f"{stores.url}: the table")
 
 
 def _plan_once(
-    stores: TableStores, clock: Clock, schema: pa.Schema, options: WriteOptions, *, overwrite: bool, creates: bool
+    stores: TableStores,
+    clock: Clock,
+    schema: pa.Schema,
+    options: WriteOptions,
+    *,
+    overwrite: bool,
+    creates: bool,
+    write_id: str | None,
 ) -> Load | None:
     _refuse_cooperation(options, overwrite=overwrite)
     look = DefinitionLook(stores)
@@ -178,6 +211,7 @@ def _plan_once(
         definition=definition,
         timestamp_ms=timestamp_ms,
         state=state,
+        write_id=write_id,
     )
     return Load(job, encoder, options, bytes_per_s)
 
@@ -321,7 +355,7 @@ def load_batches(
     ----------
     depends_on : the read set, which must be unchanged; None for a write that depends on no read
     """
-    load = plan_load(stores, clock, schema, options, overwrite=overwrite)
+    load = begin_load(stores, clock, schema, options, overwrite=overwrite)
     return None if load is None else run_load(stores, clock, load, schema, batches, depends_on=depends_on)
 
 
@@ -334,23 +368,14 @@ def run_load(
     *,
     depends_on: ReadSet | None = None,
 ) -> CommitRecord | None:
-    """Write batches as the single task of a load that is only planned, and commit it; as `load_batches`."""
-    rows = require_schema(batches, schema)
+    """Write batches as the single task of a load that was begun, and commit it; as `load_batches`."""
     with abandoned_on_error(stores, load.job):
+        rows = require_schema(batches, schema)
         if load.is_merged:
-            publish_job(stores, load.job)
             with with_scratch(stores) as near:
                 chunks = _run_in_chunks(near, clock, load, rows)
                 return commit_load(near, clock, load, chunks, depends_on=depends_on)
-        # It is enough if the lease is there before the first file is old enough to be collected. But what is created
-        # first in a store shows whether that can be written to at all.
-        is_ahead = stores.main.is_remote and stores.heads.creations > 0
-        lease = run_ahead(partial(publish_job, stores, load.job), is_remote=is_ahead)
-        if not is_ahead:
-            lease()
         files = run_task(stores, clock, load, 0, rows)
-        if is_ahead:
-            lease()
         return commit_load(stores, clock, load, (files,), depends_on=depends_on)
 
 
