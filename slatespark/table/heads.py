@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from slatespark.storage.object_store import Buffer, ObjectMeta
 
 if TYPE_CHECKING:
+    from slatespark.format.manifest import Manifest
     from slatespark.kernels.columns import RowColumns
 
 Epochs: TypeAlias = tuple[int, int]  # of writer and compactor
@@ -73,15 +74,22 @@ class Heads:
 
     It holds at most one head for each folder, the version that this process created last, and a WAL tail. Another
     process starts without any.
+
+    Attributes
+    ----------
+    creations : how many versions of anything this process has created
+    tail : of the WAL
+    defined : number and content of a manifest after which the newest definition was looked for
     """
 
     def __init__(self) -> None:
         self._heads: dict[tuple[str, str], Head] = {}
         self._created: dict[tuple[str, str], tuple[int, Buffer]] = {}
-        self.creations = 0  # how many versions of anything this process has created
+        self.creations = 0
         self._commits: dict[tuple[str, str], tuple[int, Epochs]] = {}
         self._turns: dict[str, OwnTurns] = {}
         self.tail: HeldTail | None = None
+        self.defined: tuple[int, Manifest] | None = None
 
     def __reduce__(self) -> tuple[type[Heads], tuple[()]]:
         return Heads, ()

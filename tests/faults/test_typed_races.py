@@ -5,6 +5,7 @@ And whenever a process dies, at any storage call, it leaves a table as before or
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import threading
 from collections.abc import Callable
@@ -286,10 +287,9 @@ def test_a_crash_at_each_storage_call(name: str, moment: Moment) -> None:
     for nth, call in enumerate(calls, 1):
         store = make()
         kill_at(store, nth, moment)
-        try:
+        with contextlib.suppress(Killed):
             act(on(store, 5))
-        except Killed:
-            store.clear()
+        store.clear()
         left = state_of(store)
         assert rows_of(left) in (rows_of(before), rows_of(after)), call
         check_goes_on(store, left, call)

@@ -199,3 +199,15 @@ def test_in_a_bucket(moto_server: MotoServer) -> None:
     ]
     (owner,) = fetch_latest_manifest(clone._stores)[1].external_dbs
     assert owner.path == "shop/parent"
+
+
+def test_a_clone_of_the_client_follows_its_parents_definition(tmp_path: Path) -> None:
+    """It has none of its own, and nobody announces a change of the parent's to its readers."""
+    parent = SlateStore.create(str(tmp_path / "parent"), "id BIGINT, v STRING", "id")
+    parent.write(pa.table({"id": [1], "v": ["a"]}))
+    clone_database(Location.local(tmp_path / "parent"), "clone")
+    clone = SlateStore.open(str(tmp_path / "clone"))
+    for _ in range(3):
+        assert clone.scan().read_all().column_names == ["id", "v"]
+    SlateStore.open(str(tmp_path / "parent")).dropColumns("v")
+    assert clone.scan().read_all().column_names == ["id"]

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from slatespark import SlateStore, SnapshotExpiredError
+from slatespark.table.definition.versions import fetch_definition
+from slatespark.table.log.manifests import fetch_latest_manifest
 from tests.support.counting_client import CountingClient
 
 SCANS = 60
@@ -36,6 +38,27 @@ def test_scans_beside_a_client_that_writes(collects: bool, tmp_path: Path) -> No
     assert len(set(numbers)) > 5
     assert expired == 0 or collects
     assert len(numbers) > SCANS // 4
+
+
+@pytest.mark.slow
+def test_a_client_goes_on_while_properties_change(tmp_path: Path) -> None:
+    """Each change creates a version of the manifest, which must not disturb the owner of the database."""
+    client = CountingClient(tmp_path / "db", collects=False)
+    store = SlateStore.open(str(tmp_path / "db"))
+    before = fetch_latest_manifest(store._stores)
+    with client.running():
+        numbers = []
+        for turn in range(20):
+            store.setProperties(defaultTtl=f"{turn + 1}d")
+            numbers.append(client.check(lambda: pairs(store)))
+    after = fetch_latest_manifest(store._stores)
+    assert numbers == sorted(numbers)
+    assert after.number >= before.number + 20
+    assert (after.value.writer_epoch, after.value.compactor_epoch) == (
+        before.value.writer_epoch,
+        before.value.compactor_epoch,
+    )
+    assert fetch_definition(store._stores).value.properties["defaultTtl"] == "20d"
 
 
 def pairs(store: SlateStore, order: str = "asc", **options: Any) -> list[tuple[bytes, bytes]]:

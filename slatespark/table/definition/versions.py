@@ -12,12 +12,12 @@ from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import CorruptDataError, InternalError, TableNotFoundError
 from slatespark.format.manifest import ExternalDb, Manifest
 from slatespark.storage import run_ahead
-from slatespark.storage.object_store import ObjectStore
+from slatespark.storage.object_store import Buffer, ObjectStore
 from slatespark.table.clock import Clock
 from slatespark.table.definition.definition_json import decode_definition, encode_definition
 from slatespark.table.definition.table_definition import NO_DEFINITION, TableDefinition
 from slatespark.table.heads import Heads
-from slatespark.table.log.manifests import seen_manifest
+from slatespark.table.log.manifests import draw_nonce, fetch_latest_manifest, publish_manifest, seen_manifest
 from slatespark.table.log.numbered_log import NumberedLog
 from slatespark.table.log.versioned_object import RaceLostError, Version, VersionedObject
 from slatespark.table.records.json_objects import ROOT
@@ -73,22 +73,32 @@ class DefinitionLook:
 
     A definition is published before the manifest that needs it. So one that was looked for after a manifest was seen
     serves that manifest, but no later one.
+
+    Parameters
+    ----------
+    reuses : a definition that was looked for after the newest manifest was seen is not looked for again, as changes are
+        announced (`announce_definition`). For reads: a write must not miss a change whose announcement is under way
     """
 
-    def __init__(self, stores: TableStores) -> None:
-        self._stores, self._seen = stores, seen_manifest(stores)
-        log = definition_log(stores)
-        self._own = run_ahead(partial(_find_newest, log), is_remote=stores.main.is_remote and self._seen is not None)
+    def __init__(self, stores: TableStores, *, reuses: bool = False) -> None:
+        self._stores, self._seen, self._log = stores, seen_manifest(stores), definition_log(stores)
+        self._is_known = reuses and self._seen is not None and stores.heads.defined == self._seen
+        is_ahead = stores.main.is_remote and self._seen is not None and not self._is_known
+        self._own = run_ahead(partial(_find_newest, self._log), is_remote=is_ahead)
         self._resolved: Version[TableDefinition] | None = None
 
     def resolve(self, version: Version[Manifest]) -> Version[TableDefinition]:
         """Return the newest definition; as `fetch_definition`."""
         if self._seen != version:
-            return fetch_definition(self._stores, version.value)
+            return self._resolve(_find_newest(self._log), version)
         if self._resolved is None:
-            own = self._own()
-            self._resolved = _inherit(self._stores, version.value) if own is None else own
+            self._resolved = self._resolve(_find_seen(self._log) if self._is_known else self._own(), version)
         return self._resolved
+
+    def _resolve(self, own: Version[TableDefinition] | None, version: Version[Manifest]) -> Version[TableDefinition]:
+        if own is not None or not version.value.external_dbs:  # changes at a parent are not announced here
+            self._stores.heads.defined = version
+        return _inherit(self._stores, version.value) if own is None else own
 
 
 def _inherit(stores: TableStores, manifest: Manifest | None) -> Version[TableDefinition]:
@@ -115,7 +125,16 @@ def _find_newest(log: NumberedLog) -> Version[TableDefinition] | None:
     found = log.latest()
     if found is None:
         return None
-    number, data = found
+    return _decode(log, *found)
+
+
+def _find_seen(log: NumberedLog) -> Version[TableDefinition] | None:
+    """Return the newest definition that was seen or created, without a request."""
+    found = log.heads.newest(log.store.url, log.folder)
+    return None if found is None else _decode(log, *found)
+
+
+def _decode(log: NumberedLog, number: int, data: Buffer) -> Version[TableDefinition]:
     with object_context(log.store, log.path(number)):
         return Version(number, decode_definition(bytes(data)))
 
@@ -150,6 +169,18 @@ def publish_definition(stores: TableStores, version: Version[TableDefinition]) -
         raise RaceLostError(f"definition {version.number} exists") from exc
 
 
+def announce_definition(stores: TableStores, clock: Clock) -> None:
+    """Create a version of the manifest, after a change of the definition that no commit follows.
+
+    Readers look for the definition again when they see a later version. Content and epochs stay, so a client goes on
+    undisturbed. Whoever else creates a version meanwhile announces the change as well.
+    """
+    newest = fetch_latest_manifest(stores)
+    manifest = replace(newest.value, nonce=draw_nonce(clock))
+    with contextlib.suppress(RaceLostError):
+        publish_manifest(stores, newest.number + 1, manifest, newest.value, clock)
+
+
 def evolve_definition(
     stores: TableStores,
     clock: Clock,
@@ -159,7 +190,8 @@ def evolve_definition(
 ) -> TableDefinition:
     """Publish the result of `change` for the newest definition, and return the definition now in force.
 
-    A clone without its own definition gets a copy of its parent's.
+    Readers that know the newest manifest see it with the next one: a commit follows, or `announce_definition`. A clone
+    without its own definition gets a copy of its parent's.
 
     Parameters
     ----------

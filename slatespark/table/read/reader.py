@@ -124,7 +124,7 @@ def resolve_table(stores: TableStores, options: ReadOptions, clock: Clock) -> tu
     The definition has the bounds of the past by which the read is judged. On a table with a clock of its own, `now` is
     the last tick unless it is given: no other clock matches its times.
     """
-    look = DefinitionLook(stores)
+    look = DefinitionLook(stores, reuses=True)
     snapshot = resolve_snapshot(stores, options, clock)
     definition = judged_definition(look.resolve(snapshot.version).value, options, snapshot, clock)
     if definition.has_own_time and options.now_ms is None and not options.reads_past:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -28,7 +28,12 @@ from slatespark.table.commit.read_set import ReadSet
 from slatespark.table.definition.bounds import raise_bounds
 from slatespark.table.definition.segmentation import check_extractor
 from slatespark.table.definition.table_definition import TableDefinition
-from slatespark.table.definition.versions import evolve_definition, resolve_codec, resolve_definition
+from slatespark.table.definition.versions import (
+    announce_definition,
+    evolve_definition,
+    resolve_codec,
+    resolve_definition,
+)
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.progress import Progress, Step, tell_tasks
 from slatespark.table.read.plan import Split
@@ -75,7 +80,9 @@ def set_properties(stores: TableStores, clock: Clock, given: Mapping[str, Any]) 
             refuse_hold(joined)
         return changed
 
-    return evolve_definition(stores, clock, manifest, change)
+    changed = evolve_definition(stores, clock, manifest, change)
+    announce_definition(stores, clock)
+    return changed
 
 
 def _meaning(properties: Mapping[str, str], name: str) -> object:
@@ -107,7 +114,9 @@ def raise_history_floor(stores: TableStores, clock: Clock, floor_ms: int) -> Tab
             f"{stores.url}: {ms_to_text(floor_ms)} ({floor_ms}) is in the future.",
             todo="Give an instant in the past.",
         )
-    return raise_bounds(stores, clock, fetch_latest_manifest(stores), change)
+    raised = raise_bounds(stores, clock, fetch_latest_manifest(stores), change)
+    announce_definition(stores, clock)
+    return raised
 
 
 def _check_floor(stores: TableStores, definition: TableDefinition, floor_ms: int) -> None:
@@ -136,7 +145,10 @@ def drop_columns(stores: TableStores, clock: Clock, names: tuple[str, ...]) -> T
     """
     if not names:
         raise InvalidRequestError("No column is given.", todo="Name the columns to drop.")
-    return _evolve(stores, clock, lambda current: _without(current, names))
+    manifest = fetch_latest_manifest(stores).value
+    changed = evolve_definition(stores, clock, manifest, lambda current: _without(current, names))
+    announce_definition(stores, clock)
+    return changed
 
 
 def _without(current: TableDefinition, names: tuple[str, ...]) -> TableDefinition:
@@ -156,11 +168,6 @@ def _without(current: TableDefinition, names: tuple[str, ...]) -> TableDefinitio
     schema = pa.schema([field for field in current.schema if field.name not in found])
     dropped = (*current.dropped_columns, *dict.fromkeys(found))
     return replace(current, schema=schema, dropped_columns=dropped).with_schema(schema)
-
-
-def _evolve(stores: TableStores, clock: Clock, change: Callable[[TableDefinition], TableDefinition]) -> TableDefinition:
-    manifest = fetch_latest_manifest(stores)[1]
-    return evolve_definition(stores, clock, manifest, change)
 
 
 def delete_where(

@@ -1,0 +1,114 @@
+"""Readers that know the newest manifest look for no definition: so each change of one creates a manifest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pytest
+
+from slatespark import SlateStore
+from slatespark.format.paths import MANIFEST_DIR
+from slatespark.storage.local_store import LocalStore
+from slatespark.storage.memory_store import MemoryStore
+from slatespark.storage.object_store import ObjectStore
+from slatespark.table.definition.versions import fetch_definition, publish_definition
+from slatespark.table.log.versioned_object import Version
+from tests.faults.jobs import store_on, stores_of
+from tests.support.failing_store import FailingStore
+from tests.support.fake_clock import FakeClock
+
+START_MS: Final = 1_800_000_000_000
+HOUR_MS: Final = 3_600_000
+_names = count()
+
+
+@pytest.fixture(params=["local", "memory"])
+def objects(request: pytest.FixtureRequest, tmp_path: Path) -> ObjectStore:
+    if request.param == "local":
+        return LocalStore(tmp_path / "table")
+    return MemoryStore(f"announcements-{next(_names)}", lambda: START_MS)
+
+
+def rows(*ids: int) -> pa.Table:
+    return pa.table({"id": ids, "v": [f"v{each}" for each in ids]})
+
+
+def created(objects: ObjectStore, **properties: str) -> SlateStore:
+    """A table with two rows an hour old, as a process that has only read it sees it."""
+    earlier = FakeClock(START_MS - HOUR_MS)
+    SlateStore.create(objects.url, "id BIGINT, v STRING", "id", clock=earlier, **properties)
+    store_on(objects, earlier).write(rows(1, 2))
+    return on(objects)
+
+
+def on(objects: ObjectStore) -> SlateStore:
+    """The table as a process of its own sees it."""
+    return store_on(objects, FakeClock(START_MS))
+
+
+def shown(reader: SlateStore) -> list[dict[str, object]]:
+    found: list[dict[str, object]] = reader.scan().read_all().to_pylist()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("change", "left"),
+    [
+        (lambda table: table.setProperties(retention="1m"), []),
+        (lambda table: table.dropColumns("v"), [{"id": 1}, {"id": 2}]),
+    ],
+)
+def test_a_warm_reader_sees_the_change_of_another_process(
+    objects: ObjectStore, change: Callable[[SlateStore], None], left: list[dict[str, int]]
+) -> None:
+    reader = created(objects)
+    for _ in range(3):
+        assert len(shown(reader)) == 2
+    change(on(objects))
+    assert shown(reader) == left
+    assert (reader.get(1) is None) == (left == [])
+
+
+def test_a_warm_reader_sees_a_raised_history_floor(objects: ObjectStore) -> None:
+    reader = created(objects, history="true")
+    assert len(shown(reader)) == 2
+    before = reader.resolve().version
+    on(objects).setHistoryFloor(START_MS - 1000)
+    assert reader.resolve().version == before + 1
+    assert fetch_definition(reader._stores).value.full_history_ts_low_ms == START_MS - 1000
+    assert len(shown(reader)) == 2
+
+
+def test_a_change_that_was_never_announced_comes_with_the_next_commit(objects: ObjectStore) -> None:
+    """Its process died in between: who knew the definition before may go on with it, but no later than that."""
+    reader = created(objects)
+    assert len(shown(reader)) == 2
+    stores = stores_of(objects)
+    number, definition = fetch_definition(stores)
+    publish_definition(stores, Version(number + 1, replace(definition, properties={"retention": "1m"})))
+    assert shown(on(objects)) == []
+    on(objects).write(rows(3))
+    assert [row["id"] for row in shown(reader)] == [3]
+
+
+def test_repeating_the_change_announces_it(objects: ObjectStore) -> None:
+    reader = created(objects)
+    assert len(shown(reader)) == 2
+    stores = stores_of(objects)
+    number, definition = fetch_definition(stores)
+    publish_definition(stores, Version(number + 1, replace(definition, properties={"retention": "1m"})))
+    on(objects).setProperties(retention="1m")
+    assert shown(reader) == []
+
+
+def test_a_commit_meanwhile_announces_it_as_well(objects: ObjectStore) -> None:
+    reader = created(objects)
+    assert len(shown(reader)) == 2
+    busy = FailingStore(objects).run(lambda: on(objects).write(rows(3)), "create", f"{MANIFEST_DIR}*")
+    store_on(busy, FakeClock(START_MS)).setProperties(retention="1m")
+    assert [row["id"] for row in shown(reader)] == [3]
