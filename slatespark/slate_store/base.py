@@ -38,10 +38,11 @@ class OpenTable:
     ) -> Self:
         path = os.fspath(path)
         wal_path = storage.pop("walPath", storage.pop("wal_path", None))
-        common = {"path": path, **{f"{STORAGE_PREFIX}{name}": value for name, value in storage.items()}}
+        common = {"path": path, **{_storage_name(name): value for name, value in storage.items()}}
         if wal_path is not None:
             common["walPath"] = wal_path = os.fspath(wal_path)
-        stores = open_stores(path, storage=storage, wal_path=wal_path)
+        backend = {_storage_name(name)[len(STORAGE_PREFIX) :]: value for name, value in storage.items()}
+        stores = open_stores(path, storage=backend, wal_path=wal_path)
         return cls(stores, SystemClock() if clock is None else check_clock(clock), common, refresh_ms)
 
     @property
@@ -75,3 +76,8 @@ class OpenTable:
 def version_of(record: CommitRecord | None, latest_id: int) -> int:
     """Return the version that a commit published; the newest one before it if it published none."""
     return latest_id if record is None else record.manifest_id
+
+
+def _storage_name(name: str) -> str:
+    """Return the full name of a storage option, which may be given as Spark has it."""
+    return name if name.lower().startswith(STORAGE_PREFIX) else f"{STORAGE_PREFIX}{name}"

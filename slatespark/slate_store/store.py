@@ -68,7 +68,8 @@ class SlateStore(Explanations, Reads, Writes, Versions, Inspection, Maintenance)
         clock : source of time, or `module:function` that returns ms since 1970; the system clock by default
         refresh : `always`: each read looks for a newer version. Or a duration: reads of the newest state take the one
             that was read last, up to this old, without a request; own writes are seen at once
-        storage : `walPath`, and options of the storage backend (`endpoint_url`, `key`, `secret`, ...)
+        storage : `walPath`, and options of the storage backend (`endpoint_url`, `key`, `secret`, ...), also as
+            `storage.endpoint_url`
 
         Raises
         ------
