@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection
 from dataclasses import replace
-from itertools import chain, repeat
 from typing import Final
 from uuid import UUID
 
@@ -134,8 +133,10 @@ class Holds:
             point = Checkpoint(point_id, newest.number, expires_s, present_s(now_ms), self.name)
             return replace(newest.value, checkpoints=(*self._kept(newest.value, needed, expires_s), point))
 
-        looks = chain([lambda: seen], repeat(lambda: fetch_latest_manifest(self._stores)))
-        manifest_object(self._stores, self._clock, lambda: next(looks)()).update(
+        looks = [seen]
+        manifest_object(
+            self._stores, self._clock, lambda: looks.pop() if looks else fetch_latest_manifest(self._stores)
+        ).update(
             self._clock, change, is_done=lambda manifest: any(point.id == point_id for point in manifest.checkpoints)
         )
         if found is not None:
