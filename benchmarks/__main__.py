@@ -87,7 +87,7 @@ BENCHMARKS: Final[dict[str, tuple[str, int, MakeBenchmark]]] = {
         for name in ("delta", "iceberg")
     },
     f"{PEERS}feed": (feed.TITLE, 2_000_000, feed.make),
-    f"{PEERS}sink": (sink.TITLE, 2_000_000, sink.make),
+    f"{PEERS}sink": (sink.TITLE, 200_000, sink.make),
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import compileall
 import contextlib
 import cProfile
 import gc
@@ -14,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self, TypeAlias
@@ -72,6 +74,7 @@ class WorkerProcess:
     def __init__(self, name: str, scratch: Path, python: str = sys.executable) -> None:
         safe = "".join(letter if letter.isalnum() else "-" for letter in name)
         self._name, self._log = name, scratch / f"{safe}.log"
+        _compile_sources()
         environment = {**os.environ, "PYSPARK_PYTHON": python}
         environment["PYTHONPATH"] = os.pathsep.join([str(REPOSITORY), *filter(None, [environment.get("PYTHONPATH")])])
         with self._log.open("w") as log:
@@ -131,6 +134,12 @@ class WorkerProcess:
             self._process.kill()
             self._process.wait()
         self._process.stdout.close()
+
+
+@cache
+def _compile_sources() -> None:
+    """Write the byte code that an installed slatespark has, or each process of Spark would compile what it imports."""
+    compileall.compile_dir(REPOSITORY / "slatespark", quiet=1)
 
 
 def _serve() -> None:

@@ -17,7 +17,8 @@ from benchmarks.typed_rows import make_batch, parquet_parts
 TITLE: Final = "Batches of a stream into a table: slatespark and delta"
 
 _SMALL: Final = 1_000  # rows of a small batch; a large one has a tenth of the table's
-_BATCHES: Final = (12, 5)  # of each size
+_BATCHES: Final = (6, 4)  # of each size
+_WARM_UP_BATCHES: Final = (3, 3)
 
 
 def make(data: DataFolder, rows: int) -> Benchmark:
@@ -28,12 +29,16 @@ def make(data: DataFolder, rows: int) -> Benchmark:
         "delta: `writeStream.format('delta')` appends the new rows, a MERGE in `foreachBatch` upserts.",
         "seconds: the whole query; write_s: the median `addBatch` of its batches but the first two.",
     ]
-    return compare(lambda rows: _steps(data, rows), rows, "delta", (OURS, "delta"), notes)
+
+    def steps(given: int) -> list[Step]:
+        return _steps(data, given, _BATCHES if given == rows else _WARM_UP_BATCHES)
+
+    return compare(steps, rows, "delta", (OURS, "delta"), notes)
 
 
-def _steps(data: DataFolder, rows: int) -> list[Step]:
+def _steps(data: DataFolder, rows: int, counts: tuple[int, int]) -> list[Step]:
     steps = []
-    for size, batches in zip((_SMALL, rows // 10), _BATCHES, strict=True):
+    for size, batches in zip((_SMALL, rows // 10), counts, strict=True):
         new, changed = (_files(data, rows, size, batches, is_new=is_new) for is_new in (True, False))
         steps += [
             Step(f"{batches} batches of {size:,} new rows", "stream", {"source": str(new), "loaded": None}),

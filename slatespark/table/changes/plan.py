@@ -6,7 +6,7 @@ between two versions, applied to a read of the first one, make a read of the sec
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -18,7 +18,10 @@ from slatespark.table.changes.bounds import NOTHING, FeedBounds, resolve_bounds
 from slatespark.table.changes.differences import LayerDifferences, compare_layers
 from slatespark.table.changes.due import find_due
 from slatespark.table.clock import Clock
+from slatespark.table.definition.table_definition import TableDefinition
+from slatespark.table.definition.versions import fetch_definition
 from slatespark.table.read.arrow import Projection, project
+from slatespark.table.read.floor import judged_definition
 from slatespark.table.read.layers import fetch_layers
 from slatespark.table.read.plan import (
     Layer,
@@ -35,7 +38,7 @@ from slatespark.table.read.reader import (
     scan_settings,
 )
 from slatespark.table.read.scan_settings import ScanSettings
-from slatespark.table.snapshot import WalTail
+from slatespark.table.snapshot import Snapshot, WalTail
 from slatespark.table.stores import TableStores
 
 if TYPE_CHECKING:
@@ -144,6 +147,7 @@ def plan_between(
     *,
     projection: Projection | None = None,
     keys: KeyRange = ALL_KEYS,
+    held: Mapping[int, Snapshot] | None = None,
 ) -> ChangePlan:
     """Cut the keys in which two versions may differ into splits.
 
@@ -151,12 +155,13 @@ def plan_between(
     ----------
     options, projection : as of `fetch_change_plan`
     keys : only changes of them, besides what the options choose
+    held : versions that are known, and that checkpoints hold; others are looked up
 
     Raises
     ------
     InvalidRequestError, HistoryTrimmedError, CorruptDataError, UnsupportedFormatError
     """
-    snapshot, definition = resolve_held(stores, options.of_version(bounds.after), clock)
+    snapshot, definition = _resolve(stores, options.of_version(bounds.after), clock, held or {})
     codec = definition.codec()
     columns = project(options, codec=codec) if projection is None else renewed(projection, codec)
     new = scan_settings(stores, snapshot, definition, options, columns, None)
@@ -167,7 +172,9 @@ def plan_between(
     else:
         # What has ended by the later instant is left out of both versions, so that its end is no change.
         now_ms = snapshot.now_ms if options.ignores_expired else None
-        earlier, _ = resolve_held(stores, replace(options.of_version(bounds.before), now_ms=now_ms), clock)
+        asked = replace(options.of_version(bounds.before), now_ms=now_ms)
+        known = _known(asked, held or {})
+        earlier = resolve_held(stores, asked, clock)[0] if known is None else known
         old = scan_settings(stores, earlier, definition, options, columns, None)
         old_layers = fetch_layers(stores, earlier.manifest)
     condition = bind_condition(options, codec)
@@ -178,6 +185,26 @@ def plan_between(
     compared = _Compared(old_layers, layers, differences, due, settings)
     splits = _plan_splits(stores, options, codec, condition, compared, chosen)
     return ChangePlan(bounds, settings, splits, differences, due)
+
+
+def _resolve(
+    stores: TableStores, options: ReadOptions, clock: Clock, held: Mapping[int, Snapshot]
+) -> tuple[Snapshot, TableDefinition]:
+    """Return the snapshot and the definition of the version that the options choose."""
+    known = _known(options, held)
+    if known is None:
+        return resolve_held(stores, options, clock)
+    definition = fetch_definition(stores, known.manifest).value
+    return known, judged_definition(definition, options, known, clock)
+
+
+def _known(options: ReadOptions, held: Mapping[int, Snapshot]) -> Snapshot | None:
+    """Return the snapshot of the version that the options choose, if it is one of those given."""
+    found = None if options.version_as_of is None else held.get(options.version_as_of)
+    if found is None:
+        return None
+    now_ms = found.manifest.last_l0_clock_tick if options.now_ms is None else options.now_ms
+    return replace(found, now_ms=now_ms)
 
 
 # --- splits ---------------------------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ from slatespark.table.read.arrow import Projection, project
 from slatespark.table.read.kept_versions import fetch_commit_time
 from slatespark.table.read.layers import fetch_layers
 from slatespark.table.records.identity import find_identity, resolve_identity
-from slatespark.table.snapshot import pin_version
+from slatespark.table.snapshot import Snapshot, pin_version
 from slatespark.table.stores import TableStores
 from slatespark.table.streams.holds import Holds
 from slatespark.table.streams.limits import LimitedUnit, Limits
@@ -87,6 +87,8 @@ class ChangeStream:
         self._logged_table = ""  # the table whose log is read, once it was checked
         self._no_news: tuple[int, Version[Manifest]] | None = None  # a version, and one that shows the same rows
         self._states: dict[int, Position] = {}
+        self._manifests: dict[int, Manifest] = {}  # of versions that are held, or were
+        self._snapshots: dict[int, Snapshot] = {}
         self._gone: dict[Position, Position] = {}  # positions whose versions were collected, and where to go on
         self._unit: tuple[int, Position] | None = None  # that was found last: the version before, and its end
         self._limited: tuple[int, int, LimitedUnit] | None = None
@@ -220,9 +222,12 @@ class ChangeStream:
     def _look(self, reached: Position, needed: Collection[int]) -> Position | None:
         """Return the newest state if it differs from the one that was reached, and hold it and the needed versions."""
         found = None
-        if self._is_news(reached, fetch_latest_manifest(self._stores)):
+        newest = fetch_latest_manifest(self._stores)
+        if self._is_news(reached, newest):
             self._check_table(reached)
-            found = self._holds.advance(needed, lambda newest: self._is_news(reached, newest))
+            found = self._holds.advance(needed, newest, lambda later: later == newest or self._is_news(reached, later))
+        if found is not None:
+            self._manifests[found.number] = found.value
         self._newest = reached if found is None else self._state(reached.table, found.number)
         if found is None:
             self._holds.renew(needed)
@@ -268,7 +273,15 @@ class ChangeStream:
         options = self._options if split_bytes is None else replace(self._options, split_bytes=split_bytes)
         bounds = FeedBounds(before, after, fetch_commit_time(self._stores, after))
         try:
-            plan = plan_between(self._stores, options, self._clock, bounds, projection=self._projection, keys=keys)
+            plan = plan_between(
+                self._stores,
+                options,
+                self._clock,
+                bounds,
+                projection=self._projection,
+                keys=keys,
+                held={number: self._snapshots[number] for number in self._holds.versions if number in self._snapshots},
+            )
         except SchemaError as exc:
             raise _schema_changed(self._stores.url) from exc
         columns = project(options, codec=plan.settings.projection.codec)
@@ -284,16 +297,23 @@ class ChangeStream:
             return Position(table, NOTHING, 0, 0)
         if version not in self._states:
             manifest = self._manifest(version)
-            seq = pin_version(self._stores, version, manifest).max_seq
+            snapshot = pin_version(self._stores, version, manifest)
             self._states[version] = Position(
-                table, version, seq, max(manifest.wal_id_last_seen, manifest.replay_after_wal_id)
+                table, version, snapshot.max_seq, max(manifest.wal_id_last_seen, manifest.replay_after_wal_id)
             )
-            while len(self._states) > _STATES:
-                self._states.pop(next(iter(self._states)))
+            self._snapshots[version] = snapshot
+            for known in (self._states, self._snapshots, self._manifests):
+                while len(known) > _STATES:
+                    known.pop(next(iter(known)))
         return self._states[version]
 
     def _manifest(self, version: int) -> Manifest:
-        return fetch_manifest(self._stores, version)
+        """Return the manifest of a version, which never changes: held, it is read once."""
+        if version not in self._holds.versions:
+            return fetch_manifest(self._stores, version)
+        if version not in self._manifests:
+            self._manifests[version] = fetch_manifest(self._stores, version)
+        return self._manifests[version]
 
     def _existing(self, position: Position) -> Position:
         """Return a position whose versions exist and are held: the one given, or one behind what was lost."""

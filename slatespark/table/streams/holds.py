@@ -103,11 +103,15 @@ class Holds:
             self._expires_s[version] = expire_time_s(read_clock(self._clock), self._lifetime_ms)
 
     def advance(
-        self, needed: Collection[int], is_wanted: Callable[[Version[Manifest]], bool]
+        self, needed: Collection[int], seen: Version[Manifest], is_wanted: Callable[[Version[Manifest]], bool]
     ) -> Version[Manifest] | None:
         """Hold the newest version if it is wanted, and release all others but the needed ones: in one manifest.
 
         A version is newest when it is held, so that no collector can have taken it.
+
+        Parameters
+        ----------
+        seen : the newest version by a look just before; later ones are looked for only where it no longer is
 
         Returns
         -------
@@ -129,7 +133,10 @@ class Holds:
             point = Checkpoint(point_id, newest.number, expires_s, present_s(now_ms), self.name)
             return replace(newest.value, checkpoints=(*self._kept(newest.value, needed, expires_s), point))
 
-        manifest_object(self._stores, self._clock).update(
+        looks = [seen]
+        manifest_object(
+            self._stores, self._clock, lambda: looks.pop() if looks else fetch_latest_manifest(self._stores)
+        ).update(
             self._clock, change, is_done=lambda manifest: any(point.id == point_id for point in manifest.checkpoints)
         )
         if found is not None:

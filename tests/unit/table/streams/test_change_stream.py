@@ -234,6 +234,25 @@ def test_an_idle_stream_lists_once_in_each_interval() -> None:
     assert spent.put == 0
 
 
+def test_a_batch_reads_no_manifest_but_the_new_one() -> None:
+    place = Place()
+    place.store.write(rows(range(3)))
+    consumer = place.consumer()
+    assert consumer.step()
+    place.store.write(rows(range(3), 1))
+    assert consumer.step()
+    tally = RequestTally()
+    consumer.stream._stores = consumer.stream._holds._stores = consumer.stream._stores.counted(tally)
+    place.store.write(rows(range(2), 2))
+    assert consumer.step()
+    assert [row["n"] for _, row in consumer.last] == [1, 2, 1, 2]
+    spent = tally.total
+    assert spent.put == 1  # the hold
+    assert spent.list <= 5  # manifests, the WAL, definitions, commit records and those of batches
+    # The new manifest, the boundary before and after the hold, the identity, the record's time and its files.
+    assert spent.get <= 7
+
+
 def test_two_streams_do_not_wake_each_other() -> None:
     place = Place()
     place.store.write(rows(range(3)))
