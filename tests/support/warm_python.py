@@ -101,8 +101,8 @@ def serve(listening: socket.socket) -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the forks
     gc.freeze()
     while True:
-        ready, _, _ = select.select([listening, 0], [], [])
-        if 0 in ready:
+        ready, _, _ = select.select([listening, sys.stdin], [], [])
+        if sys.stdin in ready:
             return
         there, _ = listening.accept()
         if os.fork() == 0:
