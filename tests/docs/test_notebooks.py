@@ -12,7 +12,6 @@ import pytest
 
 from tests.docs.pages import REPOSITORY
 from tests.support.cluster import JVM_OPTIONS
-from tests.support.warm_python import warm_python
 
 TOOL = runpy.run_path(str(REPOSITORY / "tools" / "notebooks.py"))
 NOTEBOOKS = sorted((REPOSITORY / "examples").glob("*.ipynb"))
@@ -24,8 +23,8 @@ STALE = "run `python tools/notebooks.py`"
 def executed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """The notebooks with what they show now, by name."""
     notebooks = {path.stem: TOOL["read"](path) for path in NOTEBOOKS if path.stem != "first_look" or HAS_FLIGHTS}
-    of_spark = {"JDK_JAVA_OPTIONS": JVM_OPTIONS, "PYSPARK_PYTHON": warm_python().command}
-    TOOL["execute"](notebooks.values(), str(tmp_path_factory.mktemp("notebooks")), **of_spark)
+    # the second: of the Spark that a notebook starts
+    TOOL["execute"](notebooks.values(), str(tmp_path_factory.mktemp("notebooks")), JDK_JAVA_OPTIONS=JVM_OPTIONS)
     return notebooks
 
 
