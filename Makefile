@@ -31,7 +31,7 @@ WITH_SERVERS = PATH="$(abspath $(SERVERS))/bin:$$PATH"
 help:
 	@echo "make test        lint, type-check, check imports, run every test"
 	@echo "make quick       unit tests that take less than a minute together, without lint"
-	@echo "make test-long   make test with ten times as many random examples, others in each run"
+	@echo "make test-long   make test with forty times as many random examples, others in each run"
 	@echo "make simulate    many processes on one table, with faults, for SECONDS=600; SIMULATE_ARGS=..."
 	@echo "make fuzz        hostile bytes for every decoder, guided by coverage, for SECONDS=600; FUZZ_ARGS=..."
 	@echo "make soak        everybody on one table of a real S3 server for SECONDS=600; SOAK_ARGS=..."

@@ -161,7 +161,7 @@ Fault = Literal["fails once", "stays down", "killed"]
 def test_a_fault_at_any_call(scene: Scene, fault: Fault, moment: Moment, tmp_path: Path) -> None:
     calls = scene.calls(tmp_path / "clean")
     assert calls > 5
-    for nth in points(calls, 3 if fault == "killed" else 4, first=len(scene.name)):
+    for nth in points(calls, 5 if fault == "killed" else 7, first=len(scene.name)):
         folder = scene.fresh_folder(tmp_path / f"{nth}")
         store = FailingStore(LocalStore(folder))
         error = KilledError() if fault == "killed" else None

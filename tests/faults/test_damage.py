@@ -101,7 +101,7 @@ class Bench:
 def test_a_scan_of_damaged_objects(maker: str, codec: str, tmp_path: Path) -> None:
     bench = Bench(tmp_path / "db", maker, codec)
     rng = np.random.default_rng(CODECS.index(codec))
-    stride = 1 if THOROUGH or codec == "None" else 3  # a codec changes little of what is read
+    stride = 1 if THOROUGH else 2 if codec == "None" else 6  # a codec changes little of what is read
     for damage in list(all_damages(bench.in_memory.objects, rng))[::stride]:
         bench.check(damage)
     assert bench.outcomes["CorruptDataError"] > 50 / stride
@@ -154,7 +154,7 @@ def test_hostile_bytes_crash_no_kernel(tmp_path: Path) -> None:
     printed = []
     for kernels in ("", "reference"):
         done = subprocess.run(
-            [sys.executable, "-m", "tests.faults.damaged_reads", str(tmp_path / "db"), "40" if THOROUGH else "15"],
+            [sys.executable, "-m", "tests.faults.damaged_reads", str(tmp_path / "db"), "40" if THOROUGH else "8"],
             capture_output=True,
             text=True,
             timeout=200,
@@ -165,7 +165,7 @@ def test_hostile_bytes_crash_no_kernel(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr[-3000:]
         printed.append(json.loads(done.stdout))
     compiled, plain = printed
-    assert len(compiled) > (500 if THOROUGH else 200)
+    assert len(compiled) > (500 if THOROUGH else 100)
     assert {name: outcome for name, outcome in compiled.items() if plain[name] != outcome} == {}
 
 

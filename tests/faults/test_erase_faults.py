@@ -70,7 +70,7 @@ def calls_of(objects: dict[str, bytes]) -> int:
 @pytest.mark.parametrize("is_killed", [False, True])
 def test_a_fault_at_any_call(objects: dict[str, bytes], is_killed: bool) -> None:
     outcomes = set()
-    for nth in points(calls_of(objects), 2 if is_killed else 5):
+    for nth in points(calls_of(objects), 4 if is_killed else 7):
         clock = FakeClock()
         store = FailingStore(copy_of(objects, clock))
         error = KilledError() if is_killed else None

@@ -72,7 +72,7 @@ def test_a_client_opens_at_any_call(policy: str, template: tuple[Path, list[Pair
     outcomes = set()
     nth = 0
     while True:
-        nth += 1 if THOROUGH else 2
+        nth += 1 if THOROUGH else 3
         folder = tmp_path / f"{nth}"
         shutil.copytree(template[0], folder)
         rows = list(template[1])

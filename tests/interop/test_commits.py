@@ -35,9 +35,10 @@ class Copy:
     """A copy of a fixture that both sides may write to."""
 
     def __init__(self, database: FixtureDatabase, folder: Path) -> None:
-        # Clones need their neighbours, at the paths they were made at.
-        shutil.copytree(FIXTURES, folder, dirs_exist_ok=True)
-        self.folder = folder / database.path.relative_to(FIXTURES)
+        # Clones need their neighbours, at the paths they were made at; those are in one folder.
+        place = database.path.relative_to(FIXTURES)
+        shutil.copytree(FIXTURES / place.parts[0], folder / place.parts[0])
+        self.folder = folder / place
         self.location = Location(str(self.folder.relative_to(folder)), directory=folder)
         self.store = SlateStore.open(str(self.folder), root=str(folder))
         self.rows: Rows = {row[0]: row[1] for row in database.visible_rows()}

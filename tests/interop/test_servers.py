@@ -28,6 +28,8 @@ pytestmark = [pytest.mark.s3, pytest.mark.xdist_group("servers")]  # each server
 
 SCHEMA = pa.schema([("key", pa.binary()), ("value", pa.binary())])
 WRITERS_S = 600 if THOROUGH else 1
+PROCESSES = multiprocessing.get_context("forkserver")
+PROCESSES.set_forkserver_preload([__name__])  # imported once for the writers on all servers
 
 
 def rows(values: dict[bytes, bytes]) -> pa.Table:
@@ -160,7 +162,7 @@ def write_for_a_while(url: str, options: dict[str, str], name: bytes, seconds: f
 
 @pytest.mark.slow
 def test_two_writers_lose_no_row(database: Database, server: Server) -> None:
-    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as processes:
+    with ProcessPoolExecutor(2, mp_context=PROCESSES) as processes:
         jobs = [
             processes.submit(write_for_a_while, database.url, server.options, name, WRITERS_S) for name in (b"a", b"b")
         ]

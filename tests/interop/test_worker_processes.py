@@ -17,6 +17,7 @@ from slatespark.format.compactions import Compaction, CompactionStatus
 from slatespark.table.log.compactions import fetch_compactions
 from slatespark.table.stores import open_stores
 from tests.support.client import Client, ClientOptions, Location, Put
+from tests.support.effort import THOROUGH
 
 TIMEOUT_S = 60
 IMPATIENT = ClientOptions(
@@ -25,6 +26,8 @@ IMPATIENT = ClientOptions(
     settings={"compactor_options.worker": None, "compactor_options.worker_heartbeat_timeout": "2s"},
 )
 SLOW = "tests.support.slow_merges"
+# SIGINT takes the way of SIGTERM
+ENDS = (signal.SIGTERM, signal.SIGKILL, *((signal.SIGINT,) if THOROUGH else ()))
 
 
 @contextmanager
@@ -74,7 +77,7 @@ def test_it_merges_until_it_is_told_to_stop(tmp_path: Path) -> None:
     assert (report["rows_in"], report["rows_out"], report["destination"], report["error"]) == (200, 50, 0, None)
 
 
-@pytest.mark.parametrize("kind", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize("kind", ENDS)
 def test_the_job_of_a_worker_that_ends_goes_to_another(kind: signal.Signals, tmp_path: Path) -> None:
     """A stopped worker gives it back; of a dead one the coordinator takes it, after its time-out."""
     with client_with_a_job(tmp_path / "db") as client:

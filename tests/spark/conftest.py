@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 
 from slatespark.spark.java import ensure_java
 from tests.support.cluster import JVM_OPTIONS, Cluster
+from tests.support.warm_python import warm_python
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,13 +38,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A local Spark with two task slots."""
     ensure_java()
-    os.environ["PYSPARK_PYTHON"] = sys.executable  # for the workers: another Python may lack our dependencies
+    os.environ["PYSPARK_PYTHON"] = warm_python().command
     from pyspark.sql import SparkSession
 
     home = tmp_path_factory.mktemp("spark")
     session = (
         SparkSession.builder.master("local[2]")
-        .config("spark.python.daemon.module", "tests.support.warm_daemon")
         .appName("slatespark tests")
         .config("spark.ui.enabled", "false")
         .config("spark.driver.host", "127.0.0.1")

@@ -14,6 +14,7 @@ from slatespark import InvalidRequestError
 from slatespark.spark.failures import own_errors
 from slatespark.spark.merge_needs import find_unmatched_nulls, needed_columns
 from slatespark.spark.merge_rows import OP_COLUMN, MergeClause, MergeSides, merge_rows
+from tests.support.effort import THOROUGH
 from tests.support.merge_model import Clause, Condition, Key, Refused, Row, merge_in_python
 
 if TYPE_CHECKING:
@@ -144,7 +145,7 @@ def run(
     return result
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(12 if THOROUGH else 6))
 def test_a_merge_does_what_plain_python_does(spark: SparkSession, seed: int) -> None:
     rng = random.Random(seed)
     tenants = ["a", "b", None] if seed % 2 else ["a", "b"]

@@ -29,6 +29,7 @@ from tests.support.cluster import JVM_OPTIONS, REPOSITORY
 from tests.support.effort import THOROUGH, examples
 from tests.support.moto_server import MotoServer
 from tests.support.moto_server import moto_server as moto_server
+from tests.support.warm_python import warm_python
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -161,21 +162,17 @@ def blocked(folder: Path) -> Iterator[None]:
         hidden.rename(folder)
 
 
-DAEMONS: Final = frozenset({"pyspark.daemon", "tests.support.warm_daemon"})
-
-
 def python_of_spark() -> list[psutil.Process]:
     """The Python processes of the session's JVM: those of sources and sinks, and the workers of tasks.
 
     Not the daemon that forks the workers: Spark notices its death only when it has failed one more call.
     """
-    found = []
+    daemons = psutil.Process(warm_python().pid).children()
+    found = [worker for daemon in daemons for worker in daemon.children(recursive=True)]
     for jvm in (each for each in psutil.Process().children(recursive=True) if each.name() == "java"):
-        started = jvm.children()
         for each in jvm.children(recursive=True):
             with contextlib.suppress(psutil.Error):  # it has ended meanwhile
-                is_daemon = each in started and not DAEMONS.isdisjoint(each.cmdline())
-                if "python" in each.name() and not is_daemon:
+                if "python" in each.name() and "pyspark.daemon" not in each.cmdline():
                     found.append(each)
     return found
 

@@ -20,6 +20,7 @@ from typing import Any, Final, Self
 
 from slatespark.spark.java import ensure_java
 from tests.support.spark_classes import archive_options
+from tests.support.warm_python import warm_python
 
 REPOSITORY: Final = Path(__file__).parents[2]
 # A JVM of a test lives for minutes at most: its second compiler would take more time than it saves.
@@ -76,7 +77,7 @@ class Cluster:
         paths = [str(REPOSITORY), *filter(None, [os.environ.get("PYTHONPATH")])]
         environment = {
             **os.environ,
-            "PYSPARK_PYTHON": sys.executable,
+            "PYSPARK_PYTHON": warm_python().command,
             "PYTHONPATH": os.pathsep.join(paths),  # tests may run without an installation
             "SPARK_WORKER_DIR": str(home / "work"),
         }

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
 
 from tests.support.client import Location
 from tests.support.server_process import ServerProcess
@@ -38,13 +40,17 @@ class S3Process:
 
     def create_bucket(self) -> str:
         """Create an empty bucket, and return its URL."""
+        name = f"bucket-{next(_names)}"
+        self._client.create_bucket(Bucket=name)
+        return f"s3://{name}"
+
+    @cached_property
+    def _client(self) -> Any:
+        """Made once: botocore reads all that it knows of S3 for each client, which takes longer than a small test."""
         from botocore.session import Session
 
-        name = f"bucket-{next(_names)}"
         keys = {"aws_access_key_id": KEY, "aws_secret_access_key": SECRET}
-        client = Session().create_client("s3", region_name=REGION, endpoint_url=self.endpoint, **keys)
-        client.create_bucket(Bucket=name)
-        return f"s3://{name}"
+        return Session().create_client("s3", region_name=REGION, endpoint_url=self.endpoint, **keys)
 
     def location(self, url: str) -> Location:
         """Where SlateDB's client finds a database."""
