@@ -125,7 +125,7 @@ def _be_daemon(there: socket.socket) -> NoReturn:
 
 
 def _run(arguments: list[str], folder: str, environment: dict[str, str]) -> None:
-    from pyspark.daemon import manager
+    import pyspark.daemon
 
     os.chdir(folder)
     os.environ.clear()
@@ -133,7 +133,8 @@ def _run(arguments: list[str], folder: str, environment: dict[str, str]) -> None
     paths = [folder, *environment.get("PYTHONPATH", "").split(os.pathsep)]
     sys.path[:0] = [path for path in paths if path and path not in sys.path]
     sys.argv = arguments
-    manager()
+    # Older releases choose the kind of worker when the module is imported.
+    importlib.reload(pyspark.daemon).manager()
 
 
 def _import_all() -> None:
