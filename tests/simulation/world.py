@@ -13,12 +13,12 @@ from unittest.mock import patch
 
 from slatespark import SlateStore
 from slatespark.format.manifest import Manifest, decode_manifest
-from slatespark.format.paths import MANIFEST_DIR, decode_boundary, manifest_path
+from slatespark.format.paths import decode_boundary
 from slatespark.storage import memory_store, open_store, readahead
 from slatespark.storage.object_store import ObjectStore
 from slatespark.table import stores, tasks
 from slatespark.table.cooperation import load_commit
-from slatespark.table.log.manifests import fetch_latest_manifest
+from slatespark.table.log.manifests import fetch_latest_manifest, manifest_log
 from slatespark.table.read import gaps
 from tests.faults.jobs import store_on, stores_of
 from tests.simulation.actors import Actor, Operation
@@ -108,8 +108,8 @@ class World:
         self.history.add(self.scheduler.now_ms - START_MS, actor.name, kind, shown)
 
     def has_version(self, number: int) -> bool:
-        """Tell whether nobody has collected a version."""
-        return any(meta.path == manifest_path(number) for meta in self.raw.list(MANIFEST_DIR))
+        """Tell whether nobody has collected a version, or has begun to."""
+        return number in manifest_log(stores_of(self.raw)).numbers()
 
     def count(self, name: str, outcome: str) -> None:
         """Count the outcome of an operation."""
