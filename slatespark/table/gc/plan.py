@@ -373,6 +373,19 @@ def judge_commits(
         yield Verdict.on(meta, reason, "a batch of records holds it too")
 
 
+def judge_small_batches(small: Mapping[int, ObjectMeta], newest: int, needs: Needs) -> Iterator[Verdict]:
+    """Yield a verdict on each small batch of commit records whose records a large one holds.
+
+    Parameters
+    ----------
+    small : by the version they end with
+    newest : the version that the newest large batch ends with
+    """
+    for number, meta in small.items():
+        if number <= newest:
+            yield Verdict.on(meta, needs.why_young(meta.modified_ms), "a larger batch holds its records")
+
+
 def why_pinned(name: str, expires_ms: int | None) -> Reason:
     """Return the reason for keeping a version that a checkpoint pins."""
     until = "for ever" if expires_ms is None else f"until {ms_to_text(expires_ms)}"

@@ -64,6 +64,7 @@ from slatespark.table.gc.plan import (
     judge_compactions,
     judge_copies,
     judge_manifests,
+    judge_small_batches,
     judge_ssts,
     judge_unfinished,
     judge_wal,
@@ -90,6 +91,7 @@ from slatespark.table.log.manifests import fetch_latest_manifest, find_latest_ma
 from slatespark.table.log.numbered_log import NumberedLog
 from slatespark.table.progress import Progress, Step
 from slatespark.table.read.floor import first_proof
+from slatespark.table.records.commit_batches import list_batches_by_size
 from slatespark.table.records.server_time import fetch_server_time
 from slatespark.table.stores import TableStores
 from slatespark.table.write.empty_views import remove_empty_views
@@ -233,7 +235,8 @@ class _Collection:
         compactions = self._decide_compactions(needs)
         claims, commits = list_claims(stores), list_commits(stores)
         stay = versions.staying
-        batched = batched_numbers(stores, commits.keys() - set(stay))
+        batches, small_batches = list_batches_by_size(stores.main)
+        batched = batched_numbers(stores, batches, commits.keys() - set(stay))
         phases: list[tuple[str, ObjectStore, Iterable[Verdict]]] = [
             ("manifest", stores.main, judge_manifests(versions.listed, versions.going, versions.why)),
             ("compactions", stores.main, compactions),
@@ -245,6 +248,7 @@ class _Collection:
             ("claim", stores.main, judge_claims(claims, stay, needs)),
             ("claim", stores.main, judge_workers(workers, jobs, leases, needs)),
             ("commit record", stores.main, judge_commits(commits, batched, stay, needs)),
+            ("commit record", stores.main, judge_small_batches(small_batches, max(batches, default=0), needs)),
             ("load", stores.main, loads.verdicts),
             (LEASE, stores.main, leases.verdicts),
         ]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
@@ -24,7 +24,7 @@ from slatespark.table.gc.plan import LiveLease, Needs, Reason, Verdict
 from slatespark.table.log.compactions import compactions_log, fetch_compactions
 from slatespark.table.records.claims import CLAIMS_DIR
 from slatespark.table.records.commit_batches import fetch_commit_object
-from slatespark.table.records.commit_record import BATCHES_DIR, COMMITS_DIR
+from slatespark.table.records.commit_record import COMMITS_DIR
 from slatespark.table.records.json_objects import ROOT
 from slatespark.table.records.leases import LEASE_LIFETIME_MS, LEASES_DIR, fetch_lease
 from slatespark.table.records.workers import worker_path
@@ -198,12 +198,15 @@ def list_commits(stores: TableStores) -> dict[int, ObjectMeta]:
     return _by_number(stores, COMMITS_DIR)
 
 
-def batched_numbers(stores: TableStores, wanted: Collection[int]) -> set[int]:
-    """Return which of some commit records have a sound copy in the batch that readers use.
+def batched_numbers(stores: TableStores, batches: Mapping[int, ObjectMeta], wanted: Collection[int]) -> set[int]:
+    """Return which of some commit records have a sound copy in the large batch that readers use.
 
     That is the first batch that ends with the record or after it: batches may overlap.
+
+    Parameters
+    ----------
+    batches : the large ones, by the version they end with
     """
-    batches = _by_number(stores, BATCHES_DIR)
     found: set[int] = set()
     for low, high in itertools.pairwise([0, *sorted(batches)]):
         if any(low < number <= high for number in wanted):

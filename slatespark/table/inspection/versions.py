@@ -63,7 +63,7 @@ class VersionFacts(Shown):
 def list_versions(stores: TableStores, limit: int | None = None) -> tuple[VersionFacts, ...]:
     """Return the newest `limit` versions, newest first; all without a limit.
 
-    Costs three listings, a request per hundred commit records and up to a hundred more, and one request for each
+    Costs three listings, a request per hundred commit records and some twenty more, and one request for each
     manifest without a record and for the one before it; none is read twice. A claim right between two recorded commits
     is known without being read.
 

@@ -62,7 +62,7 @@ def file_properties(
 ) -> Mapping[Ulid, SstProperties]:
     """Return the properties of files of a version, as far as our commit records have them.
 
-    Costs two listings and, once in a process, a request per hundred commits and up to a hundred more.
+    Costs two listings and, once in a process, a request per hundred commits and some twenty more.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def find_recorded(stores: TableStores, wanted: Set[str], *, limit: int) -> dict[
 
     Parameters
     ----------
-    limit : of the objects that are looked through, newest first: single records, and batches of a hundred
+    limit : of the objects that are looked through, newest first: single records, then batches
     """
     found: dict[str, RecordedFile] = {}
     with contextlib.suppress(SlateError):  # an unreachable object counts as no information

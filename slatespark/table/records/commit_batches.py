@@ -1,14 +1,18 @@
-"""Batches: every hundred commit records are also stored in one object, so that reading many takes few requests."""
+"""Batches: commit records are also stored together, a hundred in one object, so that reading many takes few requests.
+
+The newest ones are in batches of ten until a hundred are there.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
 from slatespark.errors import CorruptDataError
+from slatespark.format.paths import numbered
 from slatespark.storage import ObjectMeta, ObjectStore, run_concurrently
 from slatespark.table.records.commit_record import (
     BATCHES_DIR,
@@ -21,34 +25,45 @@ from slatespark.table.records.commit_record import (
 from slatespark.table.records.json_objects import JSON_SUFFIX, decode_json, encode_json, list_numbered
 
 BATCH_RECORDS: Final = 100
-
+SMALL_BATCH_RECORDS: Final = 10
+SMALL_SUFFIX: Final = f".10{JSON_SUFFIX}"  # of their names, which earlier releases pass over
 
 BATCH_BYTES: Final = 16 << 20  # a batch ends with the record that reaches it; each file takes a few hundred bytes
 
 
 def batch_commit_records(store: ObjectStore) -> None:
-    """Copy commit records to batches of a hundred, so that thousands of commits are read in a few requests.
+    """Copy commit records to batches, so that thousands of commits are read in a few requests.
 
     The single records stay, so losing a batch loses nothing. Two writers may batch concurrently: the first to create a
     batch wins, and a record in two batches is the same in both.
     """
-    newest = max(list_numbered(store, BATCHES_DIR), default=0)
+    large, small = list_batches_by_size(store)
+    newest = max(large, default=0)
     waiting = sorted(list_numbered(store, COMMITS_DIR, commit_path(newest)).items())
-    while (chunk := _full_batch(waiting)) is not None:
+    while (chunk := _full_batch(waiting, BATCH_RECORDS)) is not None:
         waiting = waiting[len(chunk) :]
-        contents = run_concurrently(
-            [partial(_get_sound, store, meta.path) for _, meta in chunk], is_remote=store.is_remote
-        )
-        data = encode_json({"commits": [content for content in contents if content is not None]})
-        store.create(f"{BATCHES_DIR}{chunk[-1][0]:020d}{JSON_SUFFIX}", data)
+        _create_batch(store, chunk, JSON_SUFFIX)
+    newest_small = max(small, default=0)
+    waiting = [(number, meta) for number, meta in waiting if number > newest_small]
+    while (chunk := _full_batch(waiting, SMALL_BATCH_RECORDS)) is not None:
+        waiting = waiting[len(chunk) :]
+        _create_batch(store, chunk, SMALL_SUFFIX)
 
 
-def _full_batch(waiting: Sequence[tuple[int, ObjectMeta]]) -> Sequence[tuple[int, ObjectMeta]] | None:
+def _full_batch(
+    waiting: Sequence[tuple[int, ObjectMeta]], batch_records: int
+) -> Sequence[tuple[int, ObjectMeta]] | None:
     """Return the first records that fill a batch; None if there are too few."""
     for count, size in enumerate(itertools.accumulate(meta.size for _, meta in waiting), 1):
-        if count == BATCH_RECORDS or size >= BATCH_BYTES:
+        if count == batch_records or size >= BATCH_BYTES:
             return waiting[:count]
     return None
+
+
+def _create_batch(store: ObjectStore, chunk: Sequence[tuple[int, ObjectMeta]], suffix: str) -> None:
+    contents = run_concurrently([partial(_get_sound, store, meta.path) for _, meta in chunk], is_remote=store.is_remote)
+    data = encode_json({"commits": [content for content in contents if content is not None]})
+    store.create(f"{BATCHES_DIR}{chunk[-1][0]:020d}{suffix}", data)
 
 
 def _get_sound(store: ObjectStore, path: str) -> dict[str, Any] | None:
@@ -61,12 +76,45 @@ def _get_sound(store: ObjectStore, path: str) -> dict[str, Any] | None:
     return content
 
 
+def list_batches(store: ObjectStore, first: int = 0) -> dict[int, ObjectMeta]:
+    """Return the batches that readers use, by the version they end with: the large ones, and small ones above them.
+
+    Parameters
+    ----------
+    first : batches that end below this version are left out
+    """
+    return with_small(*list_batches_by_size(store, f"{BATCHES_DIR}{first - 1:020d}{JSON_SUFFIX}" if first else ""))
+
+
+def with_small(large: Mapping[int, ObjectMeta], small: Mapping[int, ObjectMeta]) -> dict[int, ObjectMeta]:
+    """Return large batches, and the small ones above them."""
+    newest = max(large, default=0)
+    return {**large, **{number: meta for number, meta in small.items() if number > newest}}
+
+
+def list_batches_by_size(
+    store: ObjectStore, start_after: str = ""
+) -> tuple[dict[int, ObjectMeta], dict[int, ObjectMeta]]:
+    """Return large and small batches by the version they end with, by one listing.
+
+    Parameters
+    ----------
+    start_after : a path; batches up to it are left out
+    """
+    listed = store.list(BATCHES_DIR, start_after)
+    large, small = (
+        {number: meta for meta in listed if (number := numbered(meta.path, suffix[1:])) is not None}
+        for suffix in (JSON_SUFFIX, SMALL_SUFFIX)
+    )
+    return large, small
+
+
 def list_commit_objects(store: ObjectStore) -> list[ObjectMeta]:
     """Return the objects that hold our commit records, newest first: single ones above the newest batch, then batches.
 
     They never change. A record published after its batch was created is in none of them.
     """
-    batches = list_numbered(store, BATCHES_DIR)
+    batches = list_batches(store)
     singles = list_numbered(store, COMMITS_DIR, commit_path(max(batches, default=0)))
     return [found[number] for found in (singles, batches) for number in sorted(found, reverse=True)]
 

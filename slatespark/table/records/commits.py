@@ -17,17 +17,23 @@ from slatespark.errors import CorruptDataError, SlateError
 from slatespark.format.manifest_state import Manifest
 from slatespark.log_lines import log_event
 from slatespark.storage import ObjectStore, run_concurrently
-from slatespark.table.records.commit_batches import batch_commit_records, fetch_commit_object
+from slatespark.table.records.commit_batches import (
+    batch_commit_records,
+    fetch_commit_object,
+    list_batches,
+    list_batches_by_size,
+    with_small,
+)
 from slatespark.table.records.commit_record import (
-    BATCHES_DIR,
     COMMITS_DIR,
     CommitRecord,
     commit_path,
     decode_commit,
     with_checksum,
 )
-from slatespark.table.records.json_objects import JSON_SUFFIX, REQUESTS_TOGETHER, encode_json, list_numbered
+from slatespark.table.records.json_objects import REQUESTS_TOGETHER, encode_json, list_numbered
 
+_BATCHES_TOGETHER: Final = 4  # of up to `BATCH_BYTES` each
 _IDS_PER_COMMIT: Final = 2  # a claim, then the version with the rows
 _LOOK_EVERY_IDS: Final = 10  # about every fifth commit checks whether a batch is full
 
@@ -99,7 +105,7 @@ def fetch_records_between(store: ObjectStore, first: int, last: int) -> dict[int
     singles = list(wanted) if few else _within(list_numbered(store, COMMITS_DIR, commit_path(first - 1)), wanted)
     found = {record.manifest_id: record for record in _fetch_singles(store, _find_sound, singles)}
     if len(found) < len(wanted):
-        batches = list_numbered(store, BATCHES_DIR, f"{BATCHES_DIR}{first - 1:020d}{JSON_SUFFIX}")
+        batches = list_batches(store, first)
         for number in sorted(batches):
             records = {record.manifest_id: record for record in fetch_commit_object(store, batches[number])}
             found = {each: records[each] for each in _within(records, wanted)} | found
@@ -120,18 +126,24 @@ def _find_sound(store: ObjectStore, manifest_id: int) -> CommitRecord | None:
 
 def _records_newest_first(store: ObjectStore, fetch: _FetchRecord, *, with_late: bool) -> Iterator[CommitRecord]:
     """Yield commit records; `with_late` includes those that were published after their batch was created."""
-    batches = list_numbered(store, BATCHES_DIR)
+    large, small = list_batches_by_size(store)
+    newest_large = max(large, default=0)
+    batches = with_small(large, small)
     newest = max(batches, default=0)
-    singles = sorted(list_numbered(store, COMMITS_DIR, "" if with_late else commit_path(newest)), reverse=True)
+    singles = sorted(list_numbered(store, COMMITS_DIR, "" if with_late else commit_path(newest_large)), reverse=True)
     recent = [number for number in singles if number > newest]
     for at in range(0, len(recent), REQUESTS_TOGETHER):
         yield from _fetch_singles(store, fetch, recent[at : at + REQUESTS_TOGETHER])
-    for high, low in itertools.pairwise([*sorted(batches, reverse=True), 0]):
-        records = fetch_commit_object(store, batches[high])  # batches of two writers may overlap
-        found = {record.manifest_id: record for record in records if low < record.manifest_id <= high}
-        late = [number for number in singles if low < number <= high and number not in found]
-        found |= {record.manifest_id: record for record in _fetch_singles(store, fetch, late)}
-        yield from (found[number] for number in sorted(found, reverse=True))
+    spans = list(itertools.pairwise([*sorted(batches, reverse=True), 0]))
+    for at in range(0, len(spans), _BATCHES_TOGETHER):
+        some = spans[at : at + _BATCHES_TOGETHER]
+        fetches = [partial(fetch_commit_object, store, batches[high]) for high, _ in some]
+        for (high, low), records in zip(some, run_concurrently(fetches, is_remote=store.is_remote), strict=True):
+            # Batches of two writers may overlap.
+            found = {record.manifest_id: record for record in records if low < record.manifest_id <= high}
+            late = [number for number in singles if low < number <= high and number not in found]
+            found |= {record.manifest_id: record for record in _fetch_singles(store, fetch, late)}
+            yield from (found[number] for number in sorted(found, reverse=True))
 
 
 def _fetch_singles(store: ObjectStore, fetch: _FetchRecord, numbers: Sequence[int]) -> list[CommitRecord]:

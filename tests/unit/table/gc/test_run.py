@@ -43,7 +43,7 @@ from slatespark.table.gc.survey import batched_numbers
 from slatespark.table.log.compactions import compactions_log, fetch_compactions
 from slatespark.table.log.manifests import fetch_latest_manifest, list_manifests
 from slatespark.table.records import commit_batches
-from slatespark.table.records.commit_batches import batch_commit_records
+from slatespark.table.records.commit_batches import SMALL_SUFFIX, batch_commit_records, list_batches
 from slatespark.table.records.commit_record import BATCHES_DIR, COMMITS_DIR, CommitRecord
 from slatespark.table.records.commits import publish_commit_record
 from slatespark.table.records.leases import (
@@ -85,6 +85,9 @@ class Place:
 
     def ssts(self) -> set[str]:
         return {meta.path for meta in self.store.list("compacted/")}
+
+    def batches(self) -> set[str]:
+        return {meta.path for meta in self.store.list(BATCHES_DIR)}
 
     def put_sst(self, made_ms: int) -> str:
         """An unreferenced file."""
@@ -598,6 +601,25 @@ def test_claims_and_batched_records_are_deleted(monkeypatch: pytest.MonkeyPatch)
     assert place.table.verify().findings == ()
 
 
+def test_small_batches_are_deleted_once_a_large_one_has_their_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commit_batches, "BATCH_RECORDS", 10)
+    monkeypatch.setattr(commit_batches, "SMALL_BATCH_RECORDS", 2)
+    place = Place()
+    for number in range(16):
+        place.write(b"k%d" % (number % 3))
+    before = {version.version: version for version in place.table.history()}
+    [large] = [path for path in place.batches() if not path.endswith(SMALL_SUFFIX)]
+    small = {path for path in place.batches() if path.endswith(SMALL_SUFFIX)}
+    unused = {path for path in small if path < large}
+    assert 0 < len(unused) < len(small)
+    place.vacuum()
+    assert small < place.batches(), "they are young"
+    place.clock.advance(2 * HOUR_MS)
+    place.vacuum()
+    assert small - place.batches() == unused
+    assert all(version == before[version.version] for version in place.table.history() if version.version in before)
+
+
 def test_a_record_must_be_in_the_batch_that_readers_use(monkeypatch: pytest.MonkeyPatch) -> None:
     """Batches of two writers may overlap; a copy in a batch that readers do not use does not count."""
     monkeypatch.setattr(commit_batches, "BATCH_RECORDS", 3)
@@ -610,9 +632,9 @@ def test_a_record_must_be_in_the_batch_that_readers_use(monkeypatch: pytest.Monk
     stores = stores_of(store)
     for wanted, path, found in ((15, 30, {10, 20, 30}), (50, 60, {40, 55, 60}), (65, 70, {65, 70})):
         store.calls.clear()
-        assert batched_numbers(stores, {wanted}) == found
+        assert batched_numbers(stores, list_batches(store), {wanted}) == found
         assert [call.path[-7:] for call in store.calls if call.operation == "get"] == [f"{path}.json"]
-    assert batched_numbers(stores, {71}) == set()
+    assert batched_numbers(stores, list_batches(store), {71}) == set()
 
 
 def _record_of(number: int) -> bytes:
