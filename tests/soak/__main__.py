@@ -74,14 +74,14 @@ def _run(place: Place, proxy: FaultyProxy, given: argparse.Namespace) -> int:
     began_s = time.monotonic()
     for actor in actors:
         actor.start()
-    while time.monotonic() - began_s < given.seconds:
+    while time.monotonic() - began_s < given.seconds and all(actor.failure is None for actor in actors):
         time.sleep(_SAMPLE_S)
         meter.sample()
     meter.share = 0.0
     place.is_over.set()
     for actor in actors:
         actor.join(_CATCH_UP_S)
-    if stream is not None:
+    if stream is not None and stream.failure is None:
         stream.catch_up(_CATCH_UP_S)
     process.terminate()
     process.wait()
