@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 import pyarrow as pa
 
-from slatespark import SlateStore
+from slatespark import HistoryTrimmedError, SlateStore
 from tests.simulation.actors import Operation
 from tests.simulation.chance import Chance
 from tests.simulation.model import Change, Rows, unchanged
@@ -60,3 +61,12 @@ def maintenance(name: str, act: Callable[[SlateStore], object], *, is_blind: boo
 
 def rows_of(table: pa.Table) -> Rows:
     return dict(zip(table["key"].to_pylist(), table["value"].to_pylist(), strict=True))
+
+
+@contextmanager
+def unless_collected(world: World, version: int) -> Iterator[None]:
+    """Accept that a version is not found if a collector has been there."""
+    try:
+        yield
+    except HistoryTrimmedError:
+        world.require(not world.has_version(version), f"version {version} is there")

@@ -14,6 +14,7 @@ from tests.simulation.operations import (
     draw_range,
     maintenance,
     some_keys,
+    unless_collected,
     without,
 )
 from tests.simulation.world import World
@@ -56,8 +57,9 @@ def checkpoint(rng: Chance, value: str) -> Operation:
 
     def act(world: World, table: SlateStore) -> None:
         version = None if back is None else max(world.first_version, world.model.newest - back)
-        facts = table.createCheckpoint(value, version=version)
-        world.model.pinned[value] = world.model.kept[facts.version]
+        with unless_collected(world, world.model.newest if version is None else version):
+            facts = table.createCheckpoint(value, version=version)
+            world.model.pinned[value] = world.model.kept[facts.version]
 
     return Operation(f"checkpoint {value}", act, always(unchanged), is_blind=False)
 

@@ -166,7 +166,8 @@ class _LoadCommit:
                 merge.result()
             try:
                 with self.submitter.jobs_together(partial(plan_specs, sources)) as claimed:
-                    if claimed is not None:
+                    # A commit that fences clients may have cut a run in the meantime, without changing its id.
+                    if claimed is not None and all(map(_is_as_planned, claimed, sources)):
                         return self._commit(claimed, sources, merge.result())
             except MovedError:
                 self._discard(merge.result())
