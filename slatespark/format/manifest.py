@@ -28,7 +28,9 @@ from slatespark.format.manifest_state import NO_TICK, Checkpoint, ExternalDb, Ma
 from slatespark.format.manifest_tables import checkpoint_of, external_db_of, optional_ulid_of, sst_map_of, tracker_of
 from slatespark.format.manifest_v1 import decode_manifest_v1
 from slatespark.format.references import (
+    HANDLE,
     UNBOUNDED,
+    VIEW,
     Bound,
     BoundType,
     BytesRange,
@@ -37,16 +39,15 @@ from slatespark.format.references import (
     SstMap,
     SstView,
     handle_of,
-    put_handle,
     put_run,
-    put_view,
     run_of,
     view_of,
 )
-from slatespark.format.reused_tables import ReusingBuilder
 from slatespark.format.sequence_tracker import encode_sequence_tracker
+from slatespark.format.table_templates import Form, Parts, TemplateBuilder
 from slatespark.format.tables import (
     bytes_of,
+    halves_of,
     items_of,
     put_offsets,
     put_ulid,
@@ -59,7 +60,7 @@ from slatespark.format.tables import (
 from slatespark.format.ulid import Ulid
 from slatespark.format.verifier import verify
 from slatespark.format.wire_table import WireTable, field_numbers
-from slatespark.format.wire_tables import MANIFEST_V2, SEGMENT
+from slatespark.format.wire_tables import CHECKPOINT, MANIFEST_V2, SEGMENT
 
 __all__ = [
     "NO_TICK",
@@ -169,18 +170,18 @@ def encode_manifest(manifest: Manifest) -> bytes:
     UnsupportedFormatError : it was decoded from a manifest with fields that would be erased
     """
     refuse_unknown_fields(manifest.unknown_fields, "The manifest")
-    builder = ReusingBuilder(1024 + 256 * len(manifest.ssts))
+    builder = TemplateBuilder(1024 + 256 * len(manifest.ssts))
     builder.Finish(_put_manifest(builder, manifest))
     return _VERSION.pack(VERSION) + bytes(builder.Output())
 
 
-def _put_manifest(builder: ReusingBuilder, manifest: Manifest) -> int:
+def _put_manifest(builder: TemplateBuilder, manifest: Manifest) -> int:
     external_dbs = put_offsets(builder, [_put_external_db(builder, entry) for entry in manifest.external_dbs])
     marker = _put_optional_ulid(builder, manifest.last_compacted_l0_sst_view_id)
-    ssts = put_offsets(builder, [builder.put(put_handle, handle) for handle in manifest.ssts.values()])
-    l0 = put_offsets(builder, [builder.put(put_view, view) for view in manifest.l0])
-    compacted = put_offsets(builder, [builder.put(put_run, run) for run in manifest.compacted])
-    checkpoints = put_offsets(builder, [builder.put(_put_checkpoint, entry) for entry in manifest.checkpoints])
+    ssts = put_offsets(builder, [builder.put(HANDLE, handle) for handle in manifest.ssts.values()])
+    l0 = put_offsets(builder, [builder.put(VIEW, view) for view in manifest.l0])
+    compacted = put_offsets(builder, [put_run(builder, run) for run in manifest.compacted])
+    checkpoints = put_offsets(builder, [_put_checkpoint(builder, entry) for entry in manifest.checkpoints])
     tracker = builder.CreateByteVector(encode_sequence_tracker(manifest.sequence_tracker))
     segments = put_offsets(builder, [_put_segment(builder, entry) for entry in manifest.segments])
     extractor = manifest.segment_extractor_name
@@ -229,7 +230,13 @@ def _put_external_db(builder: flatbuffers.Builder, entry: ExternalDb) -> int:
     return int(ExternalDbTable.End(builder))
 
 
-def _put_checkpoint(builder: flatbuffers.Builder, checkpoint: Checkpoint) -> int:
+def _put_checkpoint(builder: TemplateBuilder, checkpoint: Checkpoint) -> int:
+    if checkpoint.metadata_epoch is not None:  # a union
+        return _build_checkpoint(builder, checkpoint)
+    return builder.put(_CHECKPOINT, checkpoint)
+
+
+def _build_checkpoint(builder: flatbuffers.Builder, checkpoint: Checkpoint) -> int:
     uuid = put_uuid(builder, checkpoint.id)
     name = None if checkpoint.name is None else builder.CreateString(checkpoint.name)
     metadata = None
@@ -250,11 +257,20 @@ def _put_checkpoint(builder: flatbuffers.Builder, checkpoint: Checkpoint) -> int
     return int(CheckpointTable.End(builder))
 
 
-def _put_segment(builder: ReusingBuilder, segment: Segment) -> int:
+def _checkpoint_parts(checkpoint: Checkpoint) -> Parts:
+    high, low = halves_of(checkpoint.id)
+    numbers = high, low, checkpoint.manifest_id, checkpoint.expire_time_s, checkpoint.create_time_s
+    return numbers, (None if checkpoint.name is None else checkpoint.name.encode("utf-8"),)
+
+
+_CHECKPOINT: Final = Form(CHECKPOINT, _build_checkpoint, _checkpoint_parts)
+
+
+def _put_segment(builder: TemplateBuilder, segment: Segment) -> int:
     prefix = builder.CreateByteVector(segment.prefix)
     marker = _put_optional_ulid(builder, segment.last_compacted_l0_sst_view_id)
-    l0 = put_offsets(builder, [builder.put(put_view, view) for view in segment.l0])
-    compacted = put_offsets(builder, [builder.put(put_run, run) for run in segment.compacted])
+    l0 = put_offsets(builder, [builder.put(VIEW, view) for view in segment.l0])
+    compacted = put_offsets(builder, [put_run(builder, run) for run in segment.compacted])
     SegmentTable.Start(builder)
     SegmentTable.AddPrefix(builder, prefix)
     if marker is not None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Final
 
 import flatbuffers
 
@@ -22,7 +23,7 @@ from slatespark.format._generated import CompactedSsTableV2 as HandleTable
 from slatespark.format._generated import CompactedSsTableView as ViewTable
 from slatespark.format._generated import SortedRunV2 as RunTable
 from slatespark.format.info import FORMAT_VERSION, SstInfo, check_format_version, info_of, put_info
-from slatespark.format.reused_tables import ReusingBuilder
+from slatespark.format.table_templates import Form, Parts, TemplateBuilder
 from slatespark.format.tables import put_offsets, put_ulid, ulid_at, ulid_of
 from slatespark.format.ulid import Ulid
 from slatespark.format.wire_table import WireTable, field_numbers
@@ -221,6 +222,28 @@ def put_handle(builder: flatbuffers.Builder, handle: SstHandle) -> int:
     return int(HandleTable.End(builder))
 
 
+def _handle_parts(handle: SstHandle) -> Parts:
+    info = handle.info
+    numbers = (
+        handle.id.high,
+        handle.id.low,
+        info.index_offset,
+        info.index_len,
+        info.filter_offset,
+        info.filter_len,
+        info.compression,
+        info.sst_type,
+        info.stats_offset,
+        info.stats_len,
+        info.filter_format,
+        handle.format_version,
+    )
+    return numbers, (info.first_entry, info.last_entry)
+
+
+HANDLE: Final = Form(COMPACTED_SST_V2, put_handle, _handle_parts)
+
+
 def compacted_sst_of(table: SstTable.CompactedSsTable) -> tuple[SstHandle, BytesRange | None]:
     """Decode the older form, which combines handle and visible range in one table."""
     shown = table.VisibleRange()
@@ -259,14 +282,25 @@ def put_view(builder: flatbuffers.Builder, view: SstView) -> int:
     return int(ViewTable.End(builder))
 
 
+def _view_parts(view: SstView) -> Parts:
+    ids = view.id.high, view.id.low, view.sst_id.high, view.sst_id.low
+    if view.visible_range is None:
+        return ids, ()
+    start, end = view.visible_range.start, view.visible_range.end
+    return (*ids, start.kind, end.kind), (start.key, end.key)
+
+
+VIEW: Final = Form(SST_VIEW, put_view, _view_parts)
+
+
 def run_of(table: WireTable) -> SortedRun:
     """Decode a sorted run from a verified table."""
     return SortedRun(table.u32(_RUN_ID), tuple(map(view_of, table.tables(_RUN_VIEWS))))
 
 
-def put_run(builder: ReusingBuilder, run: SortedRun) -> int:
+def put_run(builder: TemplateBuilder, run: SortedRun) -> int:
     """Add a sorted run to the builder; returns its offset."""
-    views = put_offsets(builder, [builder.put(put_view, view) for view in run.views])
+    views = put_offsets(builder, [builder.put(VIEW, view) for view in run.views])
     RunTable.Start(builder)
     RunTable.AddSsts(builder, views)
     RunTable.AddId(builder, run.id)

@@ -69,19 +69,28 @@ def put_ulid(builder: flatbuffers.Builder, ulid: Ulid) -> int:
     return int(UlidTable.End(builder))
 
 
+def halves_of(uuid: UUID) -> tuple[int, int]:
+    """Return the upper and lower 64 bits of a UUID."""
+    return uuid.int >> _HALF_BITS, uuid.int & _LOW_MASK
+
+
 def put_uuid(builder: flatbuffers.Builder, uuid: UUID) -> int:
     """Add a UUID; returns its offset."""
+    high, low = halves_of(uuid)
     UuidTable.Start(builder)
-    UuidTable.AddHigh(builder, uuid.int >> _HALF_BITS)
-    UuidTable.AddLow(builder, uuid.int & _LOW_MASK)
+    UuidTable.AddHigh(builder, high)
+    UuidTable.AddLow(builder, low)
     return int(UuidTable.End(builder))
 
 
 def put_offsets(builder: flatbuffers.Builder, offsets: Sequence[int]) -> int:
     """Add a vector of previously added tables; returns its offset."""
-    builder.StartVector(4, len(offsets), 4)
-    for offset in reversed(offsets):
-        builder.PrependUOffsetTRelative(offset)
+    count = len(offsets)
+    builder.StartVector(4, count, 4)
+    if count:  # all at once: a reference counts from its own place to the table, and both from the end of the buffer
+        places = builder.Offset() + 4 * np.arange(count, 0, -1)
+        builder.head -= 4 * count
+        builder.Bytes[builder.head : builder.head + 4 * count] = (places - np.asarray(offsets)).astype("<u4").tobytes()
     return int(builder.EndVector())
 
 

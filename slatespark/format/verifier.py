@@ -15,6 +15,7 @@ from enum import Enum
 from typing import Final, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slatespark.errors import CorruptDataError
 
@@ -72,11 +73,6 @@ class Table:
 
     name: str
     slots: tuple[Slot, ...]
-
-    @property
-    def is_leaf(self) -> bool:
-        """Whether it refers to nothing else."""
-        return all(slot.kind is Kind.SCALAR for slot in self.slots)
 
 
 def verify(buffer: Buffer, root: Table, *, what: str) -> frozenset[str]:
@@ -234,36 +230,81 @@ class _Walk:
         elif kind is Kind.TABLES:
             assert slot.target is not None
             start, count = self.vector(at, 4)
-            if count >= _MANY and slot.target.is_leaf and self.leaves(start, count, slot.target):
+            if count >= _MANY and self.all_at_once(start, count, slot.target):
                 return
             for element in range(start, start + 4 * count, 4):
                 self.follow(element, slot.target)
         else:
             self.string(at, slot.name)
 
-    def leaves(self, start: int, count: int, table: Table) -> bool:
-        """Follow many references to leaves at once: statistics have a table per block.
+    def all_at_once(self, start: int, count: int, table: Table) -> bool:
+        """Verify the tables of a vector, and what they refer to, column by column: a manifest has some for each SST.
 
-        False if they have to be followed one by one: some are damaged, or most have a vtable of their own.
+        False if they have to be followed one by one, which tells what is damaged: some are not as they should be, most
+        have a vtable of their own, or they refer to strings, unions or vectors of tables.
         """
-        octets = np.frombuffer(self.buffer, np.uint8)
-        places = start + 4 * np.arange(count, dtype=np.int64)
-        tables = places + np.frombuffer(self.buffer, "<u4", count, start)
-        if self.depth >= MAX_DEPTH or (tables % 4).any() or int(tables.max()) + 4 > self.size:
+        before = self.apparent, self.tables, self.depth
+        if self.follow_all(start + 4 * np.arange(count, dtype=np.int64), table):
+            return True
+        self.apparent, self.tables, self.depth = before
+        return False
+
+    def follow_all(self, places: NDArray[np.int64], table: Table) -> bool:
+        """Follow a reference at each place to a table."""
+        if not self.are_inside(places, 4, 4):
             return False
-        distances = octets[tables[:, None] + np.arange(4)].view("<i4").reshape(count)
-        vtables = tables - distances
+        tables = places + self.words(places)
+        if self.depth >= MAX_DEPTH or not self.are_inside(tables, 4, 4):
+            return False
+        vtables = tables - self.words(tables).view("<i4")
         kinds, first, numbers = np.unique(vtables * _WIDEST + tables % _WIDEST, return_index=True, return_inverse=True)
         if len(kinds) > _FEW_LAYOUTS:
             return False
+        self.depth += 1
+        self.tables += len(tables)
         for number, example in enumerate(first.tolist()):
             alike = tables[numbers == number]
             layout = self.layout(int(tables[example]), int(vtables[example]), table)
-            if int(alike.max()) + layout.reach > self.size:
+            self.apparent += (layout.scalar_bytes + layout.vtable_bytes) * (len(alike) - 1)
+            if int(alike.max()) + layout.reach > self.size or not self.link_all(alike, layout):
                 return False
-            self.apparent += 8 * len(alike) + (layout.scalar_bytes + layout.vtable_bytes) * (len(alike) - 1)
-        self.tables += count
+        self.depth -= 1
         return self.tables <= MAX_TABLES and self.apparent <= MAX_APPARENT_BYTES
+
+    def link_all(self, tables: NDArray[np.int64], layout: _Layout) -> bool:
+        """Verify what tables of one layout refer to."""
+        for distance, slot in layout.links:
+            if distance is None or slot.kind not in (Kind.TABLE, Kind.SCALARS):
+                return False
+            places = tables + distance
+            if slot.kind is Kind.SCALARS:
+                if not self.vector_all(places, slot.width):
+                    return False
+            elif slot.target is None or not self.follow_all(places, slot.target):
+                return False
+        return True
+
+    def vector_all(self, places: NDArray[np.int64], width: int) -> bool:
+        """Follow a reference at each place to a vector of scalars."""
+        if not self.are_inside(places, 4, 4):
+            return False
+        starts = places + self.words(places)
+        if not self.are_inside(starts, 4, 4):
+            return False
+        return self.are_inside(starts + 4, self.words(starts) * np.int64(width), width)
+
+    def are_inside(self, starts: NDArray[np.int64], lengths: NDArray[np.int64] | int, align: int) -> bool:
+        """Tell whether spans are aligned and lie in the buffer; adds them up."""
+        if (starts % align).any() or int((starts + lengths).max()) > self.size:
+            return False
+        self.apparent += int(np.broadcast_to(lengths, starts.shape).sum())
+        return True
+
+    def words(self, places: NDArray[np.int64]) -> NDArray[np.uint32]:
+        """Return the 32 bits at each place. Requires: all lie in the buffer."""
+        octets = np.frombuffer(self.buffer, np.uint8)
+        words: NDArray[np.uint32] = octets[places[:, None] + np.arange(4)].view("<u4").reshape(len(places))
+        return words
 
     def vector(self, at: int, width: int) -> tuple[int, int]:
         """Check the vector referenced at `at`; returns the start of its elements and their number."""

@@ -68,31 +68,43 @@ class WireTable:
 
     def octets(self, field: int) -> bytes | None:
         """Return a vector of bytes; None by default."""
-        at = self._target(field)
-        if at is None:
-            return None
-        (count,) = _U32.unpack_from(self._buffer, at)
-        return bytes(self._buffer[at + _U32.size : at + _U32.size + count])
+        span = self.octets_span(field)
+        return None if span is None else bytes(self._buffer[span[0] : span[0] + span[1]])
+
+    def octets_span(self, field: int) -> tuple[int, int] | None:
+        """Return offset and length of a vector of bytes; None by default."""
+        at = self.target(field)
+        return None if at is None else (at + _U32.size, int(_U32.unpack_from(self._buffer, at)[0]))
+
+    @property
+    def layout(self) -> int:
+        """The offset of the vtable."""
+        return self._at - int(_I32.unpack_from(self._buffer, self._at)[0])
+
+    def place(self, field: int) -> int | None:
+        """Return the offset of a field; None if it is absent."""
+        place = self._places[field]
+        return self._at + place if place else None
 
     def find(self, field: int) -> WireTable | None:
         """Return a table; None by default."""
-        at = self._target(field)
+        at = self.target(field)
         return None if at is None else WireTable(self._buffer, at)
 
     def table(self, field: int) -> WireTable:
         """Return a required table."""
-        at = self._target(field)
+        at = self.target(field)
         assert at is not None
         return WireTable(self._buffer, at)
 
     def count(self, field: int) -> int:
         """Return the length of a vector; 0 by default."""
-        at = self._target(field)
+        at = self.target(field)
         return 0 if at is None else int(_U32.unpack_from(self._buffer, at)[0])
 
     def tables(self, field: int) -> list[WireTable]:
         """Return a vector of tables; empty by default."""
-        at = self._target(field)
+        at = self.target(field)
         if at is None:
             return []
         (count,) = _U32.unpack_from(self._buffer, at)
@@ -100,7 +112,7 @@ class WireTable:
         offsets = struct.unpack_from(f"<{count}I", self._buffer, start)
         return [WireTable(self._buffer, start + 4 * number + offset) for number, offset in enumerate(offsets)]
 
-    def _target(self, field: int) -> int | None:
+    def target(self, field: int) -> int | None:
         """Return the offset of the target of a reference; None if it is absent."""
         place = self._places[field]
         if not place:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from slatespark.encoding.predicates.source_span import SourceSpan, filter_error
+from slatespark.errors import OptionError
 
 NAME: Final = "name"
 QUOTED: Final = "quoted name"
@@ -57,8 +58,10 @@ def tokenize(text: str, *, name: str = "filter", start: int = 0) -> Iterator[Tok
     Raises
     ------
     OptionError
-        Where no token begins, or a string has no end.
+        Where no token begins, or a string has no end, or `text` is no string.
     """
+    if not isinstance(text, str):  # an argument of a call
+        raise OptionError(f"{name}: {text!r} is not text.", todo='Give a condition like "id = 1".')
     at = start
     while at < len(text):
         match = _TOKEN.match(text, at)

@@ -264,3 +264,9 @@ def test_malformed_alternatives(text: str, word: str) -> None:
 def test_filters_take_no_or() -> None:
     with pytest.raises(OptionError, match="AND"):
         parse_filter("a = 1 OR b = 2")
+
+
+@pytest.mark.parametrize("argument", [b"k", 3, ["id = 1"]])
+def test_what_is_no_text_is_refused(argument: object) -> None:
+    with pytest.raises(OptionError):
+        parse_filter(argument)  # type: ignore[arg-type]
