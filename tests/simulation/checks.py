@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from itertools import pairwise
+from uuid import UUID
 
 from slatespark.format.manifest import Manifest
 from slatespark.format.paths import sst_path
@@ -41,9 +42,21 @@ def _check_runs(after: Manifest) -> None:
                 raise ModelError(f"files of sorted run {run.id} overlap: {left}, {right}")
 
 
-def check_deletion(path: str, newest: int, manifests: Mapping[int, Manifest]) -> None:
-    """Check that nobody needs what was deleted; raises `ModelError`."""
-    kept = {newest, *(point.manifest_id for point in manifests[newest].checkpoints)}
+def late_checkpoints(before: Manifest, after: Manifest, dead_up_to: int) -> set[UUID]:
+    """Return the new checkpoints of versions that a collector had declared dead: whoever made them withdraws them."""
+    pinned = {point.manifest_id for point in before.checkpoints}
+    new = {point.id: point.manifest_id for point in after.checkpoints if point not in before.checkpoints}
+    return {point_id for point_id, number in new.items() if number <= dead_up_to and number not in pinned}
+
+
+def check_deletion(path: str, newest: int, manifests: Mapping[int, Manifest], late: Collection[UUID]) -> None:
+    """Check that nobody needs what was deleted; raises `ModelError`.
+
+    Parameters
+    ----------
+    late : checkpoints that keep nothing, see `late_checkpoints`
+    """
+    kept = {newest, *(point.manifest_id for point in manifests[newest].checkpoints if point.id not in late)}
     for number in sorted(kept & manifests.keys()):
         manifest = manifests[number]
         needed = {f"manifest/{number:020}.manifest", *map(sst_path, manifest.ssts)}

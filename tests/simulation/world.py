@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 from unittest.mock import patch
+from uuid import UUID
 
 from slatespark import SlateStore
 from slatespark.format.manifest import Manifest, decode_manifest
@@ -24,7 +25,7 @@ from tests.faults.jobs import store_on, stores_of
 from tests.simulation.actors import Actor, Operation
 from tests.simulation.base import BASES, make_base
 from tests.simulation.chance import Chance
-from tests.simulation.checks import check_deletion, check_successor
+from tests.simulation.checks import check_deletion, check_successor, late_checkpoints
 from tests.simulation.clocks import START_MS, ActorClock, Drift
 from tests.simulation.faults import FaultPlan
 from tests.simulation.history import History
@@ -55,6 +56,7 @@ class World:
     first_version : of which the model knows the rows
     acknowledged : keys of idempotent writes that were
     busy : what is being done that one process does at a time
+    late : checkpoints that keep nothing, see `late_checkpoints`
     sinks, clones : what streams have delivered; the clones that exist, by URL, and what each shows
     outcomes : how often each kind of operation ended how
     """
@@ -84,6 +86,7 @@ class World:
         self.clones: dict[str, Rows] = {}
         self.outcomes: Counter[tuple[str, str]] = Counter()
         self.manifests: dict[int, Manifest] = {}
+        self.late: set[UUID] = set()
         self._actors = itertools.count(1)
         memory_store._BUCKETS[f"{bucket}-raw"] = memory_store._BUCKETS[bucket]  # a reader that shares no cache
         self.raw = memory_store.MemoryStore(f"{bucket}-raw/{ROOT}")
@@ -211,13 +214,14 @@ class World:
         if folder != "manifest":
             return
         number = int(name.partition(".")[0])
+        dead = self._dead_up_to()
         if number <= self.model.newest:  # by one who slept: a collector has been there
-            dead = decode_boundary(bytes(self.raw.get("gc/manifest.boundary")))
             self.require(number <= dead, f"version {number} was created after version {self.model.newest}")
             return
         manifest = decode_manifest(self.server.raw().get(path))
         self.judge(lambda: check_successor(self.manifests[self.model.newest], manifest, self.raw))
         before, self.manifests[number] = self.manifests[number - 1], manifest
+        self.late |= late_checkpoints(before, manifest, dead)
         try:
             found, kept = self._shown(number, before, manifest)
         except Exception as exc:
@@ -239,7 +243,14 @@ class World:
         has_tail = manifest.replay_after_wal_id < self.wal_end
         return found, self.fresh_rows(versionAsOf=number) if has_tail else found
 
+    def _dead_up_to(self) -> int:
+        """Return the boundary below which collectors delete manifests; 0 if there is none yet."""
+        try:
+            return decode_boundary(bytes(self.raw.get("gc/manifest.boundary")))
+        except FileNotFoundError:
+            return 0
+
     def _watch_deletion(self, path: str) -> None:
         root, _, name = path.partition(f"{ROOT}/")
         if not root:
-            self.judge(lambda: check_deletion(name, self.model.newest, self.manifests))
+            self.judge(lambda: check_deletion(name, self.model.newest, self.manifests, self.late))
