@@ -25,6 +25,7 @@ from slatespark.errors import CorruptDataError, UnsupportedFormatError
 from slatespark.format._generated import SsTableInfo as InfoTable
 from slatespark.format.codecs import CRC_BYTES, Buffer, Compression, check_crc
 from slatespark.format.verifier import verify
+from slatespark.format.wire_columns import WireColumns
 from slatespark.format.wire_table import WireTable, field_numbers
 from slatespark.format.wire_tables import SST_INFO
 from slatespark.ranges import ByteRange, KeyRange, key_after
@@ -202,7 +203,54 @@ def encode_info(info: SstInfo) -> bytes:
 
 def info_of(table: WireTable) -> SstInfo:
     """Decode an info from a verified table."""
-    codec, kind, filter_format = table.i8(_COMPRESSION), table.i8(_SST_TYPE), table.i8(_FILTER_FORMAT)
+    return _info(
+        table.octets(_FIRST_ENTRY),
+        table.octets(_LAST_ENTRY),
+        table.u64(_INDEX_OFFSET),
+        table.u64(_INDEX_LEN),
+        table.u64(_FILTER_OFFSET),
+        table.u64(_FILTER_LEN),
+        table.i8(_COMPRESSION),
+        table.i8(_SST_TYPE),
+        table.u64(_STATS_OFFSET),
+        table.u64(_STATS_LEN),
+        table.i8(_FILTER_FORMAT),
+    )
+
+
+def infos_of(tables: WireColumns) -> list[SstInfo]:
+    """Decode the infos of verified tables."""
+    return list(
+        map(
+            _info,
+            tables.octets(_FIRST_ENTRY),
+            tables.octets(_LAST_ENTRY),
+            tables.numbers(_INDEX_OFFSET),
+            tables.numbers(_INDEX_LEN),
+            tables.numbers(_FILTER_OFFSET),
+            tables.numbers(_FILTER_LEN),
+            tables.numbers(_COMPRESSION, "<i1"),
+            tables.numbers(_SST_TYPE, "<i1"),
+            tables.numbers(_STATS_OFFSET),
+            tables.numbers(_STATS_LEN),
+            tables.numbers(_FILTER_FORMAT, "<i1"),
+        )
+    )
+
+
+def _info(
+    first: bytes | None,
+    last: bytes | None,
+    index_offset: int,
+    index_len: int,
+    filter_offset: int,
+    filter_len: int,
+    codec: int,
+    kind: int,
+    stats_offset: int,
+    stats_len: int,
+    filter_format: int,
+) -> SstInfo:
     for what, value, known in (
         ("compression", codec, _CODECS),
         ("type", kind, _SST_TYPES),
@@ -211,16 +259,16 @@ def info_of(table: WireTable) -> SstInfo:
         if not 0 <= value < len(known):
             raise UnsupportedFormatError(f"SST has {what} {value}, expected 0 to {len(known) - 1}.")
     info = SstInfo(
-        first_entry=table.octets(_FIRST_ENTRY),
-        last_entry=table.octets(_LAST_ENTRY),
-        index_offset=table.u64(_INDEX_OFFSET),
-        index_len=table.u64(_INDEX_LEN),
-        filter_offset=table.u64(_FILTER_OFFSET),
-        filter_len=table.u64(_FILTER_LEN),
+        first_entry=first,
+        last_entry=last,
+        index_offset=index_offset,
+        index_len=index_len,
+        filter_offset=filter_offset,
+        filter_len=filter_len,
         compression=_CODECS[codec],
         sst_type=_SST_TYPES[kind],
-        stats_offset=table.u64(_STATS_OFFSET),
-        stats_len=table.u64(_STATS_LEN),
+        stats_offset=stats_offset,
+        stats_len=stats_len,
         filter_format=_FILTER_FORMATS[filter_format],
     )
     _check_sections(info)

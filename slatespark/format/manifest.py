@@ -38,10 +38,10 @@ from slatespark.format.references import (
     SstHandle,
     SstMap,
     SstView,
-    handle_of,
+    handles_of,
     put_run,
     run_of,
-    view_of,
+    views_of,
 )
 from slatespark.format.sequence_tracker import encode_sequence_tracker
 from slatespark.format.table_templates import Form, Parts, TemplateBuilder
@@ -131,8 +131,8 @@ def _manifest_of(table: ManifestTable.ManifestV2, unknown_fields: frozenset[str]
         replay_after_wal_id=table.ReplayAfterWalId(),
         wal_id_last_seen=table.WalIdLastSeen(),
         last_compacted_l0_sst_view_id=optional_ulid_of(table.LastCompactedL0SstViewId()),
-        ssts=sst_map_of(map(handle_of, fields.tables(_SSTS))),
-        l0=tuple(map(view_of, fields.tables(_L0))),
+        ssts=sst_map_of(handles_of(fields, _SSTS)),
+        l0=views_of(fields, _L0),
         compacted=tuple(map(run_of, fields.tables(_COMPACTED))),
         last_l0_clock_tick=table.LastL0ClockTick(),
         checkpoints=tuple(map(checkpoint_of, fields.tables(_CHECKPOINTS))),
@@ -155,7 +155,7 @@ def _segment_of(table: WireTable) -> Segment:
     return Segment(
         prefix=table.octets(_SEGMENT_PREFIX) or b"",
         last_compacted_l0_sst_view_id=None if marker is None else ulid_at(marker),
-        l0=tuple(map(view_of, table.tables(_SEGMENT_L0))),
+        l0=views_of(table, _SEGMENT_L0),
         compacted=tuple(map(run_of, table.tables(_SEGMENT_COMPACTED))),
     )
 

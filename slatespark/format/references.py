@@ -14,6 +14,7 @@ from enum import IntEnum
 from typing import Final
 
 import flatbuffers
+import numpy as np
 
 from slatespark.errors import CorruptDataError
 from slatespark.format._generated import BytesBound as BoundTable
@@ -22,10 +23,11 @@ from slatespark.format._generated import CompactedSsTable as SstTable
 from slatespark.format._generated import CompactedSsTableV2 as HandleTable
 from slatespark.format._generated import CompactedSsTableView as ViewTable
 from slatespark.format._generated import SortedRunV2 as RunTable
-from slatespark.format.info import FORMAT_VERSION, SstInfo, check_format_version, info_of, put_info
+from slatespark.format.info import FORMAT_VERSION, SstInfo, check_format_version, info_of, infos_of, put_info
 from slatespark.format.table_templates import Form, Parts, TemplateBuilder
 from slatespark.format.tables import put_offsets, put_ulid, ulid_at, ulid_of
 from slatespark.format.ulid import Ulid
+from slatespark.format.wire_columns import WireColumns
 from slatespark.format.wire_table import WireTable, field_numbers
 from slatespark.format.wire_tables import BYTES_BOUND, BYTES_RANGE, COMPACTED_SST_V2, SORTED_RUN_V2, SST_VIEW
 from slatespark.ranges import KeyRange, key_after
@@ -202,6 +204,15 @@ def handle_of(table: WireTable) -> SstHandle:
     return _handle(ulid_at(table.table(_SST_ID)), info_of(table.table(_SST_INFO)), table.u16(_SST_VERSION))
 
 
+def handles_of(table: WireTable, field: int) -> list[SstHandle]:
+    """Decode a vector of handles in a verified table."""
+    many = WireColumns.of_vector(table, field)
+    if many is None or not many.has(_SST_VERSION).all():
+        return list(map(handle_of, table.tables(field)))
+    ids, infos = many.tables(_SST_ID).ulids(), infos_of(many.tables(_SST_INFO))
+    return list(map(_handle, ids, infos, many.numbers(_SST_VERSION, "<u2")))
+
+
 def _handle(ulid: Ulid, info: SstInfo, version: int | None) -> SstHandle:
     if info.first_entry is None:
         raise CorruptDataError(f"SST {ulid} has no first key.", why="The client cannot open it either.")
@@ -270,6 +281,17 @@ def view_of(table: WireTable) -> SstView:
     return SstView(ulid_at(view_id), ulid_at(sst_id), None if shown is None else range_of(shown))
 
 
+def views_of(table: WireTable, field: int) -> tuple[SstView, ...]:
+    """Decode a vector of views in a verified table."""
+    many = WireColumns.of_vector(table, field)
+    if many is None:
+        return tuple(map(view_of, table.tables(field)))
+    shown: list[BytesRange | None] = [None] * table.count(field)
+    for number in np.flatnonzero(many.has(_VIEW_RANGE)).tolist():
+        shown[number] = range_of(many.table(number).table(_VIEW_RANGE))
+    return tuple(map(SstView, many.tables(_VIEW_ID).ulids(), many.tables(_VIEW_SST).ulids(), shown))
+
+
 def put_view(builder: flatbuffers.Builder, view: SstView) -> int:
     """Add a view to the builder; returns its offset."""
     view_id, sst_id = put_ulid(builder, view.id), put_ulid(builder, view.sst_id)
@@ -295,7 +317,7 @@ VIEW: Final = Form(SST_VIEW, put_view, _view_parts)
 
 def run_of(table: WireTable) -> SortedRun:
     """Decode a sorted run from a verified table."""
-    return SortedRun(table.u32(_RUN_ID), tuple(map(view_of, table.tables(_RUN_VIEWS))))
+    return SortedRun(table.u32(_RUN_ID), views_of(table, _RUN_VIEWS))
 
 
 def put_run(builder: TemplateBuilder, run: SortedRun) -> int:

@@ -11,6 +11,9 @@ import struct
 from functools import lru_cache
 from typing import Any, Final, Self
 
+import numpy as np
+from numpy.typing import NDArray
+
 from slatespark.format.verifier import Buffer, Table
 
 _MAX_FIELDS: Final = 64
@@ -104,13 +107,22 @@ class WireTable:
 
     def tables(self, field: int) -> list[WireTable]:
         """Return a vector of tables; empty by default."""
+        buffer, places = self.vector(field)
+        return [WireTable(buffer, at) for at in places.tolist()]
+
+    def vector(self, field: int) -> tuple[Buffer, NDArray[np.int64]]:
+        """Return the buffer, and the offset in it of each table of a vector; empty by default."""
         at = self.target(field)
         if at is None:
-            return []
+            return self._buffer, np.zeros(0, np.int64)
         (count,) = _U32.unpack_from(self._buffer, at)
-        start = at + _U32.size
-        offsets = struct.unpack_from(f"<{count}I", self._buffer, start)
-        return [WireTable(self._buffer, start + 4 * number + offset) for number, offset in enumerate(offsets)]
+        places = at + _U32.size + _U32.size * np.arange(count, dtype=np.int64)
+        return self._buffer, places + np.frombuffer(self._buffer, "<u4", count, at + _U32.size)
+
+    @property
+    def places(self) -> tuple[int, ...]:
+        """The offset of each field in the table, 0 if it is absent."""
+        return self._places
 
     def target(self, field: int) -> int | None:
         """Return the offset of the target of a reference; None if it is absent."""

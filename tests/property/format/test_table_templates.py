@@ -88,7 +88,7 @@ _checkpoints = st.builds(
     st.sampled_from([None, "", "name", "another name"]),
     st.sampled_from([None, 0, 7]),
 )
-_manifests = st.builds(
+manifests = st.builds(
     Manifest,
     ssts=st.lists(_handles, max_size=6).map(SstMap),
     l0=st.lists(_views, max_size=3).map(tuple),
@@ -98,9 +98,9 @@ _manifests = st.builds(
 )
 
 
-@given(st.lists(_manifests, min_size=1, max_size=6))
-def test_packed_values_have_the_same_bytes(manifests: list[Manifest]) -> None:
-    for manifest in manifests:
+@given(st.lists(manifests, min_size=1, max_size=6))
+def test_packed_values_have_the_same_bytes(written: list[Manifest]) -> None:
+    for manifest in written:
         with patch("slatespark.format.manifest.TemplateBuilder", PlainBuilder):
             expected = encode_manifest(manifest)
         assert encode_manifest(manifest) == expected
