@@ -41,6 +41,8 @@ _INDEX_OFFSET, _INDEX_LEN = field_numbers(SST_INFO, "index_offset", "index_len")
 _FILTER_OFFSET, _FILTER_LEN = field_numbers(SST_INFO, "filter_offset", "filter_len")
 _STATS_OFFSET, _STATS_LEN = field_numbers(SST_INFO, "stats_offset", "stats_len")
 _COMPRESSION, _SST_TYPE, _FILTER_FORMAT = field_numbers(SST_INFO, "compression_format", "sst_type", "filter_format")
+_PLACES: Final = (_INDEX_OFFSET, _INDEX_LEN, _FILTER_OFFSET, _FILTER_LEN, _STATS_OFFSET, _STATS_LEN)
+_KINDS: Final = (_COMPRESSION, _SST_TYPE, _FILTER_FORMAT)
 
 
 class SstType(IntEnum):
@@ -203,39 +205,15 @@ def encode_info(info: SstInfo) -> bytes:
 
 def info_of(table: WireTable) -> SstInfo:
     """Decode an info from a verified table."""
-    return _info(
-        table.octets(_FIRST_ENTRY),
-        table.octets(_LAST_ENTRY),
-        table.u64(_INDEX_OFFSET),
-        table.u64(_INDEX_LEN),
-        table.u64(_FILTER_OFFSET),
-        table.u64(_FILTER_LEN),
-        table.i8(_COMPRESSION),
-        table.i8(_SST_TYPE),
-        table.u64(_STATS_OFFSET),
-        table.u64(_STATS_LEN),
-        table.i8(_FILTER_FORMAT),
-    )
+    keys = table.octets(_FIRST_ENTRY), table.octets(_LAST_ENTRY)
+    return _info(*keys, *map(table.u64, _PLACES), *map(table.i8, _KINDS))
 
 
 def infos_of(tables: WireColumns) -> list[SstInfo]:
     """Decode the infos of verified tables."""
-    return list(
-        map(
-            _info,
-            tables.octets(_FIRST_ENTRY),
-            tables.octets(_LAST_ENTRY),
-            tables.numbers(_INDEX_OFFSET),
-            tables.numbers(_INDEX_LEN),
-            tables.numbers(_FILTER_OFFSET),
-            tables.numbers(_FILTER_LEN),
-            tables.numbers(_COMPRESSION, "<i1"),
-            tables.numbers(_SST_TYPE, "<i1"),
-            tables.numbers(_STATS_OFFSET),
-            tables.numbers(_STATS_LEN),
-            tables.numbers(_FILTER_FORMAT, "<i1"),
-        )
-    )
+    keys = tables.octets(_FIRST_ENTRY), tables.octets(_LAST_ENTRY)
+    kinds = (tables.numbers(field, "<i1") for field in _KINDS)
+    return list(map(_info, *keys, *map(tables.numbers, _PLACES), *kinds))
 
 
 def _info(
@@ -245,10 +223,10 @@ def _info(
     index_len: int,
     filter_offset: int,
     filter_len: int,
-    codec: int,
-    kind: int,
     stats_offset: int,
     stats_len: int,
+    codec: int,
+    kind: int,
     filter_format: int,
 ) -> SstInfo:
     for what, value, known in (

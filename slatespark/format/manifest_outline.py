@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final
 
 from slatespark.errors import CorruptDataError, UnsupportedFormatError
@@ -14,6 +15,7 @@ from slatespark.format.codecs import Buffer
 from slatespark.format.tables import ulid_at
 from slatespark.format.ulid import Ulid
 from slatespark.format.verifier import Kind, Slot, Table, verify
+from slatespark.format.wire_columns import WireColumns
 from slatespark.format.wire_table import WireTable, field_numbers
 from slatespark.format.wire_tables import (
     CHECKPOINT,
@@ -134,18 +136,18 @@ def decode_outline(data: Buffer) -> ManifestOutline:
 
 def _outline_of_v2(table: WireTable) -> ManifestOutline:
     trees = [
-        (table.tables(_FIELDS["l0"]), table.tables(_FIELDS["compacted"])),
-        *((one.tables(_SEGMENT_L0), one.tables(_SEGMENT_RUNS)) for one in table.tables(_FIELDS["segments"])),
+        (_ids_of(table, _FIELDS["l0"]), table.tables(_FIELDS["compacted"])),
+        *((_ids_of(one, _SEGMENT_L0), one.tables(_SEGMENT_RUNS)) for one in table.tables(_FIELDS["segments"])),
     ]
-    l0 = frozenset(_id_of(view) for views, _ in trees for view in views)
+    l0 = frozenset(chain.from_iterable(l0 for l0, _ in trees))
     runs = frozenset((run.u32(_RUN_ID), run.count(_RUN_VIEWS)) for _, found in trees for run in found)
-    return _outline(table, _FIELDS, frozenset(map(_id_of, table.tables(_FIELDS["ssts"]))), l0, runs)
+    return _outline(table, _FIELDS, frozenset(_ids_of(table, _FIELDS["ssts"])), l0, runs)
 
 
 def _outline_of_v1(table: WireTable) -> ManifestOutline:
-    l0 = frozenset(map(_id_of, table.tables(_FIELDS_V1["l0"])))
+    l0 = frozenset(_ids_of(table, _FIELDS_V1["l0"]))
     runs = table.tables(_FIELDS_V1["compacted"])
-    ids = l0.union(_id_of(sst) for run in runs for sst in run.tables(_RUN_VIEWS))
+    ids = l0.union(*(_ids_of(run, _RUN_VIEWS) for run in runs))
     sizes = frozenset((run.u32(_RUN_ID), run.count(_RUN_VIEWS)) for run in runs)
     return _outline(table, _FIELDS_V1, ids, l0, sizes)
 
@@ -173,8 +175,10 @@ def _outline(
     )
 
 
-def _id_of(table: WireTable) -> Ulid:
-    return ulid_at(table.table(_ID))
+def _ids_of(table: WireTable, field: int) -> list[Ulid]:
+    """Return the ids of the tables of a vector."""
+    many = WireColumns.of_vector(table, field)
+    return [ulid_at(each.table(_ID)) for each in table.tables(field)] if many is None else many.tables(_ID).ulids()
 
 
 def _checkpoint_of(table: WireTable) -> tuple[int, tuple[int, int]]:

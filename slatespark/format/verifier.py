@@ -27,7 +27,7 @@ MAX_TABLES: Final = 1_000_000_000
 MAX_APPARENT_BYTES: Final = 1 << 31  # shared parts count each time they are reached
 
 _WIDEST: Final = 8  # bytes of the widest scalar
-_MANY: Final = 64  # tables that are worth looking at together
+MANY: Final = 64  # tables that are worth looking at together
 _FEW_LAYOUTS: Final = 16
 
 _U16 = struct.Struct("<H")
@@ -230,7 +230,7 @@ class _Walk:
         elif kind is Kind.TABLES:
             assert slot.target is not None
             start, count = self.vector(at, 4)
-            if count >= _MANY and self.all_at_once(start, count, slot.target):
+            if count >= MANY and self.all_at_once(start, count, slot.target):
                 return
             for element in range(start, start + 4 * count, 4):
                 self.follow(element, slot.target)
@@ -256,7 +256,7 @@ class _Walk:
         tables = places + self.words(places)
         if self.depth >= MAX_DEPTH or not self.are_inside(tables, 4, 4):
             return False
-        vtables = tables - self.words(tables).view("<i4")
+        vtables = tables - self.words(tables, "<i4")
         kinds, first, numbers = np.unique(vtables * _WIDEST + tables % _WIDEST, return_index=True, return_inverse=True)
         if len(kinds) > _FEW_LAYOUTS:
             return False
@@ -291,7 +291,7 @@ class _Walk:
         starts = places + self.words(places)
         if not self.are_inside(starts, 4, 4):
             return False
-        return self.are_inside(starts + 4, self.words(starts) * np.int64(width), width)
+        return self.are_inside(starts + 4, self.words(starts) * width, width)
 
     def are_inside(self, starts: NDArray[np.int64], lengths: NDArray[np.int64] | int, align: int) -> bool:
         """Tell whether spans are aligned and lie in the buffer; adds them up."""
@@ -300,11 +300,8 @@ class _Walk:
         self.apparent += int(np.broadcast_to(lengths, starts.shape).sum())
         return True
 
-    def words(self, places: NDArray[np.int64]) -> NDArray[np.uint32]:
-        """Return the 32 bits at each place. Requires: all lie in the buffer."""
-        octets = np.frombuffer(self.buffer, np.uint8)
-        words: NDArray[np.uint32] = octets[places[:, None] + np.arange(4)].view("<u4").reshape(len(places))
-        return words
+    def words(self, places: NDArray[np.int64], kind: str = "<u4") -> NDArray[np.int64]:
+        return numbers_at(self.buffer, places, kind)
 
     def vector(self, at: int, width: int) -> tuple[int, int]:
         """Check the vector referenced at `at`; returns the start of its elements and their number."""
@@ -338,6 +335,20 @@ class _Walk:
         else:
             self.span(place, 4, 4)  # accessors follow the reference
             self.unknown.add(f"{table.name} {slot.name} of type {self.buffer[type_place]}")
+
+
+def numbers_at(buffer: Buffer, places: NDArray[np.int64], kind: str) -> NDArray[np.int64]:
+    """Return the number at each place of a buffer.
+
+    Parameters
+    ----------
+    kind : of numpy; 64 bits without a sign stay that
+
+    Requires: all lie in the buffer.
+    """
+    octets = np.frombuffer(buffer, np.uint8)[places[:, None] + np.arange(np.dtype(kind).itemsize)]
+    found: NDArray[np.int64] = octets.view(kind).reshape(len(places))
+    return found if kind == "<u8" else found.astype(np.int64)
 
 
 def _offsets_of(slot: Slot) -> tuple[int, ...]:

@@ -5,17 +5,13 @@ A manifest of 100,000 files has 600,000 tables; as `WireTable` they take seconds
 
 from __future__ import annotations
 
-from typing import Final
-
 import numpy as np
 from numpy.typing import NDArray
 
 from slatespark.format.ulid import Ulid
-from slatespark.format.verifier import Buffer
+from slatespark.format.verifier import MANY, Buffer, numbers_at
 from slatespark.format.wire_table import WireTable, field_numbers
 from slatespark.format.wire_tables import ULID
-
-MANY: Final = 64  # tables that are worth it
 
 _HIGH, _LOW = field_numbers(ULID, "high", "low")
 
@@ -26,12 +22,11 @@ class WireColumns:
     Requires: `verify` has accepted the buffer, with these tables.
     """
 
-    __slots__ = ("_at", "_buffer", "_kinds", "_octets", "_places")
+    __slots__ = ("_at", "_buffer", "_kinds", "_places")
 
     def __init__(self, buffer: Buffer, at: NDArray[np.int64]) -> None:
         self._buffer, self._at = buffer, at
-        self._octets = np.frombuffer(buffer, np.uint8)
-        vtables = at - self._gather(at, "<i4")
+        vtables = at - numbers_at(buffer, at, "<i4")
         _, examples, self._kinds = np.unique(vtables, return_index=True, return_inverse=True)
         self._places = np.array([WireTable(buffer, int(at[example])).places for example in examples], np.int64)
 
@@ -55,7 +50,7 @@ class WireColumns:
         """
         places, present = self._places[:, field][self._kinds], self.has(field)
         found = np.zeros(len(self._at), kind)
-        found[present] = self._gather((self._at + places)[present], kind)
+        found[present] = numbers_at(self._buffer, (self._at + places)[present], kind)
         return list(found.tolist())
 
     def octets(self, field: int) -> list[bytes | None]:
@@ -63,7 +58,7 @@ class WireColumns:
         found: list[bytes | None] = [None] * len(self._at)
         present = np.flatnonzero(self.has(field))
         targets = self._targets(field, present)
-        starts, counts = targets + 4, self._gather(targets, "<u4")
+        starts, counts = targets + 4, numbers_at(self._buffer, targets, "<u4")
         data = bytes(self._buffer)
         for number, start, end in zip(present.tolist(), starts.tolist(), (starts + counts).tolist(), strict=True):
             found[number] = data[start:end]
@@ -84,11 +79,5 @@ class WireColumns:
     def _targets(self, field: int, chosen: NDArray[np.intp]) -> NDArray[np.int64]:
         """Return where the references of some tables lead."""
         places = self._at[chosen] + self._places[:, field][self._kinds[chosen]]
-        targets: NDArray[np.int64] = places + self._gather(places, "<u4")
+        targets: NDArray[np.int64] = places + numbers_at(self._buffer, places, "<u4")
         return targets
-
-    def _gather(self, places: NDArray[np.int64], kind: str) -> NDArray[np.int64]:
-        """Return the number at each place."""
-        width = np.dtype(kind).itemsize
-        found: NDArray[np.int64] = self._octets[places[:, None] + np.arange(width)].view(kind).reshape(len(places))
-        return found

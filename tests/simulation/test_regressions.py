@@ -19,6 +19,8 @@ SEEDS: Final = {
     "an erasure left a row that another commit had moved out of the WAL": 29,
     # tests/faults/test_erase_faults.py
     "an erasure deleted a file whose lease was still on its way": 3001158,
+    # tests/faults/test_load_races.py
+    "a load beside a client brought rows back that a range deletion had cut off meanwhile": 7103084,
 }
 
 

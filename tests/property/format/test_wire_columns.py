@@ -10,15 +10,16 @@ from hypothesis import strategies as st
 from slatespark.errors import CorruptDataError, SlateError, UnsupportedFormatError
 from slatespark.format import wire_columns
 from slatespark.format.manifest import Manifest, decode_manifest, encode_manifest
+from slatespark.format.manifest_outline import ManifestOutline, decode_outline
 from tests.property.format.test_table_templates import manifests
 
 FEW = 1 << 30
 
 
-def _outcome(data: bytes, at_once: int) -> Manifest | type[SlateError]:
+def _outcome(data: bytes, at_once: int) -> tuple[Manifest, ManifestOutline] | type[SlateError]:
     with patch.object(wire_columns, "MANY", at_once):
         try:
-            return decode_manifest(data)
+            return decode_manifest(data), decode_outline(data)
         except (CorruptDataError, UnsupportedFormatError) as exc:
             return type(exc)
 

@@ -63,7 +63,7 @@ def verdict(data: bytes) -> tuple[str, int] | None:
 
 
 def test_many_blocks_are_verified_as_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    count = 2 * verifier._MANY
+    count = 2 * verifier.MANY
     data = encode_stats(SstStats(1, 2, 3, 4, 5, block_counts([(number, 5, 6) for number in range(count)])))
     cases = [data, data[:-1], data[:-4], data[:-12]]
     for at in range(72, len(data), 3):  # the vector, the vtable of the blocks, the blocks
@@ -72,7 +72,7 @@ def test_many_blocks_are_verified_as_one_by_one(monkeypatch: pytest.MonkeyPatch)
             damaged[at] ^= mask
             cases.append(bytes(damaged))
     together = [verdict(case) for case in cases]
-    monkeypatch.setattr(verifier, "_MANY", 10 * count)
+    monkeypatch.setattr(verifier, "MANY", 10 * count)
     assert together == [verdict(case) for case in cases]
     assert together[0] is not None
     assert None in together
