@@ -9,6 +9,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 
 from slatespark.encoding.column_types import is_variant
@@ -51,6 +52,7 @@ _LOCAL: Final = "file:"
 _GLOB: Final = frozenset("*?[]{}\\")
 _SHADOW: Final = "_slatespark_shadow_"
 _HASH: Final = f"{_SHADOW}hash"
+_FEW_SHARE: Final = 4  # keys that may share a number which rows are looked up by
 _US: Final = 1000
 
 # So few rows are read where the read is planned: to start a task in Python takes longer.
@@ -266,8 +268,9 @@ def _live_condition(settings: ScanSettings, files: Sequence[ParquetFile]) -> str
 def _without(rows: DataFrame, shadows: pa.Table) -> DataFrame:
     """Return rows whose keys are not among the shadows."""
     ones = [quoted(name) for name in shadows.column_names]
-    others = [f"{_SHADOW}{number}" for number in range(shadows.num_columns)]
-    shadows = shadows.rename_columns(others)
+    number = _telling_number(shadows)
+    shadows = shadows.rename_columns([f"{_SHADOW}{place}" for place in range(shadows.num_columns)])
+    others = shadows.column_names
     hidden = rows.sparkSession.createDataFrame(shadows, spark_schema(shadows.schema))
     pairs = list(zip(ones, others, strict=True))
     if any(values.null_count for values in shadows.columns):
@@ -276,8 +279,23 @@ def _without(rows: DataFrame, shadows: pa.Table) -> DataFrame:
         same = [f"{one} = {other}" for one, other in pairs]
     else:
         # Spark looks a number up far faster than a row of several columns. Bounds, which it does not take for columns
-        # to look up, tell apart keys with the same hash.
-        hidden = hidden.selectExpr("*", f"xxhash64({', '.join(others)}) AS {_HASH}")
-        same = [f"xxhash64({', '.join(ones)}) = {_HASH}"]
+        # to look up, compare the rest of the key where the number is found.
+        if number is None:
+            hidden = hidden.selectExpr("*", f"xxhash64({', '.join(others)}) AS {_HASH}")
+            same = [f"xxhash64({', '.join(ones)}) = {_HASH}"]
+        else:
+            one, other = pairs.pop(number)
+            same = [f"{one} = {other}"]
         same += [f"{one} >= {other} AND {one} <= {other}" for one, other in pairs]
     return rows.join(F.broadcast(hidden), F.expr(" AND ".join(same)), "left_anti")
+
+
+def _telling_number(keys: pa.Table) -> int | None:
+    """Return the place of the integer column that tells keys apart best; None if many keys share each number."""
+    counts = {
+        place: pc.count_distinct(values).as_py()
+        for place, values in enumerate(keys.columns)
+        if pa.types.is_integer(values.type)
+    }
+    best = max(counts, key=counts.__getitem__, default=None)
+    return best if best is not None and keys.num_rows <= _FEW_SHARE * counts[best] else None

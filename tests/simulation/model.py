@@ -35,7 +35,8 @@ class Doing:
     begun : the moment of its beginning
     is_shared : another process may commit it, also after this one has ended
     is_refused : it was, so it must not take effect any more
-    was_idle : at some moment it would have changed nothing, so that it may have had no effect
+    was_idle : at some moment it would have changed nothing, as it does nothing or newer rows hide what it writes, so
+        that it may have had no effect
     """
 
     name: str
@@ -169,4 +170,4 @@ class TableModel:
         return found in {(loaded or b"") + each for each in operands if each != before or None in values}
 
     def _look(self, doing: Doing) -> None:
-        doing.was_idle = doing.was_idle or doing.change(self.rows) == self.rows
+        doing.was_idle = doing.was_idle or self._explains(doing, self.rows, self.rows)

@@ -19,6 +19,12 @@ def begun(model: TableModel, *, key: str = "", is_shared: bool = False) -> Doing
     return doing
 
 
+def setting(model: TableModel, value: bytes) -> Doing:
+    doing = Doing(f"set to {value!r}", lambda before: {**before, b"a": value}, is_shared=True)
+    model.begin(doing)
+    return doing
+
+
 @pytest.fixture
 def model() -> TableModel:
     return TableModel([BEFORE], {1: BEFORE}, 1)
@@ -96,3 +102,12 @@ def test_rows_that_are_handed_over_are_older_than_those_written_since(model: Tab
     model.add(3, Doing("write", lambda before: {**before, b"a": b"2"}), {b"a": b"2"}, {})
     model.add(4, None, {b"a": b"2", b"b": b"load"}, {})
     assert handed.applied is not None
+
+
+def test_of_two_loads_the_first_to_commit_may_hide_the_other(model: TableModel) -> None:
+    first, second = (setting(model, value) for value in (b"x", b"y"))
+    model.add(2, first, {b"a": b"x"}, {})
+    model.check_done(second)
+    late = setting(model, b"z")
+    with pytest.raises(ModelError, match="no effect"):
+        model.check_done(late)

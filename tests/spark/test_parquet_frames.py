@@ -155,9 +155,24 @@ def test_newer_rows_lie_over_the_copies(spark: SparkSession, place: str) -> None
     counts = table.explain().as_parquet
     assert counts["as Parquet, but for the keys of newer rows"] > 0
     assert sum(counts.values()) == files
+
+
+@pytest.mark.parametrize(("tenants", "left_key"), [(4, r"id#\d+L"), (5, r"xxhash64\(.*")])
+def test_newer_rows_hide_those_of_equal_keys_alone(
+    spark: SparkSession, place: str, tenants: int, left_key: str
+) -> None:
+    """Rows are joined by the number as long as few of the newer ones share it, and else by a hash of all columns."""
+    schema = pa.schema([("t", pa.string()), ("id", pa.int64()), ("v", pa.int64())])
+    store, table = compacted(place, schema), SlateTable.forPath(spark, place)
+    keys = [(tenant, number) for tenant in "abcdefgh" for number in range(20)]
+    store.write(pa.table({"t": [t for t, _ in keys], "id": [n for _, n in keys], "v": range(len(keys))}, schema))
+    store.compact(full=True)
+    newer = "bcdefg"[:tenants]
+    store.write(pa.table({"t": list(newer) * 2, "id": [7] * tenants + [9] * tenants, "v": range(2 * tenants)}, schema))
+    assert_same(table, files=1)
     plan = explained(table.toDF())
-    assert "Left keys [1]: [xxhash64(" in plan
-    assert re.search(r"Join condition: .*id#\d+L >= .*id#\d+L <= ", plan), "keys with one hash are told apart"
+    assert re.search(rf"Left keys \[1\]: \[{left_key}\]", plan)
+    assert re.search(r"Join condition: .*t#\d+ >= .*t#\d+ <= ", plan), "keys with one number or hash are told apart"
 
 
 @pytest.mark.parametrize(("limit", "bound"), [("_FEW_BYTES", 10), ("_FEW_ROWS_BYTES", 10), ("_FEW_BYTES", 1 << 20)])

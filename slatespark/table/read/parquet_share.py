@@ -224,23 +224,22 @@ def _key_projection(codec: RowCodec) -> Projection:
 def _fetch_shadows(
     stores: TableStores, plan: ReadPlan, above: Sequence[Layer], parts: Collection[FileSlice]
 ) -> _Shadows | None:
-    """Return the keys within some slices of which the layers or the WAL have a version.
+    """Return the keys from the first to the last of some slices of which the layers or the WAL have a version.
 
     None if these are many, or operands are among them.
     """
     settings, codec = plan.settings, plan.settings.projection.codec
-    ranges = KeyCover(part.keys for part in parts).within(ALL_KEYS)
-    layers = cut_to_ranges(above, ranges)
-    if not ranges or not (layers or settings.has_tail):
+    keys = KeyCover(part.keys for part in parts).shared(ALL_KEYS)  # one range: keys between files harm nothing
+    layers = () if keys is None else cut_to_ranges(above, (keys,))
+    if keys is None or not (layers or settings.has_tail):
         return _Shadows.of([], codec)
     if _stored_bytes(layers) + sum(settings.wal.sizes) > SHADOW_BYTES or (settings.has_tail and not settings.wal.sizes):
         return None
     # A key is hidden by whatever is newest above, also by a deletion, and by a row that has expired.
     shown = replace(settings.visibility, include_deleted=True, include_expired=True)
     every = replace(settings, visibility=shown, projection=_key_projection(codec), residual=None, retired_ms=None)
-    split = Split(KeyRange(ranges[0].start, ranges[-1].end), layers, ranges if len(ranges) > 1 else ())
     try:
-        return _Shadows.of(list(scan_split(stores, split, every)), codec)
+        return _Shadows.of(list(scan_split(stores, Split(keys, layers), every)), codec)
     except OptionError:  # operands without an operator; the read may not need them, as they may have expired
         return None
 
