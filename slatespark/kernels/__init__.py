@@ -32,7 +32,6 @@ from slatespark.kernels.columns import (
     Visibility,
 )
 from slatespark.kernels.results import EncodedBlocks, Fields, Retained
-from slatespark.kernels.search import key_span, lower_bound
 
 if TYPE_CHECKING:
     import numpy as np
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
 
     from slatespark.kernels.avro_program import DecodeProgram, EncodeProgram
     from slatespark.kernels.flat import FlatColumn
+    from slatespark.ranges import KeyRange
 
 __all__ = [
     "DROPPED",
@@ -337,6 +337,29 @@ def match_keys(
     """
     found: NDArray[np.int64] = kernel_module("match").match_keys(rows, low, high, key_bytes, key_offsets)
     return found
+
+
+def lower_bound(rows: RowColumns, key: bytes, low: int, high: int) -> int:
+    """Return the first row in `[low, high)` whose key is at least `key`, else `high`.
+
+    Requires: keys ascending.
+    """
+    bound: int = kernel_module("match").lower_bound(rows, key, low, high)
+    return bound
+
+
+def key_span(rows: RowColumns, keys: KeyRange, low: int = 0, high: int | None = None) -> tuple[int, int]:
+    """Return the span `[start, end)` of those rows in `[low, high)` whose keys lie in a range.
+
+    Requires: keys ascending.
+
+    Parameters
+    ----------
+    high : None for all rows from `low` on
+    """
+    high = len(rows) if high is None else high
+    start = lower_bound(rows, keys.start, low, high) if keys.start else low
+    return start, high if keys.end is None else lower_bound(rows, keys.end, start, high)
 
 
 def lower_bounds(

@@ -132,9 +132,7 @@ def carryless_product(typing_context: Any, left: Any, right: Any) -> Any:
         pair = ir.VectorType(_WORD, 2)
         lane = ir.IntType(32)
         kind = ir.FunctionType(pair, [pair, pair, ir.IntType(8)])
-        function = builder.module.globals.get("llvm.x86.pclmulqdq")
-        if function is None:
-            function = ir.Function(builder.module, kind, "llvm.x86.pclmulqdq")
+        function = builder.module.declare_intrinsic("llvm.x86.pclmulqdq", (), kind)
         empty = ir.Constant(pair, ir.Undefined)
         operands = [builder.insert_element(empty, argument, ir.Constant(lane, 0)) for argument in arguments]
         product = builder.call(function, [*operands, ir.Constant(ir.IntType(8), 0)])
@@ -143,3 +141,16 @@ def carryless_product(typing_context: Any, left: Any, right: Any) -> Any:
 
     pair: Any = types.Tuple
     return pair((types.uint64, types.uint64))(types.uint64, types.uint64), generate
+
+
+@_intrinsic
+def prefetch(typing_context: Any, address: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        byte, flag = ir.IntType(8).as_pointer(), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), (byte, flag, flag, flag))
+        function = builder.module.declare_intrinsic("llvm.prefetch", (byte,), kind)
+        read, keep, data = (ir.Constant(flag, number) for number in (0, 3, 1))
+        builder.call(function, (builder.inttoptr(arguments[0], byte), read, keep, data))
+        return context.get_dummy_value()
+
+    return types.void(types.int64), generate

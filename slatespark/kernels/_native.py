@@ -34,6 +34,9 @@ leading_zeros: Callable[[np.uint64], int] = intrinsic("leading_zeros")
 # Copies (target, source, size) bytes, and no others.
 copy_exact: Callable[[int, int, int], None] = intrinsic("copy_exact")
 
+# Fetches the cache line at an address, which need not exist.
+prefetch: Callable[[int], None] = intrinsic("prefetch")
+
 # Copies of up to WIDE bytes use words, which reads and writes up to SLACK bytes beyond the end.
 WIDE = 128
 SLACK = 16

@@ -50,10 +50,11 @@ def checked_address(array: NDArray[Any], dtype: type[np.generic], length: int) -
 
 def source_table(sources: Sequence[RowColumns]) -> NDArray[np.int64]:
     """Return the address table of the sources; keep it alive while it is used."""
-    return np.array([_line(rows) for rows in sources], np.int64).reshape(len(sources), LINE_BYTES // 8)
+    return np.array([line_numbers(rows) for rows in sources], np.int64).reshape(len(sources), LINE_BYTES // 8)
 
 
-def _line(rows: RowColumns) -> tuple[int, ...]:
+def line_numbers(rows: RowColumns) -> tuple[int, ...]:
+    """Return the line of a source."""
     if not rows.addresses:
         rows.addresses.append(_addresses(rows))
     return rows.addresses[0]

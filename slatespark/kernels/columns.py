@@ -21,7 +21,7 @@ ROW_BITS: Final = 40
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowColumns:
-    """`n` row versions as columns. The contents of an array may be changed, the arrays may not be replaced.
+    """`n` row versions as columns. Times and flags may be changed, arrays may not be replaced.
 
     Values are not copied on decoding: `value_bytes` is the backing buffer, possibly a memory map, and `value_starts`,
     `value_lengths` point into it. So a value is copied only once, after merging and filtering.
@@ -48,6 +48,7 @@ class RowColumns:
     value_lengths: NDArray[np.int64]
     # Addresses for compiled kernels, cached by the first call (`_sources`): a window passes through six kernels.
     addresses: list[tuple[int, ...]] = field(default_factory=list, init=False, repr=False)
+    _longest: list[tuple[int, int]] = field(default_factory=list, init=False, repr=False)
 
     def __len__(self) -> int:
         return len(self.seqs)
@@ -75,6 +76,14 @@ class RowColumns:
     def key(self, row: int) -> bytes:
         """Return the key of row `row`."""
         return self.key_bytes[self.key_offsets[row] : self.key_offsets[row + 1]].tobytes()
+
+    @property
+    def longest(self) -> tuple[int, int]:
+        """The lengths of the longest key and of the longest value, 0 without rows."""
+        if not self._longest:
+            keys = np.diff(self.key_offsets[: len(self) + 1])
+            self._longest.append((int(keys.max(initial=0)), int(self.value_lengths.max(initial=0))))
+        return self._longest[0]
 
     def value(self, row: int) -> bytes:
         """Return the value of row `row`; empty for a tombstone."""

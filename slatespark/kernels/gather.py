@@ -16,6 +16,7 @@ from slatespark.kernels._native import (
     copy_wide,
     load8,
     load64,
+    prefetch,
     store8,
     store32,
     store64,
@@ -46,6 +47,7 @@ KEY: Final = 0
 VALUE: Final = 1
 
 _MAX_ARROW_BYTES: Final = 2**31 - 1
+_AHEAD: Final = 12  # rows whose bytes are fetched before they are copied
 
 
 def gather_keys(sources: Sequence[RowColumns], rows: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
@@ -195,6 +197,12 @@ def _copy(
             store32(offsets + 4 * number, end)
         else:
             store64(offsets + 8 * number, end)
+        if number + _AHEAD < count:
+            ahead = load64(rows + 8 * (number + _AHEAD))
+            line = line_of(table, sources, ahead)
+            start, size = key_of(line, position_of(ahead)) if column == KEY else value_of(line, position_of(ahead))
+            prefetch(start)
+            prefetch(start + 64)
         packed = load64(rows + 8 * number)
         line = line_of(table, sources, packed)
         if column == KEY:

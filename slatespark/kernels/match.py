@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from slatespark.kernels._compile import Kernel, called
 from slatespark.kernels._native import compare, load64, store64
-from slatespark.kernels._sources import address_of, checked_address
+from slatespark.kernels._sources import KEY_OFFSETS, KEYS, address_of, checked_address, line_numbers
 from slatespark.kernels.columns import RowColumns
 from slatespark.kernels.row_ranges import check_key_offsets, check_row_ranges
 
@@ -44,6 +44,14 @@ def lower_bounds(
     return bounds
 
 
+def lower_bound(rows: RowColumns, key: bytes, low: int, high: int) -> int:
+    """See `slatespark.kernels.lower_bound`."""
+    if not 0 <= low <= high <= len(rows):
+        check_row_ranges([rows], np.array([low], np.int64), np.array([high], np.int64))
+    wanted, line = np.frombuffer(key, np.uint8), line_numbers(rows)
+    return _search(line[KEYS // 8], line[KEY_OFFSETS // 8], low, high, address_of(wanted), len(key))
+
+
 @called
 def _first_not_below(keys: int, offsets: int, low: int, high: int, wanted: int, size: int) -> int:
     """Return the first key of `[low, high)` that is at least the wanted one, else `high`; fast if it is near `low`."""
@@ -64,6 +72,12 @@ def _first_not_below(keys: int, offsets: int, low: int, high: int, wanted: int, 
         else:
             low = middle + 1
     return low
+
+
+@Kernel
+def _search(keys: int, offsets: int, low: int, high: int, wanted: int, size: int) -> int:
+    """Return the first key of `[low, high)` that is at least the wanted one, else `high`."""
+    return _first_not_below(keys, offsets, low, high, wanted, size)
 
 
 @Kernel

@@ -20,12 +20,22 @@ from slatespark.kernels._native import (
     load8,
     load64,
     load_word,
+    prefetch,
     prefix_word,
     store8,
     store64,
     store_word,
 )
-from slatespark.kernels._sources import CREATE_TS, EXPIRE_TS, FLAGS, LINE_BYTES, SEQS, address_of, source_table
+from slatespark.kernels._sources import (
+    CREATE_TS,
+    EXPIRE_TS,
+    FLAGS,
+    KEY_OFFSETS,
+    LINE_BYTES,
+    SEQS,
+    address_of,
+    source_table,
+)
 from slatespark.kernels.columns import (
     GROUP_HEAD,
     GROUP_REST,
@@ -45,6 +55,7 @@ from slatespark.kernels.row_ranges import check_row_ranges
 # Byte offsets in a cursor. Word, key and size describe the key after the common prefix; the size is -1 at the end.
 _ROW, _HIGH, _WORD, _KEY, _SIZE, _LINE, _SOURCE, _LEAF = range(0, 64, 8)
 _CURSOR_FIELDS: Final = 8
+_AHEAD_BYTES: Final = 128  # how far ahead of the cursor memory is fetched
 
 _INCLUDE_EXPIRED: Final = 1
 _INCLUDE_DELETED: Final = 2
@@ -133,7 +144,12 @@ def _load_head(cursor: int, row: int, skip: int) -> None:
         store64(cursor + _SIZE, -1)
         store_word(cursor + _WORD, _LAST_WORD)
         return
-    key, size = key_of(load64(cursor + _LINE), row)
+    line = load64(cursor + _LINE)
+    key, size = key_of(line, row)
+    # With many sources the processor does not see by itself that each is read in order.
+    prefetch(key + _AHEAD_BYTES)
+    prefetch(load64(line + KEY_OFFSETS) + 8 * row + _AHEAD_BYTES)
+    prefetch(load64(line + SEQS) + 8 * row + _AHEAD_BYTES)
     key, size = key + skip, max(size - skip, 0)  # negative only if the source is not sorted
     store64(cursor + _KEY, key)
     store64(cursor + _SIZE, size)

@@ -112,6 +112,8 @@ def test_matching_keys(rows: RowColumns, others: list[bytes], data: st.DataObjec
     high = data.draw(st.integers(low, len(rows)))
     wanted = wanted_keys(sorted(set(sought)))
     assert same(COMPILED.match_keys(rows, low, high, *wanted), REFERENCE.match_keys(rows, low, high, *wanted))
+    for key in sought:
+        assert COMPILED.lower_bound(rows, key, low, high) == REFERENCE.lower_bound(rows, key, low, high)
     for order in (sought, sorted(sought)):
         arguments = (rows.key_bytes, rows.key_offsets, *wanted_keys(order))
         assert same(COMPILED.lower_bounds(*arguments), REFERENCE.lower_bounds(*arguments))

@@ -21,6 +21,8 @@ SEEDS: Final = {
     "an erasure deleted a file whose lease was still on its way": 3001158,
     # tests/faults/test_load_races.py
     "a load beside a client brought rows back that a range deletion had cut off meanwhile": 7103084,
+    # tests/unit/table/verify/test_run.py
+    "a verification took a commit during it for damage, as the manifest was not to be had again": 7419169,
 }
 
 

@@ -32,6 +32,12 @@ def lower_bounds(
     return np.array([bisect_left(rows, key) for key in _keys(wanted_bytes, wanted_offsets)], np.int64)
 
 
+def lower_bound(rows: RowColumns, key: bytes, low: int, high: int) -> int:
+    """See `slatespark.kernels.lower_bound`."""
+    check_row_ranges([rows], np.array([low], np.int64), np.array([high], np.int64))
+    return bisect_left(range(high), key, lo=low, hi=high, key=rows.key)
+
+
 def _keys(key_bytes: NDArray[np.uint8], key_offsets: NDArray[np.int64]) -> list[bytes]:
     check_key_offsets(key_bytes, key_offsets)
     data = key_bytes.tobytes()

@@ -184,10 +184,9 @@ def cut_batches(
     Requires: no row comes twice.
     """
     of_key, of_value, fixed_bytes = projection.row_size
-    bound = len(rows) * fixed_bytes
-    bound += sum(int(source.key_offsets[-1]) for source in sources) if of_key else 0
-    bound += sum(int(source.value_lengths.sum()) for source in sources) if of_value else 0
-    if len(rows) <= MAX_BATCH_ROWS and bound <= MAX_BATCH_BYTES:  # as a rule; to add up each row takes a while
+    longest = [source.longest for source in sources]
+    row_bytes = max(1, fixed_bytes) + max((key * of_key + value * of_value for key, value in longest), default=0)
+    if len(rows) <= min(MAX_BATCH_ROWS, MAX_BATCH_BYTES // row_bytes):  # as a rule; to add up each row takes a while
         if len(rows):
             yield 0, len(rows)
         return

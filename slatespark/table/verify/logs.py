@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import Literal
 
-from slatespark.errors import CorruptDataError, SlateError, UnsupportedFormatError
+from slatespark.errors import CorruptDataError, UnsupportedFormatError
 from slatespark.format.compactions import Compactions, decode_compactions
 from slatespark.format.manifest import Manifest
 from slatespark.format.paths import (
@@ -52,10 +52,10 @@ def check_compactions(stores: TableStores, newest: Manifest | None, findings: Fi
 
 
 def _lasting_faults(stores: TableStores, compactions: Compactions, newest: Manifest) -> list[str]:
-    """Return the faults of the compactor's state that no newer manifest explains."""
+    """Return the faults of the compactor's state that no newer manifest explains; raises `UnavailableError`."""
     faults = [*find_compaction_faults(compactions, newest)]
     if faults:  # whoever claims an epoch publishes the manifest first, so one that is read now has it
-        with contextlib.suppress(SlateError):
+        with contextlib.suppress(CorruptDataError, UnsupportedFormatError):
             faults = [*find_compaction_faults(compactions, fetch_latest_manifest(stores).value)]
     return faults
 

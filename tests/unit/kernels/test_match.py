@@ -50,6 +50,9 @@ def test_lower_bounds(kernels: Any) -> None:
 
 
 def test_invalid_arguments(kernels: Any) -> None:
+    for low, high in ((0, 7), (-1, 3), (4, 3)):
+        with pytest.raises(InternalError, match="Row range"):
+            kernels.lower_bound(ROWS, b"a", low, high)
     with pytest.raises(InternalError, match="Row range"):
         kernels.match_keys(ROWS, 0, 7, *keys(b"a"))
     with pytest.raises(InternalError, match="Offsets"):

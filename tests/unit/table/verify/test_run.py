@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from slatespark import SlateStore, TableNotFoundError
+from slatespark import SlateStore, TableNotFoundError, UnavailableError
 from slatespark.format.compactions import Compactions, encode_compactions
 from slatespark.format.info import decode_footer, decode_info_section, footer_range, info_range
 from slatespark.format.manifest import Checkpoint
@@ -338,6 +338,16 @@ def test_a_compactor_that_claims_its_epoch_meanwhile(copy_of: CopyMaker) -> None
 
     store = FailingStore(LocalStore(copy.folder)).run(claim, "list", "compactions/")
     assert verify_table(stores_of(store), SystemClock()).findings == ()
+
+
+def test_a_manifest_that_cannot_be_fetched_again_is_no_damage(copy_of: CopyMaker) -> None:
+    copy = copy_of("compacted")
+    number = int(copy.newest("compactions").stem) + 1
+    (copy.folder / compactions_path(number)).write_bytes(encode_compactions(Compactions(99)))
+    store = FailingStore(LocalStore(copy.folder))
+    store.run(lambda: store.fail("list", "manifest/", times=99), "list", "compactions/")
+    with pytest.raises(UnavailableError):
+        verify_table(stores_of(store), SystemClock())
 
 
 def test_boundaries(copy_of: CopyMaker) -> None:
