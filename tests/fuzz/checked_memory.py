@@ -104,6 +104,7 @@ _INSTRUCTIONS: Final = MappingProxyType(
         "store64": lambda at, value: _store(at, value, 8),
         "store_word": lambda at, value: _store(at, value, 8),
         "swap_word": lambda word: np.uint64(int.from_bytes(int(word).to_bytes(8, "little"), "big")),
+        "prefetch": lambda at: None,
         "zero_bits": lambda word: (int(word) & -int(word)).bit_length() - 1,
         "leading_zeros": lambda word: 64 - int(word).bit_length(),
         "leading_zeros_of_nonzero": lambda word: 64 - int(word).bit_length(),
