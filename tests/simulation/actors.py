@@ -136,15 +136,18 @@ class Actor:
             self.doing = None
         world.count(operation.name.partition(" ")[0], outcome.partition(":")[0])
 
-    def do(self, name: str, change: Change, act: Callable[[], object], *, refused: type[Exception]) -> None:
+    def do(
+        self, name: str, change: Change, act: Callable[[], object], *, refused: type[Exception], key: str = ""
+    ) -> None:
         """Do a part of an operation that takes effect by itself; the errors of `act` go on.
 
         Parameters
         ----------
         refused : the error that says that it had no effect
+        key : of an idempotent write, as for operations
         """
         model, outer = self.world.model, self.doing
-        self.doing = doing = Doing(name, change)
+        self.doing = doing = Doing(name, change, key=key)
         model.begin(doing)
         try:
             act()

@@ -16,8 +16,11 @@ from tests.simulation.client import ClientWriter
 from tests.simulation.clocks import START_MS
 from tests.simulation.model import Rows
 from tests.support.fake_clock import FakeClock
+from tests.support.segments import FixedPrefix
 
-BASES: Final = 60
+BASES: Final = 120
+WITHOUT_SEGMENTS: Final = 60  # none of these has any
+SEGMENTS: Final = FixedPrefix(2)
 HOUR_MS: Final = 3_600_000
 RETIRED: Final = b"retired"
 RETIRED_MS: Final = 100 * 24 * HOUR_MS  # the age of rows past retention, which is 60 days
@@ -31,12 +34,19 @@ class Base:
     rows: Rows
 
 
+def is_segmented(number: int) -> bool:
+    """Tell whether a base has segments: of the keys k0 and k1."""
+    return number >= WITHOUT_SEGMENTS and number % 3 == 0
+
+
 @lru_cache(maxsize=BASES)
 def make_base(number: int) -> Base:
     """Make a table: with some writes, with rows past retention, with rows that only the WAL has, or without."""
     rng, clock = Chance(number), FakeClock(START_MS - HOUR_MS, seed=number)
     store = MemoryStore(f"simulation-base-{number}")
     properties: dict[str, Any] = {"autoCompact": rng.random() < 0.3, "versionRetention": rng.choice(["none", "1h"])}
+    if is_segmented(number):
+        properties |= SEGMENTS.options
     is_retired, writes = rng.random() < 0.4, rng.choice([0, 1, 2, 5])
     if is_retired:
         properties["retention"] = "60d"

@@ -53,4 +53,5 @@ COLLECTORS: Final[list[Make]] = [
 CLIENTS: Final[list[Make]] = [clients.client]
 COORDINATORS: Final[list[Make]] = [clients.coordinate]
 COOPERATORS: Final[list[Make]] = [clients.work, clients.cooperate, clients.cooperate]
-KINDS: Final = (WRITERS, KEEPERS, COLLECTORS, READERS, CLIENTS, COORDINATORS, COOPERATORS)
+STREAMS: Final[list[Make]] = [streams.deliver]
+KINDS: Final = (WRITERS, KEEPERS, COLLECTORS, READERS, CLIENTS, COORDINATORS, COOPERATORS, STREAMS)

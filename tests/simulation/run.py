@@ -14,31 +14,33 @@ from tests.faults.actions import to_folder
 from tests.faults.jobs import stores_of
 from tests.simulation import repertoire
 from tests.simulation.actors import Operation
-from tests.simulation.base import RETIRED
+from tests.simulation.base import RETIRED, SEGMENTS
 from tests.simulation.chance import Chance
 from tests.simulation.faults import Fault
 from tests.simulation.history import History
 from tests.simulation.model import ModelError
 from tests.simulation.world import ROOT, World
-from tests.support.client import Client, Location, read_rows
+from tests.support.client import Client, ClientOptions, Location, read_rows
 
 MAX_OPERATIONS: Final = 14
 MAX_VACUUMS: Final = 5
 CLIENT_KINDS: Final = (repertoire.CLIENTS, repertoire.COORDINATORS, repertoire.COOPERATORS)
 TWICE: Final = 0.4  # of the seeds with an idempotent write
 CLIENT_SEEDS: Final = 0.35  # of all seeds: a SlateDB client writes beside the others
+STREAM_SEEDS: Final = 0.3  # of all that may have one: a stream writes beside the others
 
-# How often a process writes, keeps, collects, reads, is a client, its coordinator, or works for that
+# How often a process writes, keeps, collects, reads, is a client, its coordinator, works for that, or is a stream
 _WEIGHTS: Final = (
-    (6, 2, 1, 3, 0, 0, 0),
-    (6, 1, 0, 2, 0, 0, 0),
-    (3, 3, 2, 3, 0, 0, 0),
-    (4, 0, 1, 4, 0, 0, 0),
-    (3, 4, 3, 0, 0, 0, 0),
+    (6, 2, 1, 3, 0, 0, 0, 0),
+    (6, 1, 0, 2, 0, 0, 0, 0),
+    (3, 3, 2, 3, 0, 0, 0, 0),
+    (4, 0, 1, 4, 0, 0, 0, 0),
+    (3, 4, 3, 0, 0, 0, 0, 0),
 )
-_CLIENT: Final = (1, 0, 0, 1, 8, 0, 0)
-_COORDINATOR: Final = (0, 0, 0, 0, 0, 1, 0)
-_COOPERATOR: Final = (1, 0, 0, 1, 0, 0, 8)
+_CLIENT: Final = (1, 0, 0, 1, 8, 0, 0, 0)
+_COORDINATOR: Final = (0, 0, 0, 0, 0, 1, 0, 0)
+_COOPERATOR: Final = (1, 0, 0, 1, 0, 0, 8, 0)
+_STREAM: Final = (1, 0, 0, 1, 0, 0, 0, 8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +92,12 @@ def _populate(world: World) -> None:
     actors = rng.randint(2, 6)
     counts = [rng.randint(1, max(1, MAX_OPERATIONS // actors)) for _ in range(actors)]
     weights = [rng.choice(_WEIGHTS) for _ in counts]
-    if rng.random() < CLIENT_SEEDS:
+    if rng.random() < CLIENT_SEEDS and not world.is_segmented:
         weights[0] = _CLIENT
         if rng.random() < 0.5:
             weights[:4] = [_COORDINATOR, _COOPERATOR, _CLIENT, _COOPERATOR][:actors]
+    if world.is_wide and rng.random() < STREAM_SEEDS:
+        weights[-1] = _STREAM
     everything: list[list[Operation]] = []
     value = 0
     for count, weight in zip(counts, weights, strict=True):
@@ -175,10 +179,12 @@ def _check_client(world: World, folder: Path) -> None:
     to_folder(world.raw, folder / str(world.seed))
     location = Location.local(folder / str(world.seed) / ROOT)
     expected = world.model.rows
-    found = {row.key: row.value for row in read_rows(location) if row.value != RETIRED}  # it knows no retention
+    options = ClientOptions(segments=SEGMENTS if world.is_segmented else None)
+    rows = read_rows(location, options=options)
+    found = {row.key: row.value for row in rows if row.value != RETIRED}  # it knows no retention
     if found != expected:
         raise ModelError(f"the client reads {found}, not {expected}")
-    with Client.open(location) as client:
+    with Client.open(location, options) as client:
         by_key = {key: client.get(key) for key in expected}
         if by_key != expected:
             raise ModelError(f"the client's look-ups find {by_key}, not {expected}")

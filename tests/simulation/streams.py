@@ -1,23 +1,33 @@
-"""A consumer that follows the changes of the table, and remembers offsets alone, as a query of Spark does."""
+"""Streams as queries of Spark run them: one follows the changes of the table, and others write batches into it.
+
+What a query remembers outlives its processes: the offset of each batch, stored before the batch begins.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
-from slatespark import SlateStore
-from slatespark.options import ReadOptions
+from slatespark import ConflictError, SlateStore
+from slatespark.options import ReadOptions, WriteOptions
 from slatespark.table.changes.feed import run_feed
+from slatespark.table.commit.job import abandon_write
 from slatespark.table.definition.versions import resolve_codec
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read.arrow import project
 from slatespark.table.streams.change_stream import ChangeStream
 from slatespark.table.streams.position import Position, decode_position, encode_position
+from slatespark.table.write.load import begin_load, run_task
+from slatespark.table.write.stream_batch import StreamBatch, commit_batch
+from tests.faults.jobs import table_of
 from tests.simulation.actors import Operation
 from tests.simulation.chance import Chance
-from tests.simulation.model import unchanged
-from tests.simulation.operations import always, in_order
+from tests.simulation.model import Rows, unchanged
+from tests.simulation.operations import always, in_order, some_keys
 from tests.simulation.world import World
 
 BATCHES: Final = 4
@@ -29,6 +39,14 @@ class Sink:
 
     offsets: list[str] = field(default_factory=list)
     rows: dict[bytes, bytes] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Query:
+    """What outlives a process of a query that writes: how many batches were, and the rows of the one that began."""
+
+    done: int = 0
+    begun: Mapping[bytes, bytes] | None = None
 
 
 def follow(rng: Chance, value: str) -> Operation:
@@ -51,6 +69,47 @@ def follow(rng: Chance, value: str) -> Operation:
                 _deliver(world, table, stream, sink)
 
     return Operation(name, act, always(unchanged), alone=name)
+
+
+def deliver(rng: Chance, value: str) -> Operation:
+    """Write some batches of a stream; the one that another process began comes first, again."""
+    name, tasks = f"query {rng.randrange(2)}", rng.choice([1, 2])
+    batches = [dict.fromkeys(some_keys(rng), f"+{value}.{number}".encode()) for number in range(rng.choice([1, 2, 4]))]
+
+    def act(world: World, table: SlateStore) -> None:
+        query = world.queries.setdefault(name, Query())
+        for batch in [query.begun, *batches] if query.begun else batches:
+            query.begun = batch
+            world.current.do(
+                f"{name} batch {query.done}",
+                partial(_appended, batch),
+                partial(_write_batch, table, batch, StreamBatch(name, query.done), tasks),
+                refused=ConflictError,
+                key=f"{name} {query.done}",
+            )
+            query.done, query.begun = query.done + 1, None
+
+    return Operation(f"deliver {name}", act, always(unchanged), alone=name)
+
+
+def _appended(batch: Mapping[bytes, bytes], before: Rows) -> Rows:
+    return in_order({**before, **{key: before.get(key, b"") + mark for key, mark in batch.items()}})
+
+
+def _write_batch(table: SlateStore, rows: Mapping[bytes, bytes], batch: StreamBatch, tasks: int) -> None:
+    """Write operands, which show if they are written twice, as the sink of a stream does."""
+    stores, clock, written = table._stores, table._clock, table_of([*rows.items()])
+    load = begin_load(stores, clock, written.schema, WriteOptions.parse({"path": table.url, "operation": "merge"}))
+    assert load is not None
+    size = -(-len(rows) // tasks)
+    parts = [written.slice(start, size).to_batches() for start in range(0, len(rows), size)]
+    try:
+        files = [run_task(stores, clock, load, number, part) for number, part in enumerate(parts)]
+        commit_batch(stores, clock, load, files, batch)
+    except Exception:
+        with contextlib.suppress(Exception):
+            abandon_write(stores, load.job)
+        raise
 
 
 def _open(world: World, table: SlateStore, limits: dict[str, int]) -> ChangeStream:

@@ -23,7 +23,7 @@ from slatespark.table.log.manifests import fetch_latest_manifest, manifest_log
 from slatespark.table.read import gaps
 from tests.faults.jobs import store_on, stores_of
 from tests.simulation.actors import Actor, Operation
-from tests.simulation.base import BASES, make_base
+from tests.simulation.base import BASES, WITHOUT_SEGMENTS, is_segmented, make_base
 from tests.simulation.chance import Chance
 from tests.simulation.checks import check_deletion, check_successor, late_checkpoints
 from tests.simulation.clocks import START_MS, ActorClock, Drift
@@ -35,11 +35,12 @@ from tests.simulation.store import Server
 from tests.support.fake_clock import FakeClock
 
 if TYPE_CHECKING:
-    from tests.simulation.streams import Sink
+    from tests.simulation.streams import Query, Sink
 
 ROOT: Final = "db/table"
 QUIET_MS: Final = 15 * 24 * 3_600_000  # longer than what keeps versions for a while
 MAX_HEIRS: Final = 20
+WIDE: Final = 8_000_000  # seeds below it have no segments and no streams that write: tests replay some of them
 
 _buckets = itertools.count()
 
@@ -49,6 +50,8 @@ class World:
 
     Attributes
     ----------
+    is_wide : has all kinds of tables and processes
+    is_segmented : the table has segments
     is_odd : clocks may be wrong, or processes sleep and die
     has_clients : SlateDB clients write too
     collects : collectors are under way that wait for nobody
@@ -57,13 +60,14 @@ class World:
     acknowledged : keys of idempotent writes that were
     busy : what is being done that one process does at a time
     late : checkpoints that keep nothing, see `late_checkpoints`
-    sinks, clones : what streams have delivered; the clones that exist, by URL, and what each shows
+    sinks, queries : what streams that read have delivered; how far streams that write have come
+    clones : those that exist, by URL, and what each shows
     outcomes : how often each kind of operation ended how
     """
 
     def __init__(self, seed: int) -> None:
         rng = self.rng = Chance(seed)
-        self.seed = seed
+        self.seed, self.is_wide = seed, seed >= WIDE
         self.scheduler = Scheduler(
             Chance(rng.getrandbits(64)),
             now_ms=START_MS,
@@ -83,6 +87,7 @@ class World:
         self.acknowledged: set[str] = set()
         self.busy: set[str] = set()
         self.sinks: dict[str, Sink] = {}
+        self.queries: dict[str, Query] = {}
         self.clones: dict[str, Rows] = {}
         self.outcomes: Counter[tuple[str, str]] = Counter()
         self.manifests: dict[int, Manifest] = {}
@@ -171,7 +176,9 @@ class World:
     # --- inside -------------------------------------------------------------------------------------------------
 
     def _make_table(self) -> None:
-        base, raw = make_base(self.rng.randrange(BASES)), self.server.raw(ROOT)
+        number = self.rng.randrange(BASES if self.is_wide else WITHOUT_SEGMENTS)
+        base, raw = make_base(number), self.server.raw(ROOT)
+        self.is_segmented = is_segmented(number)
         for path, data in base.objects.items():
             raw.put(path, [data])
         self.wal_end = max((int(path[4:24]) for path in base.objects if path.startswith("wal/")), default=0)
