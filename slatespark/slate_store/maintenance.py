@@ -272,6 +272,9 @@ class Maintenance(OpenTable):
             When the database cannot be written; nothing was changed.
         CommitConflictError, TransactionConflictError
             When a SlateDB client is active, or other commits kept writing the keys; nothing was changed.
+        CorruptDataError, ConflictError
+            When an object cannot be read, or the table changed faster than it could be searched for copies. What was
+            erased by then stays erased; the next call searches again.
 
         Examples
         --------

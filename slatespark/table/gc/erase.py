@@ -66,7 +66,7 @@ def erase_keys(
     CorruptDataError
         When an object cannot be read. What was deleted by then stays deleted.
     ConflictError
-        When the table changed faster than it could be searched.
+        When the table changed faster than it could be searched. What was deleted by then stays deleted, too.
     """
     definition = resolve_definition(stores, fetch_latest_manifest(stores)[1])
     removed = erase_rows(stores, clock, keys, options, runner=runner, progress=progress)
