@@ -159,14 +159,12 @@ def _unpack_zstd(data: Buffer, max_bytes: int) -> bytes:
     size = _zstd_size(data)
     if size is not None:
         return _unpack("zstd", data, size, max_bytes)
-    chunks: list[bytes] = []
-    total = 0
+    payload, chunk = bytearray(), memoryview(bytearray(_CHUNK_BYTES))
     with pa.CompressedInputStream(pa.BufferReader(pa.py_buffer(data)), "zstd") as stream:
-        while chunk := stream.read(_CHUNK_BYTES):
-            total += len(chunk)
-            _check_size(total, max_bytes)
-            chunks.append(chunk)
-    return b"".join(chunks)
+        while count := stream.readinto(chunk):  # `read` leaks its memory when the stream is damaged
+            _check_size(len(payload) + count, max_bytes)
+            payload += chunk[:count]
+    return bytes(payload)
 
 
 def _zstd_size(data: Buffer) -> int | None:

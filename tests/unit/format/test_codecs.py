@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import tracemalloc
 import zlib
 
 import pyarrow as pa
@@ -55,6 +56,19 @@ def streamed_zstd(payload: bytes) -> bytes:
     with pa.CompressedOutputStream(sink, "zstd") as stream:
         stream.write(payload)
     return bytes(sink.getvalue())
+
+
+def test_damaged_zstd_frames_leave_no_memory_behind() -> None:
+    cut = streamed_zstd(bytes(range(256)) * 1000)[:-9]
+    tracemalloc.start()
+    try:
+        for _ in range(50):
+            with pytest.raises(CorruptDataError):
+                decompress(cut, Compression.ZSTD)
+        held_bytes, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held_bytes < 1 << 20
 
 
 def test_zstd_frames_without_content_size_are_read() -> None:
