@@ -8,6 +8,7 @@ from typing import Final
 from benchmarks.data import DataFolder
 from benchmarks.harness import Benchmark
 from benchmarks.peers import changed_rows as changes
+from benchmarks.peers.environments import ENVIRONMENTS
 from benchmarks.peers.scenario import OURS, Step, compare
 from benchmarks.typed_rows import parquet_parts
 from benchmarks.typed_schema import SUMS
@@ -29,7 +30,8 @@ def make(data: DataFolder, rows: int, environment: str) -> Benchmark:
         f"{rows:,} rows of 8 columns, 2 of them the key; an upsert of 0.01 % has {changes.few(rows):,} rows. A tenth "
         "of the rows of an upsert is new; a range is 1 % of the rows.",
     ]
-    return compare(lambda rows: _steps(data, rows), rows, environment, (OURS, environment), notes)
+    ours = "slatespark-store" if ENVIRONMENTS[environment].artifact is None else OURS
+    return compare(lambda rows: _steps(data, rows), rows, environment, (ours, environment), notes)
 
 
 def _steps(data: DataFolder, rows: int) -> list[Step]:

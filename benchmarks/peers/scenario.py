@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from typing import Any, Final
 
 from benchmarks.harness import Alternative, Benchmark, Target, Task
@@ -21,7 +22,7 @@ SETTINGS: Final = {"spark.sql.shuffle.partitions": str(PARTITIONS), "spark.sql.s
 
 @dataclass(frozen=True)
 class Step:
-    """A step: a function of `benchmarks.peers.steps`, and its arguments.
+    """A step: a function of `benchmarks.peers.steps`, or of `arrow_steps` without Spark, and its arguments.
 
     Attributes
     ----------
@@ -47,7 +48,8 @@ def compare(
     place = ENVIRONMENTS[environment]
     if not place.is_built():
         raise SystemExit(f"Build the environment first: python -m benchmarks.peers {environment}")
-    ensure_java()  # for the workers: not all of them have slatespark
+    if place.artifact is not None:
+        ensure_java()  # for the workers: not all of them have slatespark
     steps, warm_up = make_steps(rows), make_steps(max(rows // WARM_UP_PART, LEAST_ROWS))
     peers = dict(zip((OURS, environment), kinds, strict=True))
     return Benchmark(
@@ -59,7 +61,7 @@ def compare(
         ],
         notes=[
             *notes,
-            f"{place.versions()}; {MASTER}, a session each, {PARTITIONS} partitions after a shuffle; warm page cache.",
+            _conditions(place),
             f"Before the first round each takes all steps with 1/{WARM_UP_PART} of the rows.",
             "The ratio is to slatespark's time of the same step. written_bytes: what a step adds below its folder.",
         ],
@@ -68,16 +70,26 @@ def compare(
     )
 
 
+def _conditions(place: Environment) -> str:
+    if place.artifact is None:
+        return f"{place.versions()}; no Spark, a process each; warm page cache."
+    ours = "" if place.has_slatespark else f" slatespark runs with PySpark {version('pyspark')}, which it needs."
+    return (
+        f"{place.versions()}; {MASTER}, a session each, {PARTITIONS} partitions after a shuffle; warm page cache.{ours}"
+    )
+
+
 def _alternative(step: Step, peer: str, kind: str, place: Environment, warm_up: Sequence[Step]) -> Alternative:
     taken = [(one.function, one.arguments) for one in warm_up]
-    jars = [] if peer == OURS else [str(jar) for jar in place.jars]
+    module, begin = "benchmarks.peers.arrow_steps", {"kind": kind, "warm_up": taken}
+    if place.artifact is not None:
+        module = "benchmarks.peers.steps"
+        begin |= {"jars": [] if peer == OURS else [str(jar) for jar in place.jars], "settings": SETTINGS}
     return Alternative(
         name=f"{step.name}: {peer}",
         work=step.name,
-        task=Task(f"benchmarks.peers.steps:{step.function}", step.arguments),
+        task=Task(f"{module}:{step.function}", step.arguments),
         process=peer,
-        prepare=Task(
-            "benchmarks.peers.steps:start", {"kind": kind, "jars": jars, "settings": SETTINGS, "warm_up": taken}
-        ),
+        prepare=Task(f"{module}:start", begin),
         python=place.python if peer != OURS or place.has_slatespark else sys.executable,
     )

@@ -159,7 +159,7 @@ def _new_table() -> Path:
     if _Process.folder is not None:
         shutil.rmtree(_Process.folder)
     _Process.folder = Path(tempfile.mkdtemp(prefix="peer", dir=Path.cwd()))
-    _Process.table = new_table(_Process.kind, _Process.spark, _Process.folder / "rows")
+    _Process.table = new_table(_Process.kind, _Process.folder / "rows", _Process.spark)
     return _Process.folder
 
 

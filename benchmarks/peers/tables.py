@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
@@ -18,6 +19,10 @@ _KINDS: Final = {
     "delta": "benchmarks.peers.delta:DeltaTable",
     "delta-feed": "benchmarks.peers.delta:DeltaFeedTable",
     "iceberg": "benchmarks.peers.iceberg:IcebergTable",
+    "paimon": "benchmarks.peers.paimon:PaimonTable",
+    "hudi": "benchmarks.peers.hudi:HudiTable",
+    "slatespark-store": "benchmarks.peers.slate_store:SlateStoreTable",
+    "delta-rs": "benchmarks.peers.delta_rs:DeltaRsTable",
 }
 
 
@@ -50,6 +55,40 @@ class PeerTable(Protocol):
         """Delete an interval of keys, given as comparisons joined by AND."""
 
     def replace_range(self, condition: str, rows: DataFrame) -> None:
+        """Replace an interval of keys by rows of it."""
+
+    def compact(self) -> None:
+        """Merge the files as a user would from time to time."""
+
+    def stored_bytes(self) -> int:
+        """Return the bytes of the files that hold the current rows."""
+
+
+class ArrowTable(Protocol):
+    """A table without Spark, with the same methods: rows come and go as Arrow tables."""
+
+    def load(self, rows: pa.Table) -> None:
+        """Create the table, and write its first rows, which are in key order."""
+
+    def scan(self, columns: list[str]) -> pa.Table:
+        """Return columns of all rows."""
+
+    def look_up(self, condition: str) -> pa.Table:
+        """Return the row of a key, given as comparisons joined by AND."""
+
+    def look_up_keys(self, keys: pa.Table) -> pa.Table:
+        """Return the rows that have some keys."""
+
+    def upsert(self, rows: pa.Table) -> None:
+        """Insert rows, or replace those with their keys."""
+
+    def delete_keys(self, keys: pa.Table) -> None:
+        """Delete the rows that have some keys."""
+
+    def delete_range(self, condition: str) -> None:
+        """Delete an interval of keys, given as comparisons joined by AND."""
+
+    def replace_range(self, condition: str, rows: pa.Table) -> None:
         """Replace an interval of keys by rows of it."""
 
     def compact(self) -> None:
@@ -92,12 +131,12 @@ def session_settings(kind: str, jars: Sequence[str]) -> dict[str, str]:
     return {**own, "spark.jars": ",".join(jars)} if jars else own
 
 
-def new_table(kind: str, spark: SparkSession, folder: Path) -> Any:
+def new_table(kind: str, folder: Path, spark: SparkSession | None = None) -> Any:
     """Return a table that is to be loaded, in a folder of its own, below one in the working directory.
 
-    It is a `PeerTable`, and whatever more its format can.
+    It is a `PeerTable`, and whatever more its format can; or, without a session, an `ArrowTable`.
     """
-    return _class(kind)(spark, folder)
+    return _class(kind)(folder) if spark is None else _class(kind)(spark, folder)
 
 
 def _class(kind: str) -> Any:
