@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
+from typing import Self
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from slatespark.format.ulid import Ulid
 from slatespark.kernels import key_lengths, new_key_mask, take_rows, value_lengths
 from slatespark.options import WriteOptions
 from slatespark.ranges import KeyRange, key_after
+from slatespark.storage import run_ahead
 from slatespark.storage.object_store import ObjectStore
 from slatespark.table.clock import Clock, new_ulid
 from slatespark.table.read.plan import FileSlice, Layer, SstFile
@@ -79,6 +81,7 @@ def upload_sorted(
     *,
     segments: KeySegments = WHOLE,
     pace: UploadPace | None = None,
+    runs_ahead: bool = False,
 ) -> tuple[NewFile, ...]:
     """Write rows as SSTs of about `sstSize`, and return them in key order; their keys do not overlap.
 
@@ -95,6 +98,7 @@ def upload_sorted(
         (docs/reference/format/objects.md)
     segments : of the table, unless all rows are known to be of one
     pace : of the uploads; None for as fast as it goes
+    runs_ahead : upload each file while the next one is built, if the store has network latency; memory holds two then
 
     Raises
     ------
@@ -105,20 +109,23 @@ def upload_sorted(
     return tuple(
         file
         for _, part in parts
-        for file in _upload_segment(store, (piece for _, piece in part), options, clock, planned_ms, pace)
+        for uploads in [_Uploads(store, clock, planned_ms, pace, runs_ahead=runs_ahead and store.is_remote)]
+        for file in _upload_segment((piece for _, piece in part), options, uploads)
     )
 
 
-def _upload_segment(
-    store: ObjectStore,
-    pieces: Iterable[SortedRows],
-    options: WriteOptions,
-    clock: Clock,
-    planned_ms: int,
-    pace: UploadPace | None,
-) -> list[NewFile]:
-    """Write the rows of one segment; parameters as for `upload_sorted`."""
-    files: list[NewFile] = []
+def _upload_segment(pieces: Iterable[SortedRows], options: WriteOptions, uploads: _Uploads) -> list[NewFile]:
+    """Write the rows of one segment."""
+    with uploads:
+        for built, is_last in _built_files(pieces, options, uploads.planned_ms):
+            uploads.add(built, is_last=is_last)
+    return uploads.files
+
+
+def _built_files(
+    pieces: Iterable[SortedRows], options: WriteOptions, created_ms: int
+) -> Iterator[tuple[BuiltSst, bool]]:
+    """Yield rows as files, each with whether it is known to be the last one."""
     builder: SstBuilder | None = None
     reached: bytes | None = None  # the last key of a file that is full
     for piece in pieces:
@@ -128,18 +135,67 @@ def _upload_segment(
                 builder.add(step.sources, step.rows[:same])
                 if same == len(step.rows) and builder.estimated_bytes < 2 * options.sst_bytes:
                     continue
-                files.append(_upload(store, builder.finish(), new_ulid(clock, planned_ms), pace))
+                yield builder.finish(), False
                 builder, reached = None, None
                 step = SortedRows(step.sources, step.rows[same:])
             if not len(step.rows):
                 continue
-            builder = builder or _new_builder(options, planned_ms)
+            builder = builder or _new_builder(options, created_ms)
             builder.add(step.sources, step.rows)
             if builder.estimated_bytes >= options.sst_bytes:
                 reached = step.key(-1)
     if builder is not None:
-        files.append(_upload(store, builder.finish(), new_ulid(clock, planned_ms), pace))
-    return files
+        yield builder.finish(), True
+
+
+@dataclass(slots=True)
+class _Uploads:
+    """Uploads of files one after the other.
+
+    Attributes
+    ----------
+    runs_ahead : each while the next one is built
+    files : that are uploaded, in order; all of them after the block
+    """
+
+    store: ObjectStore
+    clock: Clock
+    planned_ms: int
+    pace: UploadPace | None
+    runs_ahead: bool
+    files: list[NewFile] = field(default_factory=list)
+    _under_way: Callable[[], NewFile] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Wait for what is under way, also after an error: nothing is uploaded once the caller knows of it."""
+        with contextlib.nullcontext() if kind is None else contextlib.suppress(SlateError):
+            self._wait()
+
+    def add(self, built: BuiltSst, *, is_last: bool) -> None:
+        """Upload a file once the one before is uploaded; raises the error of that one, or its own."""
+        self._wait()
+        is_ahead = self.runs_ahead and not is_last
+        self._under_way = run_ahead(partial(self._upload, built, self._new_id()), is_remote=is_ahead)
+        if not is_ahead:
+            self._wait()
+
+    def _wait(self) -> None:
+        if self._under_way is not None:
+            result, self._under_way = self._under_way, None
+            self.files.append(result())
+
+    def _new_id(self) -> Ulid:
+        return new_ulid(self.clock, self.planned_ms)
+
+    def _upload(self, built: BuiltSst, sst_id: Ulid) -> NewFile:
+        if self.pace is not None:
+            self.pace.wait_for(built.size)
+        self.store.put(sst_path(sst_id), built.parts)
+        handle = SstHandle(id=sst_id, info=built.info, format_version=SST_FORMAT_VERSION)
+        return NewFile(handle=handle, properties=built.properties, size=built.size)
 
 
 def upload_task(
@@ -164,6 +220,7 @@ def upload_task(
         planned_ms=planned_ms,
         segments=segments,
         pace=pace,
+        runs_ahead=True,
     )
     files = upload(sorter.ascending())
     if sorter.is_done:
@@ -210,11 +267,3 @@ def _gathered(piece: SortedRows, start: int, end: int) -> SortedRows:
     if not piece.is_scattered:
         return SortedRows(piece.sources, rows)
     return SortedRows([take_rows(piece.sources, rows)], np.arange(len(rows), dtype=np.int64))
-
-
-def _upload(store: ObjectStore, built: BuiltSst, sst_id: Ulid, pace: UploadPace | None) -> NewFile:
-    if pace is not None:
-        pace.wait_for(built.size)
-    store.put(sst_path(sst_id), built.parts)
-    handle = SstHandle(id=sst_id, info=built.info, format_version=SST_FORMAT_VERSION)
-    return NewFile(handle=handle, properties=built.properties, size=built.size)
