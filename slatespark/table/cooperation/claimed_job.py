@@ -291,13 +291,16 @@ def claimed_jobs(
                 raise SourcesGoneError(str(job.id))
         yield claimed
     finally:
-        for job in claimed:
-            if not job._ended.is_set():
-                with contextlib.suppress(SlateError):
-                    job.release()
-            job._ended.set()
-        ended.set()
-        heart.join()
+        try:
+            for job in claimed:
+                if not job._ended.is_set():
+                    with contextlib.suppress(SlateError):
+                        job.release()
+        finally:  # after an interrupt, too: heartbeats that go on would hold the jobs for as long as the process lives
+            for job in claimed:
+                job._ended.set()
+            ended.set()
+            heart.join()
 
 
 def _claim(jobs: JobList, job_ids: Sequence[Ulid], worker_id: str) -> tuple[Compaction, ...] | None:

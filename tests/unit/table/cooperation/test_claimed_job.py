@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 from typing import Any
 
@@ -197,6 +198,20 @@ def test_the_thread_sends_heartbeats(stores: TableStores) -> None:
         start = fetch_compactions(stores).number
         while fetch_compactions(stores).number < start + 3:
             pass
+
+
+def test_an_interrupt_while_the_job_is_released_ends_the_heartbeats(
+    stores: TableStores, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(self: ClaimedJob) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ClaimedJob, "release", interrupted)
+    beating = set(threading.enumerate())
+    with pytest.raises(KeyboardInterrupt), claimed_job(jobs_of(stores), job_id(1), "we", heartbeat_ms=1):
+        beating = set(threading.enumerate()) - beating
+    assert beating
+    assert not any(thread.is_alive() for thread in beating), "they would hold the job for as long as the process lives"
 
 
 def test_a_list_that_was_replaced_is_found_again(stores: TableStores) -> None:
