@@ -80,7 +80,7 @@ def simulate(seed: int, *, client_folder: Path | None = None) -> SeedReport:
     except Exception as exc:
         raise SeedError(world, exc) from exc
     finally:
-        world.server.raw()._bucket.objects.clear()
+        world.close()
     newest = world.model.newest
     return SeedReport(
         seed, world.scheduler.steps, newest - world.first_version, world.faults.counts, world.outcomes, world.history

@@ -99,6 +99,12 @@ class World:
         self.server.watch = self._watch
         self.server.watch_deletion = self._watch_deletion
 
+    def close(self) -> None:
+        """Let go of the objects, and of the world, which the clock of the bucket holds."""
+        for name in (self.server.bucket, f"{self.server.bucket}-raw"):
+            found = memory_store._BUCKETS.pop(name)
+            found.objects.clear()
+
     # --- what actors use ----------------------------------------------------------------------------------------
 
     def open_table(self, actor: Actor) -> SlateStore:
