@@ -81,7 +81,8 @@ def _conditions(place: Environment) -> str:
 
 def _alternative(step: Step, peer: str, kind: str, place: Environment, warm_up: Sequence[Step]) -> Alternative:
     taken = [(one.function, one.arguments) for one in warm_up]
-    module, begin = "benchmarks.peers.arrow_steps", {"kind": kind, "warm_up": taken}
+    module = "benchmarks.peers.arrow_steps"
+    begin: dict[str, Any] = {"kind": kind, "warm_up": taken}
     if place.artifact is not None:
         module = "benchmarks.peers.steps"
         begin |= {"jars": [] if peer == OURS else [str(jar) for jar in place.jars], "settings": SETTINGS}

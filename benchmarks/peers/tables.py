@@ -21,6 +21,8 @@ _KINDS: Final = {
     "iceberg": "benchmarks.peers.iceberg:IcebergTable",
     "paimon": "benchmarks.peers.paimon:PaimonTable",
     "hudi": "benchmarks.peers.hudi:HudiTable",
+}
+_ARROW_KINDS: Final = {  # without Spark
     "slatespark-store": "benchmarks.peers.slate_store:SlateStoreTable",
     "delta-rs": "benchmarks.peers.delta_rs:DeltaRsTable",
 }
@@ -140,5 +142,5 @@ def new_table(kind: str, folder: Path, spark: SparkSession | None = None) -> Any
 
 
 def _class(kind: str) -> Any:
-    module, _, name = _KINDS[kind].partition(":")
+    module, _, name = {**_KINDS, **_ARROW_KINDS}[kind].partition(":")
     return getattr(importlib.import_module(module), name)
