@@ -23,6 +23,8 @@ SEEDS: Final = {
     "a load beside a client brought rows back that a range deletion had cut off meanwhile": 7103084,
     # tests/unit/table/verify/test_run.py
     "a verification took a commit during it for damage, as the manifest was not to be had again": 7419169,
+    # tests/unit/table/gc/test_run.py
+    "a vacuum deleted the claim of a manifest that came while it listed them, and a sibling refused": 9300800,
 }
 
 

@@ -147,12 +147,15 @@ def _find_foreign_epoch(stores: TableStores, latest_id: int, latest: Manifest, b
     for number in range(baseline.manifest_id + 1, latest_id + 1):
         try:
             data = bytes(log.get(number))
+            epochs = _epochs(decode_manifest(data))
+            is_foreign = epochs != known and manifest_digest(data) not in fetch_claimed_digests(stores.main, number)
+            if is_foreign:
+                log.get(number)  # a vacuum deletes a claim right after its manifest: was it still there?
         except SnapshotExpiredError:  # collected, so its author is unknown
             if are_epochs_ours(stores, latest_id, latest):  # a client that raised it is fenced by now
                 return None
             return f"writer epoch {latest.writer_epoch}, perhaps,"
-        epochs = _epochs(decode_manifest(data))
-        if epochs != known and manifest_digest(data) not in fetch_claimed_digests(stores.main, number):
+        if is_foreign:
             return f"writer epoch {epochs[0]}" if epochs[0] != known[0] else f"compactor epoch {epochs[1]}"
         known = epochs
     return None

@@ -30,7 +30,7 @@ from slatespark.format.references import BytesRange
 from slatespark.format.ulid import make_ulid
 from slatespark.ranges import ALL_KEYS
 from slatespark.storage.memory_store import MemoryStore
-from slatespark.storage.object_store import Buffer
+from slatespark.storage.object_store import Buffer, ObjectMeta
 from slatespark.table.commit.active_jobs import is_own_job
 from slatespark.table.commit.claim import claim_epochs
 from slatespark.table.commit.definition_run import publish_creation
@@ -581,6 +581,21 @@ def test_an_empty_wal(tmp_path: Path) -> None:
     (tmp_path / wal_path(fetch_latest_manifest(table._stores)[1].replay_after_wal_id)).unlink()
     with pytest.raises(InvalidRequestError, match="WAL"):
         table.vacuum("0s", force=True)
+
+
+def test_a_claim_stays_whose_manifest_came_while_manifests_were_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    place = Place()
+    latest = [place.write(key) for key in (b"a", b"b")][-1]
+    missed, listing = latest - 1, MemoryStore.list  # the claim of the last write
+
+    def listed_before(store: MemoryStore, prefix: str, start_after: str = "") -> Sequence[ObjectMeta]:
+        return [meta for meta in listing(store, prefix, start_after) if meta.path != manifest_path(missed)]
+
+    monkeypatch.setattr(MemoryStore, "list", listed_before)
+    place.vacuum("0s")
+    monkeypatch.undo()
+    assert place.store.get(manifest_path(missed))
+    assert [meta for meta in place.store.list("slatespark/claims/") if f"{missed:020}" in meta.path]
 
 
 def test_claims_and_batched_records_are_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
