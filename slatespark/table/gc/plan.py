@@ -335,18 +335,20 @@ def judge_unfinished(listed: Iterable[ObjectMeta], needs: Needs) -> Iterator[Ver
         yield Verdict.on(meta, reason, "its writer was killed")
 
 
-def judge_claims(listed: Mapping[str, tuple[int, ObjectMeta]], kept: Iterable[int], needs: Needs) -> Iterator[Verdict]:
+def judge_claims(
+    listed: Mapping[str, tuple[int, ObjectMeta]], kept: Iterable[int], found_id: int, needs: Needs
+) -> Iterator[Verdict]:
     """Yield a verdict on each claim: it tells who wrote a manifest, and is deleted after it.
 
     Parameters
     ----------
     listed : number of the manifest and object, by path
     kept : numbers of the kept manifests
+    found_id : the newest one when the collection began; a listing of them may have passed over later ones
     """
     there = set(kept)
-    newest = max(there)
     for number, meta in listed.values():
-        is_needed = number in there or number > newest
+        is_needed = number in there or number > found_id
         reason = Reason(f"it tells who wrote manifest {number}") if is_needed else needs.why_young(meta.modified_ms)
         yield Verdict.on(meta, reason, f"manifest {number} is gone")
 

@@ -245,7 +245,7 @@ class _Collection:
             ("wal", stores.wal, judge_wal(wal, needs)),
             ("unfinished", stores.main, judge_unfinished((meta for root, meta in unfinished if not root), needs)),
             ("unfinished", stores.wal, judge_unfinished((meta for root, meta in unfinished if root), needs)),
-            ("claim", stores.main, judge_claims(claims, [*stay, *self._unlisted(versions, claims)], needs)),
+            ("claim", stores.main, judge_claims(claims, stay, self.found_id, needs)),
             ("claim", stores.main, judge_workers(workers, jobs, leases, needs)),
             ("commit record", stores.main, judge_commits(commits, batched, stay, needs)),
             ("commit record", stores.main, judge_small_batches(small_batches, max(batches, default=0), needs)),
@@ -285,12 +285,6 @@ class _Collection:
         if self.dry_run:
             return survey_jobs(self.stores, self.now_ms, self.min_age_ms)[1]
         return drop_dead_jobs(self.stores, self.now_ms, self.min_age_ms)
-
-    def _unlisted(self, versions: _ManifestPlan, claims: Mapping[str, tuple[int, ObjectMeta]]) -> list[int]:
-        """Return the manifests with claims that are there, but came while the manifests were listed."""
-        log = manifest_log(self.stores)
-        claimed = {number for number, _ in claims.values() if number < versions.latest_id}
-        return [number for number in sorted(claimed - versions.listed.keys()) if log.has(number)]
 
     def _release_checkpoints(self) -> tuple[CheckpointFacts, ...]:
         """Release expired checkpoints, and those of commit outcomes, which are recorded elsewhere first."""
