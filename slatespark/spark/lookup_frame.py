@@ -10,7 +10,6 @@ import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 from pyspark.sql.types import StructType
 
-from slatespark.kernels.columns import RowColumns
 from slatespark.options import ReadOptions
 from slatespark.spark.distributed import cluster_by_key, quoted, resolve_columns
 from slatespark.spark.failures import spark_errors
@@ -21,6 +20,7 @@ from slatespark.spark.type_mapping import arrow_schema, spark_schema
 from slatespark.spark.worker import freeze_gc
 from slatespark.table.clock import Clock
 from slatespark.table.read.key_lookup import KeyLookup, fetch_key_lookup, fetch_lookup_tail, look_up_rows
+from slatespark.table.read.wal_share import WalShare
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -65,7 +65,7 @@ class _LookUp:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with spark_errors():
             stores = self.place.open()
-            tail: RowColumns | None = None
+            tail: WalShare | None = None
             for number, batch in enumerate(batches):
                 if number == 0:
                     tail = fetch_lookup_tail(stores, self.plan)

@@ -23,7 +23,6 @@ from slatespark.table.read.copy_plan import covered_slices, lowest_slices, refus
 from slatespark.table.read.plan import FileSlice, Layer, Split, SstFile
 from slatespark.table.read.properties import recorded_properties
 from slatespark.table.read.reader import ReadPlan, fetch_read_plan, run_read, skip_rule
-from slatespark.table.read.row_cuts import has_rows
 from slatespark.table.read.skipping import skip_reason
 from slatespark.table.snapshot import WalTail
 from slatespark.table.stores import OWN_ROOT, TableStores
@@ -143,7 +142,7 @@ def _choose_copies(stores: TableStores, plan: ReadPlan, *, wal_meets: bool) -> d
 
     def meets(split: Split, keys: KeyRange) -> bool:
         known = split.wal
-        return settings.has_tail and wal_meets if known is None else has_rows(known.rows, keys)
+        return settings.has_tail and wal_meets if known is None else known.has_rows(keys)
 
     choices = {}
     for number, split in enumerate(plan.splits):

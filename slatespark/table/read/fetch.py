@@ -23,6 +23,7 @@ from slatespark.storage import run_concurrently
 from slatespark.storage.object_store import ObjectStore
 from slatespark.table.read.plan import CutPoint, FileSlice, SstFile
 from slatespark.table.read.row_cuts import keys_alone, positions_within
+from slatespark.table.read.wal_share import NO_ROWS, WalShare
 from slatespark.table.snapshot import WalTail
 from slatespark.table.stores import TableStores
 from slatespark.table.stores import object_context as object_context
@@ -127,6 +128,15 @@ def sample_index(stores: TableStores, file: SstFile, spacing_bytes: int) -> list
 def fetch_wal_rows(stores: TableStores, tail: WalTail, above_seq: int, keys: KeyRange) -> RowColumns | None:
     """Return the rows of a WAL tail as one sorted source; None if there are none.
 
+    Parameters and errors as for `fetch_wal_share`.
+    """
+    found = fetch_wal_share(stores, tail, above_seq, keys)
+    return found.rows() if len(found) else None
+
+
+def fetch_wal_share(stores: TableStores, tail: WalTail, above_seq: int, keys: KeyRange) -> WalShare:
+    """Return the rows of a WAL tail, sorted, where they were decoded.
+
     Parameters
     ----------
     tail : which files
@@ -151,8 +161,9 @@ def fetch_wal_rows(stores: TableStores, tail: WalTail, above_seq: int, keys: Key
                 )
             reached = int(rows.seqs[-1])
             if reached > above_seq and len(inside := positions_within(rows, keys)):
-                wanted.append(rows if len(files) == 1 and len(inside) == len(rows) else take_rows([rows], inside))
-    return _sort_newest_first(wanted, above_seq)
+                # Few rows of a file must not hold all of its bytes.
+                wanted.append(rows if len(inside) == len(rows) else take_rows([rows], inside))
+    return _sorted_newest_first(wanted, above_seq)
 
 
 def _decoded(stores: TableStores, files: Sequence[tuple[int, bytes]]) -> Iterator[tuple[int, RowColumns]]:
@@ -213,14 +224,14 @@ def fetch_wal_file(stores: TableStores, number: int) -> RowColumns | None:
     return None if rows is None else take_rows([rows], sort_rows(rows))
 
 
-def _sort_newest_first(files: list[RowColumns], above_seq: int) -> RowColumns | None:
+def _sorted_newest_first(files: list[RowColumns], above_seq: int) -> WalShare:
     """Return the rows above `above_seq` of WAL files (given oldest first) by (key, seq descending)."""
     newest_first = [
         (np.int64(source) << ROW_BITS) + np.flatnonzero(rows.seqs > np.uint64(above_seq))[::-1]
         for source, rows in reversed(list(enumerate(files)))
     ]
     if not sum(map(len, newest_first)):
-        return None
+        return NO_ROWS
     packed = np.concatenate(newest_first)
     # The sort is stable, so versions of a key stay newest first.
-    return take_rows(files, packed[sort_rows(keys_alone(files, packed))])
+    return WalShare(files, packed[sort_rows(keys_alone(files, packed))])

@@ -12,7 +12,6 @@ import pyarrow.compute as pc
 
 from slatespark.encoding.row_keys import check_key_columns, keys_of_rows
 from slatespark.errors import OptionError
-from slatespark.kernels.columns import RowColumns
 from slatespark.options import ReadOptions
 from slatespark.options.values import normalize_name
 from slatespark.ranges import ALL_KEYS
@@ -23,6 +22,7 @@ from slatespark.table.read.read_point import ReadPoint
 from slatespark.table.read.reader import bind_condition, fetch_layers_of, resolve_read, scan_settings
 from slatespark.table.read.scan import scan_split
 from slatespark.table.read.scan_settings import ScanSettings
+from slatespark.table.read.wal_share import WalShare
 from slatespark.table.read.wal_tail import fetch_tail, share_tail, with_tail
 from slatespark.table.stores import TableStores
 
@@ -81,7 +81,7 @@ def fetch_key_lookup(
     return KeyLookup(settings, fetch_layers_of(stores, snapshot, point), options.split_bytes, options.wal_buffer_bytes)
 
 
-def fetch_lookup_tail(stores: TableStores, plan: KeyLookup) -> RowColumns | None:
+def fetch_lookup_tail(stores: TableStores, plan: KeyLookup) -> WalShare | None:
     """Return the rows of the WAL for several calls of `look_up_rows`, decoded once; None where that spares nothing."""
     settings = plan.settings
     limit_bytes = plan.wal_buffer_bytes
@@ -89,7 +89,7 @@ def fetch_lookup_tail(stores: TableStores, plan: KeyLookup) -> RowColumns | None
 
 
 def look_up_rows(
-    stores: TableStores, plan: KeyLookup, rows: pa.Table, tail: RowColumns | None = None
+    stores: TableStores, plan: KeyLookup, rows: pa.Table, tail: WalShare | None = None
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of the table that have the keys of some rows: each once, in key order.
 

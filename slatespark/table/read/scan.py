@@ -163,7 +163,7 @@ def _open_chunks(stores: TableStores, split: Split, settings: ScanSettings) -> I
 def _wal_rows(stores: TableStores, split: Split, settings: ScanSettings) -> RowColumns | None:
     """Return the rows of the WAL in a split, sorted; of one with points also others."""
     if split.wal is not None:
-        return split.wal.rows
+        return split.wal.rows()
     if not settings.has_tail:
         return None
     fetch_rows = fetch_wal_rows if split.points is None else fetch_held_rows

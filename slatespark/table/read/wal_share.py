@@ -2,64 +2,79 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from slatespark.kernels.columns import RowColumns
+from slatespark.format.row import rows_to_columns
+from slatespark.kernels import key_lengths, take_rows, value_lengths
+from slatespark.kernels.columns import RowColumns, key_at
+from slatespark.ranges import KeyRange
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WalShare:
-    """Some rows of a sorted tail. Pickled, it takes along these rows alone.
+    """Some rows of a sorted tail. They are copied together where they are read, or where they travel to a task.
+
+    Pickled, it takes along these rows alone.
 
     Attributes
     ----------
-    rows : by (key, seq descending); keys and values lie in the order of the rows, without gaps
+    sources : decoded files, in the order in which the rows were written
+    order : packed rows, by (key, seq descending)
     """
 
-    rows: RowColumns
+    sources: Sequence[RowColumns]
+    order: NDArray[np.int64]
 
-    def __reduce__(self) -> tuple[type[WalShare], tuple[RowColumns]]:
-        return WalShare, (_compact(self.rows),)
+    @classmethod
+    def of(cls, rows: RowColumns) -> WalShare:
+        """Return all rows of one sorted source."""
+        return cls([rows], np.arange(len(rows), dtype=np.int64))
+
+    def __len__(self) -> int:
+        return len(self.order)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return WalShare.of, (self._copied(),)
 
     @property
     def held_bytes(self) -> int:
         """Bytes of the keys and values."""
-        offsets = self.rows.key_offsets
-        return int(offsets[-1] - offsets[0]) + int(self.rows.value_lengths.sum())
+        if not len(self):
+            return 0
+        sizes = key_lengths(self.sources, self.order) + value_lengths(self.sources, self.order)
+        return int(sizes.sum())
 
-    @classmethod
-    def of(cls, rows: RowColumns, low: int, high: int) -> WalShare:
-        """Return rows [low, high), without a copy."""
-        return cls(
-            RowColumns(
-                key_bytes=rows.key_bytes,
-                key_offsets=rows.key_offsets[low : high + 1],
-                seqs=rows.seqs[low:high],
-                flags=rows.flags[low:high],
-                create_ts=rows.create_ts[low:high],
-                expire_ts=rows.expire_ts[low:high],
-                value_bytes=rows.value_bytes,
-                value_starts=rows.value_starts[low:high],
-                value_lengths=rows.value_lengths[low:high],
-            )
-        )
+    def rows(self) -> RowColumns:
+        """Return the rows as one source; those of several files, or not in their order, are copied."""
+        if len(self.sources) == 1 and len(self.order) == len(self.sources[0]) and (np.diff(self.order) == 1).all():
+            return self.sources[0]
+        return self._copied()
+
+    def within(self, ranges: Iterable[KeyRange]) -> WalShare:
+        """Return the rows with keys in some ranges, which ascend and lie apart."""
+        spans = [self.order[slice(*self._span(keys))] for keys in ranges]
+        return WalShare(self.sources, spans[0] if len(spans) == 1 else np.concatenate(spans))
+
+    def has_rows(self, keys: KeyRange) -> bool:
+        """Tell whether there are rows with keys in a range."""
+        start, end = self._span(keys)
+        return start < end
+
+    def _span(self, keys: KeyRange) -> tuple[int, int]:
+        start = self._position_of(keys.start)
+        return start, len(self) if keys.end is None else max(start, self._position_of(keys.end))
+
+    def _position_of(self, key: bytes) -> int:
+        """Return where the first row is whose key is not below this one."""
+        return bisect_left(range(len(self)), key, key=lambda at: key_at(self.sources, int(self.order[at])))
+
+    def _copied(self) -> RowColumns:
+        return take_rows(self.sources, self.order) if len(self) else rows_to_columns([])
 
 
-def _compact(rows: RowColumns) -> RowColumns:
-    """Return the same rows with the bytes of their keys and values alone."""
-    first, end = int(rows.key_offsets[0]), int(rows.key_offsets[-1])
-    start = int(rows.value_starts[0]) if len(rows) else 0
-    stop = int(rows.value_starts[-1] + rows.value_lengths[-1]) if len(rows) else 0
-    return RowColumns(
-        key_bytes=rows.key_bytes[first:end],
-        key_offsets=rows.key_offsets - np.int64(first),
-        seqs=rows.seqs,
-        flags=rows.flags,
-        create_ts=rows.create_ts,
-        expire_ts=rows.expire_ts,
-        value_bytes=rows.value_bytes[start:stop],
-        value_starts=rows.value_starts - np.int64(start),
-        value_lengths=rows.value_lengths,
-    )
+NO_ROWS = WalShare((), np.empty(0, np.int64))

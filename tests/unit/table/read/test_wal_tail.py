@@ -25,7 +25,7 @@ from slatespark.storage.counted_store import RequestTally
 from slatespark.table.clock import SystemClock
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read import fetch
-from slatespark.table.read.fetch import fetch_wal_rows
+from slatespark.table.read.fetch import fetch_wal_rows, fetch_wal_share
 from slatespark.table.read.key_lookup import fetch_key_lookup, fetch_lookup_tail, look_up_rows
 from slatespark.table.read.plan import Split
 from slatespark.table.read.reader import ReadPlan, fetch_read_plan, run_read
@@ -106,7 +106,7 @@ def test_each_task_gets_its_own_rows_alone(live: Path) -> None:
     stores, plan = plan_of(live, **SMALL)
     shares = [split.wal for split in plan.splits if split.wal is not None]
     assert len(shares) == len(plan.splits)
-    assert sum(len(share.rows) for share in shares) == ROWS // 10
+    assert sum(map(len, shares)) == ROWS // 10
     sent = [pickle.dumps(split) for split in plan.splits]
     bare = [pickle.dumps(replace(split, wal=None)) for split in plan.splits]
     row_bytes = 5 + 60 + 6 * 8 + 1
@@ -274,7 +274,7 @@ def test_a_tail_that_decodes_to_more_than_the_limit_is_not_sent_along() -> None:
     assert len(data) < 10_000
     assert share_tail(stores, splits, tail, 0, limit_bytes=50_000) == tuple(splits)
     shared = share_tail(stores, splits, tail, 0, limit_bytes=150_000)
-    assert [len(split.wal.rows) for split in shared if split.wal is not None] == [49, 51]
+    assert [len(split.wal) for split in shared if split.wal is not None] == [49, 51]
 
 
 # --- files in the trees ----------------------------------------------------------------------------------------------
@@ -365,17 +365,60 @@ def test_the_end_of_a_large_file_tells_its_bounds() -> None:
     assert tally.total.read_bytes < 300 << 10
 
 
+def shared_rows(share: WalShare) -> list[tuple[bytes, int, bytes | None]]:
+    return [(row.key, row.seq, row.value) for row in columns_to_rows(share.rows())]
+
+
 def test_a_share_is_a_part_without_the_rest() -> None:
     stores = new_stores()
-    stores.wal.put(wal_path(1), [encode_wal([Row(b"%d" % seq, seq, value=b"v%d" % seq) for seq in range(1, 9)])])
-    rows = fetch_wal_rows(stores, WalTail(1, 2), 0, ALL_KEYS)
-    assert rows is not None
-    share = pickle.loads(pickle.dumps(WalShare.of(rows, 2, 5)))
-    assert [(row.key, row.seq, row.value) for row in columns_to_rows(share.rows)] == [
-        (b"3", 3, b"v3"),
-        (b"4", 4, b"v4"),
-        (b"5", 5, b"v5"),
+    keys = [b"5", b"3", b"8", b"1", b"3"]  # two files, each in the order of its writes
+    for number, few in enumerate((range(3), range(3, 5)), 1):
+        rows = [Row(keys[at], at + 1, value=b"v%d" % at) for at in few]
+        stores.wal.put(wal_path(number), [encode_wal(rows)])
+    tail = fetch_wal_share(stores, WalTail(1, 3), 0, ALL_KEYS)
+    assert shared_rows(tail) == [
+        (b"1", 4, b"v3"),
+        (b"3", 5, b"v4"),
+        (b"3", 2, b"v1"),
+        (b"5", 1, b"v0"),
+        (b"8", 3, b"v2"),
     ]
-    assert share.held_bytes == len(share.rows.key_bytes) + len(share.rows.value_bytes) == 3 + 6
-    assert len(pickle.loads(pickle.dumps(WalShare.of(rows, 4, 4))).rows) == 0
+
+    share = pickle.loads(pickle.dumps(tail.within([KeyRange(b"3", b"5")])))
+    assert shared_rows(share) == [(b"3", 5, b"v4"), (b"3", 2, b"v1")]
+    rows = share.rows()
+    assert share.held_bytes == len(rows.key_bytes) + len(rows.value_bytes) == 2 + 4
+    assert shared_rows(pickle.loads(pickle.dumps(share))) == shared_rows(share)
+
+
+@pytest.mark.parametrize(
+    ("ranges", "expected"),
+    [
+        ([ALL_KEYS], [b"1", b"3", b"5"]),
+        ([KeyRange(b"", b"1")], []),
+        ([KeyRange(b"1", b"3"), KeyRange(b"3", b"5")], [b"1", b"3"]),
+        ([KeyRange(b"1", b"2"), KeyRange(b"4", None)], [b"1", b"5"]),
+        ([KeyRange(b"3", b"3")], []),
+        ([KeyRange(b"6", None)], []),
+    ],
+)
+def test_a_share_of_ranges(ranges: list[KeyRange], expected: list[bytes]) -> None:
+    stores = new_stores()
+    stores.wal.put(
+        wal_path(1), [encode_wal([Row(b"%d" % key, seq, value=b"v") for seq, key in enumerate((5, 1, 3), 1)])]
+    )
+    tail = fetch_wal_share(stores, WalTail(1, 2), 0, ALL_KEYS)
+    for share in (tail, WalShare.of(tail.rows())):
+        found = share.within(ranges)
+        assert [key for key, _, _ in shared_rows(found)] == expected
+        assert [key for key, _, _ in shared_rows(pickle.loads(pickle.dumps(found)))] == expected
+        assert found.held_bytes == 2 * len(expected)
+        assert any(map(share.has_rows, ranges)) == bool(expected)
+
+
+def test_no_rows_are_a_share() -> None:
+    stores = new_stores()
+    tail = fetch_wal_share(stores, WalTail(1, 1), 0, ALL_KEYS)
+    assert (len(tail), tail.held_bytes, len(tail.rows()), tail.has_rows(ALL_KEYS)) == (0, 0, 0, False)
+    assert len(pickle.loads(pickle.dumps(tail.within([KeyRange(b"a", b"b")]))).rows()) == 0
     assert Split(KeyRange(b"", None), ()).wal is None
