@@ -27,6 +27,7 @@ from slatespark.table.commit.foreign_clients import Baseline, refuse_foreign_cli
 from slatespark.table.log.compactions import fetch_compactions
 from slatespark.table.log.manifests import fetch_latest_manifest, publish_manifest
 from slatespark.table.log.versioned_object import RaceLostError, Version
+from slatespark.table.records.claims import CLAIMS_DIR
 from slatespark.table.stores import TableStores
 from tests.support.failing_store import FailingStore
 from tests.support.fake_clock import FakeClock
@@ -255,6 +256,31 @@ def test_collected_versions_may_have_been_foreign(store: FailingStore, stores: T
     put_manifest(store, 10, theirs)
     with pytest.raises(CommitConflictError, match="epoch 6"):
         check(stores)
+
+
+@pytest.mark.parametrize("later", ["ours", "theirs"])
+def test_a_vacuum_that_deletes_a_version_and_its_claim_while_we_look(
+    store: FailingStore, stores: TableStores, clock: FakeClock, later: str
+) -> None:
+    put_manifest(store, 7, BASE)
+    for _ in range(3):
+        claim(stores, clock)
+    if later == "theirs":
+        put_manifest(store, 11, replace(fetch_latest_manifest(stores)[1], writer_epoch=7, nonce=99))
+    store.delete(manifest_path(9))  # it deletes several at a time, in any order
+
+    def vacuum() -> None:
+        store.inner.delete(manifest_path(8))
+        for claimed in store.inner.list(CLAIMS_DIR):
+            if claimed.path < f"{CLAIMS_DIR}{9:020d}":
+                store.inner.delete(claimed.path)
+
+    store.run(vacuum, "get", manifest_path(8), nth=2, moment="after")  # the first look is for all together
+    if later == "ours":
+        check(stores)
+    else:
+        with pytest.raises(CommitConflictError, match="epoch 7"):
+            check(stores)
 
 
 def test_rows_in_the_wal_are_foreign_writes(store: FailingStore, stores: TableStores) -> None:
