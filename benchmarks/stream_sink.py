@@ -20,7 +20,8 @@ from slatespark.options.streaming import StreamWriteOptions
 from slatespark.table.clock import SystemClock
 from slatespark.table.compaction.auto import compact_after_write
 from slatespark.table.stores import open_stores
-from slatespark.table.write.load import begin_load, run_task
+from slatespark.table.write.load_plan import begin_load
+from slatespark.table.write.load_task import run_task
 from slatespark.table.write.stream_batch import StreamBatch, commit_batch
 
 TITLE: Final = "Batches of 1,000 rows: the last 100 of 1,000 against the first 100"

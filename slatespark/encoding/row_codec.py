@@ -11,8 +11,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from slatespark.encoding.arrow_columns import flat_column
-from slatespark.encoding.avro_schema import avro_schema
-from slatespark.encoding.avro_value import MARKER, UNKNOWN_FINGERPRINT, decode_avro_values, encode_avro_values
 from slatespark.encoding.json_value import decode_json_values, encode_json_values
 from slatespark.encoding.plain_values import require_utf8
 from slatespark.encoding.tuple_key import decode_tuple_keys, encode_tuple, encode_tuple_keys, key_damage
@@ -89,6 +87,9 @@ class RowCodec:
         fields = self.value_fields
         columns = [table.column(item.name) for item in fields]
         if self.value_format == "avro":
+            from slatespark.encoding.avro_schema import avro_schema  # here and below: only tasks need Avro
+            from slatespark.encoding.avro_value import encode_avro_values
+
             return encode_avro_values(columns, fields, avro_schema(fields), count=table.num_rows)
         if self.value_format == "json":
             return encode_json_values(columns, fields, count=table.num_rows)
@@ -194,6 +195,8 @@ class RowCodec:
         self, sources: Sequence[RowColumns], rows: NDArray[np.int64], names: Sequence[str], *, with_deletes: bool
     ) -> Decoded:
         if self.value_format == "avro":
+            from slatespark.encoding.avro_value import decode_avro_values
+
             return decode_avro_values(
                 sources, rows, writers=self.writer_schemas, fields=self.value_fields, wanted=names
             )
@@ -211,6 +214,8 @@ class RowCodec:
         if part == "key" and self.key_format == "tuple":
             why = f"Its key is not a tuple of its columns: {key_damage(status)}."
         if part == "value" and self.value_format == "avro":
+            from slatespark.encoding.avro_value import MARKER, UNKNOWN_FINGERPRINT
+
             _, value = gather_values(sources, row)
             head = value.tobytes()[: len(MARKER) + _FINGERPRINT_BYTES]
             fingerprint = head[len(MARKER) :][::-1].hex()  # the number, as definitions write it

@@ -128,7 +128,7 @@ class SlateStore(Explanations, Reads, Writes, Versions, Inspection, Maintenance)
         """
         from slatespark.encoding.column_list import parse_columns
         from slatespark.table.definition.plan import plan_creation
-        from slatespark.table.write.load import create_table
+        from slatespark.table.write.load_run import create_table
 
         if isinstance(clock, str) and not is_clock(clock):
             properties, clock = {**properties, "clock": clock}, None

@@ -61,8 +61,9 @@ class Writes(OpenTable):
         >>> store.scan().read_all().to_pylist()
         [{'id': 1, 'name': 'a'}, {'id': 2, 'name': 'c'}]
         """
-        from slatespark.table.compaction.auto import compact_after_write
-        from slatespark.table.write.load import begin_load, run_load
+        from slatespark.table.compaction.after_write import compact_after_write
+        from slatespark.table.write.load_plan import begin_load
+        from slatespark.table.write.load_run import run_load
 
         if mode not in ("append", "overwrite"):
             raise OptionError(f"mode: {mode!r} is not acceptable.", todo="Choose append or overwrite.")
@@ -147,7 +148,7 @@ class Writes(OpenTable):
         >>> store.get(1)
         {'id': 1, 'name': 'a'}
         """
-        from slatespark.table.compaction.auto import compact_after_write
+        from slatespark.table.compaction.after_write import compact_after_write
         from slatespark.table.write.ingest import ingest_files, parse_ingest
 
         parsed = parse_ingest(self._common, options)
@@ -231,7 +232,7 @@ class Writes(OpenTable):
         >>> store.get(1)
         {'id': 1, 'n': 6}
         """
-        from slatespark.table.compaction.auto import compact_after_write
+        from slatespark.table.compaction.after_write import compact_after_write
         from slatespark.table.write.update import update_where
 
         given = self._without_clock(options)

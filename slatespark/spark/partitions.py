@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import InputPartition, WriterCommitMessage
 
-from slatespark.table.read.plan import Split
-from slatespark.table.read.scan_settings import ScanSettings
-from slatespark.table.rows.sst_upload import NewFile
+if TYPE_CHECKING:  # what a message holds is imported where it arrives
+    from slatespark.table.read.plan import Split
+    from slatespark.table.read.scan_settings import ScanSettings
+    from slatespark.table.rows.sst_upload import NewFile
 
 
 @dataclass

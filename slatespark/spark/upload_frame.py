@@ -17,7 +17,8 @@ from slatespark.spark.pyspark_api import map_in_arrow
 from slatespark.spark.worker import freeze_gc
 from slatespark.table.clock import resolve_clock
 from slatespark.table.rows.sst_upload import NewFile
-from slatespark.table.write.load import Load, run_task
+from slatespark.table.write.load import Load
+from slatespark.table.write.load_task import run_task
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

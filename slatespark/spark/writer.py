@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
-from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
-from slatespark.errors import InternalError
-from slatespark.options import WriteOptions
-from slatespark.spark.catalog_writes import refuse_catalog_write
 from slatespark.spark.failures import spark_errors
 from slatespark.spark.partitions import SlateCommitMessage
-from slatespark.spark.worker import freeze_gc
 from slatespark.table.clock import Clock, resolve_clock
-from slatespark.table.commit.job import abandon_write
-from slatespark.table.compaction.auto import compact_after_write
 from slatespark.table.stores import TableStores, open_stores
-from slatespark.table.write.load import begin_load, commit_load, run_task
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from slatespark.options import WriteOptions
+
+# Spark plans in a new process, runs tasks in others, and commits in one more. Each imports what its step needs.
 
 
 class SlateWriter(DataSourceArrowWriter):
     """Writes one DataFrame. The planner makes it once; Spark pickles it for every task and for the commit."""
 
     def __init__(self, options: WriteOptions, schema: pa.Schema, *, overwrite: bool) -> None:
+        from slatespark.table.write.load_plan import begin_load
+
         with spark_errors():
             self._options = options
             self._load = begin_load(self._stores(), self._clock(), schema, options, overwrite=overwrite)
@@ -38,6 +39,13 @@ class SlateWriter(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Upload the rows of one task as sorted files."""
+        from pyspark import TaskContext
+
+        from slatespark.errors import InternalError
+        from slatespark.spark.catalog_writes import refuse_catalog_write
+        from slatespark.spark.worker import freeze_gc
+        from slatespark.table.write.load_task import run_task
+
         context = TaskContext.get()
         if context is None:
             raise InternalError("A write task has no TaskContext.")
@@ -53,6 +61,9 @@ class SlateWriter(DataSourceArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Publish the files of all tasks by one manifest."""
+        from slatespark.table.compaction.after_write import compact_after_write
+        from slatespark.table.write.load_commit import commit_load
+
         if self._load is None:
             return
         arrived = [message for message in messages if isinstance(message, SlateCommitMessage)]
@@ -63,6 +74,8 @@ class SlateWriter(DataSourceArrowWriter):
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Abandon the write. Garbage collection takes the files, since a failed commit may have published them."""
+        from slatespark.table.commit.job import abandon_write
+
         if self._load is not None:
             with spark_errors():
                 abandon_write(self._stores(), self._load.job)

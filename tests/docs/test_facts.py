@@ -11,7 +11,7 @@ from slatespark.storage.remote_store import MAX_GAP_BYTES, MAX_MERGED_BYTES
 from slatespark.storage.retry import RetryPolicy
 from slatespark.table.commit.active_jobs import HEARTBEAT_FRESH_MS
 from slatespark.table.commit.turn import MAX_COMMIT_ATTEMPTS
-from slatespark.table.compaction import auto, filter_rows, periodic_plan
+from slatespark.table.compaction import auto, filter_rows, periodic_plan, small_runs
 from slatespark.table.log.manifests import MAX_AHEAD_MS
 from slatespark.table.read.arrow import MAX_BATCH_BYTES, MAX_BATCH_ROWS
 from slatespark.table.read.cursor import MAX_WINDOW_BYTES, MIN_WINDOW_BYTES
@@ -38,10 +38,10 @@ FACTS = {
         f"to {MAX_MERGED_BYTES // MIB} MiB",
     ],
     "docs/how-to/automatic-compaction.md": [
-        f"leaves {auto.MIN_RUNS} or more runs below {auto.SMALL_BYTES // MIB} MiB",
+        f"leaves {small_runs.MIN_RUNS} or more runs below {small_runs.SMALL_BYTES // MIB} MiB",
         f"at most {PARTS[auto.WRITES_PER_ROUND]} of all segments",
-        f"at least {auto.MIN_SERIES} and at most {auto.MAX_RUNS} of them",
-        f"{auto.MAX_RUNS * auto.SMALL_BYTES >> 30} GiB at most",
+        f"at least {small_runs.MIN_SERIES} and at most {small_runs.MAX_RUNS} of them",
+        f"{small_runs.MAX_RUNS * small_runs.SMALL_BYTES >> 30} GiB at most",
         f"the oldest {periodic_plan.MAX_FILES} of them, or the oldest {periodic_plan.MAX_BYTES >> 30} GiB",
     ],
     "docs/how-to/compaction-filters.md": [

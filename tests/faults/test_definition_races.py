@@ -28,7 +28,10 @@ from slatespark.storage.object_store import ObjectStore
 from slatespark.table.clock import Clock
 from slatespark.table.definition.versions import DEFINITION_DIR, definition_path, fetch_definition
 from slatespark.table.records.leases import LEASE_LIFETIME_MS, LEASES_DIR
-from slatespark.table.write.load import Load, begin_load, commit_load, run_task
+from slatespark.table.write.load import Load
+from slatespark.table.write.load_commit import commit_load
+from slatespark.table.write.load_plan import begin_load
+from slatespark.table.write.load_task import run_task
 from tests.faults.jobs import stores_of
 from tests.support.failing_store import FailingStore
 from tests.support.fake_clock import FakeClock

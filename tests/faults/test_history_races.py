@@ -13,7 +13,9 @@ from slatespark.options import WriteOptions
 from slatespark.storage.local_store import LocalStore
 from slatespark.table.clock import Clock
 from slatespark.table.records.commit_record import CommitRecord
-from slatespark.table.write.load import begin_load, commit_load, run_task
+from slatespark.table.write.load_commit import commit_load
+from slatespark.table.write.load_plan import begin_load
+from slatespark.table.write.load_task import run_task
 from tests.faults.busy_database import check_serves_on
 from tests.faults.jobs import stores_of
 from tests.support.client import Client, ClientOptions, Location, read_rows

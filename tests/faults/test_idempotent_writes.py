@@ -21,7 +21,11 @@ from slatespark.table.clock import SystemClock
 from slatespark.table.commit.idempotence import TXN_NAMES
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.records.idempotent_writes import TXN_DIR, fetch_txn_record, txn_path
-from slatespark.table.write.load import Load, begin_load, commit_load, load_batches, run_task
+from slatespark.table.write.load import Load
+from slatespark.table.write.load_commit import commit_load
+from slatespark.table.write.load_plan import begin_load
+from slatespark.table.write.load_run import load_batches
+from slatespark.table.write.load_task import run_task
 from tests.faults.jobs import store_on, stores_of, table_of
 from tests.support.effort import points
 from tests.support.failing_store import FailingStore, Moment

@@ -11,7 +11,10 @@ from slatespark.options import WriteOptions
 from slatespark.table.clock import SystemClock
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.stores import open_stores
-from slatespark.table.write.load import Load, begin_load, commit_load, run_task
+from slatespark.table.write.load import Load
+from slatespark.table.write.load_commit import commit_load
+from slatespark.table.write.load_plan import begin_load
+from slatespark.table.write.load_task import run_task
 from tests.faults.jobs import table_of
 from tests.support.client import Client, Location, ScanRow, read_rows
 

@@ -18,7 +18,7 @@ from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.records.commits import fetch_commit_records
 from slatespark.table.records.operations import Operation
-from slatespark.table.write.load import create_table
+from slatespark.table.write.load_run import create_table
 from tests.faults.busy_database import check_serves_on, client_pairs, make_busy, our_pairs, upserted
 from tests.faults.jobs import Job, Pair, stores_of, table_of
 from tests.support.client import Client, Location

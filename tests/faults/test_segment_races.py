@@ -12,7 +12,9 @@ import pytest
 from slatespark import CommitConflictError, InvalidRequestError, SlateStore
 from slatespark.storage.local_store import LocalStore
 from slatespark.table.log.manifests import fetch_latest_manifest
-from slatespark.table.write.load import begin_load, commit_load, run_task
+from slatespark.table.write.load_commit import commit_load
+from slatespark.table.write.load_plan import begin_load
+from slatespark.table.write.load_task import run_task
 from tests.faults.jobs import store_on, table_of
 from tests.faults.test_races import STEPS, at_each_step
 from tests.support.client import Client, ClientOptions, Location, read_rows

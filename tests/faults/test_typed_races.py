@@ -32,7 +32,7 @@ from slatespark.storage.local_store import LocalStore
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.storage.object_store import ObjectStore
 from slatespark.table.records.leases import LEASE_LIFETIME_MS
-from slatespark.table.write.load import load_batches
+from slatespark.table.write.load_run import load_batches
 from tests.faults.jobs import store_on
 from tests.support.client import Client, Location
 from tests.support.effort import points

@@ -9,8 +9,9 @@ import pyarrow as pa
 import pytest
 
 from slatespark import SlateStore
+from slatespark.table.compaction import after_write
 from slatespark.table.compaction import auto as auto_compaction
-from slatespark.table.compaction.auto import MIN_RUNS
+from slatespark.table.compaction.small_runs import MIN_RUNS
 from tests.support.client import Client, Location
 
 
@@ -23,8 +24,8 @@ def test_a_client_that_came_after_the_write_stays(
     store = SlateStore.create(str(location.folder))
     for number in range(MIN_RUNS - 1):
         store.write(pa.table({"key": [b"k"], "value": [b"%d" % number]}))
-    name = "_compact" if moment == "before the look" else "compact_table"
-    original, clients = getattr(auto_compaction, name), list[Client]()
+    module, name = (after_write, "_compact") if moment == "before the look" else (auto_compaction, "compact_table")
+    original, clients = getattr(module, name), list[Client]()
 
     def after_a_client(*arguments: Any, **named: Any) -> Any:
         clients.append(Client.open(location))
@@ -33,7 +34,7 @@ def test_a_client_that_came_after_the_write_stays(
             clients[0].flush_wal()
         return original(*arguments, **named)
 
-    monkeypatch.setattr(auto_compaction, name, after_a_client)
+    monkeypatch.setattr(module, name, after_a_client)
     store.write(pa.table({"key": [b"k"], "value": [b"last"]}))
     (client,) = clients
     with client:

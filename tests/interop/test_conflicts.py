@@ -16,7 +16,7 @@ from slatespark.table.clock import SystemClock
 from slatespark.table.commit.conflicts import ReadSet
 from slatespark.table.read.resolve import resolve_snapshot
 from slatespark.table.stores import TableStores
-from slatespark.table.write.load import load_batches
+from slatespark.table.write.load_run import load_batches
 from tests.conftest import ClientFactory
 from tests.support.client import Client, ClientOptions, Location, Put, Ttl, read_rows
 from tests.support.client_admin import collect_garbage, compact_full

@@ -16,7 +16,7 @@ from slatespark.table.commit.commit import commit_write
 from slatespark.table.log.compactions import fetch_compactions
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.stores import open_stores
-from slatespark.table.write.load import load_batches
+from slatespark.table.write.load_run import load_batches
 from slatespark.units import ms_to_text
 from tests.support.client import Client, ClientOptions, Location, read_rows
 from tests.support.client_admin import compact_full

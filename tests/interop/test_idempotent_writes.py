@@ -16,7 +16,7 @@ from slatespark.storage.local_store import LocalStore
 from slatespark.storage.object_store import ObjectStore
 from slatespark.table.clock import SystemClock
 from slatespark.table.records.idempotent_writes import TXN_DIR
-from slatespark.table.write.load import load_batches
+from slatespark.table.write.load_run import load_batches
 from tests.conftest import ClientFactory
 from tests.faults.jobs import store_on, stores_of, table_of
 from tests.support.client import ClientOptions, Location, read_rows

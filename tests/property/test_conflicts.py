@@ -19,7 +19,7 @@ from slatespark.ranges import ALL_KEYS, KeyRange
 from slatespark.table.clock import SystemClock
 from slatespark.table.commit.conflicts import ReadSet, check_unchanged
 from slatespark.table.read.resolve import resolve_snapshot
-from slatespark.table.write.load import load_batches
+from slatespark.table.write.load_run import load_batches
 from tests.support.client import Client, ClientOptions, Delete, Location, Put
 from tests.support.client_admin import compact_full
 from tests.support.effort import examples

@@ -21,7 +21,8 @@ from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read.arrow import project
 from slatespark.table.streams.change_stream import ChangeStream
 from slatespark.table.streams.position import Position, decode_position, encode_position
-from slatespark.table.write.load import begin_load, run_task
+from slatespark.table.write.load_plan import begin_load
+from slatespark.table.write.load_task import run_task
 from slatespark.table.write.stream_batch import StreamBatch, commit_batch
 from tests.faults.jobs import table_of
 from tests.simulation.actors import Operation

@@ -13,7 +13,9 @@ from slatespark.table.clock import SystemClock
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.rows.sst_upload import NewFile
 from slatespark.table.stores import TableStores
-from slatespark.table.write.load import Load, begin_load, run_task
+from slatespark.table.write.load import Load
+from slatespark.table.write.load_plan import begin_load
+from slatespark.table.write.load_task import run_task
 from slatespark.table.write.stream_batch import StreamBatch, commit_batch
 
 

@@ -15,7 +15,9 @@ from slatespark.options import WriteOptions
 from slatespark.table.clock import Clock
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.stores import TableStores
-from slatespark.table.write.load import begin_load, commit_load, run_task
+from slatespark.table.write.load_commit import commit_load
+from slatespark.table.write.load_plan import begin_load
+from slatespark.table.write.load_task import run_task
 from tests.support.our_reads import to_ms
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("at", pa.int64())])

@@ -22,10 +22,13 @@ from slatespark.spark.failures import spark_errors
 from slatespark.spark.worker import freeze_gc
 from slatespark.table.clock import Clock, resolve_clock
 from slatespark.table.commit.job import WriteJob, abandon_write
-from slatespark.table.compaction.auto import compact_after_write
+from slatespark.table.compaction.after_write import compact_after_write
 from slatespark.table.rows.sst_upload import NewFile
 from slatespark.table.stores import TableStores, open_stores
-from slatespark.table.write.load import Load, begin_load, commit_load, run_task
+from slatespark.table.write.load import Load
+from slatespark.table.write.load_commit import commit_load
+from slatespark.table.write.load_plan import begin_load
+from slatespark.table.write.load_task import run_task
 from slatespark.table.write.stream_batch import StreamBatch, commit_batch
 
 _QUERY_ID: Final = "sql.streaming.queryId"  # of the checkpoint location; the id of a run changes

@@ -9,13 +9,15 @@ import json
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import InternalError
 from slatespark.ranges import ALL_KEYS, KeyRange, merge_ranges, overlapping_ranges
-from slatespark.table.read.reader import ReadPlan
 from slatespark.table.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from slatespark.table.read.reader import ReadPlan
 
 MAX_KEYS: Final = 1000  # of a condition; with more, only the ranges are tracked
 

@@ -1,19 +1,15 @@
-"""The table property autoCompact: a write may be followed by a compaction of small runs or due files.
+"""The compaction of the table property autoCompact: small runs, or due files.
 
-Each write adds a run, and each read merges all runs; files are due under `periodicCompactionInterval`. The compaction
-is a commit of its own, bounded, and independent of the write: if it fails, the rows are still written. One that fails
-once would probably fail at every write, after all its work. So once `.compactions` lists a failure, the next attempt
-waits: for another `MIN_RUNS` small runs, or an hour for due files.
+The next attempt after a failure waits: for another `MIN_RUNS` small runs, or an hour for due files. One that fails once
+would probably fail at every write, after all its work; `.compactions` lists the failure.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final
 
-from slatespark.errors import ConflictError
 from slatespark.format.compactions import CompactionStatus
 from slatespark.format.manifest import Manifest
 from slatespark.format.properties import SstProperties
@@ -34,11 +30,11 @@ from slatespark.table.compaction.plan import (
     trees_of,
 )
 from slatespark.table.compaction.run import compact_table
+from slatespark.table.compaction.small_runs import MAX_RUNS, MIN_RUNS, MIN_SERIES, SMALL_BYTES
 from slatespark.table.compaction.state import count_operands, expired_until_ms
-from slatespark.table.definition.table_definition import NO_DEFINITION, TableDefinition
-from slatespark.table.definition.versions import resolve_definition
+from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.log.compactions import fetch_compactions
-from slatespark.table.log.manifests import created_manifest, fetch_latest_manifest
+from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read.layers import distinct_files, fetch_layers
 from slatespark.table.read.plan import SstFile
 from slatespark.table.read.properties import file_properties
@@ -46,54 +42,25 @@ from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.retention.destructive_now import default_destructive_now
 from slatespark.table.stores import TableStores
 
-SMALL_BYTES: Final = 16 << 20  # smaller runs are small
-MIN_RUNS: Final = 16  # small runs that trigger a merge
-MIN_SERIES: Final = 4  # small runs in a row that are worth a merge
-MAX_RUNS: Final = 64  # merged at once: 1 GiB at most
 WRITES_PER_ROUND: Final = 8  # of many segments that are due at once, each write merges the runs of so small a part
 RETRY_MS: Final = 3_600_000  # pause after a failure, for due files
 
-_log = logging.getLogger(__name__)
 
-
-def compact_after_write(
+def compact_due(
     stores: TableStores,
     clock: Clock,
-    record: CommitRecord | None,
+    record: CommitRecord,
     options: WriteOptions,
-    definition: TableDefinition | None = None,
+    manifest: Manifest,
+    definition: TableDefinition,
 ) -> None:
-    """Merge the small runs of a table if a write has left too many, else rewrite its due files; never raises.
-
-    A failure is logged, unless it was a conflict.
+    """Merge the small runs of a table if a write has left too many, else rewrite its due files.
 
     Parameters
     ----------
-    record : of the write's commit; None if there was no commit
-    options : of the write
-    definition : as the write found it; by default it is read
+    record, options : of the write
+    manifest, definition : as its commit left them
     """
-    if record is None:
-        return
-    try:
-        _compact(stores, clock, record, options, definition)
-    except ConflictError:
-        return
-    except Exception as exc:  # the rows are written; `.compactions` lists what was tried
-        _log.warning("autoCompact of %s failed: %s", stores.url, exc)
-
-
-def _compact(
-    stores: TableStores, clock: Clock, record: CommitRecord, options: WriteOptions, found: TableDefinition | None
-) -> None:
-    if found is not None and not _may_compact(found):
-        return
-    manifest = created_manifest(stores, record.manifest_id)
-    if not manifest.run_ids():
-        return
-    definition = resolve_definition(stores, manifest) if found is None else found
-    if not _may_compact(definition):
-        return
     trees = trees_of(record.manifest_id, manifest, fetch_layers(stores, manifest))
     pick: Pick = plan_after_write
     if not (planned := _plans(pick, trees)):
@@ -109,10 +76,6 @@ def _compact(
         refuse_foreign_client(stores, *fetch_latest_manifest(stores), left, now_ms=clock.now_ms())
     most = -(-len(trees) // WRITES_PER_ROUND)
     compact_table(stores, clock, pick=pick, most=most, options=_options(options), baseline=left)
-
-
-def _may_compact(definition: TableDefinition) -> bool:
-    return definition != NO_DEFINITION and definition.auto_compacts
 
 
 def _plans(pick: Pick, trees: Sequence[Tree]) -> list[tuple[Tree, CompactionPlan]]:

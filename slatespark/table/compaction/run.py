@@ -81,7 +81,7 @@ from slatespark.table.retention.history_floor import follow_history_retention
 from slatespark.table.rows.sst_upload import NewFile
 from slatespark.table.stores import TableStores
 from slatespark.table.write.alteration import raise_history_floor
-from slatespark.table.write.range_replace import named_ranges
+from slatespark.table.write.exact_ranges import named_ranges
 
 _DEFINITE: Final = (ConflictError, InvalidRequestError)  # of a commit: nothing was published, and nothing will be
 _REPEATED: Final = (SIZE_TIERED, DUE, CUT_FILES)  # planned again after each commit, until nothing is left to merge

@@ -24,7 +24,7 @@ from slatespark.table.commit.conflicts import check_unchanged
 from slatespark.table.commit.idempotence import find_outcome
 from slatespark.table.commit.job import WriteJob
 from slatespark.table.commit.row_times import RowTimes
-from slatespark.table.compaction.auto import compact_after_write
+from slatespark.table.compaction.after_write import compact_after_write
 from slatespark.table.definition.plan import plan_definition
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read.arrow import row_dict
@@ -57,7 +57,9 @@ from slatespark.table.transaction.own_writes import OwnWrites
 from slatespark.table.transaction.state import LIVE, UNENDED, TransactionState
 from slatespark.table.transaction.times import CommitTimes, TablePosition
 from slatespark.table.transaction.unpublished_files import UnpublishedFiles
-from slatespark.table.write.load import Load, check_times, run_task
+from slatespark.table.write.load import Load
+from slatespark.table.write.load_plan import check_times
+from slatespark.table.write.load_task import run_task
 from slatespark.units import parse_time_ms
 
 MAX_LAYERS = 16  # of own writes, which each read has to merge

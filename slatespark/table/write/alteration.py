@@ -44,10 +44,13 @@ from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.rows.sst_upload import NewFile
 from slatespark.table.stores import TableStores
 from slatespark.table.tasks import THREADS, TaskRunner
+from slatespark.table.write.exact_ranges import ranges_to_delete
 from slatespark.table.write.history_replace import choose_instant
 from slatespark.table.write.key_deletes import delete_listed_keys
-from slatespark.table.write.load import Load, begin_load, commit_load, run_task
-from slatespark.table.write.range_replace import ranges_to_delete
+from slatespark.table.write.load import Load
+from slatespark.table.write.load_commit import commit_load
+from slatespark.table.write.load_plan import begin_load
+from slatespark.table.write.load_task import run_task
 from slatespark.units import ms_to_text
 
 

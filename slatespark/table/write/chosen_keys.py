@@ -13,7 +13,7 @@ from slatespark.errors import InvalidRequestError, OptionError
 from slatespark.options import WriteOptions
 from slatespark.ranges import KeyRange, merge_ranges, point_range
 from slatespark.table.rows.batches import as_batches, require_schema
-from slatespark.table.write.range_replace import named_ranges
+from slatespark.table.write.exact_ranges import named_ranges
 
 _WITH_COLUMNS = (pa.Table, pa.RecordBatch, pa.RecordBatchReader)
 

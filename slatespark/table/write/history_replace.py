@@ -26,8 +26,7 @@ from slatespark.table.rows.task_sorter import TaskSorter
 from slatespark.table.snapshot import Snapshot
 from slatespark.table.stores import TableStores
 from slatespark.table.tasks import THREADS, TaskRunner
-
-TOMBSTONE_TASK = 0  # below the rows of the write, which may have the same keys
+from slatespark.table.write.load import TOMBSTONE_TASK
 
 
 def upload_tombstones(

@@ -45,7 +45,7 @@ from slatespark.table.rows.sst_writer import open_file
 from slatespark.table.rows.throughput import clear_marks, marked_pace, resolve_throughput
 from slatespark.table.stores import OWN_ROOT, TableStores, object_context
 from slatespark.table.tasks import THREADS, TaskRunner
-from slatespark.table.write.load import check_times
+from slatespark.table.write.load_plan import check_times
 from slatespark.units import MAX_MS
 
 # The options of rows were given to SstWriter.

@@ -14,7 +14,7 @@ from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read.points import SoughtKeys
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.stores import TableStores
-from slatespark.table.write.load import load_batches
+from slatespark.table.write.load_run import load_batches
 
 
 def delete_listed_keys(stores: TableStores, clock: Clock, condition: str, options: WriteOptions) -> CommitRecord | None:

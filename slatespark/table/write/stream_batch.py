@@ -21,7 +21,8 @@ from slatespark.table.records.idempotent_writes import delete_txn_records
 from slatespark.table.records.streams import claim_stream_name
 from slatespark.table.rows.sst_upload import NewFile
 from slatespark.table.stores import TableStores
-from slatespark.table.write.load import Load, commit_load
+from slatespark.table.write.load import Load
+from slatespark.table.write.load_commit import commit_load
 
 CLEAN_EVERY: Final = 64  # batches: the records of those before are deleted together
 

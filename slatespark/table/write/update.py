@@ -23,7 +23,7 @@ from slatespark.table.progress import Progress, tell_rows
 from slatespark.table.read.reader import fetch_read_plan, run_read
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.stores import TableStores
-from slatespark.table.write.load import load_batches
+from slatespark.table.write.load_run import load_batches
 
 
 def update_where(

@@ -11,7 +11,7 @@ from slatespark.options import WriteOptions
 from slatespark.spark.partitions import SlateCommitMessage
 from slatespark.spark.writer import SlateWriter
 from slatespark.table.clock import SystemClock
-from slatespark.table.write.load import run_task
+from slatespark.table.write.load_task import run_task
 
 
 def write(path: Path, table: pa.Table) -> None:

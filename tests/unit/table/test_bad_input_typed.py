@@ -20,7 +20,7 @@ from slatespark.options import WriteOptions
 from slatespark.storage import open_store
 from slatespark.table.clock import SystemClock
 from slatespark.table.read.materialise import UndecodableRowsWarning
-from slatespark.table.write.load import load_batches
+from slatespark.table.write.load_run import load_batches
 from tests.support.typed_tables import define, encoded, make_typed, stores_of, write_raw
 
 _numbers = itertools.count()

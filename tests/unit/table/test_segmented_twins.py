@@ -13,7 +13,7 @@ import pytest
 
 from slatespark import ExpireFilter, SlateStore, SstWriter
 from slatespark.display.describe_text import describe_text
-from slatespark.table.compaction.auto import MIN_RUNS
+from slatespark.table.compaction.small_runs import MIN_RUNS
 from slatespark.table.log.manifests import fetch_latest_manifest
 from tests.support.fake_clock import FakeClock
 

@@ -15,7 +15,7 @@ from slatespark.encoding.predicates import bind_filter, parse_filter
 from slatespark.encoding.row_codec import RAW_CODEC
 from slatespark.ranges import KeyRange
 from slatespark.table.rows.key_bounds import KeyBounds
-from slatespark.table.write.range_replace import exact_ranges
+from slatespark.table.write.exact_ranges import exact_ranges
 from tests.support.effort import examples
 from tests.unit.table.write.test_range_replace import CODEC, SCHEMA, rows
 

@@ -27,7 +27,7 @@ from slatespark.table.read.properties import recorded_files
 from slatespark.table.read.resolve import resolve_snapshot
 from slatespark.table.records.claims import CLAIMS_DIR
 from slatespark.table.stores import TableStores
-from slatespark.table.write.load import load_batches
+from slatespark.table.write.load_run import load_batches
 from tests.support.failing_store import FailingStore
 from tests.support.fake_clock import FakeClock
 

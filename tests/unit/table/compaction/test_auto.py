@@ -16,15 +16,13 @@ from slatespark.format.row import Row
 from slatespark.format.ulid import Ulid
 from slatespark.table.compaction import auto as auto_compaction
 from slatespark.table.compaction.auto import (
-    MAX_RUNS,
-    MIN_RUNS,
-    SMALL_BYTES,
     is_worth_a_retry,
     plan_after_write,
 )
 from slatespark.table.compaction.job import listed_job
 from slatespark.table.compaction.plan import CompactionPlan, SourceLayer, Tree
 from slatespark.table.compaction.run import compact_table
+from slatespark.table.compaction.small_runs import MAX_RUNS, MIN_RUNS, SMALL_BYTES
 from slatespark.table.definition.versions import DEFINITION_DIR
 from slatespark.table.read.plan import FileSlice, Layer
 from slatespark.table.records.commit_record import CommitRecord
@@ -118,7 +116,7 @@ def test_the_definition_is_that_of_the_write(monkeypatch: pytest.MonkeyPatch) ->
     def read_again(*_: Any) -> Any:
         raise AssertionError("the definition was read after a write")
 
-    monkeypatch.setattr("slatespark.table.compaction.auto.resolve_definition", read_again)
+    monkeypatch.setattr("slatespark.table.compaction.after_write.resolve_definition", read_again)
     for number in range(MIN_RUNS):
         write(store, number)
     assert len(store.runs()) < MIN_RUNS

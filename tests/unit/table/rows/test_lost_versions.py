@@ -14,7 +14,9 @@ from slatespark import InvalidRequestError, SlateStore
 from slatespark.options import WriteOptions
 from slatespark.table.clock import Clock
 from slatespark.table.stores import open_stores
-from slatespark.table.write.load import begin_load, commit_load, run_task
+from slatespark.table.write.load_commit import commit_load
+from slatespark.table.write.load_plan import begin_load
+from slatespark.table.write.load_task import run_task
 from tests.support.fake_clock import FakeClock
 
 NOW_MS = 1_700_000_000_000

@@ -17,7 +17,9 @@ from slatespark.options.values import MAX_TTL_MS
 from slatespark.table.rows.encoder import Stamp
 from slatespark.table.rows.encoder_plan import plan_encoder
 from slatespark.table.stores import open_stores
-from slatespark.table.write.load import begin_load, commit_load, run_task
+from slatespark.table.write.load_commit import commit_load
+from slatespark.table.write.load_plan import begin_load
+from slatespark.table.write.load_task import run_task
 from slatespark.units import MAX_CALENDAR_MS, MAX_MS, MIN_MS
 from tests.support.fake_clock import FakeClock
 from tests.support.our_reads import to_ms

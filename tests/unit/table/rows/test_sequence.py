@@ -18,7 +18,9 @@ from slatespark.options import WriteOptions
 from slatespark.table.clock import SystemClock
 from slatespark.table.rows.sequence import check_sequence_type, order_repeats, rank_values
 from slatespark.table.stores import open_stores
-from slatespark.table.write.load import begin_load, commit_load, run_task
+from slatespark.table.write.load_commit import commit_load
+from slatespark.table.write.load_plan import begin_load
+from slatespark.table.write.load_task import run_task
 
 _numbers = count()
 

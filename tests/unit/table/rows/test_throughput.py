@@ -19,7 +19,9 @@ from slatespark.table.records.commits import fetch_commit_record, publish_commit
 from slatespark.table.records.leases import LEASES_DIR, list_task_marks, task_mark_path
 from slatespark.table.rows.throughput import UploadPace, marked_pace, resolve_throughput
 from slatespark.table.stores import TableStores, open_stores
-from slatespark.table.write.load import begin_load, commit_load, run_task
+from slatespark.table.write.load_commit import commit_load
+from slatespark.table.write.load_plan import begin_load
+from slatespark.table.write.load_task import run_task
 from tests.support.fake_clock import FakeClock
 
 NOW_MS = 1_700_000_000_000

@@ -12,7 +12,7 @@ from slatespark.options import WriteOptions
 from slatespark.table.commit import requirements
 from slatespark.table.rows.versions import Versions
 from slatespark.table.stores import open_stores
-from slatespark.table.write.load import load_batches
+from slatespark.table.write.load_run import load_batches
 from tests.support.fake_clock import FakeClock
 
 NOW_MS = 1_700_000_000_000

@@ -21,12 +21,13 @@ from slatespark.options.streaming import StreamWriteOptions
 from slatespark.storage.counted_store import CountedStore, RequestTally
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.storage.requests import Requests
-from slatespark.table.compaction.auto import compact_after_write
+from slatespark.table.compaction.after_write import compact_after_write
 from slatespark.table.gc.run import vacuum_table
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.stores import TableStores
 from slatespark.table.write import stream_batch
-from slatespark.table.write.load import begin_load, run_task
+from slatespark.table.write.load_plan import begin_load
+from slatespark.table.write.load_task import run_task
 from slatespark.table.write.stream_batch import StreamBatch, commit_batch
 from tests.support.effort import THOROUGH
 from tests.support.fake_clock import FakeClock

@@ -15,7 +15,10 @@ from slatespark.table.read.reader import ReadPlan, fetch_read_plan
 from slatespark.table.rows.sst_upload import upload_task
 from slatespark.table.stores import TableStores, open_stores
 from slatespark.table.write import history_replace
-from slatespark.table.write.load import begin_load, commit_load, load_batches, run_task
+from slatespark.table.write.load_commit import commit_load
+from slatespark.table.write.load_plan import begin_load
+from slatespark.table.write.load_run import load_batches
+from slatespark.table.write.load_task import run_task
 from tests.support.fake_clock import FakeClock
 
 SCHEMA = pa.schema([("tenant", pa.string()), ("id", pa.int64()), ("n", pa.int64())])

@@ -21,7 +21,7 @@ from slatespark.options import WriteOptions
 from slatespark.storage.object_store import ObjectStore
 from slatespark.table.log.manifests import MAX_AHEAD_MS
 from slatespark.table.stores import TableStores, open_stores
-from slatespark.table.write.load import load_batches
+from slatespark.table.write.load_run import load_batches
 from tests.support.fake_clock import FakeClock
 from tests.support.our_reads import to_ms
 from tests.support.timed_rows import SCHEMA, TIMED, Timed, VersionModel, stored_versions, timed_table, write_tasks

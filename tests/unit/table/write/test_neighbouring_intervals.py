@@ -14,7 +14,7 @@ import pytest
 from slatespark import SlateStore
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.table.log.manifests import fetch_latest_manifest
-from slatespark.table.write.range_replace import exact_ranges
+from slatespark.table.write.exact_ranges import exact_ranges
 from tests.support.fake_clock import FakeClock
 
 HOUR_MS = 3_600_000

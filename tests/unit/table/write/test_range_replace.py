@@ -17,8 +17,8 @@ from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.rows.key_bounds import KeyBounds
 from slatespark.table.stores import open_stores
-from slatespark.table.write.load import load_batches
-from slatespark.table.write.range_replace import exact_ranges, plan_bounds
+from slatespark.table.write.exact_ranges import exact_ranges, plan_bounds
+from slatespark.table.write.load_run import load_batches
 from tests.support.client import Client, Location, Put
 
 SCHEMA = pa.schema([("tenant", pa.string()), ("part", pa.int8()), ("day", pa.int32()), ("value", pa.string())])

@@ -13,7 +13,7 @@ from slatespark.errors import CommitConflictError, InvalidRequestError, OptionEr
 from slatespark.options import WriteOptions
 from slatespark.table.clock import SystemClock
 from slatespark.table.stores import open_stores
-from slatespark.table.write.load import load_batches
+from slatespark.table.write.load_run import load_batches
 
 _numbers = count()
 
