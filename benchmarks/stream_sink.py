@@ -18,7 +18,7 @@ from benchmarks.harness import Alternative, Benchmark, Target, Task
 from benchmarks.worker import Sample, Stopwatch
 from slatespark.options.streaming import StreamWriteOptions
 from slatespark.table.clock import SystemClock
-from slatespark.table.compaction.auto import compact_after_write
+from slatespark.table.compaction.after_write import compact_after_write
 from slatespark.table.stores import open_stores
 from slatespark.table.write.load_plan import begin_load
 from slatespark.table.write.load_task import run_task

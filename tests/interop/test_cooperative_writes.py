@@ -17,7 +17,7 @@ import pytest
 from slatespark import CommitConflictError, SlateStore, TransactionConflictError
 from slatespark.format.references import SstHandle
 from slatespark.storage.local_store import LocalStore
-from slatespark.table.compaction import auto
+from slatespark.table.compaction import auto, small_runs
 from slatespark.table.cooperation import load_commit
 from slatespark.table.cooperation.claimed_job import ClaimedJob, hand_over_together
 from slatespark.table.gc.report import VacuumReport
@@ -267,7 +267,8 @@ def test_operands_of_the_client_need_no_operator(live: LiveClient) -> None:
 
 def test_small_runs_of_loads_are_merged_beside_the_client(database: Location, monkeypatch: pytest.MonkeyPatch) -> None:
     """By `autoCompact`, which lets the client commit the merge as it committed the load."""
-    monkeypatch.setattr(auto, "MIN_RUNS", 4)
+    for module in (small_runs, auto):
+        monkeypatch.setattr(module, "MIN_RUNS", 4)
     SlateStore.create(str(database.folder), autoCompact=True)
     with LiveClient(database, IDLE) as live:
         before = read_manifest(database)

@@ -126,10 +126,15 @@ def run_pieces(
     planned_ms, is_remote = clock.now_ms(), stores.main.is_remote
     together = threads_beside_client(min(MAX_TOGETHER, os.cpu_count() or 1), is_remote=is_remote)
 
-    def merged(layers: Sequence[Layer]) -> list[Output]:
-        window_bytes = window_size(options.write_buffer_bytes, len(layers))
-        pieces = merged_rows(stores, layers, rules, window_bytes)
-        files = upload_sorted(stores.main, pieces, options, clock, planned_ms)
+    def merged(ranges: Sequence[Sequence[Layer]]) -> list[Output]:
+        rows = chain.from_iterable(
+            merged_rows(stores, layers, rules, window_size(options.write_buffer_bytes, len(layers)))
+            for layers in ranges
+        )
+        with pool_beside_client(1, is_remote=is_remote) as uploads:  # a disk and a network have latency, too
+            files = upload_sorted(
+                stores.main, rows, options, clock, planned_ms, ahead=lambda upload: uploads.submit(upload).result
+            )
         return [Output(file.handle, file.properties) for file in files]
 
     def copied(piece: CopiedFile) -> list[Output]:
@@ -149,7 +154,11 @@ def run_pieces(
                     stored_bytes(layers), most_bytes=range_bytes, least_bytes=LEAST_BYTES, together=together
                 )
                 splits = plan_splits(layers, keys, target_bytes=target_bytes, sample=partial(sample_index, stores))
-                steps.extend(partial(merged, split.layers) for split in splits if split.layers)
+                ranges = [split.layers for split in splits if split.layers]
+                # One thread goes through them as one: the upload of a range goes on while the next one is merged.
+                steps.extend(
+                    partial(merged, some) for some in ([ranges] if together == 1 else [[one] for one in ranges])
+                )
     threads = max(1, min(len(steps), together))
     with pool_beside_client(threads, is_remote=is_remote) as pool:
         return tuple(chain.from_iterable(pool.map(lambda step: step(), steps)))

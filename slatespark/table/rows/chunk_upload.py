@@ -60,7 +60,11 @@ def upload_chunks(
     if sorter.starts_sorted():
         return (upload_task(stores, clock, sorter, options, planned_ms, segments=segments),)
     plain = replace(
-        options, compression="none", block_bytes=SPILL_BLOCK_BYTES, sst_bytes=max(most_bytes, options.sst_bytes)
+        options,
+        compression="none",
+        block_bytes=SPILL_BLOCK_BYTES,
+        bloom_bits_per_key=0,
+        sst_bytes=max(most_bytes, options.sst_bytes),
     )
 
     def written(chunk: SortedRows) -> tuple[NewFile, ...]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
-from typing import Self
+from typing import Self, TypeAlias
 
 import numpy as np
 
@@ -32,6 +32,8 @@ from slatespark.table.rows.sorted_rows import SortedRows
 from slatespark.table.rows.task_sorter import TaskSorter
 from slatespark.table.rows.throughput import UploadPace
 from slatespark.table.stores import OWN_ROOT, TableStores
+
+Start: TypeAlias = Callable[[Callable[[], "NewFile"]], Callable[[], "NewFile"]]
 
 STEP_BYTES = 4 << 20  # rows given to the builder at a time; a quarter of a file at most, so that it ends near its size
 ROW_FIXED_BYTES = 32
@@ -81,7 +83,7 @@ def upload_sorted(
     *,
     segments: KeySegments = WHOLE,
     pace: UploadPace | None = None,
-    runs_ahead: bool = False,
+    ahead: Start | None = None,
 ) -> tuple[NewFile, ...]:
     """Write rows as SSTs of about `sstSize`, and return them in key order; their keys do not overlap.
 
@@ -98,7 +100,8 @@ def upload_sorted(
         (docs/reference/format/objects.md)
     segments : of the table, unless all rows are known to be of one
     pace : of the uploads; None for as fast as it goes
-    runs_ahead : upload each file while the next one is built, if the store has network latency; memory holds two then
+    ahead : starts the upload of a file, and returns what waits for it, so that the next file is built meanwhile; memory
+        holds two then. None to upload each file before the next one is built
 
     Raises
     ------
@@ -109,9 +112,14 @@ def upload_sorted(
     return tuple(
         file
         for _, part in parts
-        for uploads in [_Uploads(store, clock, planned_ms, pace, runs_ahead=runs_ahead and store.is_remote)]
+        for uploads in [_Uploads(store, clock, planned_ms, pace, ahead)]
         for file in _upload_segment((piece for _, piece in part), options, uploads)
     )
+
+
+def ahead_of(store: ObjectStore) -> Start | None:
+    """Return what starts uploads to a store with network latency; None for one without."""
+    return partial(run_ahead, is_remote=True) if store.is_remote else None
 
 
 def _upload_segment(pieces: Iterable[SortedRows], options: WriteOptions, uploads: _Uploads) -> list[NewFile]:
@@ -154,7 +162,7 @@ class _Uploads:
 
     Attributes
     ----------
-    runs_ahead : each while the next one is built
+    ahead : as for `upload_sorted`
     files : that are uploaded, in order; all of them after the block
     """
 
@@ -162,7 +170,7 @@ class _Uploads:
     clock: Clock
     planned_ms: int
     pace: UploadPace | None
-    runs_ahead: bool
+    ahead: Start | None
     files: list[NewFile] = field(default_factory=list)
     _under_way: Callable[[], NewFile] | None = None
 
@@ -177,10 +185,11 @@ class _Uploads:
     def add(self, built: BuiltSst, *, is_last: bool) -> None:
         """Upload a file once the one before is uploaded; raises the error of that one, or its own."""
         self._wait()
-        is_ahead = self.runs_ahead and not is_last
-        self._under_way = run_ahead(partial(self._upload, built, self._new_id()), is_remote=is_ahead)
-        if not is_ahead:
-            self._wait()
+        upload = partial(self._upload, built, self._new_id())
+        if self.ahead is None or is_last:
+            self.files.append(upload())
+        else:
+            self._under_way = self.ahead(upload)
 
     def _wait(self) -> None:
         if self._under_way is not None:
@@ -220,7 +229,7 @@ def upload_task(
         planned_ms=planned_ms,
         segments=segments,
         pace=pace,
-        runs_ahead=True,
+        ahead=ahead_of(stores.main),
     )
     files = upload(sorter.ascending())
     if sorter.is_done:
