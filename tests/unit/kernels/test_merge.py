@@ -162,3 +162,36 @@ def test_row_ranges_outside_a_source(kernels: Any) -> None:
             kernels.merge_all(rows, np.array([low]), np.array([high]))
     with pytest.raises(InternalError, match="source"):
         kernels.merge_all(rows, np.zeros(0, np.int64), np.zeros(0, np.int64))
+
+
+# --- keys that share much -------------------------------------------------------------------------------------------
+
+# Where codes of 7 bytes each end, where they end altogether, and zeros that look like padding.
+PREFIXES = [b"", b"\xff" * 7, *(b"x" * size for size in (6, 7, 8, 14, 21, 253 * 7, 254 * 7 - 1, 254 * 7, 254 * 7 + 9))]
+SUFFIXES = [b"", b"\0", b"\0\0", b"\0" * 8, b"\0" * 9 + b"a", b"a", b"b" * 7, b"b" * 7 + b"a", b"\xff", b"\xff" * 14]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_keys_that_share_long_prefixes(kernels: Any, seed: int) -> None:
+    drawn = np.random.default_rng(seed)
+    keys = [prefix + suffix for prefix in drawn.permutation(np.array(PREFIXES, object))[:4] for suffix in SUFFIXES]
+    some = [keys[number] for number in drawn.choice(len(keys), 12)]
+    sources = [
+        sorted(
+            {(some[drawn.integers(12)], -int(drawn.integers(1, 6))) for _ in range(drawn.integers(0, 15))},
+        )
+        for _ in range(drawn.integers(1, 9))
+    ]
+    rows = [columns(*(put(key, -seq) for key, seq in source)) for source in sources]
+    entries = sorted(
+        (key, seq, number, at) for number, source in enumerate(sources) for at, (key, seq) in enumerate(source)
+    )
+    expected = [number << ROW_BITS | at for _, _, number, at in entries]
+    assert kernels.merge_all(rows, *whole(rows)).tolist() == expected
+
+    max_seq = int(drawn.integers(0, 6))
+    newest: dict[bytes, int] = {}
+    for key, seq, number, at in entries:
+        if -seq <= max_seq:
+            newest.setdefault(key, number << ROW_BITS | at)
+    assert kernels.merge_visible(rows, *whole(rows), Visibility(max_seq, NOW_MS)).rows.tolist() == list(newest.values())
