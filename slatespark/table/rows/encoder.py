@@ -8,9 +8,9 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from slatespark import arrow_compute as pc
 from slatespark.encoding.exact_cast import cast_column
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import InvalidRequestError, SchemaError

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from slatespark import arrow_compute as pc
 from slatespark.encoding.row_codec import Bytes, RowCodec
 from slatespark.errors import InvalidRequestError
 from slatespark.kernels import lower_bounds

@@ -7,10 +7,10 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.types as kinds
 from numpy.typing import NDArray
 
+from slatespark import arrow_compute as pc
 from slatespark.encoding.instants import to_ms
 from slatespark.encoding.type_names import sql_type
 from slatespark.errors import SchemaError

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.types as kinds
 from numpy.typing import NDArray
 
+from slatespark import arrow_compute as pc
 from slatespark.encoding.instants import check_instant_type, to_ms
 from slatespark.errors import SchemaError
 from slatespark.units import MAX_MS

@@ -7,10 +7,10 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.types as kinds
 from numpy.typing import NDArray
 
+from slatespark import arrow_compute as pc
 from slatespark.errors import OptionError
 
 MAX_DECIMAL_DIGITS: Final = 18  # their unscaled values fit 64 bits
