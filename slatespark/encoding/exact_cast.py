@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as kinds
 
-from slatespark import arrow_compute as pc
+from slatespark.encoding import arrow_compute as pc
 from slatespark.encoding.column_types import INTEGERS, canonical_type, find_name, is_variant
 from slatespark.encoding.type_names import sql_type
 from slatespark.errors import SchemaError

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from slatespark import arrow_compute as pc
+from slatespark.encoding import arrow_compute as pc
 from slatespark.encoding.exact_cast import cast_column
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import InvalidRequestError, SchemaError

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from slatespark import arrow_compute as pc
+from slatespark.encoding import arrow_compute as pc
 from slatespark.encoding.row_codec import Bytes, RowCodec
 from slatespark.errors import InvalidRequestError
 from slatespark.kernels import lower_bounds

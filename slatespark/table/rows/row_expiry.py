@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.types as kinds
 from numpy.typing import NDArray
 
-from slatespark import arrow_compute as pc
+from slatespark.encoding import arrow_compute as pc
 from slatespark.encoding.instants import to_ms
 from slatespark.encoding.type_names import sql_type
 from slatespark.errors import SchemaError

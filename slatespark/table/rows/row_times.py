@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.types as kinds
 from numpy.typing import NDArray
 
-from slatespark import arrow_compute as pc
+from slatespark.encoding import arrow_compute as pc
 from slatespark.encoding.instants import check_instant_type, to_ms
 from slatespark.errors import SchemaError
 from slatespark.units import MAX_MS

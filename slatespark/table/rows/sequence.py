@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.types as kinds
 from numpy.typing import NDArray
 
-from slatespark import arrow_compute as pc
+from slatespark.encoding import arrow_compute as pc
 from slatespark.errors import OptionError
 
 MAX_DECIMAL_DIGITS: Final = 18  # their unscaled values fit 64 bits
