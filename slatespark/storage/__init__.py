@@ -19,7 +19,7 @@ from slatespark.storage.known_options import LOCAL_OPTIONS, refuse_unknown_optio
 from slatespark.storage.local_store import LocalStore
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.storage.object_store import Buffer, ObjectMeta, ObjectStore
-from slatespark.storage.readahead import read_ahead, run_ahead, run_concurrently
+from slatespark.storage.readahead import read_ahead, run_ahead, run_concurrently, run_in_order
 
 __all__ = [
     "Buffer",
@@ -30,6 +30,7 @@ __all__ = [
     "read_ahead",
     "run_ahead",
     "run_concurrently",
+    "run_in_order",
     "scratch_folder",
 ]
 

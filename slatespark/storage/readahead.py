@@ -1,4 +1,4 @@
-"""Readahead: fetch the next ranges of an object while the current one is processed."""
+"""Readahead: fetch the next ranges of an object, or the next objects, while the current one is processed."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import TypeVar
 
 from slatespark.ranges import ByteRange
@@ -40,25 +41,48 @@ def read_ahead(
     ------
     The errors of `get_range`, when the affected range is reached.
     """
-    if depth < 1 or len(spans) < 2 or not _may_wait(is_remote=store.is_remote):
-        for span in spans:
-            yield store.get_range(path, span)
+    fetches = [partial(store.get_range, path, span) for span in spans]
+    sizes = [len(span) for span in spans]
+    yield from run_in_order(fetches, sizes, depth=depth, max_bytes=max_bytes, is_remote=store.is_remote)
+
+
+def run_in_order(
+    tasks: Sequence[Callable[[], T]], sizes: Sequence[int], *, depth: int, max_bytes: int, is_remote: bool
+) -> Generator[T, None, None]:
+    """Yield the results of tasks in their order, while the next tasks run, if they have network latency.
+
+    The first task starts with the first `next`. A consumer that stops early should close the generator, which cancels
+    tasks that have not begun.
+
+    Parameters
+    ----------
+    sizes : bytes of each result
+    depth : number of tasks that run or whose results wait, besides the one in use
+    max_bytes : bound of their total size; one task always runs, regardless of its size
+
+    Raises
+    ------
+    The error of a task, when it is reached.
+    """
+    if depth < 1 or len(tasks) < 2 or not _may_wait(is_remote=is_remote):
+        for task in tasks:
+            yield task()
         return
     pool = _pool()
-    rest = deque(spans)
-    pending: deque[tuple[ByteRange, Future[Buffer]]] = deque()
+    rest = deque(zip(tasks, sizes, strict=True))
+    pending: deque[tuple[int, Future[T]]] = deque()
     pending_bytes = 0
     try:
         while rest or pending:
-            while rest and _has_room(rest[0], len(pending), pending_bytes, depth=depth, max_bytes=max_bytes):
-                span = rest.popleft()
-                pending.append((span, pool.submit(store.get_range, path, span)))
-                pending_bytes += len(span)
-            span, answer = pending.popleft()
-            pending_bytes -= len(span)
-            data = answer.result()
+            while rest and _has_room(rest[0][1], len(pending), pending_bytes, depth=depth, max_bytes=max_bytes):
+                task, size = rest.popleft()
+                pending.append((size, pool.submit(task)))
+                pending_bytes += size
+            size, answer = pending.popleft()
+            pending_bytes -= size
+            result = answer.result()
             del answer  # releases the bytes
-            yield data
+            yield result
     finally:
         for _, answer in pending:
             answer.cancel()
@@ -98,9 +122,9 @@ def _mark_thread() -> None:
     _THREAD.is_ours = True
 
 
-def _has_room(span: ByteRange, pending: int, pending_bytes: int, *, depth: int, max_bytes: int) -> bool:
+def _has_room(size: int, pending: int, pending_bytes: int, *, depth: int, max_bytes: int) -> bool:
     # One more than `depth`, because the first of them is the next one to be used.
-    return pending == 0 or (pending <= depth and pending_bytes + len(span) <= max_bytes)
+    return pending == 0 or (pending <= depth and pending_bytes + size <= max_bytes)
 
 
 def _pool() -> ThreadPoolExecutor:

@@ -45,7 +45,7 @@ from slatespark.table.stores import TableStores
 from slatespark.table.tasks import pool_beside_client, threads_beside_client
 
 LEAST_BYTES: Final = 4 << 20  # of a range: a smaller one is not worth a file
-MAX_TOGETHER: Final = 4  # ranges merged at a time: each takes `writeBuffer` and a file
+MAX_TOGETHER: Final = 4  # ranges merged at a time: each takes `writeBuffer` and two files
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from slatespark.format.wal import decode_wal, decode_wal_files
 from slatespark.kernels import sort_rows, take_rows
 from slatespark.kernels.columns import ROW_BITS, RowColumns
 from slatespark.ranges import KeyRange
-from slatespark.storage import run_concurrently
+from slatespark.storage import run_in_order
 from slatespark.storage.object_store import ObjectStore
 from slatespark.table.read.plan import CutPoint, FileSlice, SstFile
 from slatespark.table.read.row_cuts import keys_alone, positions_within
@@ -31,7 +31,10 @@ from slatespark.table.stores import object_context as object_context
 INDEX_CACHE_BYTES = 16 << 20
 FILTER_CACHE_BYTES = 32 << 20
 WAL_BYTES_TOGETHER: Final = 1 << 20  # decoded at a time: a file has a fixed cost, and most are small
-WAL_FILES_TOGETHER: Final = 8  # requested from a store with latency; the client seldom writes one above 64 MiB
+# Requested ahead from a store with latency. Most files are small, but the client may write one of 64 MiB.
+WAL_FILES_AHEAD: Final = 31
+WAL_BYTES_AHEAD: Final = 64 << 20
+WAL_BYTES_GUESS: Final = 8 << 20  # of a file whose size is not known
 
 T = TypeVar("T")
 
@@ -198,18 +201,22 @@ def _few_at_a_time(objects: Iterable[tuple[int, bytes]]) -> Iterator[list[tuple[
 
 
 def _wal_objects(stores: TableStores, tail: WalTail) -> Iterator[tuple[int, bytes]]:
-    """Yield the WAL files of a tail, but for known fences; some are requested at a time."""
+    """Yield the WAL files of a tail, but for known fences; the next ones are requested meanwhile."""
 
     def fetch(number: int) -> bytes:
         path = wal_path(number)
         with object_context(stores.wal, path):
             return bytes(stores.wal.get(path))
 
-    is_remote, numbers = stores.wal.is_remote, tail.with_rows()
-    together = WAL_FILES_TOGETHER if is_remote else 1
-    for start in range(0, len(numbers), together):
-        few = numbers[start : start + together]
-        yield from zip(few, run_concurrently([partial(fetch, each) for each in few], is_remote=is_remote), strict=True)
+    numbers = tail.with_rows()
+    objects = run_in_order(
+        [partial(fetch, number) for number in numbers],
+        [tail.size_of(number) or WAL_BYTES_GUESS for number in numbers],
+        depth=WAL_FILES_AHEAD,
+        max_bytes=WAL_BYTES_AHEAD,
+        is_remote=stores.wal.is_remote,
+    )
+    yield from zip(numbers, objects, strict=True)
 
 
 def fetch_wal_file(stores: TableStores, number: int) -> RowColumns | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,10 +23,12 @@ from slatespark.kernels.columns import RowColumns
 from slatespark.options import ReadOptions
 from slatespark.ranges import ALL_KEYS, KeyRange
 from slatespark.storage.counted_store import RequestTally
+from slatespark.storage.memory_store import MemoryStore
+from slatespark.storage.object_store import Buffer
 from slatespark.table.clock import SystemClock
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read import fetch
-from slatespark.table.read.fetch import fetch_wal_rows, fetch_wal_share
+from slatespark.table.read.fetch import WAL_BYTES_AHEAD, WAL_FILES_AHEAD, fetch_wal_rows, fetch_wal_share
 from slatespark.table.read.key_lookup import fetch_key_lookup, fetch_lookup_tail, look_up_rows
 from slatespark.table.read.plan import Split
 from slatespark.table.read.reader import ReadPlan, fetch_read_plan, run_read
@@ -422,3 +425,40 @@ def test_no_rows_are_a_share() -> None:
     assert (len(tail), tail.held_bytes, len(tail.rows()), tail.has_rows(ALL_KEYS)) == (0, 0, 0, False)
     assert len(pickle.loads(pickle.dumps(tail.within([KeyRange(b"a", b"b")]))).rows()) == 0
     assert Split(KeyRange(b"", None), ()).wal is None
+
+
+class FarWal(MemoryStore):
+    """A store with latency: holds each answer back until as many files have been asked for as are expected."""
+
+    def __init__(self, name: str, *, expected: int) -> None:
+        super().__init__(name)
+        self._expected, self._asked = expected, threading.Condition()
+        self.asked = 0
+
+    @property
+    def is_remote(self) -> bool:
+        """As a network has latency."""
+        return True
+
+    def get(self, path: str) -> Buffer:
+        """Answer once enough files were asked for."""
+        with self._asked:
+            self.asked += 1
+            self._asked.notify_all()
+            assert self._asked.wait_for(lambda: self.asked >= self._expected, 60), f"only {self.asked} at a time"
+        return super().get(path)
+
+
+@pytest.mark.parametrize(
+    ("file_bytes", "expected"), [(0, WAL_FILES_AHEAD + 1), (WAL_BYTES_AHEAD // 4, 4), (2 * WAL_BYTES_AHEAD, 1)]
+)
+def test_small_files_are_requested_together_and_large_ones_within_bounds(file_bytes: int, expected: int) -> None:
+    far = FarWal(f"far-{file_bytes}", expected=expected)
+    count = 2 * WAL_FILES_AHEAD
+    for number in range(1, count + 1):
+        far.put(wal_path(number), [encode_wal([Row(b"k%d" % number, number, value=b"v")])])
+    tail = WalTail(1, count + 1, count, sizes=(file_bytes,) * count if file_bytes else (100,) * count)
+    objects = fetch._wal_objects(replace(new_stores(), wal=far), tail)
+    assert next(objects)[0] == 1
+    assert far.asked == expected
+    assert [number for number, _ in objects] == list(range(2, count + 1))
