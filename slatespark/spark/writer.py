@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
+from slatespark.errors import InternalError
 from slatespark.spark.failures import spark_errors
 from slatespark.spark.partitions import SlateCommitMessage
 from slatespark.table.clock import Clock, resolve_clock
@@ -39,9 +41,6 @@ class SlateWriter(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Upload the rows of one task as sorted files."""
-        from pyspark import TaskContext
-
-        from slatespark.errors import InternalError
         from slatespark.spark.catalog_writes import refuse_catalog_write
         from slatespark.spark.worker import freeze_gc
         from slatespark.table.write.load_task import run_task
@@ -61,11 +60,11 @@ class SlateWriter(DataSourceArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Publish the files of all tasks by one manifest."""
+        if self._load is None:
+            return
         from slatespark.table.compaction.after_write import compact_after_write
         from slatespark.table.write.load_commit import commit_load
 
-        if self._load is None:
-            return
         arrived = [message for message in messages if isinstance(message, SlateCommitMessage)]
         outputs = [message.files for message in sorted(arrived, key=lambda message: message.partition)]
         with spark_errors():
@@ -74,8 +73,8 @@ class SlateWriter(DataSourceArrowWriter):
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Abandon the write. Garbage collection takes the files, since a failed commit may have published them."""
-        from slatespark.table.commit.job import abandon_write
-
         if self._load is not None:
+            from slatespark.table.commit.job import abandon_write
+
             with spark_errors():
                 abandon_write(self._stores(), self._load.job)

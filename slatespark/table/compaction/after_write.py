@@ -3,7 +3,7 @@
 Each write adds a run, and each read merges all runs; files are due under `periodicCompactionInterval`. The compaction
 is a commit of its own, bounded, and independent of the write: if it fails, the rows are still written.
 
-Most writes are followed by none, so here is only the look whether there is one: it imports nothing that compacts.
+Most writes are followed by none. So this module only decides whether to look for one; it imports nothing that compacts.
 """
 
 from __future__ import annotations

@@ -6,7 +6,6 @@ No old file is rewritten: views are cut (`tree_edit.CutViews`), so the work depe
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
 
 from slatespark.errors import OptionError
 from slatespark.format.manifest import Manifest
@@ -28,11 +27,6 @@ from slatespark.table.rows.sst_upload import NewFile
 from slatespark.table.stores import TableStores
 from slatespark.table.write.exact_ranges import ranges_to_delete
 from slatespark.table.write.range_cut import RangeCut, plan_cut
-
-if TYPE_CHECKING:
-    pass
-
-MAX_INTERVALS: Final = 1000  # of one commit; `key_plan.MAX_RANGES` is no less
 
 
 def delete_range(stores: TableStores, clock: Clock, where: str | None, options: WriteOptions) -> CommitRecord | None:
