@@ -85,7 +85,8 @@ def fetch_lookup_tail(stores: TableStores, plan: KeyLookup) -> WalShare | None:
     """Return the rows of the WAL for several calls of `look_up_rows`, decoded once; None where that spares nothing."""
     settings = plan.settings
     limit_bytes = plan.wal_buffer_bytes
-    return fetch_tail(stores, settings.wal, settings.wal_above_seq, ALL_KEYS, limit_bytes=limit_bytes)
+    tail = fetch_tail(stores, settings.wal, settings.wal_above_seq, ALL_KEYS, limit_bytes=limit_bytes)
+    return None if tail is None else WalShare.of(tail.rows())  # in order, since each call searches it
 
 
 def look_up_rows(

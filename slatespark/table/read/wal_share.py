@@ -13,6 +13,7 @@ from slatespark.format.row import rows_to_columns
 from slatespark.kernels import key_lengths, take_rows, value_lengths
 from slatespark.kernels.columns import RowColumns, key_at
 from slatespark.ranges import KeyRange
+from slatespark.table.read.row_cuts import keys_alone
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,9 +52,17 @@ class WalShare:
 
     def rows(self) -> RowColumns:
         """Return the rows as one source; those of several files, or not in their order, are copied."""
-        if len(self.sources) == 1 and len(self.order) == len(self.sources[0]) and (np.diff(self.order) == 1).all():
-            return self.sources[0]
-        return self._copied()
+        return self.sources[0] if self._lies_in_order and len(self) == len(self.sources[0]) else self._copied()
+
+    def keys(self) -> tuple[RowColumns, int, int]:
+        """Return a source that has the keys in order, and which of its rows they are; only scattered keys are copied.
+
+        Requires: there are rows.
+        """
+        if self._lies_in_order:
+            start = int(self.order[0])
+            return self.sources[0], start, start + len(self)
+        return keys_alone(self.sources, self.order), 0, len(self)
 
     def within(self, ranges: Iterable[KeyRange]) -> WalShare:
         """Return the rows with keys in some ranges, which ascend and lie apart."""
@@ -64,6 +73,11 @@ class WalShare:
         """Tell whether there are rows with keys in a range."""
         start, end = self._span(keys)
         return start < end
+
+    @property
+    def _lies_in_order(self) -> bool:
+        """Whether the rows follow each other in one source."""
+        return len(self.sources) == 1 and bool((np.diff(self.order) == 1).all())
 
     def _span(self, keys: KeyRange) -> tuple[int, int]:
         start = self._position_of(keys.start)

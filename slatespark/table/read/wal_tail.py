@@ -14,7 +14,6 @@ from slatespark.ranges import KeyRange
 from slatespark.table.read.fetch import fetch_wal_share
 from slatespark.table.read.plan import Split
 from slatespark.table.read.points import SoughtKeys
-from slatespark.table.read.row_cuts import keys_alone
 from slatespark.table.read.wal_share import WalShare
 from slatespark.table.snapshot import WalTail
 from slatespark.table.stores import TableStores
@@ -68,7 +67,8 @@ def with_tail(splits: Sequence[Split], tail: WalShare) -> tuple[Split, ...]:
 def _with_share(split: Split, tail: WalShare) -> Split:
     share = tail.within(split.ranges or [split.keys])
     if split.points is not None and len(share):
-        sought, keys = SoughtKeys.of(split.points), keys_alone(share.sources, share.order)
-        found = match_keys(keys, 0, len(keys), *sought.between(0, len(sought)))
-        share = WalShare(share.sources, share.order[found])
+        sought = SoughtKeys.of(split.points)
+        keys, start, end = share.keys()
+        found = match_keys(keys, start, end, *sought.between(0, len(sought)))
+        share = WalShare(share.sources, share.order[found - start])
     return split if share.held_bytes > MAX_SHARE_BYTES else replace(split, wal=share)

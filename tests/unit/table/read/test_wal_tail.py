@@ -419,6 +419,20 @@ def test_a_share_of_ranges(ranges: list[KeyRange], expected: list[bytes]) -> Non
         assert any(map(share.has_rows, ranges)) == bool(expected)
 
 
+def test_keys_that_lie_in_order_are_not_copied() -> None:
+    stores = new_stores()
+    stores.wal.put(
+        wal_path(1), [encode_wal([Row(b"%d" % key, seq, value=b"v") for seq, key in enumerate((5, 1, 3), 1)])]
+    )
+    tail = fetch_wal_share(stores, WalTail(1, 2), 0, ALL_KEYS)
+    rows = tail.rows()
+    for share, is_copied in ((tail, True), (WalShare.of(rows), False)):
+        for part, expected in ((ALL_KEYS, [b"1", b"3", b"5"]), (KeyRange(b"2", None), [b"3", b"5"])):
+            keys, start, end = share.within([part]).keys()
+            assert [keys.key(at) for at in range(start, end)] == expected
+            assert (keys is share.sources[0]) is not is_copied
+
+
 def test_no_rows_are_a_share() -> None:
     stores = new_stores()
     tail = fetch_wal_share(stores, WalTail(1, 1), 0, ALL_KEYS)
