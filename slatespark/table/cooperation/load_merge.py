@@ -156,9 +156,8 @@ def run_pieces(
                 splits = plan_splits(layers, keys, target_bytes=target_bytes, sample=partial(sample_index, stores))
                 ranges = [split.layers for split in splits if split.layers]
                 # One thread goes through them as one: the upload of a range goes on while the next one is merged.
-                steps.extend(
-                    partial(merged, some) for some in ([ranges] if together == 1 else [[one] for one in ranges])
-                )
+                shares = [ranges] if together == 1 else [[one] for one in ranges]
+                steps.extend(partial(merged, share) for share in shares)
     threads = max(1, min(len(steps), together))
     with pool_beside_client(threads, is_remote=is_remote) as pool:
         return tuple(chain.from_iterable(pool.map(lambda step: step(), steps)))

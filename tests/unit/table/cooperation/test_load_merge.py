@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import threading
+from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,12 +17,18 @@ from slatespark.format.codecs import Compression
 from slatespark.format.row import Row, RowKind
 from slatespark.kernels import take_rows
 from slatespark.kernels.columns import Retention
+from slatespark.options import WriteOptions
+from slatespark.ranges import ALL_KEYS
 from slatespark.table.commit.rebase import Shift
 from slatespark.table.compaction.merge import MergeRules
-from slatespark.table.cooperation.load_merge import LoadRules, merged_rows
-from slatespark.table.cooperation.load_plan import LOAD
+from slatespark.table.cooperation import load_merge
+from slatespark.table.cooperation.load_merge import LoadRules, merged_rows, run_pieces
+from slatespark.table.cooperation.load_plan import LOAD, MergedKeys
 from slatespark.table.read.plan import Layer
+from slatespark.table.rows.sorted_rows import SortedRows
 from tests.support.compaction_model import compacted
+from tests.support.failing_store import FailingStore
+from tests.support.fake_clock import FakeClock
 from tests.support.row_values import columns_to_rows
 from tests.unit.table.layers import Shape, new_stores, put_file, shapes
 
@@ -173,3 +183,40 @@ def test_an_operand_that_meets_its_number_needs_an_operator() -> None:
     sources = Shape(((Row(b"k", 9, value=b"v"),),), ((),), 4096, Compression.NONE)
     with pytest.raises(OptionError, match="mergeOperator"):
         merged([Row(b"k", 1, RowKind.MERGE, b"+")], sources, rules(9, 9, operator=None), 1 << 20)
+
+
+def test_a_file_is_written_while_the_next_range_is_merged(monkeypatch: pytest.MonkeyPatch) -> None:
+    stores = new_stores()
+    store = FailingStore(stores.main)
+    stores = replace(stores, main=store)
+    load, older = ([Row(b"%04d" % key, 1, value=b"v" * 40) for key in range(first, 400, 2)] for first in (0, 1))
+    layers = tuple(
+        Layer(name, (put_file(stores, rows, block_size=256),)) for name, rows in ((LOAD, load), ("L0", older))
+    )
+    store.clear()
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    pieces = threading.Condition()
+    drawn = 0
+
+    def counted(*given: Any) -> Iterator[SortedRows]:
+        nonlocal drawn
+        for piece in merged_rows(*given):
+            with pieces:
+                drawn += 1
+                pieces.notify_all()
+            yield piece
+
+    def write() -> None:
+        with pieces:
+            before = drawn
+            assert pieces.wait_for(lambda: drawn > before, 30), "nothing was merged meanwhile"
+
+    monkeypatch.setattr(load_merge, "merged_rows", counted)
+    store.run(write, "put", nth=1)
+    options = WriteOptions(path="unused", sst_bytes=3000, compression="none")
+    found = run_pieces(stores, FakeClock(1000), [MergedKeys(ALL_KEYS, layers)], rules(1, 0), options, range_bytes=2000)
+    assert len(found) > 3
+    ends = [(file.handle.info.first_entry, file.handle.info.last_entry) for file in found]
+    assert (ends[0][0], ends[-1][1]) == (b"0000", b"0399")
+    assert ends == sorted(ends)
+    assert sum(file.properties.puts for file in found if file.properties is not None) == 400
