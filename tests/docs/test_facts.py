@@ -15,7 +15,7 @@ from slatespark.table.compaction import auto, filter_rows, periodic_plan, small_
 from slatespark.table.log.manifests import MAX_AHEAD_MS
 from slatespark.table.read.arrow import MAX_BATCH_BYTES, MAX_BATCH_ROWS
 from slatespark.table.read.cursor import MAX_WINDOW_BYTES, MIN_WINDOW_BYTES
-from slatespark.table.read.fetch import INDEX_CACHE_BYTES
+from slatespark.table.read.fetch import INDEX_CACHE_BYTES, WAL_BYTES_AHEAD, WAL_FILES_AHEAD
 from slatespark.table.read.plan import MAX_SAMPLED_INDEXES
 from slatespark.table.read.reader import DESCENDING_SPLIT_BYTES
 from slatespark.table.records.leases import LEASE_LIFETIME_MS
@@ -36,7 +36,9 @@ FACTS = {
         f"up to {MAX_SAMPLED_INDEXES} of the largest files",
         f"less than {MAX_GAP_BYTES // MIB} MiB apart",
         f"to {MAX_MERGED_BYTES // MIB} MiB",
+        f"up to {WAL_BYTES_AHEAD // MIB} MiB of files ahead",
     ],
+    "docs/reference/requests.md": [f"up to {WAL_FILES_AHEAD + 1} or {WAL_BYTES_AHEAD // MIB} MiB ahead"],
     "docs/how-to/automatic-compaction.md": [
         f"leaves {small_runs.MIN_RUNS} or more runs below {small_runs.SMALL_BYTES // MIB} MiB",
         f"at most {PARTS[auto.WRITES_PER_ROUND]} of all segments",
