@@ -15,8 +15,8 @@ from setuptools.build_meta import *  # noqa: F403
 
 
 def get_requires_for_build_wheel(config_settings: Any = None) -> list[str]:
-    """Return what a wheel needs, an editable install does not: the compiler."""
-    return [*build_meta.get_requires_for_build_wheel(config_settings), "numba>=0.61"]
+    """Return what a wheel needs, an editable install does not: the compiler, and what the kernels import."""
+    return [*build_meta.get_requires_for_build_wheel(config_settings), "numba>=0.61", "pyarrow>=18"]
 
 
 def build_wheel(wheel_directory: str, config_settings: Any = None, metadata_directory: str | None = None) -> str:

@@ -76,6 +76,7 @@ __all__ = [
     "key_lengths",
     "key_span",
     "lower_bound",
+    "lower_bound_in_each",
     "lower_bounds",
     "match_keys",
     "merge_all",
@@ -346,6 +347,17 @@ def lower_bound(rows: RowColumns, key: bytes, low: int, high: int) -> int:
     """
     bound: int = kernel_module("match").lower_bound(rows, key, low, high)
     return bound
+
+
+def lower_bound_in_each(
+    sources: Sequence[RowColumns], key: bytes, lows: NDArray[np.int64], highs: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return `lower_bound` of one key in rows `[lows[i], highs[i])` of each source i.
+
+    Requires: keys ascending.
+    """
+    bounds: NDArray[np.int64] = kernel_module("match").lower_bound_in_each(sources, key, lows, highs)
+    return bounds
 
 
 def key_span(rows: RowColumns, keys: KeyRange, low: int = 0, high: int | None = None) -> tuple[int, int]:

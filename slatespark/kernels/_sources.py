@@ -6,10 +6,12 @@ The table has one line of LINE_BYTES for each source. Kernels take its address; 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from struct import Struct
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+from pyarrow import py_buffer
 
 from slatespark.errors import InternalError
 from slatespark.kernels._compile import inlined
@@ -31,12 +33,14 @@ VALUE_STARTS: Final = 80
 VALUE_LENGTHS: Final = 88
 LINE_BYTES: Final = 96
 
+_LINE: Final = Struct(f"={LINE_BYTES // 8}q")
+
 _POSITION_MASK: Final = (1 << ROW_BITS) - 1
 
 
 def address_of(array: NDArray[Any]) -> int:
     """Return the address of the array's first element."""
-    address: int = array.__array_interface__["data"][0]
+    address: int = py_buffer(array).address  # takes a tenth of the time of numpy's own
     return address
 
 
@@ -50,14 +54,18 @@ def checked_address(array: NDArray[Any], dtype: type[np.generic], length: int) -
 
 def source_table(sources: Sequence[RowColumns]) -> NDArray[np.int64]:
     """Return the address table of the sources; keep it alive while it is used."""
-    return np.array([line_numbers(rows) for rows in sources], np.int64).reshape(len(sources), LINE_BYTES // 8)
+    return np.frombuffer(b"".join([_line(rows) for rows in sources]), np.int64)
 
 
 def line_numbers(rows: RowColumns) -> tuple[int, ...]:
     """Return the line of a source."""
-    if not rows.addresses:
-        rows.addresses.append(_addresses(rows))
-    return rows.addresses[0]
+    return _LINE.unpack(_line(rows))
+
+
+def _line(rows: RowColumns) -> bytes:
+    if not rows.lines:
+        rows.lines.append(_LINE.pack(*_addresses(rows)))
+    return rows.lines[0]
 
 
 def _addresses(rows: RowColumns) -> tuple[int, ...]:

@@ -47,7 +47,7 @@ class RowColumns:
     value_starts: NDArray[np.int64]
     value_lengths: NDArray[np.int64]
     # Addresses for compiled kernels, cached by the first call (`_sources`): a window passes through six kernels.
-    addresses: list[tuple[int, ...]] = field(default_factory=list, init=False, repr=False)
+    lines: list[bytes] = field(default_factory=list, init=False, repr=False)
     _longest: list[tuple[int, int]] = field(default_factory=list, init=False, repr=False)
 
     def __len__(self) -> int:

@@ -6,12 +6,22 @@ linear in the shorter side and logarithmic in the distance.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
 from slatespark.kernels._compile import Kernel, called
 from slatespark.kernels._native import compare, load64, store64
-from slatespark.kernels._sources import KEY_OFFSETS, KEYS, address_of, checked_address, line_numbers
+from slatespark.kernels._sources import (
+    KEY_OFFSETS,
+    KEYS,
+    LINE_BYTES,
+    address_of,
+    checked_address,
+    line_numbers,
+    source_table,
+)
 from slatespark.kernels.columns import RowColumns
 from slatespark.kernels.row_ranges import check_key_offsets, check_row_ranges
 
@@ -52,6 +62,17 @@ def lower_bound(rows: RowColumns, key: bytes, low: int, high: int) -> int:
     return _search(line[KEYS // 8], line[KEY_OFFSETS // 8], low, high, address_of(wanted), len(key))
 
 
+def lower_bound_in_each(
+    sources: Sequence[RowColumns], key: bytes, lows: NDArray[np.int64], highs: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """See `slatespark.kernels.lower_bound_in_each`."""
+    check_row_ranges(sources, lows, highs)
+    wanted, table, found = np.frombuffer(key, np.uint8), source_table(sources), np.empty(len(sources), np.int64)
+    ranges = checked_address(lows, np.int64, 0), checked_address(highs, np.int64, 0)
+    _search_each(address_of(table), len(sources), *ranges, address_of(wanted), len(key), address_of(found))
+    return found
+
+
 @called
 def _first_not_below(keys: int, offsets: int, low: int, high: int, wanted: int, size: int) -> int:
     """Return the first key of `[low, high)` that is at least the wanted one, else `high`; fast if it is near `low`."""
@@ -78,6 +99,17 @@ def _first_not_below(keys: int, offsets: int, low: int, high: int, wanted: int, 
 def _search(keys: int, offsets: int, low: int, high: int, wanted: int, size: int) -> int:
     """Return the first key of `[low, high)` that is at least the wanted one, else `high`."""
     return _first_not_below(keys, offsets, low, high, wanted, size)
+
+
+@Kernel
+def _search_each(table: int, sources: int, lows: int, highs: int, wanted: int, size: int, found: int) -> int:
+    """Write the first key of each source's range that is at least the wanted one, else the end of the range."""
+    for number in range(sources):
+        line, at = table + number * LINE_BYTES, 8 * number
+        keys, offsets = load64(line + KEYS), load64(line + KEY_OFFSETS)
+        row = _first_not_below(keys, offsets, load64(lows + at), load64(highs + at), wanted, size)
+        store64(found + at, row)
+    return sources
 
 
 @Kernel

@@ -114,6 +114,8 @@ def test_matching_keys(rows: RowColumns, others: list[bytes], data: st.DataObjec
     assert same(COMPILED.match_keys(rows, low, high, *wanted), REFERENCE.match_keys(rows, low, high, *wanted))
     for key in sought:
         assert COMPILED.lower_bound(rows, key, low, high) == REFERENCE.lower_bound(rows, key, low, high)
+        twice = [rows, rows], key, np.array([low, 0]), np.array([high, len(rows)])
+        assert same(COMPILED.lower_bound_in_each(*twice), REFERENCE.lower_bound_in_each(*twice))
     for order in (sought, sorted(sought)):
         arguments = (rows.key_bytes, rows.key_offsets, *wanted_keys(order))
         assert same(COMPILED.lower_bounds(*arguments), REFERENCE.lower_bounds(*arguments))

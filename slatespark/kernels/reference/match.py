@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -36,6 +37,15 @@ def lower_bound(rows: RowColumns, key: bytes, low: int, high: int) -> int:
     """See `slatespark.kernels.lower_bound`."""
     check_row_ranges([rows], np.array([low], np.int64), np.array([high], np.int64))
     return bisect_left(range(high), key, lo=low, hi=high, key=rows.key)
+
+
+def lower_bound_in_each(
+    sources: Sequence[RowColumns], key: bytes, lows: NDArray[np.int64], highs: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """See `slatespark.kernels.lower_bound_in_each`."""
+    check_row_ranges(sources, lows, highs)
+    ranges = zip(sources, lows.tolist(), highs.tolist(), strict=True)
+    return np.array([lower_bound(rows, key, low, high) for rows, low, high in ranges], np.int64)
 
 
 def _keys(key_bytes: NDArray[np.uint8], key_offsets: NDArray[np.int64]) -> list[bytes]:

@@ -23,6 +23,9 @@ from slatespark.units import MAX_MS, us_to_ms
 
 MAX_BATCH_ROWS: Final = 1 << 16
 MAX_BATCH_BYTES: Final = 16 << 20
+# Smaller batches are joined: each has a fixed cost for its reader, most of all where it crosses into the JVM.
+SMALL_BATCH_ROWS: Final = 8192
+SMALL_BATCH_BYTES: Final = 1 << 20
 
 SEQ: Final = "_seq"
 CREATE_TS: Final = "_create_ts"
@@ -185,10 +188,10 @@ def cut_batches(
     """
     of_key, of_value, fixed_bytes = projection.row_size
     longest = [source.longest for source in sources]
-    row_bytes = max(1, fixed_bytes) + max((key * of_key + value * of_value for key, value in longest), default=0)
-    if len(rows) <= min(MAX_BATCH_ROWS, MAX_BATCH_BYTES // row_bytes):  # as a rule; to add up each row takes a while
-        if len(rows):
-            yield 0, len(rows)
+    row_bytes = fixed_bytes + max((key * of_key + value * of_value for key, value in longest), default=0)
+    fitting = min(MAX_BATCH_ROWS, max(1, MAX_BATCH_BYTES // max(1, row_bytes)))
+    if fitting >= min(len(rows), SMALL_BATCH_ROWS):  # as a rule; to add up each row takes a while
+        yield from ((start, min(start + fitting, len(rows))) for start in range(0, len(rows), fitting))
         return
     sizes = np.full(len(rows), fixed_bytes, np.int64)
     if of_key:

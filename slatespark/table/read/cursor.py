@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from slatespark.errors import CorruptDataError
 from slatespark.format.block_group import unpack_blocks
 from slatespark.format.index import SstIndex
-from slatespark.kernels import decode_blocks, key_span, lower_bound
+from slatespark.kernels import decode_blocks, key_span, lower_bound, lower_bound_in_each
 from slatespark.kernels.columns import RowColumns
 from slatespark.ranges import ByteRange
 from slatespark.storage import Buffer, read_ahead
@@ -68,14 +68,9 @@ class LayerCursor:
             yield self.rows, self.low, self.high
             self.low = self.high
 
-    def position_of(self, cut: Bound | None) -> int:
-        """Return the row where the keys within `cut` end."""
-        if self.rows is None or cut is None:
-            return self.high
-        key, inclusive = cut
-        if inclusive and cut == self.bound:
-            return self.high
-        return lower_bound(self.rows, key + b"\0" if inclusive else key, self.low, self.high)
+    def end_of(self, key: bytes) -> int:
+        """Return the row where the versions of a key end; the cursor must be loaded."""
+        return self.high if self.rows is None else lower_bound(self.rows, key + b"\0", self.low, self.high)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +81,17 @@ class Window:
     low: int
     high: int
     bound: Bound | None
+
+
+def rows_before(cursors: Sequence[LayerCursor], cut: Bound | None) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the rows [lows[i], highs[i]) of loaded cursors with keys within `cut`, all if it is None."""
+    lows = np.array([cursor.low for cursor in cursors], np.int64)
+    highs = np.array([cursor.high for cursor in cursors], np.int64)
+    if cut is None:
+        return lows, highs
+    key, inclusive = cut
+    sources = [cursor.rows for cursor in cursors if cursor.rows is not None]
+    return lows, lower_bound_in_each(sources, key + b"\0" if inclusive else key, lows, highs)
 
 
 def window_size(buffer_bytes: int, layers: int) -> int:

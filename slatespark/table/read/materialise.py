@@ -17,15 +17,11 @@ from numpy.typing import NDArray
 
 from slatespark.errors import CorruptDataError
 from slatespark.kernels.columns import RowColumns
-from slatespark.table.read.arrow import Projection, cut_batches, make_batch
+from slatespark.table.read.arrow import SMALL_BATCH_BYTES, SMALL_BATCH_ROWS, Projection, cut_batches, make_batch
 from slatespark.table.read.copy_rows import read_columns
 
 if TYPE_CHECKING:
     from slatespark.encoding.predicates import Filter
-
-# Smaller batches are joined: each has a fixed cost for its reader, most of all where it crosses into the JVM.
-SMALL_BATCH_ROWS: Final = 8192
-SMALL_BATCH_BYTES: Final = 1 << 20
 
 _NOTHING: Final[Mapping[str, pa.Array]] = {}
 _MOST: Final = 0.5  # above this share of rows kept, one pass over all columns is cheaper than two

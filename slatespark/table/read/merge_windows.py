@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from slatespark.errors import CorruptDataError
 from slatespark.kernels import lower_bound
 from slatespark.kernels.columns import RowColumns
-from slatespark.table.read.cursor import LayerCursor, RowSpan
+from slatespark.table.read.cursor import LayerCursor, RowSpan, rows_before
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,8 +58,7 @@ def whole_key_windows(cursors: Sequence[LayerCursor], *, allows_ties: bool = Fal
     """
     while live := [cursor for cursor in cursors if cursor.load()]:
         cut = min((cursor.bound for cursor in live if cursor.bound is not None), default=None)
-        lows = np.array([cursor.low for cursor in live], np.int64)
-        highs = np.array([cursor.position_of(cut) for cursor in live], np.int64)
+        lows, highs = rows_before(live, cut)
         if cut is not None and (lows == highs).all():
             yield LongKey(cut[0], _parts_by_layer(live, cut[0], allows_ties=allows_ties))
         else:
@@ -94,7 +93,7 @@ def _parts_by_layer(live: Sequence[LayerCursor], key: bytes, *, allows_ties: boo
     last_seq: int | None = None
     for cursor in live:
         while cursor.load() and cursor.rows is not None and cursor.rows.key(cursor.low) == key:
-            rows, low, high = cursor.rows, cursor.low, cursor.position_of((key, 1))
+            rows, low, high = cursor.rows, cursor.low, cursor.end_of(key)
             first_seq = int(rows.seqs[low])
             # Else reads would disagree with each other.
             if last_seq is not None and first_seq >= last_seq + allows_ties:

@@ -16,7 +16,7 @@ from slatespark.errors import CorruptDataError
 from slatespark.kernels import gather_fields, merge_all, new_key_mask
 from slatespark.kernels.columns import ROW_BITS
 from slatespark.ranges import KeyRange
-from slatespark.table.read.cursor import Bound, LayerCursor, layer_windows, window_size
+from slatespark.table.read.cursor import Bound, LayerCursor, layer_windows, rows_before, window_size
 from slatespark.table.read.plan import FileSlice, Layer
 from slatespark.table.stores import TableStores
 from slatespark.table.verify.findings import Findings, key_text
@@ -101,10 +101,11 @@ def find_inversions(cursors: Sequence[LayerCursor]) -> Iterator[Inversion]:
         if not live:
             return
         cut = min((cursor.bound for _, cursor in live if cursor.bound is not None), default=None)
-        highs = [cursor.position_of(cut) for _, cursor in live]
-        if cut is not None and all(cursor.low == high for (_, cursor), high in zip(live, highs, strict=True)):
+        lows, ends = rows_before([cursor for _, cursor in live], cut)
+        if cut is not None and (lows == ends).all():
             yield from _drain_key(live, cut)
             continue
+        highs: list[int] = ends.tolist()
         yield from _merged_inversions(live, highs)
         for (_, cursor), high in zip(live, highs, strict=True):
             cursor.low = high
@@ -140,7 +141,7 @@ def _drain_key(live: Sequence[tuple[int, LayerCursor]], cut: Bound) -> Iterator[
     for rank, cursor in live:
         reached = lowest
         while cursor.load() and cursor.rows is not None and cursor.rows.key(cursor.low) == key:
-            high = cursor.position_of((key, 1))
+            high = cursor.end_of(key)
             seqs = cursor.rows.seqs[cursor.low : high]
             if reached is not None and int(seqs[0]) >= reached[0]:
                 yield Inversion(key, reached[1], rank, reached[0], int(seqs[0]))

@@ -14,5 +14,5 @@ def test_a_pickled_copy_has_its_own_addresses() -> None:
     expected = gather_keys([rows], order)[1].tobytes()
     copy = pickle.loads(pickle.dumps(rows))
     del rows
-    assert not copy.addresses
+    assert not copy.lines
     assert gather_keys([copy], order)[1].tobytes() == expected == b"ba"

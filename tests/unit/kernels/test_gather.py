@@ -85,6 +85,50 @@ def test_rows_that_do_not_exist(kernels: Any, name: str, row: int) -> None:
         getattr(kernels, name)(SOURCES, np.array([0, row]))
 
 
+MANY = 3000
+
+
+def many(kernels: Any, *, longest: int) -> tuple[RowColumns, list[bytes]]:
+    """Return rows of which one has a value of that length, and the values."""
+    values = [b"%d" % number * (number % 7) for number in range(MANY)]
+    values[1000] = b"long" * (longest // 4)
+    return columns(*(put(b"%05d" % number, 1, value) for number, value in enumerate(values))), values
+
+
+@pytest.mark.parametrize("longest", [0, 1000, 20_000])  # the last does not fit 16 MiB so often
+def test_many_rows(kernels: Any, longest: int) -> None:
+    source, values = many(kernels, longest=longest)
+    backwards = np.arange(MANY)[::-1].copy()
+    assert strings(kernels.gather_values([source], backwards)) == values[::-1]
+    assert strings(kernels.gather_keys([source], backwards))[0] == b"02999"
+    twice = np.concatenate([backwards, packed(1, *range(MANY))])
+    taken = kernels.take_rows([source, source], twice)
+    assert [taken.value(row) for row in range(2 * MANY)] == values[::-1] + values
+    assert taken.value_bytes.base is None or len(taken.value_bytes.base) < len(taken.value_bytes) + 64
+
+
+@pytest.mark.parametrize("at", [0, 5, MANY - 13, MANY - 12, MANY - 1])
+def test_many_rows_of_which_one_does_not_exist(kernels: Any, at: int) -> None:
+    source, _ = many(kernels, longest=0)
+    rows = np.arange(MANY)
+    for wrong in (MANY, -1, *packed(1, 0)):
+        rows[at] = wrong
+        for name in ("gather_keys", "gather_values", "take_rows"):
+            with pytest.raises(InternalError, match="exist"):
+                getattr(kernels, name)([source], rows)
+
+
+def test_many_rows_of_which_one_lies_outside_its_buffer() -> None:
+    from slatespark.kernels import gather
+
+    source, _ = many(gather, longest=0)
+    for start, length in ((-1, 1), (len(source.value_bytes), 1), (0, -1), (0, 2**62), (2**62, 2**62)):
+        starts, lengths = source.value_starts.copy(), source.value_lengths.copy()
+        starts[2500], lengths[2500] = start, length
+        with pytest.raises(InternalError, match="outside"):
+            gather.gather_values([replace(source, value_starts=starts, value_lengths=lengths)], np.arange(MANY))
+
+
 def test_more_than_fits_into_an_arrow_array(kernels: Any) -> None:
     big = np.zeros(1 << 20, np.uint8)
     one = columns(put(b"k", 1))

@@ -53,6 +53,8 @@ def test_invalid_arguments(kernels: Any) -> None:
     for low, high in ((0, 7), (-1, 3), (4, 3)):
         with pytest.raises(InternalError, match="Row range"):
             kernels.lower_bound(ROWS, b"a", low, high)
+        with pytest.raises(InternalError):
+            kernels.lower_bound_in_each([ROWS], b"a", np.array([low]), np.array([high]))
     with pytest.raises(InternalError, match="Row range"):
         kernels.match_keys(ROWS, 0, 7, *keys(b"a"))
     with pytest.raises(InternalError, match="Offsets"):

@@ -1,8 +1,9 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from slatespark.kernels import key_span, lower_bound
+from slatespark.kernels import key_span, lower_bound, lower_bound_in_each
 from slatespark.ranges import ALL_KEYS, KeyRange
 from tests.unit.kernels.rows import columns, put
 
@@ -18,6 +19,14 @@ def test_part() -> None:
     assert lower_bound(ROWS, b"a", 1, 3) == 1
     assert lower_bound(ROWS, b"z", 1, 3) == 3
     assert lower_bound(ROWS, b"b", 2, 2) == 2
+
+
+def test_many_sources_at_once() -> None:
+    other, none = columns(put(b"b", 1), put(b"e", 1)), columns()
+    lows, highs = np.array([1, 0, 0], np.int64), np.array([3, 2, 0], np.int64)
+    for key, expected in [(b"", [1, 0, 0]), (b"c", [2, 1, 0]), (b"z", [3, 2, 0])]:
+        assert lower_bound_in_each([ROWS, other, none], key, lows, highs).tolist() == expected
+    assert lower_bound_in_each([], b"a", lows[:0], highs[:0]).tolist() == []
 
 
 @pytest.mark.parametrize(

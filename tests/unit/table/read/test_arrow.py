@@ -134,6 +134,8 @@ MIB = 1 << 20
         ([1, MAX_BATCH_BYTES * 2, 1], [1, 1, 1]),
         ([5 * MIB] * 7, [3, 3, 1]),
         ([0] * 10, [10]),
+        ([MIB // 1024 - 1] * 20_000, [16384, 3616]),  # many that are alike
+        ([MIB] + [0] * 20_000, [20_001]),  # by what they have together, where the longest is an exception
     ],
 )
 def test_batches_have_at_most_16_mib(lengths: list[int], expected: list[int]) -> None:
