@@ -27,6 +27,7 @@ from slatespark.table.read.cursor import LayerCursor, Window, bytes_ahead, layer
 from slatespark.table.read.fetch import fetch_wal_rows
 from slatespark.table.read.fold_groups import fold_selection
 from slatespark.table.read.held_tail import fetch_held_rows
+from slatespark.table.read.joined_windows import join_windows
 from slatespark.table.read.materialise import Materialiser, UndecodableRows, join_small
 from slatespark.table.read.merge_function import MergeFunction, row_at
 from slatespark.table.read.merge_windows import LongKey, whole_key_windows
@@ -61,7 +62,9 @@ def scan_split(
             yield from join_small(_interval_batches(stores, split, settings, settings.validity, made))
         else:
             yield from join_small(
-                batch for found in visible_rows(stores, split, settings) for batch in made.batches(*found)
+                batch
+                for window in join_windows(visible_rows(stores, split, settings))
+                for batch in made.batches(*window)
             )
     finally:
         if tally is None:
