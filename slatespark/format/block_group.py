@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from slatespark.errors import CorruptDataError
 from slatespark.format.codecs import CRC_BYTES, Compression, decompress
-from slatespark.kernels import crc32_blocks
+from slatespark.kernels import crc32_blocks, first_wrong_block
 
 CHECKSUM_BATCH_BLOCKS: Final = 64  # per kernel call, which has a fixed cost
 # u16 offsets limit a block to 64 KiB of rows, but an oversized row gets a block of its own.
@@ -105,13 +105,11 @@ def _check_bounds(data: NDArray[np.uint8], edges: NDArray[np.int64], stops: NDAr
 def _check_sums(data: NDArray[np.uint8], starts: NDArray[np.int64], stops: NDArray[np.int64]) -> None:
     """Verify the checksums of the blocks [starts[i], stops[i])."""
     ends = stops - CRC_BYTES
-    found = crc32_blocks(data, starts, ends)
-    stored = data[ends[:, None] + np.arange(CRC_BYTES)].view(">u4")[:, 0]
-    wrong = np.flatnonzero(found != stored)
-    if len(wrong):
-        bad = int(wrong[0])
+    bad = first_wrong_block(data, starts, ends)
+    if bad >= 0:
+        [found], stored = crc32_blocks(data, starts[bad:][:1], ends[bad:][:1]), data[ends[bad] : stops[bad]]
         raise CorruptDataError(
-            f"block checksum is {int(found[bad]):08x}, expected {int(stored[bad]):08x}.",
+            f"block checksum is {int(found):08x}, expected {stored.tobytes().hex()}.",
             why="The stored bytes were changed.",
             todo="Run `slatespark verify` on the table and restore the object.",
             offset=int(starts[bad]),

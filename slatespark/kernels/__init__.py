@@ -69,6 +69,7 @@ __all__ = [
     "encode_blocks",
     "encode_index",
     "encode_tuples",
+    "first_wrong_block",
     "gather_fields",
     "gather_keys",
     "gather_values",
@@ -280,6 +281,15 @@ def crc32_blocks(data: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArr
     """
     sums: NDArray[np.uint32] = kernel_module("checksum").crc32_blocks(data, starts, ends)
     return sums
+
+
+def first_wrong_block(data: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64]) -> int:
+    """Return the first i where the CRC-32 of `data[starts[i]:ends[i]]` is not the big-endian u32 after it, else -1.
+
+    Requires: 0 <= starts[i] <= ends[i] <= len(data) - 4.
+    """
+    block: int = kernel_module("checksum").first_wrong_block(data, starts, ends)
+    return block
 
 
 def decode_index(

@@ -29,7 +29,6 @@ from slatespark.kernels._native import (
 )
 from slatespark.kernels._sources import (
     FLAGS,
-    VALUES_END,
     address_of,
     line_of,
     position_of,
@@ -53,7 +52,7 @@ from slatespark.kernels.avro_program import (
 )
 from slatespark.kernels.columns import TOMBSTONE, RowColumns
 from slatespark.kernels.flat import ITEM_BYTES, FlatColumn
-from slatespark.kernels.gather import VALUE, measure_bytes, value_of
+from slatespark.kernels.gather import VALUE, check_row, room_for, span_of
 
 # Byte offsets in the record of a writer: fingerprint, addresses of its steps, whether a row ends after the last step.
 _FINGERPRINT: Final = 0
@@ -74,28 +73,28 @@ def decode_avro(
 ) -> tuple[list[FlatColumn], NDArray[np.uint8]]:
     """See `slatespark.kernels.decode_avro`."""
     rows = np.ascontiguousarray(rows, np.int64)
-    total, count = measure_bytes(sources, rows, VALUE), len(rows)
-    columns = [_new_column(kind, count, total) for kind in program.kinds]
+    room, count = room_for(sources, rows, VALUE), len(rows)
+    columns = [_new_column(kind, count, room) for kind in program.kinds]
     column_lines = np.array([_column_line(column) for column in columns], np.int64).reshape(-1)
     writers, *_kept = _writer_lines(program, address_of(column_lines))
     table, status, stack = source_table(sources), np.empty(count, np.uint8), np.empty(STACK_BYTES, np.uint8)
     named = address_of(table), len(sources), address_of(rows), count
     told = address_of(writers), len(program.writers), address_of(column_lines), len(columns)
-    _decode(*named, *told, address_of(stack), address_of(status))
+    check_row(_decode(*named, *told, address_of(stack), address_of(status), room), sources, rows)
     return [_give_back(column) for column in columns], status
 
 
-def _new_column(kind: int, count: int, total: int) -> FlatColumn:
+def _new_column(kind: int, count: int, room: int) -> FlatColumn:
     """Return a column with room for all values, none of them null. Untouched pages cost nothing."""
     valid = np.ones(count, np.uint8)
     width = ITEM_BYTES.get(kind)
     if width is not None:
         return FlatColumn(kind, np.empty(count * width + SLACK, np.uint8)[: count * width], valid=valid)
-    if total > _MAX_ARROW_BYTES:
-        raise InternalError(f"Values have {total} bytes, expected at most {_MAX_ARROW_BYTES} for one Arrow array.")
+    if room > _MAX_ARROW_BYTES:
+        raise InternalError(f"Values have {room} bytes, expected at most {_MAX_ARROW_BYTES} for one Arrow array.")
     offsets = np.empty(count + 1, np.int32)
     offsets[0] = 0
-    return FlatColumn(kind, np.empty(total + SLACK, np.uint8), offsets, valid)
+    return FlatColumn(kind, np.empty(room + SLACK, np.uint8), offsets, valid)
 
 
 def _column_line(column: FlatColumn) -> tuple[int, ...]:
@@ -211,18 +210,23 @@ def _decode(
     column_count: int,
     stack: int,
     statuses: int,
+    room: int,
 ) -> int:
-    """Decode all rows. Requires: the rows were measured, and the columns have room for them."""
+    """Decode all rows; `-1 - i` if row i is invalid, or all columns have no room for the values up to it."""
     writer = writers
     for number in range(count):
         packed = load64(rows + 8 * number)
         line, position = line_of(table, sources, packed), position_of(packed)
+        if line == 0:
+            return -1 - number
+        at, size, values_end = span_of(line, position, VALUE)
+        room -= size
+        if size < 0 or room < 0:
+            return -1 - number
         status = FINE
         if load8(load64(line + FLAGS) + position) & TOMBSTONE:
             _set_nulls(columns, column_count, number)
         else:
-            at, size = value_of(line, position)
-            values_end = load64(line + VALUES_END)
             if size < HEAD_BYTES or load16(at) != _MARKER:
                 status = UNKNOWN_FINGERPRINT
             else:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slatespark.kernels._compile import Kernel, inlined, intrinsic
-from slatespark.kernels._native import load8, load64, load_word, store_word
+from slatespark.kernels._native import load8, load64, load_word, store_word, swapped32
 from slatespark.kernels._object_code import processor_features
 from slatespark.kernels._sources import address_of, checked_address
 from slatespark.kernels.reference import checksum as plain
@@ -43,6 +43,14 @@ def crc32_blocks(data: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArr
         address_of(sums),
     )
     return sums.astype(np.uint32)
+
+
+def first_wrong_block(data: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64]) -> int:
+    """See `slatespark.kernels.first_wrong_block`."""
+    if "pclmul" not in processor_features():
+        return plain.first_wrong_block(data, starts, ends)
+    blocks = checked_address(starts, np.int64, 0), checked_address(ends, np.int64, len(starts)), len(starts)
+    return _first_wrong_block(checked_address(data, np.uint8, 0), *blocks)
 
 
 # The carry-less product of two words as (low, high) words.
@@ -112,3 +120,12 @@ def _crc32_blocks(data: int, starts: int, ends: int, count: int, sums: int) -> i
         start, end = load64(starts + 8 * block), load64(ends + 8 * block)
         store_word(sums + 8 * block, _crc32(data + start, data + end))
     return 0
+
+
+@partial(Kernel, machine="x86_64")
+def _first_wrong_block(data: int, starts: int, ends: int, count: int) -> int:
+    for block in range(count):
+        start, end = data + load64(starts + 8 * block), data + load64(ends + 8 * block)
+        if np.int64(_crc32(start, end)) != swapped32(end):
+            return block
+    return -1

@@ -115,7 +115,7 @@ def new_key_mask(sources: Sequence[RowColumns], rows: NDArray[np.int64]) -> NDAr
 def _gathered(sources: Sequence[RowColumns], rows: NDArray[np.int64], column: int, dtype: Any) -> tuple[Any, Any]:
     """Return offsets of type `dtype`, and the bytes."""
     rows = np.ascontiguousarray(rows, np.int64)
-    room, count = _room_for(sources, rows, column), len(rows)
+    room, count = room_for(sources, rows, column), len(rows)
     if dtype is np.int32 and room > _MAX_ARROW_BYTES:
         raise InternalError(f"{room} bytes do not fit into one Arrow array, at most {_MAX_ARROW_BYTES} do.")
     offsets, gathered = np.empty(count + 1, dtype), np.empty(room + SLACK, np.uint8)
@@ -127,8 +127,8 @@ def _gathered(sources: Sequence[RowColumns], rows: NDArray[np.int64], column: in
     return offsets, gathered[:total]
 
 
-def _room_for(sources: Sequence[RowColumns], rows: NDArray[np.int64], column: int) -> int:
-    """Return a bound of the bytes to copy: by the longest of all rows if that is little, else measured."""
+def room_for(sources: Sequence[RowColumns], rows: NDArray[np.int64], column: int) -> int:
+    """Return a bound of the total length: by the longest of all rows if that is little, else measured."""
     if len(rows) >= _FEW_ROWS:  # measuring few rows costs less than finding the longest of all
         room = len(rows) * max((source.longest[column] for source in sources), default=0)
         if room <= _MOST_SPARE_BYTES:
@@ -174,7 +174,7 @@ def value_of(line: int, position: int) -> tuple[int, int]:
 
 
 @inlined
-def _span_of(line: int, position: int, column: int) -> tuple[int, int, int]:
+def span_of(line: int, position: int, column: int) -> tuple[int, int, int]:
     """Return address and length of a key or value, and the end of its buffer; the length is -1 if it lies outside."""
     if column == KEY:
         start, size = key_of(line, position)
@@ -196,7 +196,7 @@ def _measure(table: int, sources: int, rows: int, count: int, column: int, lengt
         line = line_of(table, sources, packed)
         if line == 0:
             return -1 - number
-        _, size, _ = _span_of(line, position_of(packed), column)
+        _, size, _ = span_of(line, position_of(packed), column)
         if size < 0:
             return -1 - number
         total += size
@@ -236,7 +236,7 @@ def _copy(
         line = line_of(table, sources, packed)
         if line == 0:
             return -1 - number
-        start, size, high = _span_of(line, position_of(packed), column)
+        start, size, high = span_of(line, position_of(packed), column)
         if size < 0 or size > room - end:
             return -1 - number
         copy_wide(gathered + end, start, size, high)

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from slatespark.kernels._compile import Kernel, called, inlined
 from slatespark.kernels._lifetimes import has_reached
 from slatespark.kernels._native import (
+    common_prefix,
     compare,
     load8,
     load64,
@@ -111,6 +112,12 @@ def _selected(
     selection = Selection(np.empty(room, np.int64), np.empty(room, np.uint8))
     chosen = 0
     for group, shared in _overlapping(sources, lows.tolist(), highs.tolist()) if room else []:
+        rows_at, marks_at = address_of(selection.rows) + 8 * chosen, address_of(selection.marks) + chosen
+        if len(group) == 1:
+            [number] = group
+            one = address_of(table) + number * LINE_BYTES, number << ROW_BITS, int(lows[number]), int(highs[number])
+            chosen += _select(*one, *visible, rows_at, marks_at)
+            continue
         cursors = np.zeros((len(group), _CURSOR_FIELDS), np.int64)
         numbers = np.array(group, np.int64)
         cursors[:, _ROW // 8], cursors[:, _HIGH // 8] = lows[numbers], highs[numbers]
@@ -118,7 +125,6 @@ def _selected(
         cursors[:, _SOURCE // 8] = numbers << ROW_BITS
         cursors[:, _LEAF // 8] = np.arange(len(group))
         tree = np.zeros(len(group), np.int64)
-        rows_at, marks_at = address_of(selection.rows) + 8 * chosen, address_of(selection.marks) + chosen
         chosen += _merge(address_of(cursors), len(group), address_of(tree), shared, *visible, rows_at, marks_at)
     return Selection(selection.rows[:chosen], selection.marks[:chosen])
 
@@ -266,8 +272,87 @@ def _replay(winner: int, cursors: int, tree: int) -> int:
     return winner
 
 
+@inlined
+def _is_within(line: int, row: int, max_seq: np.uint64, max_create_ms: int, options: int) -> bool:
+    """Tell whether a version is not newer than the read."""
+    if load_word(load64(line + SEQS) + 8 * row) > max_seq:
+        return False
+    return (
+        options & _AS_OF == 0
+        or load64(load64(line + CREATE_TS) + 8 * row) <= max_create_ms
+        or load8(load64(line + FLAGS) + row) & HAS_CREATE == 0
+    )
+
+
+@inlined
+def _mark_of(line: int, row: int, now_ms: int, options: int, decided: bool, operands: int) -> tuple[int, bool, int]:
+    """Return the mark of a version of a key, -1 if it is not shown, and the state of the key after it.
+
+    The state is whether what the key shows is decided, and how many operands it shows so far.
+    """
+    if options & _ALL_VERSIONS:
+        return PLAIN, False, 0
+    if decided:
+        return -1, True, operands
+    flags = load8(load64(line + FLAGS) + row)
+    expired = options & _INCLUDE_EXPIRED == 0 and has_reached(flags, HAS_EXPIRE, line + EXPIRE_TS, row, now_ms)
+    if flags & MERGE:
+        if expired:
+            return -1, False, operands
+        return GROUP_REST if operands else GROUP_HEAD, False, operands + 1
+    # A tombstone or put, even if expired, hides older versions.
+    if flags & TOMBSTONE:
+        return PLAIN if options & _INCLUDE_DELETED and operands == 0 else -1, True, operands
+    if expired:
+        return -1, True, operands
+    return GROUP_REST if operands else PLAIN, True, operands
+
+
+@inlined
+def _is_same_key(left: int, left_size: int, right: int, right_size: int) -> bool:
+    """Compare keys of one source; those that follow each other differ at the end, if they do."""
+    if left_size != right_size:
+        return False
+    if left_size >= 8 and load_word(left + left_size - 8) != load_word(right + left_size - 8):
+        return False
+    return bool(common_prefix(left, right, left_size) == left_size)
+
+
 @Kernel
-def _merge(  # noqa: C901
+def _select(
+    line: int,
+    source: int,
+    low: int,
+    high: int,
+    max_seq_bits: int,
+    now_ms: int,
+    max_create_ms: int,
+    options: int,
+    rows_out: int,
+    marks_out: int,
+) -> int:
+    """Write the visible rows of one source and their marks; return their number."""
+    max_seq = np.uint64(max_seq_bits)
+    chosen = 0
+    before, before_size = 0, -1
+    is_current, decided, operands = False, False, 0
+    for row in range(low, high):
+        key, size = key_of(line, row)
+        is_current = is_current and _is_same_key(key, size, before, before_size)
+        before, before_size = key, size
+        if _is_within(line, row, max_seq, max_create_ms, options):
+            if not is_current:
+                is_current, decided, operands = True, False, 0
+            mark, decided, operands = _mark_of(line, row, now_ms, options, decided, operands)
+            if mark >= 0:
+                store64(rows_out + 8 * chosen, source + row)
+                store8(marks_out + chosen, mark)
+                chosen += 1
+    return chosen
+
+
+@Kernel
+def _merge(
     cursor_table: int,
     cursors: int,
     tree: int,
@@ -298,33 +383,10 @@ def _merge(  # noqa: C901
             is_current and load_word(winner + _CODE) == _FAR and _difference_at_end(key, size, before, before_size) == 0
         )
         before, before_size = key, size
-        if load_word(load64(line + SEQS) + 8 * row) <= max_seq and (
-            options & _AS_OF == 0
-            or load64(load64(line + CREATE_TS) + 8 * row) <= max_create_ms
-            or load8(load64(line + FLAGS) + row) & HAS_CREATE == 0
-        ):
-            mark = -1
-            if options & _ALL_VERSIONS:
-                mark = PLAIN
-            else:
-                if not is_current:
-                    is_current, decided, operands = True, False, 0
-                if not decided:
-                    flags = load8(load64(line + FLAGS) + row)
-                    expired = options & _INCLUDE_EXPIRED == 0 and has_reached(
-                        flags, HAS_EXPIRE, line + EXPIRE_TS, row, now_ms
-                    )
-                    if flags & MERGE:
-                        if not expired:
-                            mark = GROUP_REST if operands else GROUP_HEAD
-                            operands += 1
-                    else:
-                        decided = True  # a tombstone or put, even if expired, hides older versions
-                        if flags & TOMBSTONE:
-                            if options & _INCLUDE_DELETED and operands == 0:
-                                mark = PLAIN
-                        elif not expired:
-                            mark = GROUP_REST if operands else PLAIN
+        if _is_within(line, row, max_seq, max_create_ms, options):
+            if not is_current:
+                is_current, decided, operands = True, False, 0
+            mark, decided, operands = _mark_of(line, row, now_ms, options, decided, operands)
             if mark >= 0:
                 store64(rows_out + 8 * chosen, load64(winner + _SOURCE) + row)
                 store8(marks_out + chosen, mark)

@@ -29,7 +29,7 @@ from slatespark.kernels._native import (
     swapped32,
     zero_bits,
 )
-from slatespark.kernels._sources import KEYS_END, address_of, line_of, position_of, source_table
+from slatespark.kernels._sources import address_of, line_of, position_of, source_table
 from slatespark.kernels._utf8 import is_utf8
 from slatespark.kernels.columns import RowColumns
 from slatespark.kernels.flat import (
@@ -45,7 +45,7 @@ from slatespark.kernels.flat import (
     ITEM_BYTES,
     FlatColumn,
 )
-from slatespark.kernels.gather import KEY, key_of, measure_bytes
+from slatespark.kernels.gather import KEY, check_row, room_for, span_of
 from slatespark.kernels.tuple_encode import ALL, HIGH_BITS, NONE, first_zero, limit_words
 from slatespark.kernels.tuple_program import (
     BYTES_CODE,
@@ -94,14 +94,14 @@ def decode_tuples(
     """See `slatespark.kernels.decode_tuples`."""
     steps, rows = read_program(program), np.ascontiguousarray(rows, np.int64)
     check_wanted(steps, wanted)
-    total, count = measure_bytes(sources, rows, KEY), len(rows)
-    check_total(total)
-    outputs = [_output(step, count, total) if step.kind != END and wanted[step.column] else None for step in steps]
-    scratch = np.empty(total + SLACK, np.uint8)
+    room, count = room_for(sources, rows, KEY), len(rows)
+    check_total(room)
+    outputs = [_output(step, count, room) if step.kind != END and wanted[step.column] else None for step in steps]
+    scratch = np.empty(room + SLACK, np.uint8)
     lines = [_line(step, output, scratch) for step, output in zip(steps, outputs, strict=True)]
     table, named, status = np.array(lines, np.int64), source_table(sources), np.empty(count, np.uint8)
     keys = address_of(named), len(sources), address_of(rows), count
-    _decode(address_of(table), len(steps), *keys, address_of(status))
+    check_row(_decode(address_of(table), len(steps), *keys, address_of(status), room), sources, rows)
     has_nulls = table[:, _HAS_NULLS // 8].tolist()
     columns = [
         None if output is None else _finished(step, output, bool(some))
@@ -111,11 +111,11 @@ def decode_tuples(
     return columns, status
 
 
-def _output(step: Step, count: int, total: int) -> FlatColumn:
+def _output(step: Step, count: int, room: int) -> FlatColumn:
     """Return a column with room for all strings; untouched memory costs nothing."""
     valid = np.ones(count, np.uint8)
     if step.column_kind == BYTES:
-        return FlatColumn(BYTES, np.empty(total + SLACK, np.uint8), np.zeros(count + 1, np.int32), valid)
+        return FlatColumn(BYTES, np.empty(room + SLACK, np.uint8), np.zeros(count + 1, np.int32), valid)
     if step.kind == STRUCT:
         return FlatColumn(BOOL, valid, valid=valid)
     return FlatColumn(step.kind, np.empty(count * ITEM_BYTES[step.kind], np.uint8), valid=valid)
@@ -137,7 +137,8 @@ def _finished(step: Step, output: FlatColumn, has_nulls: bool) -> FlatColumn:
     valid = output.valid if has_nulls else None
     if output.offsets is None:
         return FlatColumn(output.kind, output.data, valid=valid)
-    return FlatColumn(step.column_kind, output.data[: int(output.offsets[-1])], output.offsets, valid)
+    output.data.resize(int(output.offsets[-1]), refcheck=False)  # in place: gives back the unused room
+    return FlatColumn(step.column_kind, output.data, output.offsets, valid)
 
 
 @inlined
@@ -371,13 +372,18 @@ def _take_key(table: int, steps: int, row: int, at: int, end: int, keys_end: int
 
 
 @Kernel
-def _decode(table: int, steps: int, named: int, sources: int, rows: int, count: int, status: int) -> int:
-    """Read all keys. Requires: all rows exist and lie within their buffers."""
+def _decode(table: int, steps: int, named: int, sources: int, rows: int, count: int, status: int, room: int) -> int:
+    """Read all keys; `-1 - i` if row i is invalid, or all outputs have no room for the keys up to it."""
     for row in range(count):
         packed = load64(rows + 8 * row)
         source = line_of(named, sources, packed)
-        key, size = key_of(source, position_of(packed))
-        found = _take_key(table, steps, row, key, key + size, load64(source + KEYS_END))
+        if source == 0:
+            return -1 - row
+        key, size, keys_end = span_of(source, position_of(packed), KEY)
+        room -= size
+        if size < 0 or room < 0:
+            return -1 - row
+        found = _take_key(table, steps, row, key, key + size, keys_end)
         store8(status + row, -found)
         if found != 0:
             for line in range(table, table + steps * _LINE_BYTES, _LINE_BYTES):

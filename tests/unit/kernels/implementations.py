@@ -9,7 +9,7 @@ from typing import Any, Final
 MODULES: Final = {
     "avro_decode": ["decode_avro"],
     "avro_encode": ["encode_avro"],
-    "checksum": ["crc32_blocks"],
+    "checksum": ["crc32_blocks", "first_wrong_block"],
     "decode": ["decode_blocks"],
     "encode": ["encode_blocks"],
     "merge": ["merge_visible", "merge_all"],

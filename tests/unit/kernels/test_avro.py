@@ -405,5 +405,28 @@ def test_columns_that_do_not_match(kernels: Any) -> None:
 
 def test_rows_that_do_not_exist(kernels: Any) -> None:
     sources, _, program = several_writers()
-    with pytest.raises(InternalError, match="exist"):
-        kernels.decode_avro(sources, np.array([0, 99]), program)
+    for rows in ([0, 99], [0] * 1500 + [99] + [0] * 500):
+        with pytest.raises(InternalError, match="exist"):
+            kernels.decode_avro(sources, np.array(rows), program)
+
+
+def test_compiled_kernels_check_where_values_lie() -> None:
+    from slatespark.kernels.avro_decode import decode_avro
+
+    [source], _, program = several_writers()
+    for start, length in ((-1, 1), (0, len(source.value_bytes) + 1), (3, -1), (2**62, 2**62)):
+        starts, lengths = source.value_starts.copy(), source.value_lengths.copy()
+        starts[7], lengths[7] = start, length
+        wrong = replace(source, value_starts=starts, value_lengths=lengths)
+        for rows in (np.arange(9), np.arange(3000) % 9):
+            with pytest.raises(InternalError, match="outside"):
+                decode_avro([wrong], rows, program)
+
+
+def test_many_rows(kernels: Any) -> None:
+    sources, _, program = several_writers()
+    (numbers, texts), status = kernels.decode_avro(sources, np.arange(9000) % 9, program)
+    (few_numbers, few_texts), few_status = kernels.decode_avro(sources, np.arange(9), program)
+    assert status.tolist() == few_status.tolist() * 1000
+    assert items_of(texts) == items_of(few_texts) * 1000
+    assert items_of(numbers) == items_of(few_numbers) * 1000

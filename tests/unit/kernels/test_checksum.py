@@ -22,6 +22,21 @@ def test_every_length_and_alignment(kernel: ModuleType) -> None:
 
 
 @both
+def test_the_first_block_with_another_checksum(kernel: ModuleType) -> None:
+    blocks = [bytes([number]) * (37 * number) for number in range(9)]
+    data = bytearray().join(block + zlib.crc32(block).to_bytes(4) for block in blocks)
+    ends = np.cumsum([len(block) + 4 for block in blocks]) - 4
+    starts = ends - [len(block) for block in blocks]
+    assert kernel.first_wrong_block(np.frombuffer(data, np.uint8), starts, ends) == -1
+    for block in (8, 7, 3, 0):  # the checksum, then a byte of the block as well
+        data[ends[block] + block % 4] ^= 0x80
+        assert kernel.first_wrong_block(np.frombuffer(data, np.uint8), starts, ends) == block
+        data[starts[block]] ^= 1
+        assert kernel.first_wrong_block(np.frombuffer(data, np.uint8), starts, ends) == block
+
+
+@both
 def test_nothing(kernel: ModuleType) -> None:
     none = np.zeros(0, np.int64)
+    assert kernel.first_wrong_block(np.zeros(0, np.uint8), none, none) == -1
     assert kernel.crc32_blocks(np.zeros(0, np.uint8), none, none).tolist() == []

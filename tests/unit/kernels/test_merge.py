@@ -37,6 +37,13 @@ def test_the_newest_version_of_each_key(kernels: Any) -> None:
     assert shown(kernels, older, newer) == plain("a9", "b5", "c8", "d3")
 
 
+def test_keys_of_one_source_that_end_alike(kernels: Any) -> None:
+    keys = [b"", b"12345678", b"a", b"a12345678", b"a12345679", b"b12345678", b"b12345678", b"c12345678", b"ca2345678"]
+    rows = columns(*(put(key, 20 - number) for number, key in enumerate(keys)))
+    selection = kernels.merge_visible([rows], *whole([rows]), Visibility(LATEST, NOW_MS))
+    assert selection.rows.tolist() == packed(0, 0, 1, 2, 3, 4, 5, 7, 8)
+
+
 def test_equal_seqs_of_a_key_go_to_the_lower_source(kernels: Any) -> None:
     rows = [columns(put(b"a", 1)), columns(put(b"a", 1)), columns(put(b"a", 1))]
     assert kernels.merge_visible(rows, *whole(rows), Visibility(LATEST, NOW_MS)).rows.tolist() == packed(0, 0)

@@ -213,8 +213,17 @@ def test_several_sources_and_repeated_rows(kernels: Any) -> None:
     assert (found[0].offsets.dtype, found[0].valid.tolist()) == (np.int32, [0, 1, 1, 1])
     found, status = kernels.decode_tuples(sources, rows[:0], program, np.array([True, True]))
     assert [len(part) for part in found] == [0, 0]
-    with pytest.raises(InternalError, match="source"):
-        kernels.decode_tuples(sources, np.array(packed(1, 9)), program, np.array([True, True]))
+    for many in ([], packed(0, 1) * 2000):
+        with pytest.raises(InternalError, match="source"):
+            kernels.decode_tuples(sources, np.array([*many, *packed(1, 9)]), program, np.array([True, True]))
+
+
+def test_many_keys(kernels: Any) -> None:
+    source = columns(*(put(b"\x02%d\0\x26" % number, 1) for number in range(3000)))
+    found, status = kernels.decode_tuples([source], np.arange(3000), np.array([TEXT, BOOL]), np.array([True, True]))
+    assert not status.any()
+    assert bytes(found[0].data) == b"".join(b"%d" % number for number in range(3000))
+    assert found[0].offsets[-1] == len(found[0].data)
 
 
 def test_values_that_cannot_be_encoded(kernels: Any) -> None:
