@@ -19,7 +19,7 @@ from __future__ import annotations
 import json
 import struct
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Final, Self
 
@@ -30,7 +30,7 @@ from slatespark.errors import CorruptDataError
 from slatespark.format.codecs import Buffer, Compression, compress, decompress
 from slatespark.format.info import Footer, SstInfo
 from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, MERGE, ROW_BITS, TOMBSTONE
-from slatespark.kernels.results import Fields
+from slatespark.kernels.results import BlockSummaries, Fields
 from slatespark.ranges import ByteRange
 
 # On disk, do not change.
@@ -169,7 +169,7 @@ def bounds_of(rows: Fields, first_rows: NDArray[np.int64]) -> BlockBounds:
     )
 
 
-def join_bounds(parts: list[BlockBounds]) -> BlockBounds:
+def join_bounds(parts: Sequence[BlockBounds | BlockSummaries]) -> BlockBounds:
     """Concatenate bounds of consecutive groups of blocks."""
     columns = (np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(BlockBounds))
     return BlockBounds(*columns)

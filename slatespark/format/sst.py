@@ -36,7 +36,6 @@ from slatespark.format.info import (
 from slatespark.format.properties import (
     BlockBounds,
     SstProperties,
-    bounds_of,
     encode_properties,
     file_times,
     gap_range,
@@ -46,15 +45,13 @@ from slatespark.format.stats import SstStats, encode_stats
 from slatespark.kernels import (
     crc32_blocks,
     encode_blocks,
-    gather_fields,
     hash_keys,
-    key_lengths,
     separator_keys,
+    summarise_blocks,
     take_rows,
-    value_lengths,
 )
-from slatespark.kernels.columns import MERGE, ROW_BITS, TOMBSTONE, RowColumns, key_at
-from slatespark.kernels.results import EncodedBlocks, Fields
+from slatespark.kernels.columns import ROW_BITS, RowColumns, key_at
+from slatespark.kernels.results import BlockSummaries, EncodedBlocks
 from slatespark.ranges import ByteRange
 
 SST_FORMAT_VERSION: Final = FORMAT_VERSION  # of files that `SstBuilder` makes
@@ -195,7 +192,6 @@ class SstBuilder:
     ) -> None:
         """Append the first `count` blocks, which contain `rows`."""
         first_rows = encoded.first_rows[:count]
-        fields = gather_fields(sources, rows)
         separators, ends = separator_keys(sources, rows, first_rows)
         if self._last_key is not None:  # the kernel does not know the previous row
             opening = np.frombuffer(separator_key(self._last_key, key_at(sources, int(rows[0]))), np.uint8)
@@ -205,20 +201,13 @@ class SstBuilder:
             part, offsets = _checksum_in_place(encoded, count)
         else:
             part, offsets = _compress_blocks(encoded, count, self._compression)
-        values = value_lengths(sources, rows)
-        values[(fields.flags & TOMBSTONE) != 0] = 0
         self._blocks.append(
             _Blocks(
                 offsets=offsets + self._data_bytes,
                 separators=separators,
                 separator_ends=ends[1:],
-                counts=_count_kinds(fields, first_rows),
-                bounds=bounds_of(fields, first_rows),
+                summaries=summarise_blocks(sources, rows, first_rows),
                 hashes=hash_keys(sources, rows) if self._bits_per_key else np.zeros(0, np.uint64),
-                key_bytes=int(key_lengths(sources, rows).sum()),
-                value_bytes=int(values.sum()),
-                min_seq=int(fields.seqs.min()),
-                max_seq=int(fields.seqs.max()),
             )
         )
         self._parts.append(part)
@@ -227,7 +216,7 @@ class SstBuilder:
 
     def _close(self, first_key: bytes) -> BuiltSst:
         codec, blocks = self._compression, self._blocks
-        stats, bounds = _sum_stats(blocks), join_bounds([part.bounds for part in blocks])
+        stats, bounds = _sum_stats(blocks), join_bounds([part.summaries for part in blocks])
         properties = self._properties(stats, bounds)
         hashes = np.concatenate([part.hashes for part in blocks])
         wanted = self._bits_per_key > 0 and self._rows >= self._min_filter_keys
@@ -260,8 +249,8 @@ class SstBuilder:
             max_create_ts=max_create,
             min_expire_ts=min_expire,
             max_expire_ts=max_expire,
-            min_seq=min(part.min_seq for part in self._blocks),
-            max_seq=max(part.max_seq for part in self._blocks),
+            min_seq=min(part.summaries.min_seq for part in self._blocks),
+            max_seq=max(part.summaries.max_seq for part in self._blocks),
             puts=stats.num_puts,
             deletes=stats.num_deletes,
             merges=stats.num_merges,
@@ -278,13 +267,8 @@ class _Blocks:
     offsets: NDArray[np.int64]
     separators: NDArray[np.uint8]
     separator_ends: NDArray[np.int64]
-    counts: NDArray[np.uint16]
-    bounds: BlockBounds
+    summaries: BlockSummaries
     hashes: NDArray[np.uint64]
-    key_bytes: int
-    value_bytes: int
-    min_seq: int
-    max_seq: int
 
 
 def _checksum_in_place(encoded: EncodedBlocks, count: int) -> tuple[Buffer, NDArray[np.int64]]:
@@ -304,18 +288,12 @@ def _compress_blocks(encoded: EncodedBlocks, count: int, codec: Compression) -> 
     return b"".join(sections), np.cumsum(lengths) - lengths
 
 
-def _count_kinds(rows: Fields, first_rows: NDArray[np.int64]) -> NDArray[np.uint16]:
-    """Return (n_blocks, 3) puts, deletes and merges. The block size limits a block to fewer than 2^16 rows."""
-    deletes, merges = (rows.flags & TOMBSTONE) != 0, (rows.flags & MERGE) != 0
-    kinds = np.stack([~(deletes | merges), deletes, merges], axis=1).astype(np.uint16)
-    return np.add.reduceat(kinds, first_rows, axis=0, dtype=np.uint16)
-
-
 def _sum_stats(blocks: list[_Blocks]) -> SstStats:
-    counts = np.concatenate([part.counts for part in blocks])
+    counts = np.concatenate([part.summaries.counts for part in blocks])
     puts, deletes, merges = (int(total) for total in counts.sum(axis=0, dtype=np.int64))
-    key_bytes = sum(part.key_bytes for part in blocks)
-    return SstStats(puts, deletes, merges, key_bytes, sum(part.value_bytes for part in blocks), counts)
+    key_bytes = sum(part.summaries.key_bytes for part in blocks)
+    value_bytes = sum(part.summaries.value_bytes for part in blocks)
+    return SstStats(puts, deletes, merges, key_bytes, value_bytes, counts)
 
 
 def _join_index(blocks: list[_Blocks]) -> SstIndex:

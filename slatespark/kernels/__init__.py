@@ -31,7 +31,7 @@ from slatespark.kernels.columns import (
     Selection,
     Visibility,
 )
-from slatespark.kernels.results import EncodedBlocks, Fields, Retained
+from slatespark.kernels.results import BlockSummaries, EncodedBlocks, Fields, Retained
 
 if TYPE_CHECKING:
     import numpy as np
@@ -87,6 +87,7 @@ __all__ = [
     "retain_versions",
     "separator_keys",
     "sort_rows",
+    "summarise_blocks",
     "take_rows",
     "value_lengths",
 ]
@@ -215,6 +216,20 @@ def take_rows(sources: Sequence[RowColumns], rows: NDArray[np.int64]) -> RowColu
     """Return a copy of packed rows, with keys and values, independent of the sources."""
     taken: RowColumns = kernel_module("gather").take_rows(sources, rows)
     return taken
+
+
+def summarise_blocks(
+    sources: Sequence[RowColumns], rows: NDArray[np.int64], first_rows: NDArray[np.int64]
+) -> BlockSummaries:
+    """Return what index, statistics and properties say of encoded blocks.
+
+    Parameters
+    ----------
+    sources, rows : packed rows of the blocks; one at least
+    first_rows : (n,) index of the first row of each block in `rows`
+    """
+    summaries: BlockSummaries = kernel_module("summarise").summarise_blocks(sources, rows, first_rows)
+    return summaries
 
 
 def new_key_mask(sources: Sequence[RowColumns], rows: NDArray[np.int64]) -> NDArray[np.bool_]:

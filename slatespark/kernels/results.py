@@ -32,6 +32,33 @@ class EncodedBlocks:
 
 
 @dataclass(slots=True)
+class BlockSummaries:
+    """What `n` encoded blocks hold.
+
+    Attributes
+    ----------
+    counts : (n, 3) uint16, puts, deletes and merges; the block size limits a block to fewer than 2^16 rows
+    min_create_ts, max_create_ts, min_expire_ts, max_expire_ts : (n,) int64 ms; where no row has the time, the minimum
+        is the largest int64 and the maximum the smallest
+    any_flags, all_flags : (n,) uint8, as they are stored: a tombstone has no expire_ts
+    key_bytes, value_bytes : of all blocks
+    min_seq, max_seq : of all blocks
+    """
+
+    counts: NDArray[np.uint16]
+    min_create_ts: NDArray[np.int64]
+    max_create_ts: NDArray[np.int64]
+    min_expire_ts: NDArray[np.int64]
+    max_expire_ts: NDArray[np.int64]
+    any_flags: NDArray[np.uint8]
+    all_flags: NDArray[np.uint8]
+    key_bytes: int
+    value_bytes: int
+    min_seq: int
+    max_seq: int
+
+
+@dataclass(slots=True)
 class Fields:
     """The fixed-width fields of `m` rows.
 

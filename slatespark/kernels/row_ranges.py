@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,13 @@ def check_row_ranges(sources: Sequence[RowColumns], lows: NDArray[np.int64], hig
     for number, (rows, low, high) in enumerate(zip(sources, lows.tolist(), highs.tolist(), strict=True)):
         if not 0 <= low <= high <= len(rows):
             raise InternalError(f"Row range [{low}, {high}) lies outside source {number}, which has {len(rows)} rows.")
+
+
+def check_first_rows(first_rows: NDArray[np.int64], rows: int) -> None:
+    """Raise `InternalError` unless blocks of `rows` rows start at these: from 0 on, ascending, none of them empty."""
+    starts = first_rows.tolist()
+    if not starts or starts[0] != 0 or any(end <= start for start, end in pairwise([*starts, rows])):
+        raise InternalError(f"{len(starts)} blocks do not start at rows from 0 to {rows}, none of them empty.")
 
 
 def check_key_offsets(key_bytes: NDArray[np.uint8], key_offsets: NDArray[np.int64]) -> None:

@@ -90,6 +90,9 @@ def test_all_that_takes_named_rows(sources: list[RowColumns], size: int, interva
     assert same(encoded, REFERENCE.encode_blocks(sources, rows, **options))
     decoded = COMPILED.decode_blocks(encoded.data, encoded.starts, encoded.ends, version=2, ordered=False)
     assert versions(decoded) == versions(REFERENCE.take_rows(sources, rows))
+    if len(rows):
+        summaries = [kernels.summarise_blocks(sources, rows, encoded.first_rows) for kernels in (COMPILED, REFERENCE)]
+        assert same(*summaries)
     separators = COMPILED.separator_keys(sources, rows, encoded.first_rows)
     assert same(separators, REFERENCE.separator_keys(sources, rows, encoded.first_rows))
 

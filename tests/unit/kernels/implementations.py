@@ -27,6 +27,7 @@ MODULES: Final = {
     "sort": ["sort_rows"],
     "index": ["decode_index", "encode_index"],
     "separators": ["separator_keys"],
+    "summarise": ["summarise_blocks"],
     "match": ["match_keys", "lower_bound", "lower_bound_in_each", "lower_bounds"],
     "tuple_encode": ["encode_tuples"],
     "tuple_decode": ["decode_tuples"],
