@@ -40,7 +40,7 @@ from slatespark.table.read.merge_windows import LongKey, MergeWindow, whole_key_
 from slatespark.table.read.plan import Layer, plan_splits, range_size
 from slatespark.table.rows.row_keeper import RowKeeper
 from slatespark.table.rows.sorted_rows import SortedRows
-from slatespark.table.rows.sst_upload import upload_sorted
+from slatespark.table.rows.sst_upload import ahead_of, upload_sorted
 from slatespark.table.stores import TableStores
 from slatespark.table.tasks import pool_beside_client, threads_beside_client
 
@@ -126,15 +126,10 @@ def run_pieces(
     planned_ms, is_remote = clock.now_ms(), stores.main.is_remote
     together = threads_beside_client(min(MAX_TOGETHER, os.cpu_count() or 1), is_remote=is_remote)
 
-    def merged(ranges: Sequence[Sequence[Layer]]) -> list[Output]:
-        rows = chain.from_iterable(
-            merged_rows(stores, layers, rules, window_size(options.write_buffer_bytes, len(layers)))
-            for layers in ranges
-        )
-        with pool_beside_client(1, is_remote=is_remote) as uploads:  # a disk and a network have latency, too
-            files = upload_sorted(
-                stores.main, rows, options, clock, planned_ms, ahead=lambda upload: uploads.submit(upload).result
-            )
+    def merged(layers: Sequence[Layer]) -> list[Output]:
+        rows = merged_rows(stores, layers, rules, window_size(options.write_buffer_bytes, len(layers)))
+        # Not ahead on a disk: the client's puts would wait for a second thread, up to 4 times as long.
+        files = upload_sorted(stores.main, rows, options, clock, planned_ms, ahead=ahead_of(stores.main))
         return [Output(file.handle, file.properties) for file in files]
 
     def copied(piece: CopiedFile) -> list[Output]:
@@ -154,10 +149,7 @@ def run_pieces(
                     stored_bytes(layers), most_bytes=range_bytes, least_bytes=LEAST_BYTES, together=together
                 )
                 splits = plan_splits(layers, keys, target_bytes=target_bytes, sample=partial(sample_index, stores))
-                ranges = [split.layers for split in splits if split.layers]
-                # One thread goes through them as one: the upload of a range goes on while the next one is merged.
-                shares = [ranges] if together == 1 else [[one] for one in ranges]
-                steps.extend(partial(merged, share) for share in shares)
+                steps.extend(partial(merged, split.layers) for split in splits if split.layers)
     threads = max(1, min(len(steps), together))
     with pool_beside_client(threads, is_remote=is_remote) as pool:
         return tuple(chain.from_iterable(pool.map(lambda step: step(), steps)))

@@ -185,7 +185,8 @@ def test_an_operand_that_meets_its_number_needs_an_operator() -> None:
         merged([Row(b"k", 1, RowKind.MERGE, b"+")], sources, rules(9, 9, operator=None), 1 << 20)
 
 
-def test_a_file_is_written_while_the_next_range_is_merged(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_thread_merges_and_writes_beside_a_client_on_two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second one, even of low priority, makes the client's puts wait."""
     stores = new_stores()
     store = FailingStore(stores.main)
     stores = replace(stores, main=store)
@@ -195,26 +196,20 @@ def test_a_file_is_written_while_the_next_range_is_merged(monkeypatch: pytest.Mo
     )
     store.clear()
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
-    pieces = threading.Condition()
-    drawn = 0
+    threads: dict[str, set[int]] = {"merge": set(), "put": set()}
 
-    def counted(*given: Any) -> Iterator[SortedRows]:
-        nonlocal drawn
+    def watched(*given: Any) -> Iterator[SortedRows]:
         for piece in merged_rows(*given):
-            with pieces:
-                drawn += 1
-                pieces.notify_all()
+            threads["merge"].add(threading.get_ident())
             yield piece
 
-    def write() -> None:
-        with pieces:
-            before = drawn
-            assert pieces.wait_for(lambda: drawn > before, 30), "nothing was merged meanwhile"
-
-    monkeypatch.setattr(load_merge, "merged_rows", counted)
-    store.run(write, "put", nth=1)
+    monkeypatch.setattr(load_merge, "merged_rows", watched)
+    for nth in (1, 2, 3):
+        store.run(lambda: threads["put"].add(threading.get_ident()), "put", nth=nth)
     options = WriteOptions(path="unused", sst_bytes=3000, compression="none")
     found = run_pieces(stores, FakeClock(1000), [MergedKeys(ALL_KEYS, layers)], rules(1, 0), options, range_bytes=2000)
+    assert threads["put"] == threads["merge"]
+    assert len(threads["put"]) == 1
     assert len(found) > 3
     ends = [(file.handle.info.first_entry, file.handle.info.last_entry) for file in found]
     assert (ends[0][0], ends[-1][1]) == (b"0000", b"0399")
