@@ -52,6 +52,14 @@ def checked_address(array: NDArray[Any], dtype: type[np.generic], length: int) -
     return address_of(array)
 
 
+def cut_to(array: NDArray[Any], length: int) -> NDArray[Any]:
+    """Return the first items of a new array, which nobody else has; what is left of its memory is given back."""
+    if not array.flags.owndata:  # tests put arrays into memory of their own
+        return array[:length]
+    array.resize(length, refcheck=False)
+    return array
+
+
 def source_table(sources: Sequence[RowColumns]) -> NDArray[np.int64]:
     """Return the address table of the sources; keep it alive while it is used."""
     return np.frombuffer(b"".join([_line(rows) for rows in sources]), np.int64)

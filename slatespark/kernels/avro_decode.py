@@ -30,6 +30,7 @@ from slatespark.kernels._native import (
 from slatespark.kernels._sources import (
     FLAGS,
     address_of,
+    cut_to,
     line_of,
     position_of,
     source_table,
@@ -104,10 +105,10 @@ def _column_line(column: FlatColumn) -> tuple[int, ...]:
 
 
 def _give_back(column: FlatColumn) -> FlatColumn:
-    """Return the column without unused room; truncates in place, without a copy."""
-    if column.offsets is not None:
-        column.data.resize(int(column.offsets[-1]), refcheck=False)
-    return column
+    """Return the column without unused room."""
+    if column.offsets is None:
+        return column
+    return FlatColumn(column.kind, cut_to(column.data, int(column.offsets[-1])), column.offsets, column.valid)
 
 
 def _writer_lines(program: DecodeProgram, columns: int) -> list[NDArray[np.int64]]:

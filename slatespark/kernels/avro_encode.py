@@ -22,7 +22,7 @@ from slatespark.kernels._native import (
     store32,
     store64,
 )
-from slatespark.kernels._sources import address_of, checked_address
+from slatespark.kernels._sources import address_of, checked_address, cut_to
 from slatespark.kernels._utf8 import copy_text
 from slatespark.kernels._varint import leading_zeros, write_long
 from slatespark.kernels.avro_program import (
@@ -87,8 +87,7 @@ def encode_avro(
     used = _encode(*told, address_of(values), address_of(offsets))
     if used < 0:
         raise text_error()
-    values.resize(used, refcheck=False)  # truncates in place, without a copy
-    return values, offsets
+    return cut_to(values, used), offsets
 
 
 def _column_line(column: FlatColumn, node: AvroNode, count: int) -> tuple[int, ...]:

@@ -34,6 +34,7 @@ from slatespark.kernels._sources import (
     VALUES,
     VALUES_END,
     address_of,
+    cut_to,
     line_of,
     position_of,
     row_error,
@@ -123,8 +124,7 @@ def _gathered(sources: Sequence[RowColumns], rows: NDArray[np.int64], column: in
     outputs = address_of(offsets), offsets.itemsize, address_of(gathered), room
     total = _copy(address_of(table), len(sources), address_of(rows), count, column, *outputs)
     check_row(total, sources, rows)
-    gathered.resize(total + SLACK, refcheck=False)
-    return offsets, gathered[:total]
+    return offsets, cut_to(gathered, total)
 
 
 def room_for(sources: Sequence[RowColumns], rows: NDArray[np.int64], column: int) -> int:

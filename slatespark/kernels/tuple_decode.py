@@ -29,7 +29,7 @@ from slatespark.kernels._native import (
     swapped32,
     zero_bits,
 )
-from slatespark.kernels._sources import address_of, line_of, position_of, source_table
+from slatespark.kernels._sources import address_of, cut_to, line_of, position_of, source_table
 from slatespark.kernels._utf8 import is_utf8
 from slatespark.kernels.columns import RowColumns
 from slatespark.kernels.flat import (
@@ -137,8 +137,7 @@ def _finished(step: Step, output: FlatColumn, has_nulls: bool) -> FlatColumn:
     valid = output.valid if has_nulls else None
     if output.offsets is None:
         return FlatColumn(output.kind, output.data, valid=valid)
-    output.data.resize(int(output.offsets[-1]), refcheck=False)  # in place: gives back the unused room
-    return FlatColumn(step.column_kind, output.data, output.offsets, valid)
+    return FlatColumn(step.column_kind, cut_to(output.data, int(output.offsets[-1])), output.offsets, valid)
 
 
 @inlined

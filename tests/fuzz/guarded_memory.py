@@ -13,8 +13,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from slatespark import kernels
 
-# They compile, or are plain by themselves; and the decoder of Avro lets its arrays grow, which guarded ones cannot.
-_OTHERS: Final = ("_intrinsics", "_just_in_time", "build", "reference", "avro_decode")
+_OTHERS: Final = ("_intrinsics", "_just_in_time", "build", "reference")  # they compile, or are plain by themselves
 
 _PAGE: Final = mmap.PAGESIZE
 _NO_ACCESS: Final = 0
