@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from slatespark.kernels._compile import Kernel, inlined
+from slatespark.kernels._compile import Kernel
 from slatespark.kernels._native import load8, load64, load_word, store8, store16, store64, store_word
 from slatespark.kernels._sources import (
     CREATE_TS,
@@ -41,7 +41,7 @@ def summarise_blocks(
     check_first_rows(first_rows, len(rows))
     blocks, table = len(first_rows), source_table(sources)
     counts, times = np.empty((blocks, 3), np.uint16), np.empty((4, blocks), np.int64)
-    flags, totals = np.empty((2, blocks), np.uint8), np.zeros(4, np.int64)
+    flags, totals = np.empty((2, blocks), np.uint8), np.empty(4, np.int64)
     named = address_of(table), len(sources), address_of(rows), len(rows)
     outputs = address_of(counts), address_of(times), address_of(flags), address_of(totals)
     check_row(_summarise(*named, address_of(first_rows), blocks, *outputs), sources, rows)
@@ -61,12 +61,6 @@ def summarise_blocks(
     )
 
 
-@inlined
-def _add_totals(totals: int, key_bytes: int, value_bytes: int) -> None:
-    store64(totals + _KEY_BYTES, load64(totals + _KEY_BYTES) + key_bytes)
-    store64(totals + _VALUE_BYTES, load64(totals + _VALUE_BYTES) + value_bytes)
-
-
 @Kernel
 def _summarise(
     table: int,
@@ -81,10 +75,10 @@ def _summarise(
     totals: int,
 ) -> int:
     """Write the summaries; `-1 - i` if row i does not exist."""
-    min_seq, max_seq = np.uint64(0xFFFF_FFFF_FFFF_FFFF), np.uint64(0)
+    key_bytes, value_bytes, min_seq, max_seq = 0, 0, np.uint64(0xFFFF_FFFF_FFFF_FFFF), np.uint64(0)
     for block in range(blocks):
         end = load64(first_rows + 8 * block + 8) if block + 1 < blocks else count
-        puts, deletes, merges, key_bytes, value_bytes = 0, 0, 0, 0, 0
+        puts, deletes, merges = 0, 0, 0
         min_create, max_create, min_expire, max_expire = _NO_MIN, _NO_MAX, _NO_MIN, _NO_MAX
         any_flags, all_flags = 0, 0xFF
         for number in range(load64(first_rows + 8 * block), end):
@@ -123,7 +117,8 @@ def _summarise(
         store64(times + 8 * (3 * blocks + block), max_expire)
         store8(flags_out + block, any_flags)
         store8(flags_out + blocks + block, all_flags)
-        _add_totals(totals, key_bytes, value_bytes)
+    store64(totals + _KEY_BYTES, key_bytes)
+    store64(totals + _VALUE_BYTES, value_bytes)
     store_word(totals + _MIN_SEQ, min_seq)
     store_word(totals + _MAX_SEQ, max_seq)
     return 0

@@ -40,7 +40,7 @@ from slatespark.table.read.merge_windows import LongKey, MergeWindow, whole_key_
 from slatespark.table.read.plan import Layer, plan_splits, range_size
 from slatespark.table.rows.row_keeper import RowKeeper
 from slatespark.table.rows.sorted_rows import SortedRows
-from slatespark.table.rows.sst_upload import ahead_of, upload_sorted
+from slatespark.table.rows.sst_upload import upload_sorted
 from slatespark.table.stores import TableStores
 from slatespark.table.tasks import pool_beside_client, threads_beside_client
 
@@ -128,8 +128,8 @@ def run_pieces(
 
     def merged(layers: Sequence[Layer]) -> list[Output]:
         rows = merged_rows(stores, layers, rules, window_size(options.write_buffer_bytes, len(layers)))
-        # Not ahead on a disk: the client's puts would wait for a second thread, up to 4 times as long.
-        files = upload_sorted(stores.main, rows, options, clock, planned_ms, ahead=ahead_of(stores.main))
+        # Never ahead on a disk: the client's puts would wait for a second thread, up to 4 times as long.
+        files = upload_sorted(stores.main, rows, options, clock, planned_ms, runs_ahead=True)
         return [Output(file.handle, file.properties) for file in files]
 
     def copied(piece: CopiedFile) -> list[Output]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
-from typing import Self, TypeAlias
+from typing import Self
 
 import numpy as np
 
@@ -32,8 +32,6 @@ from slatespark.table.rows.sorted_rows import SortedRows
 from slatespark.table.rows.task_sorter import TaskSorter
 from slatespark.table.rows.throughput import UploadPace
 from slatespark.table.stores import OWN_ROOT, TableStores
-
-Start: TypeAlias = Callable[[Callable[[], "NewFile"]], Callable[[], "NewFile"]]
 
 STEP_BYTES = 4 << 20  # rows given to the builder at a time; a quarter of a file at most, so that it ends near its size
 ROW_FIXED_BYTES = 32
@@ -83,7 +81,7 @@ def upload_sorted(
     *,
     segments: KeySegments = WHOLE,
     pace: UploadPace | None = None,
-    ahead: Start | None = None,
+    runs_ahead: bool = False,
 ) -> tuple[NewFile, ...]:
     """Write rows as SSTs of about `sstSize`, and return them in key order; their keys do not overlap.
 
@@ -100,8 +98,7 @@ def upload_sorted(
         (docs/reference/format/objects.md)
     segments : of the table, unless all rows are known to be of one
     pace : of the uploads; None for as fast as it goes
-    ahead : starts the upload of a file, and returns what waits for it, so that the next file is built meanwhile; memory
-        holds two then. None to upload each file before the next one is built
+    runs_ahead : upload each file while the next one is built, if the store has network latency; memory holds two then
 
     Raises
     ------
@@ -112,14 +109,9 @@ def upload_sorted(
     return tuple(
         file
         for _, part in parts
-        for uploads in [_Uploads(store, clock, planned_ms, pace, ahead)]
+        for uploads in [_Uploads(store, clock, planned_ms, pace, runs_ahead=runs_ahead and store.is_remote)]
         for file in _upload_segment((piece for _, piece in part), options, uploads)
     )
-
-
-def ahead_of(store: ObjectStore) -> Start | None:
-    """Return what starts uploads to a store with network latency; None for one without."""
-    return partial(run_ahead, is_remote=True) if store.is_remote else None
 
 
 def _upload_segment(pieces: Iterable[SortedRows], options: WriteOptions, uploads: _Uploads) -> list[NewFile]:
@@ -162,7 +154,7 @@ class _Uploads:
 
     Attributes
     ----------
-    ahead : as for `upload_sorted`
+    runs_ahead : each while the next one is built
     files : that are uploaded, in order; all of them after the block
     """
 
@@ -170,7 +162,7 @@ class _Uploads:
     clock: Clock
     planned_ms: int
     pace: UploadPace | None
-    ahead: Start | None
+    runs_ahead: bool
     files: list[NewFile] = field(default_factory=list)
     _under_way: Callable[[], NewFile] | None = None
 
@@ -186,10 +178,10 @@ class _Uploads:
         """Upload a file once the one before is uploaded; raises the error of that one, or its own."""
         self._wait()
         upload = partial(self._upload, built, self._new_id())
-        if self.ahead is None or is_last:
-            self.files.append(upload())
+        if self.runs_ahead and not is_last:
+            self._under_way = run_ahead(upload, is_remote=True)
         else:
-            self._under_way = self.ahead(upload)
+            self.files.append(upload())
 
     def _wait(self) -> None:
         if self._under_way is not None:
@@ -229,7 +221,7 @@ def upload_task(
         planned_ms=planned_ms,
         segments=segments,
         pace=pace,
-        ahead=ahead_of(stores.main),
+        runs_ahead=True,
     )
     files = upload(sorter.ascending())
     if sorter.is_done:

@@ -185,8 +185,11 @@ def test_an_operand_that_meets_its_number_needs_an_operator() -> None:
         merged([Row(b"k", 1, RowKind.MERGE, b"+")], sources, rules(9, 9, operator=None), 1 << 20)
 
 
-def test_one_thread_merges_and_writes_beside_a_client_on_two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A second one, even of low priority, makes the client's puts wait."""
+@pytest.mark.parametrize("is_remote", [False, True])
+def test_threads_that_merge_and_write_beside_a_client_on_two_cores(
+    monkeypatch: pytest.MonkeyPatch, is_remote: bool
+) -> None:
+    """On a disk there is one: a second one, even of low priority, makes the client's puts wait."""
     stores = new_stores()
     store = FailingStore(stores.main)
     stores = replace(stores, main=store)
@@ -196,6 +199,7 @@ def test_one_thread_merges_and_writes_beside_a_client_on_two_cores(monkeypatch: 
     )
     store.clear()
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(FailingStore, "is_remote", is_remote)
     threads: dict[str, set[int]] = {"merge": set(), "put": set()}
 
     def watched(*given: Any) -> Iterator[SortedRows]:
@@ -207,9 +211,13 @@ def test_one_thread_merges_and_writes_beside_a_client_on_two_cores(monkeypatch: 
     for nth in (1, 2, 3):
         store.run(lambda: threads["put"].add(threading.get_ident()), "put", nth=nth)
     options = WriteOptions(path="unused", sst_bytes=3000, compression="none")
-    found = run_pieces(stores, FakeClock(1000), [MergedKeys(ALL_KEYS, layers)], rules(1, 0), options, range_bytes=2000)
-    assert threads["put"] == threads["merge"]
-    assert len(threads["put"]) == 1
+    keys, range_bytes = [MergedKeys(ALL_KEYS, layers)], 1 << 20 if is_remote else 2000
+    found = run_pieces(stores, FakeClock(1000), keys, rules(1, 0), options, range_bytes=range_bytes)
+    if is_remote:
+        assert threads["put"].isdisjoint(threads["merge"])
+    else:
+        assert threads["put"] == threads["merge"]
+        assert len(threads["put"]) == 1
     assert len(found) > 3
     ends = [(file.handle.info.first_entry, file.handle.info.last_entry) for file in found]
     assert (ends[0][0], ends[-1][1]) == (b"0000", b"0399")

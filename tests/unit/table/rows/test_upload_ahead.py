@@ -15,7 +15,7 @@ from slatespark.options import WriteOptions
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.storage.object_store import Buffer
 from slatespark.table.rows.sorted_rows import SortedRows
-from slatespark.table.rows.sst_upload import NewFile, ahead_of, upload_sorted
+from slatespark.table.rows.sst_upload import NewFile, upload_sorted
 from tests.support.fake_clock import FakeClock
 
 WAIT_S = 30.0
@@ -71,7 +71,7 @@ def pieces(store: WatchedStore, number_of: int = PIECES) -> Iterator[SortedRows]
 
 
 def upload(store: WatchedStore) -> tuple[NewFile, ...]:
-    return upload_sorted(store, pieces(store), OPTIONS, FakeClock(1000), 1000, ahead=ahead_of(store))
+    return upload_sorted(store, pieces(store), OPTIONS, FakeClock(1000), 1000, runs_ahead=True)
 
 
 def test_a_file_is_uploaded_while_the_next_one_is_built() -> None:
@@ -94,9 +94,7 @@ def test_the_same_files_without_latency_come_from_one_thread() -> None:
 def test_a_single_file_needs_no_thread() -> None:
     store = WatchedStore(is_remote=True)
     store.built.set()
-    [_] = upload_sorted(
-        store, pieces(store, 1), WriteOptions(path="unused"), FakeClock(1000), 1000, ahead=ahead_of(store)
-    )
+    [_] = upload_sorted(store, pieces(store, 1), WriteOptions(path="unused"), FakeClock(1000), 1000, runs_ahead=True)
     assert store.threads == {threading.get_ident()}
 
 
@@ -119,6 +117,6 @@ def test_rows_that_fail_end_the_load_once_the_upload_under_way_has_ended() -> No
             yield piece
 
     with pytest.raises(RuntimeError):
-        upload_sorted(store, failing(), OPTIONS, FakeClock(1000), 1000, ahead=ahead_of(store))
+        upload_sorted(store, failing(), OPTIONS, FakeClock(1000), 1000, runs_ahead=True)
     assert store.under_way == 0
     assert len(store.list("compacted/")) == store.begun
