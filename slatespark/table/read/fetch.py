@@ -20,7 +20,7 @@ from slatespark.kernels import sort_rows, take_rows
 from slatespark.kernels.columns import ROW_BITS, RowColumns
 from slatespark.ranges import KeyRange
 from slatespark.storage import run_in_order
-from slatespark.storage.object_store import ObjectStore
+from slatespark.storage.object_store import Buffer, ObjectStore
 from slatespark.table.read.plan import CutPoint, FileSlice, SstFile
 from slatespark.table.read.row_cuts import keys_alone, positions_within
 from slatespark.table.read.wal_share import NO_ROWS, WalShare
@@ -169,7 +169,7 @@ def fetch_wal_share(stores: TableStores, tail: WalTail, above_seq: int, keys: Ke
     return _sorted_newest_first(wanted, above_seq)
 
 
-def _decoded(stores: TableStores, files: Sequence[tuple[int, bytes]]) -> Iterator[tuple[int, RowColumns]]:
+def _decoded(stores: TableStores, files: Sequence[tuple[int, Buffer]]) -> Iterator[tuple[int, RowColumns]]:
     """Yield the rows of WAL files, each time with the id of the first file that they are of."""
     together: RowColumns | None = None
     if len(files) > 1:
@@ -184,9 +184,9 @@ def _decoded(stores: TableStores, files: Sequence[tuple[int, bytes]]) -> Iterato
             yield number, decode_wal(data)
 
 
-def _few_at_a_time(objects: Iterable[tuple[int, bytes]]) -> Iterator[list[tuple[int, bytes]]]:
+def _few_at_a_time(objects: Iterable[tuple[int, Buffer]]) -> Iterator[list[tuple[int, Buffer]]]:
     """Yield WAL files without the fences, which are empty; small ones together, in their order."""
-    few: list[tuple[int, bytes]] = []
+    few: list[tuple[int, Buffer]] = []
     held_bytes = 0
     for number, data in objects:
         if not data:
@@ -200,13 +200,13 @@ def _few_at_a_time(objects: Iterable[tuple[int, bytes]]) -> Iterator[list[tuple[
         yield few
 
 
-def _wal_objects(stores: TableStores, tail: WalTail) -> Iterator[tuple[int, bytes]]:
+def _wal_objects(stores: TableStores, tail: WalTail) -> Iterator[tuple[int, Buffer]]:
     """Yield the WAL files of a tail, but for known fences; the next ones are requested meanwhile."""
 
-    def fetch(number: int) -> bytes:
+    def fetch(number: int) -> Buffer:
         path = wal_path(number)
         with object_context(stores.wal, path):
-            return bytes(stores.wal.get(path))
+            return stores.wal.get(path)
 
     numbers = tail.with_rows()
     objects = run_in_order(

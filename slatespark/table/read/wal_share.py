@@ -14,6 +14,7 @@ from slatespark.kernels import key_lengths, take_rows, value_lengths
 from slatespark.kernels.columns import RowColumns, key_at
 from slatespark.ranges import KeyRange
 from slatespark.table.read.row_cuts import keys_alone
+from slatespark.table.read.sent_rows import SentRows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,19 +37,23 @@ class WalShare:
         """Return all rows of one sorted source."""
         return cls([rows], np.arange(len(rows), dtype=np.int64))
 
+    @classmethod
+    def received(cls, rows: SentRows) -> WalShare:
+        """Return rows that were pickled."""
+        return cls.of(rows.rows())
+
     def __len__(self) -> int:
         return len(self.order)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return WalShare.of, (self._copied(),)
+        return WalShare.received, (SentRows.of(self._copied()),)
 
-    @property
-    def held_bytes(self) -> int:
-        """Bytes of the keys and values."""
-        if not len(self):
-            return 0
+    def exceeds(self, limit_bytes: int) -> bool:
+        """Tell whether keys and values take more bytes; the rows are measured only if those of all sources do."""
+        if sum(_held_bytes(rows) for rows in self.sources) <= limit_bytes or not len(self):
+            return False
         sizes = key_lengths(self.sources, self.order) + value_lengths(self.sources, self.order)
-        return int(sizes.sum())
+        return int(sizes.sum()) > limit_bytes
 
     def rows(self) -> RowColumns:
         """Return the rows as one source; those of several files, or not in their order, are copied."""
@@ -89,6 +94,11 @@ class WalShare:
 
     def _copied(self) -> RowColumns:
         return take_rows(self.sources, self.order) if len(self) else rows_to_columns([])
+
+
+def _held_bytes(rows: RowColumns) -> int:
+    """Return the bytes of all keys and values."""
+    return int(rows.key_offsets[-1] - rows.key_offsets[0] + rows.value_lengths.sum())
 
 
 NO_ROWS = WalShare((), np.empty(0, np.int64))

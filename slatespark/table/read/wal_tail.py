@@ -14,12 +14,13 @@ from slatespark.ranges import KeyRange
 from slatespark.table.read.fetch import fetch_wal_share
 from slatespark.table.read.plan import Split
 from slatespark.table.read.points import SoughtKeys
+from slatespark.table.read.sent_rows import MOST_NUMBER_BYTES
 from slatespark.table.read.wal_share import WalShare
 from slatespark.table.snapshot import WalTail
 from slatespark.table.stores import TableStores
 
 # Spark refuses a task whose description is larger than 128 MiB (`spark.rpc.message.maxSize`).
-MAX_SHARE_BYTES: Final = 64 << 20
+MAX_SHARE_BYTES: Final = 96 << 20
 
 
 def share_tail(
@@ -56,7 +57,7 @@ def fetch_tail(
     if wal.last_seq <= above_seq or not wal.sizes or sum(wal.sizes) > limit_bytes:
         return None
     tail = fetch_wal_share(stores, wal, above_seq, keys)
-    return None if tail.held_bytes > limit_bytes else tail  # the files are compressed
+    return None if tail.exceeds(limit_bytes) else tail  # the files are compressed
 
 
 def with_tail(splits: Sequence[Split], tail: WalShare) -> tuple[Split, ...]:
@@ -71,4 +72,5 @@ def _with_share(split: Split, tail: WalShare) -> Split:
         keys, start, end = share.keys()
         found = match_keys(keys, start, end, *sought.between(0, len(sought)))
         share = WalShare(share.sources, share.order[found - start])
-    return split if share.held_bytes > MAX_SHARE_BYTES else replace(split, wal=share)
+    most_bytes = MAX_SHARE_BYTES - MOST_NUMBER_BYTES * len(share)
+    return split if share.exceeds(most_bytes) else replace(split, wal=share)

@@ -27,11 +27,12 @@ from slatespark.storage.memory_store import MemoryStore
 from slatespark.storage.object_store import Buffer
 from slatespark.table.clock import SystemClock
 from slatespark.table.log.manifests import fetch_latest_manifest
-from slatespark.table.read import fetch
+from slatespark.table.read import fetch, wal_tail
 from slatespark.table.read.fetch import WAL_BYTES_AHEAD, WAL_FILES_AHEAD, fetch_wal_rows, fetch_wal_share
 from slatespark.table.read.key_lookup import fetch_key_lookup, fetch_lookup_tail, look_up_rows
 from slatespark.table.read.plan import Split
 from slatespark.table.read.reader import ReadPlan, fetch_read_plan, run_read
+from slatespark.table.read.sent_rows import MOST_NUMBER_BYTES
 from slatespark.table.read.wal_share import WalShare
 from slatespark.table.read.wal_tail import share_tail
 from slatespark.table.snapshot import WalTail, fetch_wal_tail, without_flushed
@@ -112,7 +113,7 @@ def test_each_task_gets_its_own_rows_alone(live: Path) -> None:
     assert sum(map(len, shares)) == ROWS // 10
     sent = [pickle.dumps(split) for split in plan.splits]
     bare = [pickle.dumps(replace(split, wal=None)) for split in plan.splits]
-    row_bytes = 5 + 60 + 6 * 8 + 1
+    row_bytes = 5 + 60 + 2 + 8  # key, value, seq above the least, and the client's create_ts; all else is alike
     assert sum(map(len, sent)) - sum(map(len, bare)) < ROWS // 10 * row_bytes + 1500 * len(sent)
     arrived = replace(plan, splits=tuple(map(pickle.loads, sent)))
     assert values(stores, arrived) == EXPECTED
@@ -280,6 +281,17 @@ def test_a_tail_that_decodes_to_more_than_the_limit_is_not_sent_along() -> None:
     assert [len(split.wal) for split in shared if split.wal is not None] == [49, 51]
 
 
+@pytest.mark.parametrize(("spare", "is_sent"), [(0, True), (-1, False)])
+def test_many_tiny_rows_are_too_large_for_a_task(spare: int, is_sent: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What Spark limits is all that is sent; of tiny rows that is mostly numbers."""
+    stores = new_stores()
+    stores.wal.put(wal_path(1), [encode_wal([Row(b"%03d" % seq, seq) for seq in range(1, 101)])])
+    splits = [Split(KeyRange(b"", b"051"), ()), Split(KeyRange(b"051", None), ())]
+    monkeypatch.setattr(wal_tail, "MAX_SHARE_BYTES", 50 * (3 + MOST_NUMBER_BYTES) + spare)
+    shared = share_tail(stores, splits, WalTail(1, 2, 100, sizes=(1000,)), 0, limit_bytes=10_000)
+    assert [split.wal is not None for split in shared] == [is_sent, is_sent]
+
+
 # --- files in the trees ----------------------------------------------------------------------------------------------
 
 
@@ -390,7 +402,8 @@ def test_a_share_is_a_part_without_the_rest() -> None:
     share = pickle.loads(pickle.dumps(tail.within([KeyRange(b"3", b"5")])))
     assert shared_rows(share) == [(b"3", 5, b"v4"), (b"3", 2, b"v1")]
     rows = share.rows()
-    assert share.held_bytes == len(rows.key_bytes) + len(rows.value_bytes) == 2 + 4
+    assert len(rows.key_bytes) + len(rows.value_bytes) == 2 + 4
+    assert (share.exceeds(5), share.exceeds(6)) == (True, False)
     assert shared_rows(pickle.loads(pickle.dumps(share))) == shared_rows(share)
 
 
@@ -415,7 +428,8 @@ def test_a_share_of_ranges(ranges: list[KeyRange], expected: list[bytes]) -> Non
         found = share.within(ranges)
         assert [key for key, _, _ in shared_rows(found)] == expected
         assert [key for key, _, _ in shared_rows(pickle.loads(pickle.dumps(found)))] == expected
-        assert found.held_bytes == 2 * len(expected)
+        assert not found.exceeds(2 * len(expected))
+        assert found.exceeds(2 * len(expected) - 1) is bool(expected)
         assert any(map(share.has_rows, ranges)) == bool(expected)
 
 
@@ -436,7 +450,7 @@ def test_keys_that_lie_in_order_are_not_copied() -> None:
 def test_no_rows_are_a_share() -> None:
     stores = new_stores()
     tail = fetch_wal_share(stores, WalTail(1, 1), 0, ALL_KEYS)
-    assert (len(tail), tail.held_bytes, len(tail.rows()), tail.has_rows(ALL_KEYS)) == (0, 0, 0, False)
+    assert (len(tail), tail.exceeds(0), len(tail.rows()), tail.has_rows(ALL_KEYS)) == (0, False, 0, False)
     assert len(pickle.loads(pickle.dumps(tail.within([KeyRange(b"a", b"b")]))).rows()) == 0
     assert Split(KeyRange(b"", None), ()).wal is None
 
