@@ -46,20 +46,28 @@ class CommitTimes:
     reached: TablePosition
     now_ms: int
 
-    def choose(self, stores: TableStores, written_ms: int, *, moves: bool, writes: bool) -> int:
-        """Return the time of a commit without a given timestamp.
+    def settle(self, stores: TableStores, given_ms: int | None, job: WriteJob, *, moves: bool, writes: bool) -> int:
+        """Return the time of a commit.
 
         Parameters
         ----------
-        written_ms : the time that the rows have now
+        given_ms : by the caller, or None
+        job : with the time that the rows have now
         moves : whether the rows are few enough to be rewritten with the present time
         writes : whether there are any rows
 
         Raises
         ------
         OptionError
-            When the table needs a given timestamp.
+            When the table needs a given timestamp; or it is not above everything that the transaction has read.
+        ClockRegressionError
+            When it is before the last tick of a plain table, or in the future.
         """
+        if given_ms is not None:
+            return self._checked(stores, given_ms)
+        return self._chosen(stores, job.create_ts_ms, moves=moves, writes=writes)
+
+    def _chosen(self, stores: TableStores, written_ms: int, *, moves: bool, writes: bool) -> int:
         definition = self.point.definition
         if definition.has_own_time and writes:
             raise OptionError(
@@ -68,16 +76,7 @@ class CommitTimes:
         wanted_ms = self.now_ms if moves or definition.has_history else written_ms
         return max(wanted_ms, self.reached.tick_ms, MIN_MS if self._seen_ms is None else self._seen_ms + 1)
 
-    def check(self, stores: TableStores, given_ms: int) -> int:
-        """Return the given time of a commit.
-
-        Raises
-        ------
-        OptionError
-            When it is not above everything that the transaction has read.
-        ClockRegressionError
-            When it is before the last tick of a plain table, or in the future.
-        """
+    def _checked(self, stores: TableStores, given_ms: int) -> int:
         definition, seen_ms = self.point.definition, self._seen_ms
         if seen_ms is not None and given_ms <= seen_ms:
             how = "may have read rows of" if self.read_ms is None else "reads as of"

@@ -398,7 +398,9 @@ class Transaction:
             return outcome.manifest_id
         given_ms = None if timestamp is None else parse_time_ms(timestamp, name="timestamp")
         reached = TablePosition.of(self._stores)
-        time_ms = self._choose_time(given_ms, reached)
+        times = CommitTimes(self._point, self._read_ms, reached, now_ms=self._clock.now_ms())
+        moves = self._own.size <= self._options.rewrite_limit_bytes
+        time_ms = times.settle(self._stores, given_ms, self._job, moves=moves, writes=bool(self._own.tasks))
         if self._state is TransactionState.OPEN:
             self._prepare_files()
         if not self._own.files:  # nothing will be published, so no commit validates
@@ -484,13 +486,6 @@ class Transaction:
         except ConflictError:
             self._fail()
             raise
-
-    def _choose_time(self, given_ms: int | None, reached: TablePosition) -> int:
-        small = self._own.size <= self._options.rewrite_limit_bytes
-        times = CommitTimes(self._point, self._read_ms, reached, now_ms=self._clock.now_ms())
-        if given_ms is not None:
-            return times.check(self._stores, given_ms)
-        return times.choose(self._stores, self._job.create_ts_ms, moves=small, writes=bool(self._own.tasks))
 
     def _move(self, time_ms: int, reached: TablePosition) -> None:
         """Give all rows the time of the commit, and sequence numbers above those committed since they were written."""
