@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from slatespark.encoding.plain_values import plain_type
 from slatespark.encoding.row_codec import RAW_CODEC, RowCodec
 from slatespark.errors import SchemaError
-from slatespark.kernels import gather_fields, gather_keys, key_lengths, value_lengths
+from slatespark.kernels import gather_fields, gather_keys
 from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, MERGE, TOMBSTONE, RowColumns
 from slatespark.kernels.results import Fields
 from slatespark.options import ReadOptions
@@ -175,37 +175,6 @@ def _resolve_name(name: str, offered: Sequence[str]) -> str:
 def make_batch(arrays: Mapping[str, pa.Array], projection: Projection) -> pa.RecordBatch:
     """Return decoded columns as a batch of the projection."""
     return pa.RecordBatch.from_arrays([arrays[name] for name in projection.names], schema=projection.schema)
-
-
-def cut_batches(
-    sources: Sequence[RowColumns], rows: NDArray[np.int64], projection: Projection
-) -> Iterator[tuple[int, int]]:
-    """Yield where batches of at most 64 Ki rows and, unless a single row is larger, 16 MiB start and end.
-
-    The size of a row is that of its fixed-width columns, and of the stored key or value that holds other columns.
-
-    Requires: no row comes twice.
-    """
-    of_key, of_value, fixed_bytes = projection.row_size
-    longest = [source.longest for source in sources]
-    row_bytes = fixed_bytes + max((key * of_key + value * of_value for key, value in longest), default=0)
-    fitting = min(MAX_BATCH_ROWS, max(1, MAX_BATCH_BYTES // max(1, row_bytes)))
-    if fitting >= min(len(rows), SMALL_BATCH_ROWS):  # as a rule; to add up each row takes a while
-        yield from ((start, min(start + fitting, len(rows))) for start in range(0, len(rows), fitting))
-        return
-    sizes = np.full(len(rows), fixed_bytes, np.int64)
-    if of_key:
-        sizes += key_lengths(sources, rows)
-    if of_value:
-        sizes += value_lengths(sources, rows)
-    reach = np.cumsum(sizes)
-    start = 0
-    while start < len(rows):
-        before = int(reach[start - 1]) if start else 0
-        fits = int(np.searchsorted(reach, before + MAX_BATCH_BYTES, side="right"))
-        end = min(max(fits, start + 1), start + MAX_BATCH_ROWS)
-        yield start, end
-        start = end
 
 
 # --- columns --------------------------------------------------------------------------------------------------------

@@ -86,6 +86,8 @@ def _holds(kept: KeptVersions, before: int | None, after: int, manifest: Manifes
         return False
     if record.manifest_id < after and not _stands_unchanged(record, manifest):
         return False
+    if record.first_seq is not None and record.first_seq <= seq < (record.last_seq or 0):
+        return False  # between rows of one commit, which became visible together
     # Its base is `before`, or has no row above the number; so whatever became of older versions, none is missing here.
     return before == record.manifest_id - 1 or (record.first_seq is not None and record.first_seq <= seq + 1)
 
@@ -154,7 +156,8 @@ def _unknown(stores: TableStores, kept: KeptVersions, before: int | None, after:
         f"{stores.url}: the rows as of sequence number {seq} are not all there any more.",
         why="The version that had them was garbage-collected, and later ones may have merged or dropped rows."
         if before is None or before < after - 1
-        else f"Version {after} dropped rows, or merged older versions of rows with newer ones.",
+        else f"Version {after} dropped rows, merged older versions of rows with newer ones, or made all rows of its "
+        "commit visible together.",
         todo=f"The nearest that can be answered: {', '.join(near)}. The earliest time is "
         f"{ms_to_text(kept.time_ms(first))}, sequence number {kept.manifest(first).last_l0_seq}.",
     )

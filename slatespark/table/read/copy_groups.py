@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -51,7 +52,9 @@ class GroupStatistics:
     def __init__(self, footer: CopyFooter, codec: RowCodec) -> None:
         self._metadata, self._codec = footer.metadata, codec
         self._nans, self._starts = footer.label.nans, footer.label.starts
-        leaves = {self._metadata.schema.column(number).path: number for number in range(self._metadata.num_columns)}
+        paths = [self._metadata.schema.column(number).path for number in range(self._metadata.num_columns)]
+        counts = Counter(paths)  # a column `s.x` is called like the part x of a struct s
+        leaves = {path: number for number, path in enumerate(paths) if counts[path] == 1}
         self._columns = {
             item.name: (leaves[item.name], item.type)
             for item in footer.schema

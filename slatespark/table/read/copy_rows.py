@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -32,6 +32,28 @@ class CopyRows(RowColumns):
     """
 
     columns: Mapping[str, pa.Array]
+    _row_bytes: list[NDArray[np.int64]] = field(default_factory=list, init=False, repr=False)
+
+    @property
+    def row_bytes(self) -> NDArray[np.int64]:
+        """(n,) bytes of the columns without a fixed width; of nested ones their average."""
+        if not self._row_bytes:
+            total = np.zeros(len(self), np.int64)
+            for array in self.columns.values():
+                total += _other_bytes(array)
+            self._row_bytes.append(total)
+        return self._row_bytes[0]
+
+
+def _other_bytes(array: pa.Array) -> NDArray[np.int64] | int:
+    """Return what each value takes, 0 if its type has a fixed width."""
+    kind = array.type
+    if pa.types.is_nested(kind):
+        return -(-int(array.nbytes) // max(1, len(array)))
+    if pa.types.is_string(kind) or pa.types.is_binary(kind):
+        lengths: NDArray[np.int64] = pc.fill_null(pc.binary_length(array), 0).to_numpy(zero_copy_only=False)
+        return lengths.astype(np.int64)
+    return 0
 
 
 def copy_rows(rows: pa.Table, names: Sequence[str], projection: Projection, *, seq: int, with_keys: bool) -> CopyRows:

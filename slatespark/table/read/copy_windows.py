@@ -128,4 +128,5 @@ def _sst_windows(stores: TableStores, part: FileSlice, row: int, window_bytes: i
         low = max(low, window.low + row - at)
         at += window.high - window.low
         if low < high:
-            yield Window(window.rows, low, high, window.bound)
+            # The bound of the window may lie beyond the slice, where the next slice has rows of this file still.
+            yield Window(window.rows, low, high, (window.rows.key(high - 1), 1))

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from slatespark.errors import CorruptDataError
 from slatespark.kernels.columns import RowColumns
-from slatespark.table.read.arrow import SMALL_BATCH_BYTES, SMALL_BATCH_ROWS, Projection, cut_batches, make_batch
+from slatespark.table.read.arrow import SMALL_BATCH_BYTES, SMALL_BATCH_ROWS, Projection, make_batch
+from slatespark.table.read.batch_cuts import cut_batches
 from slatespark.table.read.copy_rows import read_columns
 
 if TYPE_CHECKING:

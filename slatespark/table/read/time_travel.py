@@ -124,7 +124,7 @@ class Timeline:
         if not following:
             return False
         record = self.kept.records[min(following)]
-        nothing_before = record.manifest_id == before + 1 or record.first_seq == reached_seq + 1
+        nothing_before = record.manifest_id == before + 1 or record.first_taken_seq == reached_seq + 1
         return nothing_before and self._record_ms(record) > time_ms
 
     def _record_below(self, number: int) -> CommitRecord | None:

@@ -15,6 +15,7 @@ import pytest
 
 from slatespark import SlateStore
 from slatespark.format.columnar_copy import CopyBuilder
+from slatespark.format.copy_chunks import chunk_range
 from slatespark.format.paths import COLUMNS_DIR, COMPACTED_DIR
 from slatespark.format.ulid import Ulid
 from slatespark.kernels.columns import Visibility
@@ -24,6 +25,7 @@ from slatespark.storage.memory_store import MemoryStore
 from slatespark.table.columns import write as copy_writing
 from slatespark.table.columns.read import fetch_copy
 from slatespark.table.log.manifests import fetch_latest_manifest
+from slatespark.table.read import batch_cuts, copy_windows, materialise
 from slatespark.table.read.arrow import Projection
 from slatespark.table.read.copy_choice import USED
 from slatespark.table.read.copy_part import CopyPart
@@ -406,6 +408,81 @@ def test_the_rest_comes_from_the_sst_when_a_later_row_group_is_damaged(
             assert place.scan(columns="id, c1", **options) == wanted
     assert caplog.records
     assert place.scan(columns="id, c1", filter="tenant = 'a'") == [row for row in wanted if row["id"] < ROWS // 2]
+
+
+@pytest.mark.parametrize("damaged_group", range(1, 6))
+def test_an_sst_that_takes_over_in_one_of_several_slices_shows_no_older_rows(place: Place, damaged_group: int) -> None:
+    """A window of the SST may reach into the next slice, whose rows the layers above are still to hide."""
+    place.table.write(rows(range(0, ROWS, 40), add=77))
+    place.table.write(rows(range(20, ROWS, 40)), operation="delete")
+    place.table.deleteRange("tenant = 'a' AND id >= 600 AND id < 603")
+    data = bytearray(place.store.get(place.path))
+    footer = fetch_copy(place.store, Ulid.parse(place.path.split("/")[-1].split(".")[0])).footer
+    span = chunk_range(footer.metadata, damaged_group, SCHEMA.names.index("c1"))
+    data[(span.start + span.end) // 2] ^= 1
+    place.store.put(place.path, [bytes(data)])
+    indexes.clear()
+    conditions = "id >= 0", "id <> 700 AND id <> 1500", "tenant IN ('a', 'b') AND id >= 3", "c0 > 0 AND id <> 900"
+    for condition in conditions:
+        place.check(columns="id, c1", filter=condition)
+        place.check(columns="id, c1", filter=condition, splitSize="16k")
+
+
+# --- batches ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("above", [False, True])
+def test_batches_of_copies_are_no_larger_than_others(monkeypatch: pytest.MonkeyPatch, above: bool) -> None:
+    limit = 64 << 10
+    for module in (batch_cuts, copy_windows):
+        monkeypatch.setattr(module, "MAX_BATCH_BYTES", limit)
+    monkeypatch.setattr(materialise, "SMALL_BATCH_BYTES", 0)
+    parts = pa.list_(pa.int64())
+    schema = pa.schema([("tenant", pa.string()), ("id", pa.int32()), ("text", pa.string()), ("parts", parts)])
+    place = Place(monkeypatch, schema)
+
+    def made(numbers: range, length: int) -> pa.Table:
+        texts = [None if number % 7 == 0 else str(number % 10) * length for number in numbers]
+        columns = [["t" * 50] * len(numbers), numbers, texts, [[number] * 10 for number in numbers]]
+        return pa.table([pa.array(values, item.type) for values, item in zip(columns, schema, strict=True)], schema)
+
+    place.table.write(made(range(1000), 1000))
+    place.table.write(made(range(501, 502), 3 * limit))  # a group of small rows and of a large one
+    place.table.compact(full=True)
+    if above:
+        place.table.write(made(range(0, 1000, 9), 500))
+    for options in ({}, {"columns": "text"}, {"columns": "tenant"}, {"columns": "parts, id"}, {"filter": "id <> 3"}):
+        batches = list(place.table.scan(**options, parallelism=1))
+        assert all(batch.nbytes <= 1.1 * limit or len(batch) == 1 for batch in batches), options
+        assert place.check(**options) == {USED: 1}
+
+
+# --- names ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "outer", "values"),
+    [
+        ("s.x", pa.struct([("x", pa.int64())]), [{"x": 10**6}]),
+        ("s.x", pa.struct([("x", pa.string())]), [{"x": "far"}]),
+        ("s.list.element", pa.list_(pa.int64()), [[10**6]]),
+        ("s.key_value.value", pa.map_(pa.string(), pa.int64()), [[("k", 10**6)]]),
+    ],
+)
+@pytest.mark.parametrize("is_first", [False, True])
+def test_a_column_that_is_called_like_a_part_of_another(
+    monkeypatch: pytest.MonkeyPatch, name: str, outer: pa.DataType, values: list[Any], is_first: bool
+) -> None:
+    """Row groups are not left out by the statistics of the other."""
+    fields = [pa.field(name, pa.int64()), pa.field("s", outer)]
+    keys = [pa.field("tenant", pa.string()), pa.field("id", pa.int64())]
+    schema = pa.schema([*keys, *(fields if is_first else reversed(fields))])
+    place = Place(monkeypatch, schema)
+    columns = {"tenant": ["t"] * ROWS, "id": range(ROWS), name: range(ROWS), "s": pa.array(values * ROWS, outer)}
+    place.table.write(pa.table({item.name: columns[item.name] for item in schema}, schema))
+    place.table.compact(full=True)
+    assert place.check(filter=f"`{name}` = 5", columns="id") == {USED: 1}
+    assert place.scan(filter=f"`{name}` = 5", columns="id") == [{"id": 5}]
 
 
 def test_a_store_with_latency_fetches_ahead(
