@@ -14,6 +14,7 @@ from slatespark.storage.local_store import LocalStore
 from slatespark.table.log.compactions import fetch_compactions
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.records.commits import fetch_commit_record
+from slatespark.table.records.handed_loads import fetch_handed_loads
 from slatespark.table.stores import TableStores
 from tests.faults.jobs import stores_of
 from tests.interop.test_cooperative_writes import IDLE, flushed, shows
@@ -101,6 +102,21 @@ def test_a_load_is_committed_once_under_its_pair(live: LiveClient) -> None:
         rows = pa.table({"key": [b"a/1", b"b/1"], "value": [value, value]})
         store.write(rows, ifClientActive="cooperate", **pair)
     shows(live, {"a/1": "first", "b/1": "first", "c/1": "old"})
+
+
+def test_a_load_that_deletes_from_an_empty_segment_is_recorded_and_committed_once(live: LiveClient) -> None:
+    """Its commit changes nothing there, so what became of the load is told by the other segments."""
+    load_beside(live.location.folder, {b"a/1": b"1", b"b/1": None})
+    record = load_beside(live.location.folder, {b"a/1": b"2", b"b/1": None})
+    assert fetch_commit_record(stores(live).main, record.manifest_id) is not None
+    pair: dict[str, Any] = {"txnAppId": "app", "txnVersion": 1}
+    load_beside(live.location.folder, {b"a/1": b"3", b"b/1": None}, **pair)
+    live.put(b"a/1", b"later")
+    live.flush_memtable()
+    rows = pa.table({"key": [b"a/1", b"b/1"], "value": [b"3", b""], "op": ["put", "delete"]})
+    SlateStore.open(str(live.location.folder)).write(rows, opColumn="op", ifClientActive="cooperate", **pair)
+    shows(live, {"a/1": "later", "c/1": "old"})
+    assert not fetch_handed_loads(stores(live).main)
 
 
 # --- dropping a segment ---------------------------------------------------------------------------------------------

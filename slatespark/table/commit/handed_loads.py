@@ -58,7 +58,7 @@ def find_commit_of(stores: TableStores, load: HandedLoad) -> int | None:
             continue
         if shows_load(manifest, load):
             return number
-        if not missing and any(_shows(manifest, part) for part in load.parts):
+        if not missing and any(_shows(manifest, part) for part in _telling_parts(load)):
             raise _committed_in_part(stores, load, number, manifest)
     if missing:
         raise UnavailableError(
@@ -70,7 +70,7 @@ def find_commit_of(stores: TableStores, load: HandedLoad) -> int | None:
 
 
 def _committed_in_part(stores: TableStores, load: HandedLoad, number: int, manifest: Manifest) -> UnavailableError:
-    lost = ", ".join(part.segment for part in load.parts if not _shows(manifest, part))
+    lost = ", ".join(part.segment for part in _telling_parts(load) if not _shows(manifest, part))
     return UnavailableError(
         f"{stores.url}: of write {load.record.write_id}, version {number} lacks the rows of segments {lost}.",
         why="Somebody else changed or drained these segments at the moment of the commit.",
@@ -105,13 +105,23 @@ def has_sources_of(manifest: Manifest, load: HandedLoad) -> bool:
 
 def shows_load(manifest: Manifest, load: HandedLoad) -> bool:
     """Tell whether a version has the runs that a load became."""
-    return all(_shows(manifest, part) for part in load.parts)
+    return all(_shows(manifest, part) for part in _telling_parts(load))
+
+
+def _telling_parts(load: HandedLoad) -> tuple[HandedPart, ...]:
+    """Return the parts whose commit can be seen; all if it is seen of none, so that the load changes nothing."""
+    return tuple(filter(_changes_something, load.parts)) or load.parts
+
+
+def _changes_something(part: HandedPart) -> bool:
+    """Tell whether a commit of the part changes its tree: deletions in an empty run leave an empty run."""
+    return bool(part.l0_views or part.run_files or part.outputs)
 
 
 def _has_sources(manifest: Manifest, part: HandedPart) -> bool:
     if part.l0_views:
         return bool({str(view.id) for tree in manifest.trees() for view in tree.l0} & set(part.l0_views))
-    return _files_of_run(manifest, part.destination) == part.run_files
+    return _changes_something(part) and _files_of_run(manifest, part.destination) == part.run_files
 
 
 def _shows(manifest: Manifest, part: HandedPart) -> bool:
