@@ -203,6 +203,12 @@ class FeedOptions:
             for name in ("preImages", "expired"):
                 if name in given:
                     raise OptionError(f"{name} is given with changes=log.", todo="Omit it, or read changes=net.")
+            if self.fail_on_data_loss is False:
+                raise OptionError(
+                    "failOnDataLoss=false is given with changes=log.",
+                    why="What is missing of a log cannot be told by comparing versions.",
+                    todo="Omit it, or read changes=net.",
+                )
 
     def _given(self, names: Collection[str] | None = None) -> dict[str, Any]:
         """Return the given options of the feed by their keys: all of them, or those of some fields."""

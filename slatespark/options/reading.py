@@ -248,6 +248,8 @@ class ReadOptions(FeedOptions):
                 "pushdown": self.pushdown,
             }
         )
+        if self.shows_log and self.pin_ms is not None:
+            raise OptionError("pin is given with changes=log.", why="No version holds a log.", todo="Omit it.")
         if self.read_versions == "all" and not self.metadata_columns:
             object.__setattr__(self, "metadata_columns", METADATA_COLUMNS)
 

@@ -126,7 +126,8 @@ class _Search:
         record = self._record(version)
         if record is None or record.compactor_epoch == CLIENT_EPOCH or number not in self.kept.numbers:
             return False
-        last = self.kept.manifest(version).last_l0_seq if record.first_seq is None else record.first_seq - 1
+        first = record.first_taken_seq
+        last = self.kept.manifest(version).last_l0_seq if first is None else first - 1
         return pin_version(self.stores, number, self.kept.manifest(number)).max_seq == last
 
     def _of_time(self, time_ms: int, *, is_reached: bool, or_nothing: bool = False) -> int:

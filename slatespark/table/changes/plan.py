@@ -20,6 +20,7 @@ from slatespark.table.changes.due import find_due
 from slatespark.table.clock import Clock
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.definition.versions import fetch_definition
+from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read.arrow import Projection, project
 from slatespark.table.read.floor import judged_definition
 from slatespark.table.read.layers import fetch_layers
@@ -136,6 +137,9 @@ def fetch_change_plan(
     InvalidRequestError, HistoryTrimmedError, CorruptDataError, UnsupportedFormatError
     """
     bounds = resolve_bounds(stores, options, clock)
+    if bounds.after == NOTHING:  # no version shows nothing: of one with itself no row differs either
+        newest = fetch_latest_manifest(stores).number
+        bounds = replace(bounds, before=newest, after=newest)
     return plan_between(stores, options, clock, bounds, projection=projection)
 
 

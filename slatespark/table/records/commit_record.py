@@ -80,6 +80,11 @@ class CommitRecord:
     end_seq: int | None = None
     fence: int | None = None
 
+    @property
+    def first_taken_seq(self) -> int | None:
+        """The first sequence number that it took, with or without rows, as far as the record tells."""
+        return self.first_seq if self.start_seq is None else self.start_seq
+
 
 def commit_path(manifest_id: int) -> str:
     """Return the path of the record of one commit."""

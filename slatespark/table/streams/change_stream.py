@@ -11,7 +11,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Final
 
-from slatespark.errors import HistoryTrimmedError, InvalidRequestError, SchemaError, SnapshotExpiredError
+from slatespark.errors import HistoryTrimmedError, InvalidRequestError, SnapshotExpiredError
 from slatespark.format.manifest import Manifest
 from slatespark.options import ReadOptions
 from slatespark.ranges import KeyRange
@@ -22,7 +22,7 @@ from slatespark.table.changes.plan import ChangePlan, plan_between
 from slatespark.table.clock import Clock, SystemClock
 from slatespark.table.log.manifests import fetch_latest_manifest, fetch_manifest, list_manifests, may_be_claim
 from slatespark.table.log.versioned_object import Version
-from slatespark.table.read.arrow import Projection, project
+from slatespark.table.read.arrow import Projection
 from slatespark.table.read.kept_versions import fetch_commit_time
 from slatespark.table.read.layers import fetch_layers
 from slatespark.table.records.identity import find_identity, resolve_identity
@@ -32,6 +32,7 @@ from slatespark.table.streams.holds import Holds
 from slatespark.table.streams.limits import LimitedUnit, Limits
 from slatespark.table.streams.log_stream import LogStream
 from slatespark.table.streams.position import Part, Position, name_table
+from slatespark.table.streams.promised_columns import PromisedColumns
 from slatespark.table.streams.throttle import Throttle
 from slatespark.units import duration_to_text
 
@@ -71,7 +72,7 @@ class ChangeStream:
         options.refuse_for_stream()
         self._stores, self._options, self._clock = stores, options, clock
         self._projection = projection
-        self._has_all_columns = projection.schema == project(options, codec=projection.codec).schema
+        self._columns = PromisedColumns(stores.url, options, projection)
         self._machine = machine or SystemClock()
         self._throttle = Throttle(self._machine, options.poll_interval_ms or POLL_INTERVAL_MS)
         self._retention_ms = options.stream_retention_ms or STREAM_RETENTION_MS
@@ -79,7 +80,7 @@ class ChangeStream:
         self._limits = Limits(
             options.max_rows_per_trigger, options.max_bytes_per_trigger, options.max_files_per_trigger
         )
-        self._log = LogStream(stores, options, projection, clock, self._throttle, self._limits)
+        self._log = LogStream(stores, options, self._columns, clock, self._throttle, self._limits)
         self._initial: Position | None = None
         self._ends = False
         self._last: Position | None = None  # where the run ends
@@ -118,9 +119,17 @@ class ChangeStream:
             if self._options.shows_log and self._options.has_start:
                 version = max(version, FIRST_VERSION)  # every write since, instead of the rows
             table = name_table(resolve_identity(self._stores.main, self._machine), self._holds.stream_id)
-            self._holds.take({version} - {NOTHING})
-            self._initial = self._state(table, version)
+            self._initial = self._start(table, version)
         return self._initial
+
+    def _start(self, table: str, version: int) -> Position:
+        try:
+            self._holds.take({version} - {NOTHING})
+            return self._state(table, version)
+        except SnapshotExpiredError:
+            if not (self._options.shows_log and version == FIRST_VERSION):
+                raise
+            return Position(table, version, 0, 0)  # the log needs the writes after it, and not the version itself
 
     def stop_at_newest(self) -> None:
         """Let this run end at the version that is the newest one when it begins."""
@@ -272,7 +281,7 @@ class ChangeStream:
     def _plan(self, before: int, after: int, keys: KeyRange, split_bytes: int | None = None) -> ChangePlan:
         options = self._options if split_bytes is None else replace(self._options, split_bytes=split_bytes)
         bounds = FeedBounds(before, after, fetch_commit_time(self._stores, after))
-        try:
+        with self._columns.kept():
             plan = plan_between(
                 self._stores,
                 options,
@@ -282,11 +291,7 @@ class ChangeStream:
                 keys=keys,
                 held={number: self._snapshots[number] for number in self._holds.versions if number in self._snapshots},
             )
-        except SchemaError as exc:
-            raise _schema_changed(self._stores.url) from exc
-        columns = project(options, codec=plan.settings.projection.codec)
-        if self._has_all_columns and columns.schema != self._projection.schema:
-            raise _schema_changed(self._stores.url)
+        self._columns.check(plan.settings.projection.codec)
         return plan
 
     # --- positions --------------------------------------------------------------------------------------------------
@@ -397,11 +402,4 @@ def _restored(url: str, position: Position) -> InvalidRequestError:
         "which the table does not have.",
         why="An older copy of the table was put in its place.",
         todo="Start the query with a new checkpoint folder, which begins with all rows of the table.",
-    )
-
-
-def _schema_changed(url: str) -> SchemaError:
-    return SchemaError(
-        f"{url}: the columns of the table have changed since the stream was loaded.",
-        todo="Restart the query with a new load(): it goes on where it stopped, with the columns of now.",
     )

@@ -180,7 +180,7 @@ class Holds:
         return (s_to_ms(expires_s) - read_clock(self._clock)) * parts > self._lifetime_ms
 
     def _report_lag(self) -> None:
-        if not self._lasts_for(_REPORTED_AT):
+        if self._expires_s and not self._lasts_for(_REPORTED_AT):
             _log.warning(
                 "%s: stream %s lags: its versions are kept until %s. Batches take too long for its streamRetention.",
                 self._stores.url,

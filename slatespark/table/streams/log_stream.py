@@ -8,10 +8,10 @@ from slatespark.table.changes.log.cut import cut_log
 from slatespark.table.changes.log.plan import LogPlan, fetch_log_plan
 from slatespark.table.changes.log.positions import LogPosition, LogTail, refuse_backwards
 from slatespark.table.clock import Clock
-from slatespark.table.read.arrow import Projection
 from slatespark.table.stores import TableStores
 from slatespark.table.streams.limits import Limits
 from slatespark.table.streams.position import Position
+from slatespark.table.streams.promised_columns import PromisedColumns
 from slatespark.table.streams.throttle import Throttle
 
 
@@ -20,7 +20,8 @@ class LogStream:
 
     Parameters
     ----------
-    stores, options, projection, clock : as of `ChangeStream`
+    stores, options, clock : as of `ChangeStream`
+    columns : that were promised
     throttle : allows to look for new writes
     limits : of a batch
     """
@@ -29,12 +30,12 @@ class LogStream:
         self,
         stores: TableStores,
         options: ReadOptions,
-        projection: Projection,
+        columns: PromisedColumns,
         clock: Clock,
         throttle: Throttle,
         limits: Limits,
     ) -> None:
-        self._stores, self._options, self._projection, self._clock = stores, options, projection, clock
+        self._stores, self._options, self._columns, self._clock = stores, options, columns, clock
         self._throttle, self._limits = throttle, limits
         self._tail = LogTail(stores)
         self._seen: LogPosition | None = None
@@ -63,14 +64,26 @@ class LogStream:
         return _position(start.table, end)
 
     def plan(self, start: Position, end: Position) -> LogPlan:
-        """Return the plan of the writes between two positions; raises as `fetch_log_plan`."""
+        """Return the plan of the writes between two positions.
+
+        Raises
+        ------
+        HistoryTrimmedError, InvalidRequestError, CorruptDataError, UnsupportedFormatError
+            As `fetch_log_plan`.
+        SchemaError
+            When the columns of the table have changed.
+        """
         if start.part is not None or end.part is not None:
             raise InvalidRequestError(
                 f"{self._stores.url}: the offset is of a stream of kind net.",
                 todo="Start the query with a new checkpoint folder, or with changes=net.",
             )
         given = _logged(start), _logged(end)
-        return fetch_log_plan(self._stores, self._options, self._clock, *given, projection=self._projection)
+        promised = self._columns.projection
+        with self._columns.kept():
+            plan = fetch_log_plan(self._stores, self._options, self._clock, *given, projection=promised)
+        self._columns.check(plan.settings.projection.codec)
+        return plan
 
     def position(self, start: Position) -> Position:
         """Return the end of the log as it is known."""

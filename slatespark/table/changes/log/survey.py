@@ -146,7 +146,7 @@ def _lay_out(
     for commit in commits:
         if commit.start_seq - 1 > seq:
             yield WalStretch(seq, commit.start_seq - 1, wal, commit.fence)
-        if commit.end_seq - 1 > seq and commit.files:
+        if commit.end_seq - 1 > seq:  # also without rows: a position behind it has to name its version
             yield replace(commit, start_seq=max(commit.start_seq, seq + 1))
         seq, wal = max(seq, commit.end_seq - 1), max(wal, commit.fence)
     if end.seq > seq:

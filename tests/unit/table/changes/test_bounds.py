@@ -126,5 +126,21 @@ def test_of_our_commits_only_the_last_record_is_read(table: Table) -> None:
     assert store.count("get", "slatespark/commits/*") == 1
 
 
+def test_a_commit_without_rows_starts_from_the_version_before_too() -> None:
+    clock = FakeClock()
+    store = SlateStore.create("memory://bounds/no-rows", clock=clock, versionRetention="7d", autoCompact=False)
+    for key in (b"a", b"b"):
+        store.write(pa.table({"key": [key], "value": [b"v"]}))
+        clock.advance(DAY_MS // 24)
+    deleted = store.deleteRange(startKey=b"b", endKey=b"c")
+    clock.advance(DAY_MS // 24)
+    store.write(pa.table({"key": [b"d"], "value": [b"v"]}))
+    store.vacuum(minAge="0s", force=True)
+    found = store.changes(startingVersion=deleted).read_all().to_pylist()
+    assert [(row["_change_type"], row["key"]) for row in found] == [("delete", b"b"), ("insert", b"d")]
+
+
 def test_up_to_nothing(table: Table) -> None:
-    assert table.bounds(startingVersion=1, endingVersion=1, endingBoundInclusive=False) == (0, 0)
+    nothing: dict[str, Any] = {"startingVersion": 1, "endingVersion": 1, "endingBoundInclusive": False}
+    assert table.bounds(**nothing) == (0, 0)
+    assert table.store.changes(**nothing).read_all().num_rows == 0

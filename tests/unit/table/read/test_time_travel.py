@@ -101,6 +101,30 @@ def test_the_claim_does_not_stand_for_a_version_of_others(table: Table) -> None:
         table.at(table.times_ms[first])
 
 
+@pytest.mark.parametrize("change", ["write", "compact", "deleteRange", "overwrite"])
+def test_a_version_stands_until_the_next_commit_whether_or_not_it_has_rows(change: str) -> None:
+    """The evening before a nightly compaction stays readable after a vacuum."""
+    clock = FakeClock()
+    store = SlateStore.create(f"memory://time-travel/{change}", clock=clock, versionRetention="7d", autoCompact=False)
+    nothing = pa.table({"key": pa.array([], pa.binary()), "value": pa.array([], pa.binary())})
+    for key in (b"a", b"b"):
+        store.write(pa.table({"key": [key], "value": [b"v"]}))
+        clock.advance(3_600_000)
+    evening_ms = clock.now_ms()
+    clock.advance(3_600_000)
+    if change == "write":
+        store.write(pa.table({"key": [b"c"], "value": [b"v"]}))
+    elif change == "compact":
+        store.compact(full=True)
+    elif change == "deleteRange":
+        store.deleteRange(startKey=b"b", endKey=b"c")
+    else:
+        store.write(nothing, mode="overwrite")
+    clock.advance(25 * 3_600_000)
+    store.vacuum(minAge="0s", force=True)
+    assert store.scan(timestampAsOf=evening_ms).read_all()["key"].to_pylist() == [b"a", b"b"]
+
+
 def test_a_version_does_not_stand_for_a_collected_one_after_it(table: Table) -> None:
     first, second, third = table.write("a"), table.write("b"), table.write("c")
     table.collect(second - 1, second, third - 1)

@@ -16,6 +16,7 @@ from slatespark import (
     OptionError,
     SchemaError,
     SlateStore,
+    SnapshotExpiredError,
     TableNotFoundError,
 )
 from slatespark.storage import open_store
@@ -434,9 +435,51 @@ def test_columns_that_change_on_the_way() -> None:
     assert not consumer.step()
 
 
+@pytest.mark.parametrize("kind", ["net", "log"])
+@pytest.mark.parametrize("change", ["add", "drop"])
+def test_no_value_of_a_changed_column_is_left_out(kind: str, change: str) -> None:
+    place = Place()
+    place.store.write(rows(range(3)))
+    consumer = place.consumer(changes=kind, startingVersion=1)
+    consumer.catch_up()
+    if change == "add":
+        place.store.write(rows(range(9, 10)).append_column("more", pa.array(["x"])), mergeSchema=True)
+    else:
+        place.store.dropColumns("n")
+        place.store.write(rows(range(9, 10)).select(["id"]))
+    with pytest.raises(SchemaError, match="Restart"):
+        consumer.step()
+    consumer.restart()
+    consumer.replay()
+    consumer.catch_up()
+    row = consumer.state[9,]
+    assert row.get("more") == ("x" if change == "add" else None)
+    assert ("n" in row) is (change == "add")
+
+
+def test_a_log_of_all_writes_needs_no_first_version() -> None:
+    place = Place()
+    for number in range(3):
+        place.store.write(rows(range(number, number + 1)))
+    place.vacuum()
+    with pytest.raises(SnapshotExpiredError):
+        place.store.scan(versionAsOf=1)
+    consumer = place.consumer(changes="log", startingVersion=1)
+    consumer.catch_up()
+    assert sorted(consumer.state) == [(0,), (1,), (2,)]
+
+
+def test_holds_that_would_outlast_the_calendar() -> None:
+    place = Place()
+    place.store.write(rows(range(3)))
+    with pytest.raises(OptionError):
+        place.consumer(streamRetention="200000d").step()
+
+
 @pytest.mark.parametrize(
     "options",
     [
+        {"changes": "log", "failOnDataLoss": False},
         {"endingVersion": 3},
         {"endingTimestamp": 3},
         {"endingBoundInclusive": False},

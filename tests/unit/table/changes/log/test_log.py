@@ -290,12 +290,33 @@ def test_batches_of_any_size_make_the_whole_log() -> None:
         assert batches == count
 
 
+def test_a_batch_may_end_behind_a_commit_without_rows() -> None:
+    """Such a commit takes a number too, and the next batch begins behind it."""
+    store = new_store()
+    put(store, a="1")
+    put(store, b="1")
+    store.compact(full=True)
+    Writer(store).open().write([("c", "1")], [("d", "1")])
+    put(store, e="1")
+    end = LogTail(store._stores).poll()
+    whole = seqs(store, plan_between(store, BEGINNING, end))
+    for limit in range(1, len(whole) + 1):
+        position, found = BEGINNING, list[int]()
+        while position != end:
+            upto = cut_log(store._stores, plan_between(store, position, end), max_rows=limit)
+            found += seqs(store, plan_between(store, position, upto))
+            position = upto
+        assert found == whole
+
+
 def test_options_of_the_other_kind_are_refused() -> None:
     store = new_store()
     with pytest.raises(OptionError):
         log(store, preImages=False)
     with pytest.raises(OptionError):
         log(store, expired="ignore")
+    with pytest.raises(OptionError):
+        log(store, pin="1h")
 
 
 def test_a_typed_table_shows_deletions_by_key() -> None:

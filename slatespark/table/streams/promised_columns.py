@@ -1,0 +1,46 @@
+"""The columns that a stream promised when it was loaded: a batch has them, or the query ends."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+from slatespark.encoding.row_codec import RowCodec
+from slatespark.errors import SchemaError
+from slatespark.options import ReadOptions
+from slatespark.table.read.arrow import Projection, project
+
+
+class PromisedColumns:
+    """The columns of a stream.
+
+    Parameters
+    ----------
+    url : of the table
+    options : of the stream
+    projection : the columns
+    """
+
+    def __init__(self, url: str, options: ReadOptions, projection: Projection) -> None:
+        self._url, self._options = url, options
+        self.projection = projection
+        self._are_all = projection.schema == project(options, codec=projection.codec).schema
+
+    @contextlib.contextmanager
+    def kept(self) -> Iterator[None]:
+        """Say of a `SchemaError` how the query goes on."""
+        try:
+            yield
+        except SchemaError as exc:
+            raise self._changed() from exc
+
+    def check(self, codec: RowCodec) -> None:
+        """Raise `SchemaError` where a stream of all columns would have others now."""
+        if self._are_all and project(self._options, codec=codec).schema != self.projection.schema:
+            raise self._changed()
+
+    def _changed(self) -> SchemaError:
+        return SchemaError(
+            f"{self._url}: the columns of the table have changed since the stream was loaded.",
+            todo="Restart the query with a new load(): it goes on where it stopped, with the columns of now.",
+        )
