@@ -42,11 +42,12 @@ def as_of_frame(
     Raises
     ------
     SchemaError
-        When a column is missing, or has a type that does not fit.
+        When a column is missing or occurs twice, or has a type that does not fit, or a key column is collated.
     """
     keys = resolve_columns(key_columns, rows.columns)
     [time] = resolve_columns([ts], rows.columns, called="Column")
-    needed = arrow_schema(StructType([rows.schema[name] for name in dict.fromkeys((*keys, time))]))
+    resolve_columns(rows.columns, rows.columns, called="Column")
+    needed = arrow_schema(StructType([rows.schema[name] for name in dict.fromkeys((*keys, time))]), keys)
     plan = fetch_as_of_join(place.open(), options, clock, needed, rows.columns, ts, how)
     order = [F.col(quoted(name)) for name in (*keys, time)]
     schema = StructType([*rows.schema.fields, *spark_schema(plan.added).fields])

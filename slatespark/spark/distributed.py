@@ -63,6 +63,20 @@ def resolve_columns(wanted: Sequence[str], present: Sequence[str], *, called: st
     return found
 
 
+def select_columns(rows: DataFrame, names: Sequence[str]) -> DataFrame:
+    """Return some columns of the rows, as these spell them.
+
+    Raises
+    ------
+    SchemaError
+        When one is missing, or asked for twice.
+    """
+    found = resolve_columns(names, rows.columns, called="Column")
+    if len(set(found)) != len(found):
+        raise SchemaError(f"A column is asked for twice: {', '.join(names)}.", todo="Ask for each column once.")
+    return rows.select(*map(quoted, found))
+
+
 def split_names(names: Sequence[str] | str) -> list[str]:
     """Return names from a list or a comma list."""
     return [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)

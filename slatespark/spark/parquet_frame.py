@@ -217,7 +217,8 @@ def _few_rows(stores: TableStores, share: ParquetShare) -> pa.Table | None:
             held_bytes += batch.nbytes
             if held_bytes > _FEW_ROWS_BYTES:
                 return None
-    return pa.Table.from_batches(batches, settings.projection.schema)
+    schema = settings.projection.schema
+    return pa.Table.from_batches(batches, schema) if batches else schema.empty_table()  # PySpark needs a chunk
 
 
 def _alike(files: Iterable[ParquetFile], settings: ScanSettings) -> list[list[ParquetFile]]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
-from pyspark.errors import AnalysisException, PySparkImportError
+from pyspark.errors import AnalysisException
 from pyspark.sql.types import StructType
 
 from slatespark.errors import OptionError
@@ -22,20 +22,22 @@ ArrowTask: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBa
 
 
 def map_in_arrow(rows: DataFrame, task: ArrowTask, schema: StructType | str) -> DataFrame:
-    """Return the batches that a task makes of each partition of `rows`, as `DataFrame.mapInArrow`, also without pandas.
+    """Return the batches that a task makes of each partition of `rows`, as `DataFrame.mapInArrow`.
+
+    Up to 4.3 that call refuses to start without pandas, although it uses none of it, and takes the name of a column for
+    a path: one with a dot, a backtick or a star is not found.
 
     Parameters
     ----------
     task : called once per partition, on an executor
     schema : of the batches that it yields
     """
-    try:
+    if getattr(rows, "_jdf", None) is None:  # of Spark Connect
         return rows.mapInArrow(task, schema)
-    except PySparkImportError:  # up to 4.3 it refuses to start without pandas, although it uses none of it
-        return _map_without_pandas(rows, task, schema)
+    return _map_classic(rows, task, schema)
 
 
-def _map_without_pandas(rows: Any, task: ArrowTask, schema: StructType | str) -> DataFrame:
+def _map_classic(rows: Any, task: ArrowTask, schema: StructType | str) -> DataFrame:
     """Do the same as `mapInArrow` of PySpark 4.1 to 4.3 does after its check; the test matrix runs this on each."""
     from pyspark.sql import DataFrame
     from pyspark.sql.udf import UserDefinedFunction

@@ -17,7 +17,7 @@ from slatespark.options.values import normalize_name
 from slatespark.spark.as_of_frame import as_of_frame
 from slatespark.spark.assignments import Expression, expression, refuse_keys, resolve_names, updated_rows
 from slatespark.spark.conditions import narrowing
-from slatespark.spark.distributed import quoted, resolve_columns, sort_for_load, split_names
+from slatespark.spark.distributed import quoted, resolve_columns, select_columns, sort_for_load, split_names
 from slatespark.spark.failures import own_errors
 from slatespark.spark.jobs import beside_spark, described, find_context, job_text, run_job
 from slatespark.spark.lookup_frame import lookup_frame
@@ -94,7 +94,7 @@ class TableFrames:
         if by_spark is not None:
             rows = rows.where(by_spark)
         if listed and columns is not None:  # names that a comma list cannot hold, or columns that `where` needs too
-            rows = rows.select(*[quoted(name) for name in columns])
+            rows = select_columns(rows, columns)
         return self._aliased(rows)
 
     def read(self, options: Mapping[str, Any]) -> DataFrame:

@@ -12,7 +12,7 @@ from slatespark.errors import OptionError
 from slatespark.options import refuse_filter
 from slatespark.spark.assignments import Expression, expression
 from slatespark.spark.conditions import narrowing
-from slatespark.spark.distributed import quoted, resolve_columns, sort_for_load, split_names
+from slatespark.spark.distributed import quoted, resolve_columns, select_columns, sort_for_load, split_names
 from slatespark.spark.jobs import described, job_text
 from slatespark.spark.place import Place
 from slatespark.spark.plan_frame import plan_frame
@@ -121,7 +121,7 @@ class SlateTransaction:
             given = {name: value for name, value in limits.items() if value is not None}
             return self._frame(self._core.planScan(**{**readOptions, **given}))
         rows = self._frame(self._core.planScan(**readOptions)).where(where)
-        return rows if named is None else rows.select(*[quoted(name) for name in named])
+        return rows if named is None else select_columns(rows, named)
 
     def get(self, *key: Any, **readOptions: Any) -> dict[str, Any] | None:
         """Return the row of one key as a dict, including own writes, without a Spark job; None if there is none.
@@ -174,7 +174,7 @@ class SlateTransaction:
         plan = self._core.planScan(**readOptions, **needed, **narrowing(where, self._codec.schema, self._spark))
         rows = self._frame(plan).where(expression(where))
         self._core.lock(plan)
-        return rows if named is None else rows.select(*[quoted(name) for name in named])
+        return rows if named is None else select_columns(rows, named)
 
     # --- writes -------------------------------------------------------------------------------------------------------
 

@@ -204,12 +204,18 @@ def fit_type(value: Column, kind: DataType, wanted: DataType, *, where: str) -> 
         )
     fits = value.try_cast(wanted)
     lost = fits.isNull() & value.isNotNull()
-    if isinstance(wanted, IntegralType) and not isinstance(kind, IntegralType):
-        lost = lost | ~fits.try_cast(kind).eqNullSafe(value)
+    if isinstance(wanted, IntegralType) != isinstance(kind, IntegralType) and not isinstance(wanted, DecimalType):
+        lost = lost | ~fits.try_cast(kind).eqNullSafe(value)  # a whole number stays what it is
+    elif isinstance(wanted, FloatType):
+        lost = lost | (_is_infinite(fits) & ~_is_infinite(value.cast("double")))
     text = F.concat(
         F.lit(f"SchemaError: {where} to a value that {wanted.simpleString()} cannot hold: "), value.cast("string")
     )
     return F.when(lost, F.raise_error(text).cast(wanted)).otherwise(fits)
+
+
+def _is_infinite(value: Column) -> Column:
+    return F.abs(value) == F.lit(float("inf"))
 
 
 def _same(kind: DataType, wanted: DataType) -> bool:

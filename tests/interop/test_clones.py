@@ -211,3 +211,19 @@ def test_a_clone_of_the_client_follows_its_parents_definition(tmp_path: Path) ->
         assert clone.scan().read_all().column_names == ["id", "v"]
     SlateStore.open(str(tmp_path / "parent")).dropColumns("v")
     assert clone.scan().read_all().column_names == ["id"]
+
+
+def test_a_clone_of_a_part_of_the_keys_forgets_what_was_cut_out_of_a_file(tmp_path: Path) -> None:
+    """A trap of the client: after a compaction of the range there is nothing that it could forget."""
+    location = Location.local(tmp_path / "parent")
+    store = SlateStore.create(str(location.folder))
+    store.write(pa.table({"key": [b"a", b"b", b"c", b"d", b"e", b"f"], "value": [b"v"] * 6}))
+    store.deleteRange(startKey=b"c", endKey=b"e")
+    for name, keys in (("whole", None), ("part", (b"b", b"f"))):
+        clone_database(location, name, keys=keys)
+    shown = {name: [row.key for row in read_rows(Location.local(tmp_path / name))] for name in ("whole", "part")}
+    assert shown == {"whole": [b"a", b"b", b"e", b"f"], "part": [b"b", b"c", b"d", b"e"]}
+    store.compact(startKey=b"c", endKey=b"e")
+    clone_database(location, "right", keys=(b"b", b"f"))
+    assert [row.key for row in read_rows(Location.local(tmp_path / "right"))] == [b"b", b"e"]
+    assert SlateStore.open(str(tmp_path / "right")).scan().read_all()["key"].to_pylist() == [b"b", b"e"]

@@ -365,3 +365,18 @@ def test_in_a_cluster(cluster: Cluster, place: str) -> None:
     found = cluster.run(SCRIPT, path=place)
     assert found[0] == files
     assert len(found) == 401
+
+
+@pytest.mark.parametrize("newer", ["deleted", "filtered"])
+def test_newer_layers_without_rows_to_show(spark: SparkSession, tmp_path: Path, newer: str) -> None:
+    """The rest is empty, also of nested types."""
+    store = SlateStore.create(str(tmp_path / "t"), SCHEMA, "id", columnar=True, autoCompact=False)
+    store.write(rows(range(100)))
+    store.compact(full=True)
+    table = SlateTable.forPath(spark, tmp_path / "t")
+    if newer == "deleted":
+        table.delete("id = 5")
+        assert table.toDF().count() == table.toDF(useCopies=False).count() == 99
+    else:
+        store.write(rows(range(203, 204)))
+        assert table.toDF(where="id >= 0 AND name IS NOT NULL").count() == 85

@@ -41,3 +41,9 @@ def test_map_in_arrow_with_and_without_pandas(
     found = map_in_arrow(rows, Doubled(), "doubled BIGINT, text STRING")
     assert found.columns == ["doubled", "text"]
     assert found.collect() == [(0, "0"), (2, "1"), (4, "2"), (6, "3")]
+
+
+@pytest.mark.smoke
+def test_columns_of_any_name_are_mapped(spark: SparkSession) -> None:
+    rows = spark.createDataFrame(pa.table({"a.b": [1, 2], "x`y *": ["one", "two"]}))
+    assert map_in_arrow(rows, Doubled(), "doubled BIGINT, text STRING").collect() == [(2, "one"), (4, "two")]

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 
-from slatespark import InvalidRequestError, OptionError, SlateTable, TransactionConflictError
+from slatespark import InvalidRequestError, OptionError, SchemaError, SlateTable, TransactionConflictError
 from slatespark.format.paths import COMPACTED_DIR
 from slatespark.spark.transaction import SlateTransaction
 
@@ -132,3 +132,24 @@ def test_errors_keep_their_class(spark: SparkSession, table: SlateTable) -> None
     txn.rollback()
     assert ids(table.toDF()) == list(range(100))
     assert len(files(table) - before) <= 3
+
+
+def test_names_that_spark_would_take_for_a_path(spark: SparkSession, tmp_path: Path) -> None:
+    table = SlateTable.create(spark, tmp_path / "names", "`k.1` STRING, `a.b` INT, `x``y` INT, `*` INT", "k.1")
+    with table.begin() as transaction:
+        transaction.write(spark.sql("SELECT 'a' AS `k.1`, 1 AS `a.b`, 2 AS `x``y`, 3 AS `*`"))
+        transaction.write(spark.sql("SELECT 'b' AS `k.1`, 4 AS `a.b`, 5 AS `x``y`, 6 AS `*`"))
+        transaction.delete("`a.b` = 4")
+    assert table.lookup(spark.sql("SELECT 'a' AS `k.1`")).collect() == [("a", 1, 2, 3)]
+
+
+def test_columns_are_chosen_as_the_table_spells_them(table: SlateTable) -> None:
+    by_text, by_column = "id = 3", F.col("id") == 3
+    for where in (None, by_text, by_column):
+        assert table.toDF(columns=["ID", "Tenant"], where=where).columns == ["id", "tenant"]
+        for wrong in (["nope"], ["id", "ID"]):
+            with pytest.raises(SchemaError):
+                table.toDF(columns=wrong, where=where)
+    with table.begin() as transaction:
+        assert transaction.read(["ID"], where=by_column).collect() == [(3,)]
+        assert transaction.read(["ID"], where=by_column).columns == ["id"]

@@ -197,6 +197,8 @@ def test_the_keys_of_a_frame_are_looked_up(spark: SparkSession, tmp_path: Path) 
     assert [(row.name, row.id) for row in found] == [(row["name"], row["id"]) for row in expected]
     with pytest.raises(SchemaError, match="tenant"):
         table.lookup(frame.drop("tenant"))
+    with pytest.raises(SchemaError):  # its distinct keys are not those of the table
+        table.lookup(frame.selectExpr("tenant COLLATE UTF8_LCASE AS tenant", "id"))
     with pytest.raises(OptionError, match="lookup"):
         table.lookup(frame, startKey=b"a")
     few = spark.createDataFrame(pa.Table.from_pylist(known + known))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -78,3 +79,18 @@ def test_an_update_that_runs_again_takes_effect_once(table: SlateTable) -> None:
     for _ in range(2):
         table.update("tenant = 'b'", {"n": "n + 1"}, txnAppId="fees", txnVersion=1)
     assert shown(table)[2][2] == 31
+
+
+@pytest.mark.parametrize("value", ["1e300", "-1e300D", "16777217", "CAST('1e39' AS DOUBLE)"])
+def test_a_number_beyond_a_float_is_refused(spark: SparkSession, tmp_path: Path, value: str) -> None:
+    table = SlateTable.create(spark, tmp_path / "floats", "k INT, f FLOAT", "k")
+    table.write(spark.sql("SELECT 1 AS k, 1.5F AS f"))
+    with pytest.raises(SchemaError):
+        table.update("k = 1", {"f": value})
+    source = spark.sql(f"SELECT 1 AS k, {value} AS f")
+    with pytest.raises(SchemaError):
+        table.alias("t").merge(source.alias("s"), "t.k = s.k").whenMatchedUpdateAll().execute()
+    assert shown(table) == [(1, 1.5)]
+    for fitting, kept in (("16777216", 2.0**24), ("0.1D", pytest.approx(0.1)), ("double('-Infinity')", -math.inf)):
+        table.update("k = 1", {"f": fitting})
+        assert shown(table) == [(1, kept)]

@@ -94,9 +94,12 @@ def read_manifest(location: Location, manifest_id: int | None = None) -> Any:
     return _admin(location, lambda admin: admin.read_manifest(manifest_id))
 
 
-def clone_database(source: Location, path: str) -> None:
-    """Make a clone of a whole database, at another path of the same object store."""
-    spec = uniffi.CloneSourceSpec(path=source.path, checkpoint=None, projection_range=None)
+def clone_database(source: Location, path: str, *, keys: tuple[bytes | None, bytes | None] | None = None) -> None:
+    """Make a clone of a database, or of its rows with keys in [start, end), at another path of the object store."""
+    part = (
+        None if keys is None else uniffi.KeyRange(start=keys[0], start_inclusive=True, end=keys[1], end_inclusive=False)
+    )
+    spec = uniffi.CloneSourceSpec(path=source.path, checkpoint=None, projection_range=part)
 
     async def build(admin: Any) -> None:
         await admin.create_clone_builder_from_source(spec).build()

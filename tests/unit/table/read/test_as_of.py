@@ -306,3 +306,16 @@ def test_bad_look_ups(table: Table) -> None:
         table.store.seqToTimestamp(-1)
     with pytest.raises(OptionError, match="noon"):
         table.store.timestampToSeq("noon")
+
+
+def test_no_number_shows_half_of_a_commit() -> None:
+    table = Table()
+    table.put("a", "b")
+    before = table.last_seq
+    with table.store.begin() as transaction:
+        transaction.write(pa.table({"key": [b"c"], "value": [b"v"]}))
+        transaction.delete(keys=[(b"a",)])
+    assert table.last_seq == before + 2
+    assert (table.keys(seqAsOf=before), table.keys(seqAsOf=before + 2)) == ("ab", "bc")
+    with pytest.raises(HistoryTrimmedError):
+        table.keys(seqAsOf=before + 1)
