@@ -18,6 +18,7 @@ _DURATION: Final = re.compile(
     r"(-)?P(?:(\d{1,9})D)?(?:T(?:(\d{1,12})H)?(?:(\d{1,12})M)?(?:(\d{1,15})(?:\.(\d{1,6}))?S)?)?",
     re.ASCII | re.IGNORECASE,
 )
+_BELOW_US: Final = re.compile(r"[.,]\d{6}\d*[1-9]", re.ASCII)  # digits that a microsecond does not have
 _TIME: Final = re.compile(r"(\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?", re.ASCII)
 
 
@@ -42,6 +43,8 @@ def parse_timestamp_us(value: Any, kind: pa.DataType) -> int:
     Text without an offset is UTC; a timestamp without time zone takes no offset.
     """
     text = _text(value)
+    if _BELOW_US.search(text):
+        raise ValueError("It is more exact than a microsecond.")
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from slatespark.cli.input_times import parse_days, parse_duration_us, parse_time_ns, parse_timestamp_us
 from slatespark.encoding.type_names import sql_type
@@ -28,7 +32,9 @@ _AT_ONCE: Final = (
     (pa.types.is_date, {str}),
     (pa.types.is_timestamp, {str}),
 )
+_HALF_PAIR: Final = "Half of a surrogate pair is not a character."
 _NON_FINITE: Final = ("NaN", "Infinity", "-Infinity")
+_WHOLE: Final = r"\s*[+-]?[0-9]+\s*"
 _MAX_DIGITS: Final = 80  # before or after the point; more than any decimal holds, yet cheap to compute with
 
 
@@ -65,10 +71,15 @@ def _at_once(values: Sequence[Any], field: pa.Field) -> pa.Array | None:
             try:
                 if pa.types.is_temporal(field.type):
                     return pa.array(values, pa.string()).cast(field.type)
-                return pa.array(values, field.type)
-            except (pa.ArrowInvalid, OverflowError):
+                array = pa.array(values, field.type)
+            except (pa.ArrowInvalid, OverflowError, UnicodeEncodeError):
                 return None  # then one by one, to name the wrong value, or to accept one that Arrow does not
+            return None if pa.types.is_floating(field.type) and _has_infinity(array) else array
     return None
+
+
+def _has_infinity(floats: pa.Array) -> bool:
+    return bool(pc.any(pc.is_inf(floats)).as_py())
 
 
 def array_of_text(texts: pa.Array, field: pa.Field, *, as_text: bool, first_row: int = 1) -> pa.Array:
@@ -80,14 +91,25 @@ def array_of_text(texts: pa.Array, field: pa.Field, *, as_text: bool, first_row:
         return texts
     if any(fits(field.type) for fits in _CAST_AT_ONCE):
         try:
-            return texts.cast(field.type)
+            array = texts.cast(field.type)
         except pa.ArrowInvalid:
             pass  # then one by one, to accept values that Arrow does not, and to name the wrong one
+        else:
+            if not pa.types.is_floating(field.type) or not _may_be_changed(texts, array):
+                return array
     plain = [
         None if text is None else _parse_text(text, field, f"Row {row}, column {field.name}", as_text=as_text)
         for row, text in enumerate(texts.to_pylist(), first_row)
     ]
     return _as_array(plain, field, first_row)
+
+
+def _may_be_changed(texts: pa.Array, floats: pa.Array) -> bool:
+    """Tell whether a number may have become infinite, or a whole number another one."""
+    exact = 2.0 ** (24 if floats.type == pa.float32() else 53)
+    if not pc.any(pc.greater_equal(pc.abs(floats), exact)).as_py():
+        return False
+    return _has_infinity(floats) or bool(pc.any(pc.match_substring_regex(texts, f"^{_WHOLE}$")).as_py())
 
 
 def _as_array(plain: list[Any], field: pa.Field, first_row: int) -> pa.Array:
@@ -121,16 +143,24 @@ def _parse_text(text: str, field: pa.Field, where: str, *, as_text: bool) -> Any
         return stripped.lower() == "true"
     if pa.types.is_integer(kind) or pa.types.is_floating(kind):
         try:
-            return int(stripped) if pa.types.is_integer(kind) else float(stripped)
-        except ValueError:
+            number = int(stripped) if pa.types.is_integer(kind) else _exact_number(stripped)
+        except (ValueError, ArithmeticError):
             raise _mismatch(text, field, where) from None
+        return _convert(number, field, where, as_text=as_text)
     if pa.types.is_nested(kind):
         try:
-            value = json.loads(text, parse_float=Decimal)
+            value = json.loads(text, parse_float=Decimal, parse_constant=Decimal)
         except ValueError as exc:
             raise _mismatch(text, field, where, "Write nested values as JSON.") from exc
         return None if value is None else _convert(value, field, where, as_text=as_text)
     return _convert(text, field, where, as_text=as_text)
+
+
+def _exact_number(text: str) -> int | Decimal:
+    if re.fullmatch(_WHOLE, text):
+        return int(text)
+    float(text)  # refuses what only `Decimal` takes
+    return Decimal(text)
 
 
 # --- JSON -----------------------------------------------------------------------------------------------------------
@@ -190,7 +220,10 @@ def _bytes(value: Any, field: pa.Field, where: str, *, as_text: bool) -> bytes:
     if not isinstance(value, str):
         raise _mismatch(value, field, where, "Give bytes as hexadecimal text.")
     if not is_hex:
-        return value.encode("utf-8", "surrogateescape")
+        try:
+            return value.encode("utf-8", "surrogateescape")
+        except UnicodeEncodeError:
+            raise _mismatch(value, field, where, _HALF_PAIR) from None
     try:
         return bytes.fromhex(value)
     except ValueError:
@@ -215,18 +248,39 @@ def _integer(value: Any, kind: pa.DataType) -> int:
 
 
 def _number(value: Any, kind: pa.DataType) -> float:
-    del kind
+    """Return a number as the type has it; a fraction may be rounded, but a whole number is not changed.
+
+    An infinite float was a number with too many digits: `json.loads` is told to give infinity itself as `Decimal`.
+    """
     is_number = isinstance(value, int | float | Decimal) and not isinstance(value, bool)
     if not is_number and value not in _NON_FINITE:
         raise ValueError
-    return float(value)
+    number = float(pa.scalar(float(value), kind).as_py())
+    if math.isinf(number) and is_number and (isinstance(value, float) or Decimal(value).is_finite()):
+        raise ValueError("It is too large.")
+    if isinstance(value, int) and value != number:
+        shown = str(np.float32(number)) if kind == pa.float32() else repr(number)
+        if value != Decimal(shown):  # a whole number that is the shortest text of its float is kept
+            raise ValueError(f"It would become {shown}; with a fraction, like .0, it is rounded.")
+    return number
 
 
 def _string(value: Any, kind: pa.DataType) -> str:
     del kind
     if not isinstance(value, str):
         raise ValueError  # noqa: TRY004
+    if not is_encodable(value):
+        raise ValueError(_HALF_PAIR)
     return value
+
+
+def is_encodable(text: str) -> bool:
+    """Tell whether a text has no half of a surrogate pair, which UTF-8 cannot write."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _decimal(value: Any, kind: pa.DataType) -> Decimal:

@@ -58,7 +58,7 @@ def parse_object(text: str | bytes, where: str, parse_float: Callable[[str], Any
         When it is not a JSON object.
     """
     try:
-        item = json.loads(text, parse_float=parse_float)
+        item = json.loads(text, parse_float=parse_float, parse_constant=Decimal)
     except (ValueError, RecursionError) as exc:
         raise InvalidRequestError(f"{where} is not JSON: {exc}.") from exc
     if not isinstance(item, dict):
@@ -88,7 +88,7 @@ def schema_of_objects(items: Sequence[Mapping[str, Any]], target: TargetColumns)
 def _infer_type(items: Sequence[Mapping[str, Any]], name: str) -> pa.DataType:
     try:
         kind = pa.infer_type([_with_floats(item.get(name)) for item in items])
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as exc:
+    except (ValueError, TypeError, OverflowError) as exc:
         raise SchemaError(f"Column {name}: its type cannot be inferred: {exc}.", todo="Give it with --type.") from exc
     return pa.string() if pa.types.is_null(kind) else kind
 
@@ -122,7 +122,7 @@ def batch_of_objects(
             target.type_of(min(unknown))
             raise SchemaError(
                 f"{where}{number} has a member {min(unknown)!r} that no earlier object had.",
-                todo="Give its type with --type.",
+                todo="Give one of the first objects this member.",
             )
         if missing := required - item.keys():
             raise SchemaError(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from slatespark.cli.input_values import array_of_text
+from slatespark.cli.input_values import array_of_text, is_encodable
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.encoding.type_names import sql_type
 from slatespark.errors import InvalidRequestError, OptionError, SchemaError
@@ -40,6 +40,8 @@ def key_arrays(arguments: Sequence[str], codec: RowCodec, *, as_text: bool) -> l
 
 
 def _key_array(text: str, field: pa.Field, *, as_text: bool) -> pa.Array:
+    if not is_encodable(text):
+        raise InvalidRequestError(f"KEY: {text!r} is not UTF-8 text.")
     try:
         return array_of_text(pa.array([text]), field, as_text=as_text)
     except SchemaError as exc:

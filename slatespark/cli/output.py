@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import functools
 import json
+import os
+import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import asdict
+from pathlib import Path
 from textwrap import indent
 from typing import Any, ParamSpec, Protocol
 
@@ -31,7 +34,7 @@ def one_line(error: SlateError) -> str:
 
 
 def failing_with(exit_code: int) -> Callable[[Callable[Arguments, None]], Callable[Arguments, None]]:
-    """Return a decorator for commands: an error of ours or of memory becomes one line on stderr, and this exit code."""
+    """Return a decorator for commands: an error becomes one line on stderr, and this exit code."""
 
     def decorate(command: Callable[Arguments, None]) -> Callable[Arguments, None]:
         @functools.wraps(command)
@@ -41,13 +44,26 @@ def failing_with(exit_code: int) -> Callable[[Callable[Arguments, None]], Callab
                     warnings.simplefilter("always", UserWarning)
                     warnings.showwarning = _show_warning
                     command(*args, **kwargs)
-            except (SlateError, MemoryError) as exc:
-                typer.echo(one_line(as_slate_error(exc)), err=True)
+            except BrokenPipeError:
+                raise  # whoever read the output has seen enough
+            except (SlateError, MemoryError, UnicodeError, OSError) as exc:
+                typer.echo(one_line(as_slate_error(exc, _discarded_output())), err=True)
                 raise typer.Exit(exit_code) from None
 
         return run
 
     return decorate
+
+
+def _discarded_output() -> str:
+    """Drop what standard output cannot take, else Python tries again at the end; return its name, or `` if it can."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        with Path(os.devnull).open("wb") as nowhere:
+            os.dup2(nowhere.fileno(), sys.stdout.fileno())
+        return "Standard output"
+    return ""
 
 
 def print_lines(lines: Iterable[str]) -> None:

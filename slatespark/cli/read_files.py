@@ -13,19 +13,18 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 import pyarrow as pa
-import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
+from slatespark.cli.csv_source import CsvSource
 from slatespark.cli.file_formats import STANDARD_INPUT, FileFormat, compression_of
 from slatespark.cli.input_values import array_of_text
 from slatespark.cli.json_rows import NumberedObject, batch_of_objects, has_decimals, read_chunks, schema_of_objects
 from slatespark.cli.target_columns import TargetColumns
-from slatespark.errors import InvalidRequestError, SchemaError
+from slatespark.errors import InvalidRequestError, OptionError, SchemaError
 from slatespark.table.progress import Progress, Step
 
 PARQUET_ROWS: Final = 32_768  # per batch
 SAMPLE_ROWS: Final = 10_000  # the first objects, from which the types of a new table are inferred
-_CSV_BLOCK_BYTES: Final = 4 << 20
 
 
 @contextmanager
@@ -134,7 +133,7 @@ def _read_file(file: str, file_format: FileFormat, target: TargetColumns, meter:
 def _read_parquet(file: str, target: TargetColumns, meter: _Meter, stack: ExitStack) -> _FileRows:
     if file == STANDARD_INPUT:
         raise InvalidRequestError("Parquet cannot be read from standard input.", todo="Name a file.")
-    source = stack.enter_context(pq.ParquetFile(file))
+    source = stack.enter_context(pq.ParquetFile(_open(file, stack)))  # Arrow opens no name that is not UTF-8
     schema = source.schema_arrow
     for name in schema.names:
         target.type_of(name)  # refuses a column that the table lacks
@@ -162,30 +161,32 @@ def _as_bytes(item: pa.Field, target: TargetColumns) -> pa.Field:
 
 
 def _read_csv(file: str, target: TargetColumns, meter: _Meter, stack: ExitStack) -> _FileRows:
-    raw = _open(file, stack)
-    codec = compression_of(file)
-    stream = raw if codec is None else stack.enter_context(pa.CompressedInputStream(raw, codec))
+    raw: list[BinaryIO] = []
+
+    def open_again() -> BinaryIO:
+        raw.append(_open(file, stack))
+        codec = compression_of(file)
+        return raw[-1] if codec is None else stack.enter_context(pa.CompressedInputStream(raw[-1], codec))
+
     known = [*(target.schema.names if target.schema is not None else ()), *target.types]
-    source = stack.enter_context(
-        pa_csv.open_csv(
-            stream,
-            read_options=pa_csv.ReadOptions(block_size=_CSV_BLOCK_BYTES),
-            parse_options=pa_csv.ParseOptions(newlines_in_values=True),
-            convert_options=pa_csv.ConvertOptions(
-                column_types={name: pa.string() for name in known},
-                null_values=["", *([target.null_text] if target.null_text is not None else [])],
-                strings_can_be_null=True,
-                quoted_strings_can_be_null=False,
-                timestamp_parsers=[pa_csv.ISO8601],
-            ),
-        )
+    source = CsvSource(
+        file,
+        open_again,
+        is_repeatable=file != STANDARD_INPUT and Path(file).is_file(),
+        null_texts=["", *([target.null_text] if target.null_text is not None else [])],
+        text_columns=known,
     )
+    if spelt_otherwise := [name for name in source.schema.names if name not in known and target.is_typed(name)]:
+        if not source.is_repeatable:
+            name = spelt_otherwise[0]
+            raise OptionError(f"--type: the column is spelt {name!r} in {file}.", todo="Spell it like that.")
+        source.read_as_text(spelt_otherwise)
     schema = pa.schema([pa.field(item.name, target.type_of(item.name) or item.type) for item in source.schema])
 
     def batches() -> Iterator[pa.RecordBatch]:
         first_row = 1
         for batch in source:
-            meter.show(_position(raw))
+            meter.show(_position(raw[-1]))
             arrays = [
                 array_of_text(column, item, as_text=target.as_text, first_row=first_row)
                 for column, item in zip(batch.columns, schema, strict=True)

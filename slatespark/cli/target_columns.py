@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from slatespark.cli.input_values import is_encodable
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.encoding.schema import find_name
 from slatespark.errors import SchemaError
@@ -23,7 +24,7 @@ class TargetColumns:
     Attributes
     ----------
     schema : of the table; None for a table to be created, whose types are inferred
-    types : of columns, instead of inferred ones
+    types : of columns, instead of inferred ones; names are matched without regard to case
     adds_columns : whether columns that the table lacks are accepted, and columns that rows lack become null
     as_text : whether bytes are UTF-8 text, not hexadecimal
     null_text : text that means null in CSV, besides an empty field
@@ -35,16 +36,25 @@ class TargetColumns:
     as_text: bool = False
     null_text: str | None = None
 
+    def is_typed(self, name: str) -> bool:
+        """Tell whether the type of a column is given, under its name in any case."""
+        return name in self.types or name.lower() in self._types_by_lower_name()
+
+    def _types_by_lower_name(self) -> dict[str, pa.DataType]:
+        return {known.lower(): kind for known, kind in self.types.items()}
+
     def type_of(self, name: str) -> pa.DataType | None:
         """Return the type that a column must have; None if it is to be inferred.
 
         Raises
         ------
         SchemaError
-            When the table has no such column and columns are not added.
+            When the table has no such column and columns are not added, or no table can have it.
         """
-        if name in self.types:
-            return self.types[name]
+        if not is_encodable(name):
+            raise SchemaError(f"{name!r} cannot be the name of a column: it is not Unicode text.")
+        if self.is_typed(name):
+            return self.types[name] if name in self.types else self._types_by_lower_name()[name.lower()]
         if self.schema is None:
             return None
         at = self.schema.get_field_index(name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,7 +13,7 @@ import typer
 
 from slatespark.cli.app import app
 from slatespark.cli.arguments import AsJson, AsText, MergeSchema, Storage, TablePath, Where, WriteOption
-from slatespark.cli.column_types import column_types
+from slatespark.cli.column_types import column_types, refuse_unknown_types
 from slatespark.cli.file_formats import FileFormat, format_of
 from slatespark.cli.output import EXIT_FAILED, failing_with, progress_bar, show_commit
 from slatespark.cli.parameter_groups import table_rows, taking
@@ -22,7 +22,7 @@ from slatespark.cli.table_arguments import ReadArguments, TableArguments, open_t
 from slatespark.cli.target_columns import TargetColumns, target_columns
 from slatespark.cli.write_files import write_file
 from slatespark.encoding.row_codec import RAW_CODEC
-from slatespark.errors import TableNotFoundError
+from slatespark.errors import OptionError, TableNotFoundError
 from slatespark.options import WriteOptions
 from slatespark.slate_store import SlateStore
 from slatespark.table.clock import resolve_clock
@@ -70,17 +70,28 @@ def import_rows(
     named = {"keyColumns": key_columns, "mergeSchema": merge_schema or None}
     arguments = write_arguments(table, named, option=option, storage=storage)
     file_format = format_of(files[0], file_format)
-    target = _import_columns(arguments, column_types(types))
+    typed = column_types(types)
+    _refuse_ignored(file_format, typed, null)
+    target = _import_columns(arguments, typed)
     target = replace(target, adds_columns=merge_schema, as_text=as_text, null_text=null)
     with (
         progress_bar(Step.IMPORTING, as_json=as_json) as progress,
         read_files(files, file_format, target, progress) as given,
     ):
+        refuse_unknown_types(typed, given.schema.names)
         rows = CountedRows(given)
         reader = rows.reader()
         store, options = _open_or_create(arguments, reader.schema)
         version = store.write(reader, mode="overwrite" if overwrite else "append", progress=False, **options)
     show_commit(version, rows.count, as_json=as_json)
+
+
+def _refuse_ignored(file_format: FileFormat, types: Mapping[str, pa.DataType], null: str | None) -> None:
+    """Refuse options that a format would ignore."""
+    if null is not None and file_format is not FileFormat.CSV:
+        raise OptionError(f"--null is for CSV, and this is {file_format.upper()}.", todo="Leave it out.")
+    if types and file_format is FileFormat.PARQUET:
+        raise OptionError("--type is for CSV and JSON: a Parquet file has types.", todo="Leave it out.")
 
 
 def _import_columns(arguments: TableArguments, types: dict[str, pa.DataType]) -> TargetColumns:

@@ -9,11 +9,12 @@ import typer
 
 from slatespark.cli.app import app
 from slatespark.cli.arguments import AsJson
+from slatespark.cli.input_values import is_encodable
 from slatespark.cli.output import EXIT_FAILED, asked_progress, failing_with, json_document
 from slatespark.cli.parameter_groups import committed_table, located_table, taking
 from slatespark.cli.table_arguments import TableArguments, parse_storage
 from slatespark.display.checkpoints_text import checkpoint_expiry, checkpoints_text
-from slatespark.errors import OptionError
+from slatespark.errors import InvalidRequestError, OptionError
 from slatespark.table.checkpoints.store import CheckpointFacts
 from slatespark.table.commit.version_retention import is_retained
 from slatespark.texts import plural
@@ -163,6 +164,8 @@ def clone(
     as_json: AsJson = False,
 ) -> None:
     """Make a shallow clone: a separate table that initially shares the files of this one."""
+    if not is_encodable(target):
+        raise InvalidRequestError(f"TARGET: {target!r} is not UTF-8 text, and manifests store it as that.")
     progress = asked_progress(as_json=as_json)
     made = table.open_store().clone(target, version, checkpoint, history=history, progress=progress)
     typer.echo(json.dumps({"url": made.url}) if as_json else f"Cloned to {made.url}.")

@@ -44,14 +44,16 @@ def write_file(
         When the file exists or cannot be written, or bytes are not UTF-8 text.
     """
     target = Path(file)
-    if target.exists() and not overwrite:
-        raise InvalidRequestError(f"{file} already exists.", todo="Choose another name, or use --overwrite.")
+    if not target.name:
+        raise InvalidRequestError(f"{file} is a directory.", todo="Name a file.")
     write: Callable[..., int] = {
         FileFormat.PARQUET: _write_parquet,
         FileFormat.CSV: _write_csv,
         FileFormat.JSON: _write_json,
     }[file_format]
     try:
+        if not overwrite and target.exists():
+            raise InvalidRequestError(f"{file} already exists.", todo="Choose another name, or use --overwrite.")
         with _complete_file(target) as part, _stream(part, file, file_format) as sink:
             return write(sink, batches, schema, as_text=as_text)
     except OSError as exc:

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from slatespark import SlateStore
-from slatespark.cli import read_files
+from slatespark.cli import csv_source, read_files
 from slatespark.cli.file_formats import format_of
 from slatespark.cli.target_columns import TargetColumns
 from slatespark.cli.transfer_commands import scanned
@@ -269,7 +269,7 @@ def test_different_files_are_not_mixed(tmp_path: Path) -> None:
 
 
 def test_long_files_are_read_in_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(read_files, "_CSV_BLOCK_BYTES", 1 << 14)
+    monkeypatch.setattr(csv_source, "BLOCK_BYTES", 1 << 14)
     count = 30_000
     with gzip.open(tmp_path / "in.jsonl.gz", "wt") as file:
         file.writelines(f'{{"id": {number}, "n": {number % 7}.5}}\n' for number in range(count))
@@ -279,6 +279,65 @@ def test_long_files_are_read_in_chunks(tmp_path: Path, monkeypatch: pytest.Monke
     last = answer("get", tmp_path / "copy", str(count - 1))
     assert last == {"id": count - 1, "n": (count - 1) % 7 + 0.5}
     assert SlateStore.open(str(tmp_path / "copy")).scan(columns=["id"]).read_all().num_rows == count
+
+
+def test_rows_larger_than_a_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(csv_source, "BLOCK_BYTES", 1 << 12)
+    sizes = [*[1] * 2000, 3000, 20_000, *[1] * 2000, 9000, 100_000]
+    with (tmp_path / "in.csv").open("w") as file:
+        file.write("id,text\n")
+        file.writelines(f'{number},"{"x," * size}"\n' for number, size in enumerate(sizes))
+    done("import", tmp_path / "t", tmp_path / "in.csv", "--key-columns", "id")
+    found = SlateStore.open(str(tmp_path / "t")).scan().read_all()
+    assert found["id"].to_pylist() == list(range(len(sizes)))
+    assert [len(text) // 2 for text in found["text"].to_pylist()] == sizes
+
+
+def test_rows_too_large_for_csv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(csv_source, "BLOCK_BYTES", 1 << 12)
+    monkeypatch.setattr(csv_source, "MAX_BLOCK_BYTES", 1 << 14)
+    content = f"id,text\n1,{'x' * 50_000}\n"
+    (tmp_path / "in.csv").write_text(content)
+    command = ("import", tmp_path / "t", "--key-columns", "id")
+    assert "Parquet" in refused("InvalidRequestError", *command, tmp_path / "in.csv")
+    assert "Parquet" in refused("InvalidRequestError", *command, "-", "--format", "csv", stdin=content)
+    assert not (tmp_path / "t").exists()
+
+
+@pytest.mark.parametrize("name", ["in.csv", "in.jsonl"])
+def test_types_of_columns_that_the_file_lacks(tmp_path: Path, name: str) -> None:
+    (tmp_path / "in.csv").write_text("id,Zip\n1,00123\n")
+    (tmp_path / "in.jsonl").write_text('{"id": 1, "Zip": "00123"}\n')
+    command = ("import", tmp_path / "t", tmp_path / name, "--key-columns", "id")
+    assert "Zip" in refused("OptionError", *command, "--type", "zap=STRING")
+    refused("OptionError", *command, "--type", "\udcff=STRING")
+    assert not (tmp_path / "t").exists()
+    done(*command, "--type", "zIP=STRING")
+    assert rows(tmp_path / "t") == [{"id": 1, "Zip": "00123"}]
+
+
+def test_the_case_of_types_on_standard_input(tmp_path: Path) -> None:
+    command = ("import", tmp_path / "t", "-", "--format", "csv", "--key-columns", "id")
+    refused("OptionError", *command, "--type", "zip=STRING", stdin="id,Zip\n1,00123\n")
+    done(*command, "--type", "Zip=STRING", stdin="id,Zip\n1,00123\n")
+    assert rows(tmp_path / "t") == [{"id": 1, "Zip": "00123"}]
+
+
+def test_options_that_the_format_would_ignore(table: Path, tmp_path: Path) -> None:
+    for name in ("rows.parquet", "rows.jsonl"):
+        done("export", table, tmp_path / name)
+        refused("OptionError", "import", table, tmp_path / name, "--null", "NA")
+    refused("OptionError", "import", table, tmp_path / "rows.parquet", "--type", "name=DATE")
+
+
+def test_numbers_too_large_for_a_file_of_json(tmp_path: Path) -> None:
+    schema = pa.schema([("id", pa.int64()), ("ratio", pa.float64())])
+    SlateStore.create(str(tmp_path / "t"), schema=schema, keyColumns=["id"])
+    (tmp_path / "in.jsonl").write_text('{"id": 1, "ratio": 1e400}\n')
+    refused("SchemaError", "import", tmp_path / "t", tmp_path / "in.jsonl")
+    (tmp_path / "in.jsonl").write_text('{"id": 1, "ratio": Infinity}\n')
+    done("import", tmp_path / "t", tmp_path / "in.jsonl")
+    assert rows(tmp_path / "t") == [{"id": 1, "ratio": "Infinity"}]
 
 
 # --- progress -------------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from slatespark import SchemaError
 from slatespark.cli.input_values import array_of_json, array_of_text
+from slatespark.cli.json_rows import parse_object
 from slatespark.display.values import json_values
 
 LONG = st.integers(-(2**63) + 1, 2**63 - 1)
@@ -56,6 +58,38 @@ def test_what_is_no_number_comes_back() -> None:
     for kind in (pa.float32(), pa.float64()):
         array = array_of_json(values, pa.field("c", kind), as_text=False)
         assert json_values(array) == values
+
+
+def test_what_means_infinity() -> None:
+    texts = ["inf", "-Infinity", " +INF", "1e300", "nan"]
+    array = array_of_text(pa.array(texts), pa.field("c", pa.float64()), as_text=False)
+    assert json_values(array) == ["Infinity", "-Infinity", "Infinity", 1e300, "NaN"]
+    row = parse_object('{"a": Infinity, "b": -Infinity}', "OBJECT", float)
+    assert json_values(array_of_json(list(row.values()), pa.field("c", pa.float32()), as_text=False)) == [
+        "Infinity",
+        "-Infinity",
+    ]
+
+
+@pytest.mark.parametrize("kind", [pa.float32(), pa.float64()])
+def test_whole_numbers_that_a_float_holds(kind: pa.DataType) -> None:
+    numbers = [2**24, 10**11, 123456789012345680000, 2**100, -(2**60)]
+    numbers = [number for number in numbers if kind == pa.float64() or number != 123456789012345680000]
+    field = pa.field("c", kind)
+    expected = pa.array([float(number) for number in numbers]).cast(kind)
+    assert array_of_json(numbers, field, as_text=False).equals(expected)
+    assert array_of_text(pa.array([str(number) for number in numbers]), field, as_text=False).equals(expected)
+
+
+def test_zeros_below_a_microsecond_change_nothing() -> None:
+    texts = ["2026-01-31T12:00:00.500000000Z"]
+    array = array_of_json(texts, pa.field("c", pa.timestamp("us", "UTC")), as_text=False)
+    assert array.cast(pa.int64()).to_pylist() == [1_769_860_800_500_000]
+
+
+def test_bytes_with_half_of_a_surrogate_pair() -> None:
+    with pytest.raises(SchemaError):
+        array_of_json(["\ud800"], pa.field("c", pa.binary()), as_text=True)
 
 
 def test_bytes_among_text() -> None:
@@ -115,6 +149,16 @@ def test_other_ways_to_write_times(text: str, kind: pa.DataType, us: int) -> Non
         ({"b": 1}, pa.struct([("a", pa.int8())])),
         ([1], pa.map_(pa.string(), pa.int8())),
         ({"a": "b"}, pa.map_(pa.string(), pa.int8())),
+        (1e300, pa.float32()),
+        (float("inf"), pa.float64()),  # what `json.loads` makes of 1e400
+        (Decimal("1e400"), pa.float64()),
+        (2**53 + 1, pa.float64()),
+        (2**24 + 1, pa.float32()),
+        ([1e300], pa.list_(pa.float32())),
+        ("2026-01-31T12:00:00.123456789Z", pa.timestamp("us", "UTC")),
+        ("2026-01-31T12:00:00.0000001", pa.timestamp("us")),
+        ("\ud800", pa.string()),
+        ("\ud800", pa.date32()),
     ],
 )
 def test_what_does_not_fit_is_named(value: object, kind: pa.DataType) -> None:
@@ -133,6 +177,13 @@ def test_what_does_not_fit_is_named(value: object, kind: pa.DataType) -> None:
         ("yes", pa.bool_()),
         ("[1", pa.list_(pa.int8())),
         ("2026-01-31T12:00:00Z", pa.timestamp("us")),
+        ("2026-01-31T12:00:00.123456789Z", pa.timestamp("us", "UTC")),
+        ("1e300", pa.float32()),
+        ("-1e400", pa.float64()),
+        ("9" * 400, pa.float64()),
+        ("9007199254740993", pa.float64()),
+        (" 16777217", pa.float32()),
+        ("[1e400]", pa.list_(pa.float64())),
     ],
 )
 def test_text_that_does_not_fit_is_named(text: str, kind: pa.DataType) -> None:

@@ -1,0 +1,102 @@
+"""What cannot be read, written or named is one line on stderr, never a traceback."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+import typer
+
+from slatespark import SlateStore
+from slatespark.cli.output import failing_with
+from tests.unit.cli.shell import done, refused, rows, run
+
+NOT_UTF8 = "\udcff"  # the byte ff of a command line, as Python has it
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    schema = pa.schema([("id", pa.string()), ("s", pa.string())])
+    store = SlateStore.create(str(tmp_path / "t"), schema=schema, keyColumns=["id"])
+    store.write(pa.table({"id": ["a"], "s": ["x"]}, schema=schema))
+    return tmp_path / "t"
+
+
+def test_halves_of_surrogate_pairs(table: Path, tmp_path: Path) -> None:
+    SlateStore.create(str(tmp_path / "raw"))
+    refused("SchemaError", "put", tmp_path / "raw", '{"key": "\\ud800", "value": "x"}', "--text")
+    refused("SchemaError", "put", table, '{"id": "1", "s": "\\ud800"}')
+    for more in ([], ["--merge-schema"]):
+        refused("SchemaError", "put", table, '{"id": "1", "s": "", "\\ud800": 1}', *more)
+    refused("SchemaError", "put", table, '{"id": "1", "s": "", "more": {"\\ud800": 1}}', "--merge-schema")
+    (tmp_path / "in.jsonl").write_text('{"id": "1", "\\ud800": 1}')
+    refused("SchemaError", "import", tmp_path / "new", tmp_path / "in.jsonl", "--key-columns", "id")
+    assert rows(table) == [{"id": "a", "s": "x"}]
+
+
+@pytest.mark.parametrize(
+    ("command", "exit_code"),
+    [("get", 1), ("delete", 1), ("prove-absent", 2), ("erase", 2), ("explain erase", 1)],
+)
+def test_keys_that_are_not_utf8(table: Path, command: str, exit_code: int) -> None:
+    result = run(*command.split(), table, NOT_UTF8)
+    assert result.exit_code == exit_code
+    assert result.stderr.startswith("InvalidRequestError: ")
+    assert result.stderr.count("\n") == 1
+
+
+def test_file_names_that_are_not_utf8(table: Path, tmp_path: Path) -> None:
+    file = f"{tmp_path}/{NOT_UTF8}"
+    refused("InvalidRequestError", "import", table, file, "--format", "parquet")
+    done("export", table, file, "--format", "parquet")
+    done("import", table, file, "--format", "parquet")
+
+
+def test_clones_whose_name_is_not_utf8(table: Path, tmp_path: Path) -> None:
+    refused("InvalidRequestError", "clone", table, f"{tmp_path}/{NOT_UTF8}")
+    assert [path.name for path in tmp_path.iterdir()] == ["t"]
+
+
+def test_names_that_no_file_can_have(table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    refused("InvalidRequestError", "export", table, f"{'a' * 260}.csv")
+    refused("InvalidRequestError", "export", table, ".", "--format", "csv", "--overwrite")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_output_that_does_not_fit(table: Path, unbuffered: str) -> None:
+    command = [sys.executable, "-m", "slatespark.cli", "scan", str(table)]
+    with Path("/dev/full").open("wb") as full:
+        found = subprocess.run(
+            command, stdout=full, stderr=subprocess.PIPE, env={"PYTHONUNBUFFERED": unbuffered}, check=False
+        )
+    assert found.returncode == 1
+    assert found.stderr.startswith(b"SlateError: ")
+    assert found.stderr.count(b"\n") == 1
+
+
+@pytest.mark.parametrize(
+    "error", [OSError(28, "No space left on device"), UnicodeEncodeError("utf-8", "\udcff", 0, 1, "surrogates")]
+)
+def test_the_last_resort(error: Exception, capsys: pytest.CaptureFixture[str]) -> None:
+    @failing_with(2)
+    def command() -> None:
+        raise error
+
+    with pytest.raises(typer.Exit) as found:
+        command()
+    assert found.value.exit_code == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_closed_pipes_are_left_to_the_shell() -> None:
+    @failing_with(2)
+    def command() -> None:
+        raise BrokenPipeError
+
+    with pytest.raises(BrokenPipeError):
+        command()
