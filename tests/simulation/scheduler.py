@@ -107,8 +107,11 @@ class Scheduler:
 
     def wait_until(self, is_due: Callable[[], bool]) -> None:
         """Let others go on until a condition holds that one of them brings about."""
+        fiber = self.own_fiber()
         while not is_due():
-            self.sleep(1)
+            # A process may sleep for days: up to its end nothing changes.
+            others = [self._due_ms(each) for each in self._fibers if each is not fiber]
+            self.sleep(max(1, min(others, default=0) - self.now_ms))
 
     def fail(self, error: BaseException) -> NoReturn:
         """End the simulation, past everything that would catch an error."""
