@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkImportError
 from pyspark.sql.types import StructType
 
 from slatespark.errors import OptionError
@@ -32,12 +32,16 @@ def map_in_arrow(rows: DataFrame, task: ArrowTask, schema: StructType | str) -> 
     task : called once per partition, on an executor
     schema : of the batches that it yields
     """
-    if getattr(rows, "_jdf", None) is None:  # of Spark Connect
+    is_classic = getattr(rows, "_jdf", None) is not None
+    if is_classic and not all(name.isidentifier() for name in rows.columns):
+        return _map_by_columns(rows, task, schema)
+    try:
         return rows.mapInArrow(task, schema)
-    return _map_classic(rows, task, schema)
+    except PySparkImportError:
+        return _map_by_columns(rows, task, schema)
 
 
-def _map_classic(rows: Any, task: ArrowTask, schema: StructType | str) -> DataFrame:
+def _map_by_columns(rows: Any, task: ArrowTask, schema: StructType | str) -> DataFrame:
     """Do the same as `mapInArrow` of PySpark 4.1 to 4.3 does after its check; the test matrix runs this on each."""
     from pyspark.sql import DataFrame
     from pyspark.sql.udf import UserDefinedFunction
