@@ -55,6 +55,7 @@ _PUT: Final = "put"
 _DELETE: Final = "delete"
 _KEEP: Final = "keep"  # a row that stays unchanged; inserts are checked against its key
 
+_OWN_NAMES: Final = "__slate_"
 _IN_SOURCE: Final = "__slate_in_source"
 _IN_TARGET: Final = "__slate_in_target"
 _CHOICE: Final = "__slate_choice"  # index of the clause that applies; null if none does
@@ -105,8 +106,10 @@ def merge_rows(
     Raises
     ------
     SchemaError
-        When the source lacks a column that a clause takes from it, or a value does not have its column's type.
+        When the source lacks a column that a clause takes from it, a value does not have its column's type, or a
+        column of the source is called like one that the merge adds.
     """
+    _refuse_own_names(sides.source)
     source = sides.source.withColumn(_IN_SOURCE, F.lit(True))
     target = sides.target.withColumn(_IN_TARGET, F.lit(True))
     joined = source.join(target, expression(condition), _join_kind(clauses, unmatched_nulls))
@@ -214,6 +217,17 @@ class _Scope:
             kept = F.col(quoted(name)) if clause.kind == BY_SOURCE else self._of_target(name)
             values[name] = _same_key(kept, values[name], name, clause) if name in values else kept
         return values
+
+
+def _refuse_own_names(source: DataFrame) -> None:
+    """Raise `SchemaError` where the source has a column that is called like those that the merge adds."""
+    for name in source.columns:
+        if name.lower().startswith(_OWN_NAMES):
+            raise SchemaError(
+                f"The source has a column {name}.",
+                why=f"Names that begin with {_OWN_NAMES} are those of columns that the merge adds.",
+                todo="Rename the column, or leave it out.",
+            )
 
 
 def _source_columns(source: DataFrame, columns: Sequence[str], clause: MergeClause) -> dict[str, str]:

@@ -389,3 +389,9 @@ def test_columns_that_are_not_there(spark: SparkSession, table: SlateTable) -> N
         builder.whenMatchedUpdate(set={"n": "1", "t.N": "2"}).execute()
     with pytest.raises(InvalidRequestError, match="key"):
         builder.whenNotMatchedInsert(values={"tenant": "tenant", "n": "1"}).execute()
+
+
+@pytest.mark.parametrize("name", ["__slate_choice", "__SLATE_op"])
+def test_a_source_with_a_column_of_the_merge(spark: SparkSession, table: SlateTable, name: str) -> None:
+    with pytest.raises(SchemaError):
+        merge(table, rows_of(spark, *START).selectExpr("*", f"3 AS {name}")).whenMatchedUpdateAll().execute()
