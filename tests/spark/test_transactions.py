@@ -110,7 +110,7 @@ def test_conditions_see_columns_that_are_not_returned(spark: SparkSession, table
     txn = table.begin()
     for where in ("amount >= 3 AND id < 5", "amount % 50 > 2 AND id < 5", F.expr("amount >= 3 AND id < 5")):
         rows = txn.getForUpdate(where=where, columns="ID, _seq", metadataColumns="seq")
-        assert (rows.columns, ids(rows)) == (["ID", "_seq"], [3, 4])
+        assert (rows.columns, ids(rows)) == (["id", "_seq"], [3, 4])
     assert txn.getForUpdate(keys=[("a", 3)], columns=["amount"]).columns == ["amount"]
     txn.rollback()
 
