@@ -49,8 +49,10 @@ class WalShare:
         return WalShare.received, (SentRows.of(self._copied()),)
 
     def exceeds(self, limit_bytes: int) -> bool:
-        """Tell whether keys and values take more bytes; the rows are measured only if those of all sources do."""
-        if sum(_held_bytes(rows) for rows in self.sources) <= limit_bytes or not len(self):
+        """Tell whether keys and values take more bytes; they are measured only if as many of the longest do."""
+        longest = [source.longest for source in self.sources]
+        row_bytes = max((key for key, _ in longest), default=0) + max((value for _, value in longest), default=0)
+        if len(self) * row_bytes <= limit_bytes or not len(self):
             return False
         sizes = key_lengths(self.sources, self.order) + value_lengths(self.sources, self.order)
         return int(sizes.sum()) > limit_bytes
@@ -94,11 +96,6 @@ class WalShare:
 
     def _copied(self) -> RowColumns:
         return take_rows(self.sources, self.order) if len(self) else rows_to_columns([])
-
-
-def _held_bytes(rows: RowColumns) -> int:
-    """Return the bytes of all keys and values."""
-    return int(rows.key_offsets[-1] - rows.key_offsets[0] + rows.value_lengths.sum())
 
 
 NO_ROWS = WalShare((), np.empty(0, np.int64))
