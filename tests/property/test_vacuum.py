@@ -14,6 +14,7 @@ from slatespark.format.paths import sst_path
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.table.log.manifests import fetch_latest_manifest, fetch_manifest, list_manifests
 from slatespark.table.records.leases import LEASE_LIFETIME_MS
+from slatespark.units import parse_duration_ms
 from tests.faults.jobs import Job, stores_of, table_of
 from tests.support.effort import examples
 from tests.support.fake_clock import FakeClock
@@ -36,6 +37,7 @@ class Life:
     replaced_ms : when the version after came
     pins : id of each checkpoint of ours -> version and instant of expiry
     jobs : under way, each with the row that it will commit
+    commits : version of each commit -> when the next one replaced it
     """
 
     retention: str
@@ -44,6 +46,7 @@ class Life:
     replaced_ms: dict[int, int] = field(default_factory=dict)
     pins: dict[str, tuple[int, int | None]] = field(default_factory=dict)
     jobs: list[tuple[Job, bytes, int]] = field(default_factory=list)
+    commits: dict[int, int | None] = field(default_factory=dict)
     writes: int = 0
 
     def __post_init__(self) -> None:
@@ -51,7 +54,7 @@ class Life:
         self.stores = stores_of(self.store)
         options: dict[str, Any] = {"versionRetention": self.retention, "autoCompact": False}
         self.table = SlateStore.create(self.store.url, clock=self.clock, **options)
-        self.note({})
+        self.note({})  # a table without rows is kept by nothing
 
     @property
     def rows(self) -> Rows:
@@ -65,27 +68,35 @@ class Life:
             self.replaced_ms.setdefault(number, self.clock.now_ms())
         self.shown[newest] = rows
 
+    def note_commit(self, rows: Rows) -> None:
+        """`note`, after a commit of rows, if there was anything to do: it replaces the version of the one before."""
+        before = max(self.shown)
+        self.note(rows)
+        if max(self.shown) > before:
+            self.commits = {each: when_ms or self.clock.now_ms() for each, when_ms in self.commits.items()}
+            self.commits[max(self.shown)] = None
+
     # --- steps ------------------------------------------------------------------------------------------------------
 
     def write(self, key: bytes) -> None:
         self.writes += 1
         value = b"%d" % self.writes
         self.table.write(table_of([(key, value)]))
-        self.note({**self.rows, key: value})
+        self.note_commit({**self.rows, key: value})
 
     def overwrite(self, key: bytes) -> None:
         self.writes += 1
         value = b"%d" % self.writes
         self.table.write(table_of([(key, value)]), mode="overwrite")
-        self.note({key: value})
+        self.note_commit({key: value})
 
     def cut(self, key: bytes) -> None:
         self.table.deleteRange(startKey=key, endKey=key + b"\0")
-        self.note({other: value for other, value in self.rows.items() if other != key})
+        self.note_commit({other: value for other, value in self.rows.items() if other != key})
 
     def compact(self, key: bytes) -> None:
         self.table.compact(full=True)
-        self.note(self.rows)
+        self.note_commit(self.rows)
 
     def keep(self, key: bytes) -> None:
         lifetime = {b"a": None, b"b": "5m", b"c": "2h", b"d": "40m"}[key]
@@ -122,7 +133,7 @@ class Life:
         value = job.outputs[0][0].handle.info.first_entry
         assert value == written
         job.commit()
-        self.note(
+        self.note_commit(
             {**self.rows, written: self.table.get(written)["value"]}  # type: ignore[index]  # it is there, or this fails
         )
 
@@ -142,19 +153,27 @@ class Life:
         for version, expires_ms in self.pins.values():
             if expires_ms is None or expires_ms > now_ms:
                 assert version in kept, "a checkpoint keeps it"
+        if self.retention != "none":
+            for version, replaced_ms in self.commits.items():
+                if replaced_ms is None or now_ms - replaced_ms < parse_duration_ms(self.retention):
+                    assert version in kept, "versionRetention keeps it, from the commit that replaces it"
         self.check_nothing_else(kept, now_ms, minutes * MINUTE_MS)
 
     # --- what must hold ---------------------------------------------------------------------------------------------
 
     def check_nothing_else(self, kept: list[int], now_ms: int, min_age_ms: int) -> None:
-        """Every SST is needed, or young, or a job may still publish it; no lease is over, no checkpoint has expired."""
+        """Every SST is needed, or young, or a job may still publish it; no lease is over.
+
+        No checkpoint has expired, but that of the version which nobody has replaced.
+        """
         needed = {sst_path(ulid) for number in kept for ulid in fetch_manifest(self.stores, number).ssts}
         live = [began_ms for _, _, began_ms in self.jobs if now_ms - began_ms < LEASE_LIFETIME_MS]
         for meta in self.store.list("compacted/"):
             if meta.path not in needed:
                 assert now_ms - meta.modified_ms < min_age_ms or meta.modified_ms >= min(live, default=now_ms)
         assert len(self.store.list("slatespark/leases/")) == len(live)
-        assert all(not point.expires_ms or point.expires_ms > now_ms for point in self.table.checkpoints())
+        for point in self.table.checkpoints():
+            assert not point.expires_ms or point.expires_ms > now_ms or self.commits.get(point.version, 0) is None
 
     def check(self) -> None:
         """Every version that exists shows what it showed."""

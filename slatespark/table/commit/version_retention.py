@@ -8,7 +8,8 @@ See docs/explanation/how-a-commit-works.md, docs/reference/format/checkpoints.md
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
@@ -18,10 +19,11 @@ from slatespark.errors import CorruptDataError, SnapshotExpiredError, Unsupporte
 from slatespark.format.manifest import Checkpoint, Manifest
 from slatespark.table.checkpoints.store import LAST_S, OWN_NAMES
 from slatespark.table.log.manifests import fetch_manifest, is_known_commit
+from slatespark.table.log.versioned_object import Version
 from slatespark.table.records.commits import fetch_commit_record
 from slatespark.table.records.operations import Operation
 from slatespark.table.stores import TableStores
-from slatespark.units import ms_to_s
+from slatespark.units import ms_to_s, s_to_ms
 
 RETAINED_NAMES: Final = f"{OWN_NAMES}version/"  # thinned when there are many
 UNDO_NAMES: Final = f"{OWN_NAMES}undo/"  # what a restore or a trim replaced: never thinned
@@ -116,26 +118,47 @@ def find_replaced(stores: TableStores, latest_id: int, latest: Manifest) -> int:
     pinned = {point.manifest_id for point in latest.checkpoints if point.manifest_id < latest_id}
     if not pinned:
         return latest_id
-    number = _first_with_content(stores, latest_id, latest)
+    number = _first_with_content(stores, latest_id, latest, pinned)
     return number if number in pinned else latest_id
 
 
-def _first_with_content(stores: TableStores, number: int, latest: Manifest) -> int:
+def is_over(point: Checkpoint, now_ms: int, shown: int) -> bool:
+    """Tell whether a checkpoint has expired, and is not that of a version which no commit has replaced yet.
+
+    The commit that replaces it renews that checkpoint, and until then it keeps no file that the table does not need
+    itself. So a table that is written more rarely than its `versionRetention` lasts keeps each version as well.
+
+    Parameters
+    ----------
+    shown : the version that the table shows, as `find_replaced` returns it
+    """
+    is_expired = 0 < s_to_ms(point.expire_time_s) <= now_ms
+    return is_expired and not (is_retained(point.name) and point.manifest_id == shown)
+
+
+def _first_with_content(stores: TableStores, number: int, latest: Manifest, pinned: Collection[int]) -> int:
     for _ in range(_MAX_STEPS):
+        if number <= 1 or is_known_commit(stores, number):
+            return number
         try:
-            if number <= 1 or is_known_commit(stores, number) or fetch_commit_record(stores.main, number) is not None:
+            if fetch_commit_record(stores.main, number) is not None:
                 return number
-            before = fetch_manifest(stores, number - 1)
-        except (
-            SnapshotExpiredError,
-            CorruptDataError,
-            UnsupportedFormatError,
-        ):  # nothing of an older version is needed
+            before = _fetch_before(stores, number, pinned)
+        except (CorruptDataError, UnsupportedFormatError):  # nothing of an older version is needed
             return number
-        if _content(before) != _content(latest):
+        if before is None or _content(before.value) != _content(latest):
             return number
-        number -= 1
+        number = before.number
     return number
+
+
+def _fetch_before(stores: TableStores, number: int, pinned: Collection[int]) -> Version[Manifest] | None:
+    """Return the version before another, or the newest pinned one if that was collected; None if there is none."""
+    earlier = max((each for each in pinned if each < number), default=number - 1)
+    for each in dict.fromkeys((number - 1, earlier)):
+        with suppress(SnapshotExpiredError):
+            return Version(each, fetch_manifest(stores, each))
+    return None
 
 
 def _content(manifest: Manifest) -> tuple[object, ...]:

@@ -47,6 +47,7 @@ from slatespark.table.checkpoints.store import (
 from slatespark.table.clock import Clock, read_clock
 from slatespark.table.commit.foreign_clients import are_epochs_ours
 from slatespark.table.commit.idempotence import is_outcome, record_outcomes
+from slatespark.table.commit.version_retention import find_replaced, is_over
 from slatespark.table.commit.wal_place import fetch_state_with_wal
 from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.gc.deletion import delete_each, delete_together
@@ -95,7 +96,6 @@ from slatespark.table.records.commit_batches import list_batches_by_size
 from slatespark.table.records.server_time import fetch_server_time
 from slatespark.table.stores import TableStores
 from slatespark.table.write.empty_views import remove_empty_views
-from slatespark.units import s_to_ms
 
 MIN_AGE_MS: Final = 86_400_000
 LEASE: Final = "lease"
@@ -207,6 +207,7 @@ class _Collection:
     fences: bool
     progress: Progress | None
     found_id: int  # the newest version when the collection began
+    shown_id: int = 0  # the one that brought its rows, if a checkpoint keeps it
     going: int = 0  # objects to delete, of the kinds so far
     gone: int = 0
 
@@ -288,7 +289,8 @@ class _Collection:
 
     def _release_checkpoints(self) -> tuple[CheckpointFacts, ...]:
         """Release expired checkpoints, and those of commit outcomes, which are recorded elsewhere first."""
-        latest = fetch_latest_manifest(self.stores)[1]
+        latest_id, latest = fetch_latest_manifest(self.stores)
+        self.shown_id = find_replaced(self.stores, latest_id, latest)
         over = tuple(checkpoint_facts(point) for point in latest.checkpoints if self._is_over(point))
         if self.dry_run or not over:
             return over
@@ -300,7 +302,7 @@ class _Collection:
         )
 
     def _is_over(self, point: Checkpoint) -> bool:
-        return is_outcome(point) or 0 < s_to_ms(point.expire_time_s) <= self.now_ms
+        return is_outcome(point) or is_over(point, self.now_ms, self.shown_id)
 
     def _decide_versions(self, leases: Leases, loads: Loads) -> _ManifestPlan:
         """Decide which versions are deleted, and declare them dead if the store can.

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from slatespark import SlateStore
+from slatespark.errors import SnapshotExpiredError
 from slatespark.format.manifest import Checkpoint
 from slatespark.format.paths import manifest_path, wal_path
 from slatespark.format.row import Row
@@ -32,6 +33,7 @@ from tests.support.wal_files import encode_wal, forget_own_commits
 
 NOW_S = 1_700_000_000
 NOW_MS = NOW_S * 1000
+DAY_MS = 86_400_000
 WEEK_S = 7 * 86_400
 _names = itertools.count()
 
@@ -179,6 +181,28 @@ def test_the_search_ends_where_versions_were_collected() -> None:
     table.stores.main.delete(manifest_path(first))
     number, latest = fetch_latest_manifest(table.stores)
     assert find_replaced(table.stores, number, latest) == number == first + 1
+
+
+def test_a_table_that_nobody_writes_for_long_keeps_its_version_until_it_is_replaced() -> None:
+    clock = FakeClock()
+    store = SlateStore.create("memory://idle", clock=clock, versionRetention="7d")
+    store.write(pa.table({"key": [b"a"], "value": [b"1"]}))
+    version = store.write(pa.table({"key": [b"a"], "value": [b"2"]}))
+    for _ in range(10):
+        clock.advance(DAY_MS)
+        store.vacuum(minAge="1h")
+    store.createCheckpoint(lifetime="1h")
+    clock.advance(DAY_MS)
+    store.vacuum(minAge="1h")
+    replaced = store.write(pa.table({"key": [b"a"], "value": [b"3"]}))
+    clock.advance(6 * DAY_MS)
+    store.vacuum(minAge="1h")
+    assert store.get(b"a", versionAsOf=version) == {"key": b"a", "value": b"2"}
+    clock.advance(DAY_MS + 1000)
+    store.vacuum(minAge="1h")
+    with pytest.raises(SnapshotExpiredError):
+        store.get(b"a", versionAsOf=version)
+    assert [point.version for point in store.checkpoints()] == [replaced]
 
 
 def test_rows_that_are_only_in_the_wal_are_kept_with_the_claim() -> None:
