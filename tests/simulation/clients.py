@@ -25,6 +25,7 @@ from tests.simulation.operations import (
     always,
     in_order,
     some_keys,
+    without,
 )
 from tests.simulation.world import World
 
@@ -118,6 +119,24 @@ def cooperate(rng: Chance, value: str) -> Operation:
         f"cooperate {value} of {len(rows)}",
         lambda world, table: table.write(table_of([*rows.items()]), ifClientActive="cooperate", **pair),
         always(lambda before: in_order({**before, **rows})),
+        is_blind=False,
+        is_shared=True,
+    )
+
+
+def withdraw(rng: Chance, value: str) -> Operation:
+    """Hand deletions to the client, and nothing else."""
+    gone, version = dict.fromkeys(some_keys(rng, LOAD_KEYS), b""), rng.randrange(1 << 30)
+    return Operation(
+        f"withdraw {len(gone)} keys",
+        lambda world, table: table.write(
+            table_of([*gone.items()]),
+            operation="delete",
+            ifClientActive="cooperate",
+            txnAppId="load",
+            txnVersion=version,
+        ),
+        always(lambda before: without(before, gone)),
         is_blind=False,
         is_shared=True,
     )

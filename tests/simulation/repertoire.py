@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.simulation import clients, clones, reads, streams, upkeep, writes
+from tests.simulation import clients, clones, log_streams, reads, streams, upkeep, writes
 from tests.simulation.operations import Make
 
 WRITERS: Final[list[Make]] = [
@@ -55,3 +55,7 @@ COORDINATORS: Final[list[Make]] = [clients.coordinate]
 COOPERATORS: Final[list[Make]] = [clients.work, clients.cooperate, clients.cooperate]
 STREAMS: Final[list[Make]] = [streams.deliver]
 KINDS: Final = (WRITERS, KEEPERS, COLLECTORS, READERS, CLIENTS, COORDINATORS, COOPERATORS, STREAMS)
+
+ALL_READERS: Final[list[Make]] = [*READERS, log_streams.follow_log, log_streams.follow_log]
+ALL_COOPERATORS: Final[list[Make]] = [*COOPERATORS, clients.withdraw]
+ALL_KINDS: Final = (WRITERS, KEEPERS, COLLECTORS, ALL_READERS, CLIENTS, COORDINATORS, ALL_COOPERATORS, STREAMS)

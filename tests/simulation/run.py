@@ -18,13 +18,14 @@ from tests.simulation.base import RETIRED, SEGMENTS
 from tests.simulation.chance import Chance
 from tests.simulation.faults import Fault
 from tests.simulation.history import History
+from tests.simulation.log_streams import UNTOLD
 from tests.simulation.model import ModelError
 from tests.simulation.world import ROOT, World
 from tests.support.client import Client, ClientOptions, Location, read_rows
 
 MAX_OPERATIONS: Final = 14
 MAX_VACUUMS: Final = 5
-CLIENT_KINDS: Final = (repertoire.CLIENTS, repertoire.COORDINATORS, repertoire.COOPERATORS)
+CLIENT_KINDS: Final = (*repertoire.KINDS[4:7], repertoire.ALL_COOPERATORS)
 TWICE: Final = 0.4  # of the seeds with an idempotent write
 CLIENT_SEEDS: Final = 0.35  # of all seeds: a SlateDB client writes beside the others
 STREAM_SEEDS: Final = 0.3  # of all that may have one: a stream writes beside the others
@@ -98,15 +99,17 @@ def _populate(world: World) -> None:
             weights[:4] = [_COORDINATOR, _COOPERATOR, _CLIENT, _COOPERATOR][:actors]
     if world.is_wide and rng.random() < STREAM_SEEDS:
         weights[-1] = _STREAM
+    kinds = repertoire.ALL_KINDS if world.is_full else repertoire.KINDS
     everything: list[list[Operation]] = []
     value = 0
     for count, weight in zip(counts, weights, strict=True):
         chosen: list[Operation] = []
         for _ in range(count):
-            (kind,) = rng.choices(repertoire.KINDS, weight)
+            (kind,) = rng.choices(kinds, weight)
             world.collects = world.collects or kind is repertoire.COLLECTORS
             world.has_clients = world.has_clients or kind in CLIENT_KINDS
             chosen.append(rng.choice(kind)(Chance(rng.getrandbits(64)), str(value)))
+            world.has_untold = world.has_untold or chosen[-1].name.startswith(UNTOLD)
             value += 1
         everything.append(chosen)
     once = [each for some in everything for each in some if each.key]

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from slatespark import ConflictError, SlateStore
 from slatespark.options import ReadOptions, WriteOptions
@@ -57,14 +57,14 @@ def follow(rng: Chance, value: str) -> Operation:
 
     def act(world: World, table: SlateStore) -> None:
         sink = world.sinks.setdefault(name, Sink())
-        stream = _open(world, table, {"maxRowsPerTrigger": 3} if is_limited else {})
+        stream = open_stream(world, table, {"maxRowsPerTrigger": 3} if is_limited else {})
         if not sink.offsets:
-            sink.offsets.append(_text(stream.initial()))
+            sink.offsets.append(encode_offset(stream.initial()))
         if len(sink.offsets) > 1:
             _deliver(world, table, stream, sink)
         for delay in delays:
             table._clock.sleep_ms(1_000 + delay)
-            end = _text(stream.next(_position(sink.offsets[-1]), is_limited=is_limited))
+            end = encode_offset(stream.next(decode_offset(sink.offsets[-1]), is_limited=is_limited))
             if end != sink.offsets[-1]:
                 sink.offsets.append(end)
                 _deliver(world, table, stream, sink)
@@ -113,14 +113,14 @@ def _write_batch(table: SlateStore, rows: Mapping[bytes, bytes], batch: StreamBa
         raise
 
 
-def _open(world: World, table: SlateStore, limits: dict[str, int]) -> ChangeStream:
-    options = ReadOptions.parse({"path": table.url, "readChangeFeed": True, **limits})
+def open_stream(world: World, table: SlateStore, options: dict[str, Any]) -> ChangeStream:
+    given = ReadOptions.parse({"path": table.url, "readChangeFeed": True, **options})
     codec = resolve_codec(table._stores, fetch_latest_manifest(table._stores).value)
-    return ChangeStream(table._stores, options, project(options, codec=codec), table._clock, table._clock)
+    return ChangeStream(table._stores, given, project(given, codec=codec), table._clock, table._clock)
 
 
 def _deliver(world: World, table: SlateStore, stream: ChangeStream, sink: Sink) -> None:
-    start, end = map(_position, sink.offsets[-2:])
+    start, end = map(decode_offset, sink.offsets[-2:])
     plan = stream.plan(start, end)
     changes = [] if plan is None else [row for batch in run_feed(table._stores, plan) for row in batch.to_pylist()]
     for row in changes:
@@ -134,9 +134,9 @@ def _deliver(world: World, table: SlateStore, stream: ChangeStream, sink: Sink) 
         world.require(is_right, f"the stream delivered {dict(found)}, version {end.version} is {dict(expected)}")
 
 
-def _position(text: str) -> Position:
+def decode_offset(text: str) -> Position:
     return decode_position(json.loads(text))
 
 
-def _text(position: Position) -> str:
+def encode_offset(position: Position) -> str:
     return json.dumps(encode_position(position))

@@ -35,12 +35,14 @@ from tests.simulation.store import Server
 from tests.support.fake_clock import FakeClock
 
 if TYPE_CHECKING:
+    from tests.simulation.log_streams import Log
     from tests.simulation.streams import Query, Sink
 
 ROOT: Final = "db/table"
 QUIET_MS: Final = 15 * 24 * 3_600_000  # longer than what keeps versions for a while
 MAX_HEIRS: Final = 20
 WIDE: Final = 8_000_000  # seeds below it have no segments and no streams that write: tests replay some of them
+FULL: Final = 12_000_000  # seeds below it have no logs of writes, and hand no deletions over
 
 _buckets = itertools.count()
 
@@ -50,24 +52,25 @@ class World:
 
     Attributes
     ----------
-    is_wide : has all kinds of tables and processes
+    is_wide, is_full : has all kinds of tables and many kinds of processes; all of them
     is_segmented : the table has segments
     is_odd : clocks may be wrong, or processes sleep and die
     has_clients : SlateDB clients write too
     collects : collectors are under way that wait for nobody
+    has_untold : rows change otherwise than by writes that a log tells
     wal_end : the last WAL file at the beginning
     first_version : of which the model knows the rows
     acknowledged : keys of idempotent writes that were
     busy : what is being done that one process does at a time
     late : checkpoints that keep nothing, see `late_checkpoints`
-    sinks, queries : what streams that read have delivered; how far streams that write have come
+    sinks, logs, queries : what streams of changes and of writes have delivered; how far streams that write have come
     clones : those that exist, by URL, and what each shows
     outcomes : how often each kind of operation ended how
     """
 
     def __init__(self, seed: int) -> None:
         rng = self.rng = Chance(seed)
-        self.seed, self.is_wide = seed, seed >= WIDE
+        self.seed, self.is_wide, self.is_full = seed, seed >= WIDE, seed >= FULL
         self.scheduler = Scheduler(
             Chance(rng.getrandbits(64)),
             now_ms=START_MS,
@@ -84,9 +87,11 @@ class World:
         self.is_odd = self.has_odd_clocks or bool(self.faults.kill_rate or self.faults.sleep_rate)
         self.collects = False
         self.has_clients = False
+        self.has_untold = False
         self.acknowledged: set[str] = set()
         self.busy: set[str] = set()
         self.sinks: dict[str, Sink] = {}
+        self.logs: dict[str, Log] = {}
         self.queries: dict[str, Query] = {}
         self.clones: dict[str, Rows] = {}
         self.outcomes: Counter[tuple[str, str]] = Counter()
