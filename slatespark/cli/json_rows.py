@@ -15,7 +15,7 @@ from slatespark.errors import InvalidRequestError, SchemaError
 
 CHUNK_ROWS: Final = 8192
 CHUNK_BYTES: Final = 8 << 20
-MAX_LINE_BYTES: Final = 64 << 20
+MAX_LINE_BYTES: Final = 256 << 20  # memory is several times this
 
 NumberedObject: TypeAlias = tuple[int, dict[str, Any]]
 
@@ -38,7 +38,9 @@ def read_chunks(stream: BinaryIO, where: str, parse_float: Callable[[str], Any])
     while line := stream.readline(MAX_LINE_BYTES):
         number += 1
         if len(line) == MAX_LINE_BYTES:
-            raise InvalidRequestError(f"{where}: line {number} is longer than {MAX_LINE_BYTES >> 20} MiB.")
+            raise InvalidRequestError(
+                f"{where}: line {number} is longer than {MAX_LINE_BYTES:,} bytes.", todo="Use Parquet for such rows."
+            )
         if line.strip():
             chunk.append((number, parse_object(line, f"{where}: line {number}", parse_float)))
             chunk_bytes += len(line)

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from slatespark import SlateStore
-from slatespark.cli import csv_source, read_files
+from slatespark.cli import csv_source, json_rows, read_files
 from slatespark.cli.file_formats import format_of
 from slatespark.cli.target_columns import TargetColumns
 from slatespark.cli.transfer_commands import scanned
@@ -302,6 +302,16 @@ def test_rows_too_large_for_csv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert "Parquet" in refused("InvalidRequestError", *command, tmp_path / "in.csv")
     assert "Parquet" in refused("InvalidRequestError", *command, "-", "--format", "csv", stdin=content)
     assert not (tmp_path / "t").exists()
+
+
+def test_lines_too_large_for_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_rows, "MAX_LINE_BYTES", 1 << 14)
+    (tmp_path / "in.jsonl").write_text(json.dumps({"id": 1, "text": "x" * 16_000}) + "\n")
+    done("import", tmp_path / "t", tmp_path / "in.jsonl", "--key-columns", "id")
+    with (tmp_path / "in.jsonl").open("a") as file:
+        file.write(json.dumps({"id": 2, "text": "x" * 50_000}) + "\n")
+    assert "Parquet" in refused("InvalidRequestError", "import", tmp_path / "t", tmp_path / "in.jsonl")
+    assert SlateStore.open(str(tmp_path / "t")).scan().read_all()["id"].to_pylist() == [1]
 
 
 @pytest.mark.parametrize("name", ["in.csv", "in.jsonl"])
