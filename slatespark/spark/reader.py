@@ -46,7 +46,8 @@ class SlateReader(DataSourceReader):
             stores = open_stores(options.path, storage=options.storage, wal_path=options.wal_path)
             clock = resolve_clock(options.clock)
             plan = fetch_read_plan(stores, options, clock, projection=self._projection, pushed=self._pushed)
-            return [SlatePartition(split, plan.settings) for split in plan.splits]
+            without_files = plan.settings.without_wal_files()  # a long list, which each task would get
+            return [SlatePartition(each, plan.settings if each.wal is None else without_files) for each in plan.splits]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one split."""

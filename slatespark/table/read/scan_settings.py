@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from slatespark.kernels.columns import Visibility
@@ -50,6 +50,10 @@ class ScanSettings:
     def has_tail(self) -> bool:
         """Whether the WAL has rows that are not in the trees."""
         return self.wal.last_seq > self.wal_above_seq
+
+    def without_wal_files(self) -> ScanSettings:
+        """Return the settings of splits that have their rows of the WAL."""
+        return replace(self, wal=replace(self.wal, sizes=(), changed_ms=()))
 
     @property
     def columns(self) -> tuple[str, ...]:
