@@ -193,12 +193,14 @@ def delete_where(
     Raises
     ------
     OptionError
-        When the condition cannot be parsed.
+        When the condition is missing, or cannot be parsed.
     TransactionConflictError
         When another commit changed the searched keys after the searched snapshot.
     CommitConflictError
         When a SlateDB client is active on the table, or other writers won every race.
     """
+    if condition is None:  # perhaps a variable that was to hold one; without a filter a read has all rows
+        raise OptionError("delete: no condition is given.", todo="Give one; overwrite the table to delete all rows.")
     write = WriteOptions.parse({**common, **options, "operation": "delete"})
     if is_committed(stores, write):
         return None

@@ -293,6 +293,14 @@ def test_rows_are_deleted_by_a_condition_on_any_column() -> None:
         store.delete("idd = 1")
 
 
+def test_a_delete_needs_a_condition() -> None:
+    store = make()
+    store.write(row())
+    with pytest.raises(OptionError):
+        store.delete(None)  # type: ignore[arg-type]
+    assert len(rows(store)) == 1
+
+
 def test_a_delete_folds_operands_to_judge_them() -> None:
     store = make(pa.schema([("k", pa.string()), ("n", pa.binary())]), "k", valueFormat="raw")
     for key in ("a", "b", "b"):
