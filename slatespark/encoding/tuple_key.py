@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from slatespark.encoding.arrow_columns import arrow_array, combine_chunks, flat_column, flat_kind
 from slatespark.encoding.column_types import is_variant
-from slatespark.encoding.key_values import exact_value
+from slatespark.encoding.exact_values import exact_value
 from slatespark.encoding.type_names import sql_type
 from slatespark.errors import InvalidRequestError, SchemaError
 from slatespark.kernels import RowColumns, decode_tuples, encode_tuples

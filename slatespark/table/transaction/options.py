@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from slatespark.encoding.key_values import exact_value
+from slatespark.encoding.exact_values import exact_value
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import InvalidRequestError, OptionError
 from slatespark.options import ReadOptions, WriteOptions

@@ -9,8 +9,11 @@ from typing import Any, Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slatespark.encoding.exact_values import exact_value
+from slatespark.encoding.plain_values import VALUE_ERRORS
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.encoding.schema import find_name
+from slatespark.encoding.type_names import sql_type
 from slatespark.errors import InvalidRequestError, OptionError, SchemaError
 from slatespark.options import ReadOptions, WriteOptions
 from slatespark.table.clock import Clock
@@ -123,20 +126,24 @@ class NewValues:
     def set_in(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return rows with their new values; expressions see the old ones."""
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-        columns |= {name: pa.repeat(value, len(batch)) for name, value in self.constants.items()}
+        columns |= {name: _repeated(value, len(batch)) for name, value in self.constants.items()}
         if self.expressions:
             columns |= _evaluated(batch, self.expressions)
         return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+
+
+def _repeated(value: pa.Scalar, count: int) -> pa.Array:
+    return pa.repeat(value, max(count, 1)).slice(0, count)  # pyarrow repeats no list zero times
 
 
 def _constant(value: object, field: pa.Field) -> pa.Scalar:
     if isinstance(value, pa.Scalar):
         return value
     try:
-        return pa.scalar(value, field.type)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, ValueError, OverflowError) as exc:
+        return pa.array([exact_value(value, field.type, fills=True)], field.type)[0]
+    except VALUE_ERRORS as exc:
         raise SchemaError(
-            f"update sets column {field.name}, which is {field.type}, to {value!r}: {exc}.",
+            f"update sets column {field.name}, which is {sql_type(field)}, to {value!r}: {exc}.",
             todo="Give a value of that type, or a pyarrow expression.",
         ) from exc
 

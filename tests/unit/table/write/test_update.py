@@ -7,6 +7,8 @@ from decimal import Decimal
 from itertools import count
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -87,6 +89,64 @@ def test_kinds_of_values(name: str, value: object, found: object) -> None:
     assert shown(store) == [*START[:2], changed(START[2], **{name: found})]
 
 
+_SHAPES = "id BIGINT, tags ARRAY<STRING>, m MAP<STRING, INT>, s STRUCT<a: INT, b: DATE>, f FLOAT, d DATE, \
+z TIMESTAMP_NTZ, t TIMESTAMP, i INTERVAL DAY TO SECOND, c TIME"
+_DAY, _NOON = datetime.date(2026, 1, 1), datetime.datetime(2026, 1, 1, 12)  # noqa: DTZ001  # as the column has it
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "found"),
+    [
+        ("tags", ["a", None], ["a", None]),
+        ("tags", [], []),
+        ("tags", pa.scalar(["a"]), ["a"]),
+        ("m", {"a": 1}, [("a", 1)]),
+        ("m", [("a", 1)], [("a", 1)]),
+        ("s", {"a": 1}, {"a": 1, "b": None}),
+        ("s", (1, _DAY), {"a": 1, "b": _DAY}),
+        ("z", np.datetime64("2026-01-01T12:00:00"), _NOON),
+        ("t", pd.Timestamp(AT), AT),
+        ("i", datetime.timedelta(hours=1), datetime.timedelta(hours=1)),
+        ("c", datetime.time(1, 2), datetime.time(1, 2)),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("condition", ["id = 1", "id = 2"])
+def test_values_of_many_types(name: str, value: object, found: object, condition: str) -> None:
+    store = SlateStore.create(f"memory://update-{next(_numbers)}", _SHAPES, "id")
+    store.write(pa.table({"id": [1]}), mergeSchema=True)
+    store.update(condition, {name: value})
+    row = store.get(1)
+    assert row is not None
+    assert row[name] == (found if condition == "id = 1" else None)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("s", {"a": 1.5}),
+        ("s", {"a": 1, "c": 2}),
+        ("tags", "text"),
+        ("tags", [1]),
+        ("m", {"a": 1.5}),
+        ("m", 5),
+        ("f", 1e300),
+        ("d", AT),
+        ("z", AT),
+        ("t", pd.Timestamp(AT) + pd.Timedelta(1, "ns")),
+        ("i", pd.Timedelta(1, "ns")),
+        ("i", np.timedelta64(1, "ns")),
+        ("c", datetime.time(1, tzinfo=datetime.UTC)),
+    ],
+    ids=str,
+)
+def test_values_that_would_change(name: str, value: object) -> None:
+    store = SlateStore.create(f"memory://update-{next(_numbers)}", _SHAPES, "id")
+    store.write(pa.table({"id": [1]}), mergeSchema=True)
+    with pytest.raises(SchemaError):
+        store.update("id = 1", {name: value})
+
+
 def test_without_a_condition_all_rows_are_set() -> None:
     store = new_store()
     store.update(set={"note": "all"})
@@ -126,6 +186,8 @@ def test_values_of_a_raw_table() -> None:
         ({"n": "many"}, SchemaError, "column n"),
         ({"n": None}, SchemaError, "n"),
         ({"n": 1 << 40}, SchemaError, "n"),
+        ({"n": 1.5}, SchemaError, "n"),
+        ({"n": Decimal("1.5")}, SchemaError, "n"),
         ({"n": pc.field("n") + (1 << 40)}, SchemaError, "n"),
         ({"n": pc.field("color")}, SchemaError, "n"),
         ({"n": pc.utf8_upper(pc.field("n"))}, SchemaError, "n"),

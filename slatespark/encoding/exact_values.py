@@ -1,21 +1,26 @@
-"""Python values of key columns, converted exactly or not at all.
+"""Python values of columns, converted exactly or not at all.
 
 pyarrow alone would turn 1.5 into 1, a datetime into a date, and 1e300 as a FLOAT into infinity. A lookup would then
-find a different row than requested.
+find a different row than requested, and an update store another value than given.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, date, datetime, timedelta
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
+from functools import partial
 from operator import index
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.types as kinds
+
+from slatespark.encoding.column_types import is_variant
+
+_Conversion: TypeAlias = Callable[[Any, pa.DataType], Any]
 
 _EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001, without a time zone on purpose
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -23,8 +28,12 @@ _MAX_FLOAT32: Final = float(np.finfo(np.float32).max)
 _MAX_FLOAT64: Final = float(np.finfo(np.float64).max)
 
 
-def exact_value(value: Any, kind: pa.DataType) -> Any:
-    """Return a value in the form that pyarrow accepts for a key type.
+def exact_value(value: Any, kind: pa.DataType, *, fills: bool = False) -> Any:
+    """Return a value in the form that pyarrow accepts for a canonical type; that of a variant as it is.
+
+    Parameters
+    ----------
+    fills : fields that a struct lacks are null, where they may be
 
     Raises
     ------
@@ -33,8 +42,10 @@ def exact_value(value: Any, kind: pa.DataType) -> Any:
     """
     if value is None:
         return None
-    if kinds.is_struct(kind):
-        return _struct(value, kind)
+    if isinstance(value, np.datetime64 | np.timedelta64):
+        return _of_numpy(value, kind)
+    if kinds.is_nested(kind) and not is_variant(kind):
+        return _nested(value, kind, partial(exact_value, fills=fills), fills=fills)
     return next((convert for fits, convert in _CONVERSIONS if fits(kind)), _whole)(value, kind)
 
 
@@ -96,6 +107,7 @@ def _float(value: Any, kind: pa.DataType) -> float:
 def _timestamp(value: Any, kind: pa.DataType) -> int:
     if not isinstance(value, datetime):
         return _whole(value, kind)
+    _require_microseconds(getattr(value, "nanosecond", 0))
     if value.tzinfo is not None:
         if kind.tz is None:
             raise TypeError("it has a time zone, the column has none")
@@ -104,7 +116,35 @@ def _timestamp(value: Any, kind: pa.DataType) -> int:
     return microseconds
 
 
-_CONVERSIONS: Final[tuple[tuple[Callable[[pa.DataType], bool], Callable[[Any, pa.DataType], Any]], ...]] = (
+def _duration(value: Any, kind: pa.DataType) -> timedelta | int:
+    if not isinstance(value, timedelta):
+        return _whole(value, kind)
+    _require_microseconds(getattr(value, "nanoseconds", 0))
+    return value
+
+
+def _require_microseconds(nanoseconds: int) -> None:
+    """Refuse what pandas counts beyond Python's microseconds."""
+    if nanoseconds:
+        raise ValueError("it is not a whole number of microseconds")
+
+
+def _time(value: Any, kind: pa.DataType) -> time | int:
+    if not isinstance(value, time):
+        return _whole(value, kind)
+    if value.tzinfo is not None:
+        raise TypeError("it has a time zone")
+    return value
+
+
+def _of_numpy(value: np.datetime64 | np.timedelta64, kind: pa.DataType) -> pa.Scalar:
+    try:
+        return pa.scalar(value).cast(kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as exc:
+        raise ValueError(str(exc)) from exc
+
+
+_CONVERSIONS: Final[tuple[tuple[Callable[[pa.DataType], bool], _Conversion], ...]] = (
     (kinds.is_boolean, lambda value, _: _instance(value, (bool, np.bool_))),
     (kinds.is_string, lambda value, _: _instance(value, str)),
     (kinds.is_binary, lambda value, _: bytes(_instance(value, (bytes, bytearray, memoryview)))),
@@ -112,19 +152,34 @@ _CONVERSIONS: Final[tuple[tuple[Callable[[pa.DataType], bool], Callable[[Any, pa
     (kinds.is_decimal, _decimal),
     (kinds.is_date, _date),
     (kinds.is_timestamp, _timestamp),
+    (kinds.is_duration, _duration),
+    (kinds.is_time, _time),
+    (is_variant, lambda value, _: value),
 )
 
 
-def _struct(value: Any, kind: pa.DataType) -> dict[str, Any]:
+def _nested(value: Any, kind: pa.DataType, convert: _Conversion, *, fills: bool) -> Any:
+    if kinds.is_struct(kind):
+        return _struct(value, kind, convert, fills=fills)
+    if kinds.is_map(kind):
+        pairs = value.items() if isinstance(value, Mapping) else value
+        return [(convert(key, kind.key_type), convert(item, kind.item_type)) for key, item in pairs]
+    if isinstance(value, str | bytes | bytearray | memoryview | Mapping) or not isinstance(value, Iterable):
+        raise TypeError(f"its type is {type(value).__name__}")
+    return [convert(element, kind.value_type) for element in value]
+
+
+def _struct(value: Any, kind: pa.DataType, convert: _Conversion, *, fills: bool) -> dict[str, Any]:
     names = [part.name for part in kind]
     if isinstance(value, Mapping):
-        if set(value) != set(names):
+        lacking = {part.name for part in kind if part.nullable} - set(value) if fills else set()
+        if {*value, *lacking} != set(names):
             raise ValueError(f"its fields are {list(value)}, expected {names}")
-        parts = [value[name] for name in names]
+        parts = [value.get(name) for name in names]
     elif isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray | memoryview):
         if len(value) != len(names):
             raise ValueError(f"it has {len(value)} fields, expected {names}")
         parts = list(value)
     else:
         raise TypeError(f"its type is {type(value).__name__}")
-    return {name: exact_value(part, kind.field(name).type) for name, part in zip(names, parts, strict=True)}
+    return {part.name: convert(each, part.type) for part, each in zip(kind, parts, strict=True)}
