@@ -49,7 +49,7 @@ def is_variant(kind: pa.DataType) -> bool:
 # --- Arrow types -> canonical ones ----------------------------------------------------------------------------------
 
 
-def canonical_schema(schema: pa.Schema) -> pa.Schema:
+def canonical_schema(schema: pa.Schema, *, of_table: bool = True) -> pa.Schema:
     """Return the schema with the canonical type of each column.
 
     Raises
@@ -61,36 +61,42 @@ def canonical_schema(schema: pa.Schema) -> pa.Schema:
     _check_names(schema.names, "The table")
     if taken := sorted({name.lower() for name in schema.names} & set(RESERVED_NAMES)):
         raise SchemaError(f"Column {taken[0]} has the name of a metadata column.", todo="Rename it.")
-    return pa.schema([_canonical_field(field, field.name) for field in schema])
+    return pa.schema([_canonical_field(field, field.name, of_table=of_table) for field in schema])
 
 
-def canonical_type(kind: pa.DataType, where: str, depth: int = 0) -> pa.DataType:
+def canonical_type(kind: pa.DataType, where: str, depth: int = 0, *, of_table: bool = True) -> pa.DataType:
     """Return the canonical type for a type; raises `SchemaError`, in which `where` names the column.
 
-    `depth` is the number of types around it.
+    Parameters
+    ----------
+    depth : the number of types around it
+    of_table : a table is to have it; in rows a part may be of the type null
     """
     _check_depth(depth, where)
-    for fits, canonical in _CANONICAL:
-        if fits(kind):
-            return canonical
+    if kinds.is_null(kind) and not of_table:
+        return kind
+    plain = next((canonical for fits, canonical in _CANONICAL if fits(kind)), None)
+    if plain is not None:
+        return plain
     if kinds.is_decimal(kind):
         return _canonical_decimal(kind, where)
     if isinstance(kind, pa.BaseExtensionType):
-        return canonical_type(kind.storage_type, where, depth)
+        return canonical_type(kind.storage_type, where, depth, of_table=of_table)
     if kinds.is_dictionary(kind) or kinds.is_run_end_encoded(kind):
-        return canonical_type(kind.value_type, where, depth)
+        return canonical_type(kind.value_type, where, depth, of_table=of_table)
     if is_variant(kind):
         return VARIANT
     if kinds.is_struct(kind):
         names = [field.name for field in kind]
         _check_names(names, f"Struct {where}")
-        return pa.struct([_canonical_field(field, f"{where}.{field.name}", depth + 1) for field in kind])
+        parts = [_canonical_field(field, f"{where}.{field.name}", depth + 1, of_table=of_table) for field in kind]
+        return pa.struct(parts)
     if kinds.is_map(kind):
-        key = canonical_type(kind.key_type, f"{where}.key", depth + 1)
-        value = canonical_type(kind.item_type, f"{where}.value", depth + 1)
+        key = canonical_type(kind.key_type, f"{where}.key", depth + 1, of_table=of_table)
+        value = canonical_type(kind.item_type, f"{where}.value", depth + 1, of_table=of_table)
         return map_of(key, value, nullable=kind.item_field.nullable)
     if hasattr(kind, "value_field"):  # a list of any layout
-        element = canonical_type(kind.value_type, f"{where}.element", depth + 1)
+        element = canonical_type(kind.value_type, f"{where}.element", depth + 1, of_table=of_table)
         return list_of(element, nullable=kind.value_field.nullable)
     raise _unsupported(where, kind)
 
@@ -139,8 +145,8 @@ _ALTERNATIVES: Final[tuple[tuple[Callable[[pa.DataType], bool], str], ...]] = (
 )
 
 
-def _canonical_field(field: pa.Field, where: str, depth: int = 0) -> pa.Field:
-    kind = canonical_type(field.type, where, depth)
+def _canonical_field(field: pa.Field, where: str, depth: int = 0, *, of_table: bool = True) -> pa.Field:
+    kind = canonical_type(field.type, where, depth, of_table=of_table)
     return pa.field(field.name, kind, nullable=field.nullable, metadata=_comment_of(field))
 
 

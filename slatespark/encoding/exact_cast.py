@@ -16,6 +16,17 @@ from slatespark.errors import SchemaError
 _ANY_INTEGER: Final = pa.decimal128(19, 0)
 
 
+def takes_rows(target: pa.DataType, rows: pa.Field) -> bool:
+    """Tell whether rows with a column of any type can be stored as a canonical type where their values fit exactly.
+
+    Raises
+    ------
+    SchemaError
+        When no table holds the type of the rows.
+    """
+    return can_cast(canonical_type(rows.type, rows.name, of_table=False), target)
+
+
 def can_cast(source: pa.DataType, target: pa.DataType) -> bool:
     """Tell whether values of one canonical type that fit another exactly can be stored as the other."""
     if source == target or kinds.is_null(source):
@@ -53,8 +64,7 @@ def cast_column(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
     """
     if column.type == field.type:
         return column
-    source = column.type if kinds.is_null(column.type) else canonical_type(column.type, field.name)
-    if not can_cast(source, field.type):
+    if not takes_rows(field.type, pa.field(field.name, column.type)):
         raise incompatible(field.name, field.type, column.type)
     try:
         return pa.chunked_array([cast_array(chunk, field.type) for chunk in column.chunks], field.type)
@@ -82,7 +92,7 @@ def cast_array(array: pa.Array, target: pa.DataType) -> pa.Array:
     if isinstance(array, pa.ExtensionArray):
         return cast_array(array.storage, target)
     if isinstance(array, pa.DictionaryArray):
-        return cast_array(array.dictionary_decode(), target)
+        return cast_array(_without_view(array.dictionary).take(array.indices), target)
     if kinds.is_run_end_encoded(array.type):
         return cast_array(pc.run_end_decode(array), target)
     if kinds.is_null(array.type):
@@ -97,6 +107,12 @@ def cast_array(array: pa.Array, target: pa.DataType) -> pa.Array:
     if kinds.is_floating(array.type) and kinds.is_floating(target):
         _require_same_floats(array, narrowed)
     return narrowed
+
+
+def _without_view(values: pa.Array) -> pa.Array:
+    """Return values as a type that Arrow can take from."""
+    plain = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}.get(values.type)
+    return values if plain is None else values.cast(plain)
 
 
 def _require_same_floats(array: pa.Array, narrowed: pa.Array) -> None:

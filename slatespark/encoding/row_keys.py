@@ -7,10 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.types as kinds
 from numpy.typing import NDArray
 
-from slatespark.encoding.exact_cast import can_cast, cast_column, incompatible
+from slatespark.encoding.exact_cast import cast_column, incompatible, takes_rows
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.encoding.schema import find_name
 from slatespark.errors import SchemaError
@@ -64,5 +63,5 @@ def check_key_columns(rows: pa.Schema, names: Sequence[str], codec: RowCodec) ->
             raise SchemaError(
                 f"Key column {field.name} is missing among {', '.join(names)}.", todo="Select and rename the columns."
             )
-        if not kinds.is_null(rows.field(found).type) and not can_cast(rows.field(found).type, field.type):
+        if not takes_rows(field.type, rows.field(found)):
             raise incompatible(field.name, field.type, rows.field(found).type)

@@ -27,7 +27,8 @@ def merge_schemas(table: pa.Schema, incoming: pa.Schema, *, key_columns: Collect
 
     Parameters
     ----------
-    table, incoming : canonical; columns are matched by name, ignoring case, and keep the table's spelling
+    table, incoming : canonical; columns are matched by name, ignoring case, and keep the table's spelling. Parts of
+        the incoming ones may be of the type null
     key_columns : of the table; their types may only change to types with the same encoding
 
     Raises
@@ -54,6 +55,8 @@ def _by_lower(schema: pa.Schema) -> dict[str, str]:
 
 
 def _merge_types(table: pa.DataType, incoming: pa.DataType, where: str, *, in_key: bool) -> pa.DataType:
+    if kinds.is_null(incoming):
+        return table
     if table == incoming or is_variant(table) or is_variant(incoming):
         if is_variant(table) != is_variant(incoming):
             raise incompatible(where, table, incoming)

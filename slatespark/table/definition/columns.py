@@ -6,9 +6,8 @@ from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 
 import pyarrow as pa
-import pyarrow.types as kinds
 
-from slatespark.encoding.column_types import find_name
+from slatespark.encoding.column_types import canonical_type, find_name
 from slatespark.errors import SchemaError
 from slatespark.options import WriteOptions
 
@@ -29,7 +28,7 @@ def resolve_op_column(schema: pa.Schema, options: WriteOptions) -> str | None:
 
 
 def _check_op_type(field: pa.Field) -> None:
-    if not (kinds.is_string(field.type) or kinds.is_large_string(field.type)):
+    if canonical_type(field.type, field.name) != pa.string():
         raise SchemaError(f"Column {field.name} is {field.type}, expected STRING.", todo="Cast it to STRING.")
 
 

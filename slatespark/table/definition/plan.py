@@ -130,12 +130,7 @@ def plan_definition(
     current = current.declaring(options.properties)
     if current.schema is None or not options.merge_schema or options.operation == "delete":
         return current
-    known = pa.schema([field for field in stored if not kinds.is_null(field.type) or _is_new(field, current)])
-    return grow_definition(current, canonical_schema(known)) if len(known) else current
-
-
-def _is_new(field: pa.Field, current: TableDefinition) -> bool:
-    return find_name(current.schema, field.name) is None
+    return grow_definition(current, canonical_schema(stored, of_table=False)) if len(stored) else current
 
 
 def _check_agreement(current: TableDefinition, options: WriteOptions) -> None:
@@ -177,7 +172,7 @@ def grow_definition(current: TableDefinition, incoming: pa.Schema) -> TableDefin
             why="Old rows may still hold its values.",
             todo="Choose another name.",
         )
-    merged = merge_schemas(current.schema, all_nullable(incoming), key_columns=current.key_columns)
+    merged = canonical_schema(merge_schemas(current.schema, all_nullable(incoming), key_columns=current.key_columns))
     if merged.equals(current.schema):
         return current
     grown = current.with_schema(merged)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final, Protocol, TypeAlias
 
 import pyarrow as pa
+import pyarrow.types as kinds
 
 from slatespark.errors import SchemaError
 
@@ -26,9 +27,9 @@ Rows: TypeAlias = pa.Table | pa.RecordBatch | pa.RecordBatchReader | Iterable[pa
 def as_batches(batches: Any) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
     """Return the rows as batches, and their schema; raises `SchemaError` for an object without columns."""
     if isinstance(batches, pa.RecordBatchReader):
-        return batches.schema, batches
+        return _without_views(batches.schema, batches)
     if isinstance(batches, pa.Table):
-        return batches.schema, batches.to_batches()
+        return _without_views(batches.schema, batches.to_batches())
     if isinstance(batches, pa.RecordBatch):
         batches = [batches]
     elif hasattr(batches, "__arrow_c_stream__"):  # DataFrames of pandas and Polars, relations of DuckDB
@@ -40,7 +41,29 @@ def as_batches(batches: Any) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
             f"The rows are of type {type(first).__name__}, which has no columns.",
             todo="Give a pyarrow Table, RecordBatch, RecordBatchReader, several batches, or a DataFrame.",
         )
-    return first.schema, itertools.chain([first], rows)
+    return _without_views(first.schema, itertools.chain([first], rows))
+
+
+def _without_views(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
+    """Return rows without the view types of Polars, since Arrow has no kernel that filters those."""
+    plain = pa.schema([field.with_type(_plain_type(field.type)) for field in schema])
+    if plain.equals(schema):
+        return schema, batches
+    # What is no batch, or has other columns than the first one, is refused later on.
+    return plain, (batch.cast(plain) if getattr(batch, "schema", None) == schema else batch for batch in batches)
+
+
+def _plain_type(kind: pa.DataType) -> pa.DataType:
+    if kinds.is_string_view(kind):
+        return pa.large_string()
+    if kinds.is_binary_view(kind):
+        return pa.large_binary()
+    if kinds.is_struct(kind):
+        return pa.struct([field.with_type(_plain_type(field.type)) for field in kind])
+    if kinds.is_list(kind) or kinds.is_large_list(kind):
+        make = pa.list_ if kinds.is_list(kind) else pa.large_list
+        return make(kind.value_field.with_type(_plain_type(kind.value_type)))
+    return kind
 
 
 def _opened(stream: Any) -> pa.RecordBatchReader:

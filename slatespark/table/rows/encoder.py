@@ -154,8 +154,8 @@ class RowEncoder:
     def _flags(self, table: pa.Table) -> NDArray[np.uint8]:
         if self.op_column is None:
             return np.full(len(table), _FLAGS[self.operation], np.uint8)
-        ops = table.column(self.op_column)
-        codes = pc.index_in(ops, value_set=pa.array(OPERATIONS, ops.type))
+        ops = cast_column(table.column(self.op_column), pa.field(self.op_column, pa.string()))
+        codes = pc.index_in(ops, value_set=pa.array(OPERATIONS))
         if codes.null_count:
             bad = ops.filter(pc.is_null(codes))[0].as_py()
             raise SchemaError(f"{self.op_column} is {bad!r} in some row.", todo=f"Use {', '.join(OPERATIONS)}.")

@@ -6,10 +6,8 @@ from collections.abc import Sequence
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.types as kinds
 
-from slatespark.encoding.column_types import canonical_type
-from slatespark.encoding.exact_cast import can_cast, incompatible
+from slatespark.encoding.exact_cast import incompatible, takes_rows
 from slatespark.encoding.row_codec import RAW_CODEC, RowCodec
 from slatespark.encoding.schema import find_name
 from slatespark.errors import OptionError, SchemaError
@@ -133,10 +131,7 @@ def _check_present(stored: Sequence[pa.Field], codec: RowCodec, options: WriteOp
 
 
 def _check_type(field: pa.Field, target: pa.Field) -> None:
-    if kinds.is_null(field.type):
-        return
-    source = canonical_type(field.type, field.name)
-    if not can_cast(source, target.type):
+    if not takes_rows(target.type, field):
         raise incompatible(target.name, target.type, field.type)
 
 

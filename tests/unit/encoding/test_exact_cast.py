@@ -37,6 +37,13 @@ NESTED = pa.struct([("a", pa.int8()), ("B", list_of(pa.string()))])
         (pa.array([Decimal("1.50")], pa.decimal128(5, 2)), pa.decimal128(4, 1), [Decimal("1.5")]),
         (pa.nulls(2), NESTED, [None, None]),
         (pa.array(["a", None, "a"]).dictionary_encode(), pa.string(), ["a", None, "a"]),
+        (
+            pa.DictionaryArray.from_arrays(pa.array([1, None, 0]), pa.array(["a", None], pa.string_view())),
+            pa.string(),
+            [None, None, "a"],
+        ),
+        (pa.array([[], None, [None]]), list_of(pa.string()), [[], None, [None]]),
+        (pa.array([{"a": None}]), NESTED, [{"a": None, "B": None}]),
         (pa.array([1000, None], pa.timestamp("ns")), pa.timestamp("us"), [NAIVE, None]),
         (pa.array([5], pa.time32("s")), pa.time64("ns"), [dt.time(0, 0, 5)]),
         (pa.array([[1, 2], None, []], pa.large_list(pa.int64())), list_of(pa.int8()), [[1, 2], None, []]),

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from typing import Any
 
+import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -44,6 +47,32 @@ def keys_table(wanted: list[tuple[Any, Any]]) -> pa.Table:
 
 
 STORE = new_store()
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        pl.DataFrame,
+        lambda keys: pl.DataFrame(keys, schema_overrides={"tenant": pl.Categorical}),
+        pd.DataFrame,
+        lambda keys: pd.DataFrame(keys).astype({"tenant": "category"}),
+        lambda keys: pa.table(keys).set_column(0, "tenant", pa.array(keys["tenant"], pa.large_string())),
+    ],
+    ids=["polars", "polars category", "pandas", "pandas category", "large"],
+)
+def test_keys_of_any_form_that_a_write_takes(given: Callable[[dict[str, Any]], Any]) -> None:
+    keys = given({"tenant": ["a", "a"], "id": [55, 1]})
+    for found in (STORE.lookup(keys), STORE.snapshot().lookup(keys)):
+        assert [row["name"] for row in found.read_all().to_pylist()] == ["old", "new"]
+
+
+def test_a_time_between_two_keys_is_not_found() -> None:
+    store = SlateStore.create(f"memory://lookup-{next(_names)}", "t TIMESTAMP, v INT", "t")
+    time = pd.Timestamp("2026-01-01", tz="UTC")
+    store.write(pd.DataFrame({"t": [time], "v": pd.array([1], "int32")}))
+    assert store.get(time) is not None
+    with pytest.raises(InvalidRequestError):
+        store.get(time + pd.Timedelta(1, "ns"))
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.one_of(st.none(), st.integers(-5, 210))), max_size=40))

@@ -40,6 +40,15 @@ def test_anything_with_columns(given: Callable[[], Any]) -> None:
     assert [number for part in rows for number in part.column("n").to_pylist()] == [1, 2]
 
 
+@pytest.mark.parametrize("given", [lambda rows: rows, pa.table, lambda rows: pa.table(rows).to_batches()])
+def test_text_of_polars_can_be_filtered(given: Callable[[pl.DataFrame], Any]) -> None:
+    frame = pl.DataFrame({"t": ["a", "b"], "raw": [b"a", b"b"], "list": [["a"], []], "part": [{"x": "a"}, {"x": "b"}]})
+    schema, parts = as_batches(given(frame))
+    found = pa.Table.from_batches(parts)
+    assert found.schema == schema
+    assert found.filter(pa.array([False, True])).to_pylist() == frame.to_dicts()[1:]
+
+
 def test_an_empty_table_still_has_columns() -> None:
     schema, rows = as_batches(batch(1).schema.empty_table())
     assert (schema, sum(len(part) for part in rows)) == (batch(1).schema, 0)
