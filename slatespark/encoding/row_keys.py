@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from slatespark.encoding.collations import require_byte_order
 from slatespark.encoding.exact_cast import cast_column, incompatible, takes_rows
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.encoding.schema import find_name
@@ -45,7 +46,7 @@ def keys_of_rows(rows: pa.Table, codec: RowCodec) -> tuple[pa.Array, NDArray[np.
 
 
 def check_key_columns(rows: pa.Schema, names: Sequence[str], codec: RowCodec) -> None:
-    """Refuse rows without all key columns, or with types that cannot be cast to those of the table.
+    """Refuse rows without all key columns, or with types that cannot be cast to those of the table, or collated.
 
     Parameters
     ----------
@@ -63,5 +64,6 @@ def check_key_columns(rows: pa.Schema, names: Sequence[str], codec: RowCodec) ->
             raise SchemaError(
                 f"Key column {field.name} is missing among {', '.join(names)}.", todo="Select and rename the columns."
             )
+        require_byte_order(rows.field(found))
         if not takes_rows(field.type, rows.field(found)):
             raise incompatible(field.name, field.type, rows.field(found).type)

@@ -21,6 +21,7 @@ METADATA_COLUMNS: Final = ("key", "seq", "op", "create_ts", "expire_ts")
 DEFAULT_TTL_MS: Final = -1  # stands for the table's defaultTtl
 AUTO_THROUGHPUT: Final = -1  # stands for the rate of the table's last reap
 MAX_APP_ID_BYTES: Final = 512  # part of a checkpoint's name, which manifests repeat
+STREAM_APPS: Final = "stream:"  # of the batches of streams, before the name of each
 MINUTE_MS: Final = 60_000
 HOUR_MS: Final = 60 * MINUTE_MS
 MAX_TTL_MS: Final = 1000 * 365 * 24 * HOUR_MS  # 1,000 years
@@ -52,6 +53,12 @@ def parse_app_id(value: object, name: str) -> str:
     if size > MAX_APP_ID_BYTES:
         raise OptionError(
             f"{name}: {size} bytes are too many.", todo=f"Give a name of at most {MAX_APP_ID_BYTES} bytes of UTF-8."
+        )
+    if text.startswith(STREAM_APPS):
+        raise OptionError(
+            f"{name}: {text!r} begins with {STREAM_APPS}.",
+            why="The batches of streams are recorded under such names.",
+            todo="Choose another name.",
         )
     return text
 

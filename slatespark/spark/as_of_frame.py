@@ -47,7 +47,7 @@ def as_of_frame(
     keys = resolve_columns(key_columns, rows.columns)
     [time] = resolve_columns([ts], rows.columns, called="Column")
     resolve_columns(rows.columns, rows.columns, called="Column")
-    needed = arrow_schema(StructType([rows.schema[name] for name in dict.fromkeys((*keys, time))]), keys)
+    needed = arrow_schema(StructType([rows.schema[name] for name in dict.fromkeys((*keys, time))]))
     plan = fetch_as_of_join(place.open(), options, clock, needed, rows.columns, ts, how)
     order = [F.col(quoted(name)) for name in (*keys, time)]
     schema = StructType([*rows.schema.fields, *spark_schema(plan.added).fields])

@@ -23,7 +23,7 @@ def create_table(
 ) -> None:
     """Create an empty typed table; see `SlateTable.create`."""
     keys = split_names(key_columns)
-    columns = arrow_schema(struct_type(schema), keys)
+    columns = arrow_schema(struct_type(schema))
     SlateStore.create(path_text(path), schema=columns, keyColumns=keys, **store_arguments(properties))
 
 

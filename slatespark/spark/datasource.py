@@ -63,7 +63,7 @@ class SlateDataSource(DataSource):
 
         with spark_errors():
             options = WriteOptions.parse(_given(self.options))
-            columns = arrow_schema(schema, options.key_columns or ())
+            columns = arrow_schema(schema)
         return SlateWriter(options, columns, overwrite=overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # Spark's signature
@@ -75,7 +75,7 @@ class SlateDataSource(DataSource):
 
         with spark_errors():
             options = StreamWriteOptions.parse(_given(self.options))
-            columns = arrow_schema(schema, options.write.key_columns or ())
+            columns = arrow_schema(schema)
         return SlateStreamWriter(options, columns, overwrite=overwrite)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # Spark's name
@@ -125,6 +125,8 @@ def _projection_of(schema: StructType, options: ReadOptions, codec: RowCodec) ->
     """Return the projection that yields exactly the columns that Spark expects."""
     from slatespark.table.read.arrow import project
 
+    if not schema.names:
+        raise SchemaError("No column was requested.", todo="Omit the schema, or name a column in it.")
     projection = project(options, schema.names, codec=codec)
     for asked, field in zip(schema.fields, _spark_schema(projection).fields, strict=True):
         if asked.dataType != field.dataType:

@@ -41,7 +41,7 @@ def lookup_frame(
         When a key column is missing, or is collated, or has a type that does not fit.
     """
     names = resolve_columns(key_columns, keys.columns)
-    needed = arrow_schema(StructType([keys.schema[name] for name in names]), names)
+    needed = arrow_schema(StructType([keys.schema[name] for name in names]))
     plan = fetch_key_lookup(place.open(), options, clock, needed, keys.columns)
     order = [F.col(quoted(name)) for name in names]
     return map_in_arrow(_divide(keys.select(*order), order), _LookUp(place, plan), spark_schema(plan.schema))

@@ -194,7 +194,7 @@ class SlateTransaction:
         SchemaError, OptionError, InvalidRequestError
             When rows or options do not fit; the transaction is unchanged.
         """
-        load = self._core.planLoad(arrow_schema(df.schema, ()), **writeOptions)
+        load = self._core.planLoad(arrow_schema(df.schema), **writeOptions)
         rows = sort_for_load(df, self._codec.key_columns)
         with described(self._spark, job_text("transaction on", self._place.path, self.readVersion)):
             return self._core.addFiles(load, upload_frame(rows, self._place, load))

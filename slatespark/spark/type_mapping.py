@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -39,6 +38,7 @@ from pyspark.sql.types import (
     VariantType,
 )
 
+from slatespark.encoding.collations import BYTE_ORDER, COLLATION
 from slatespark.encoding.column_types import (
     DURATION,
     SPARK_METADATA,
@@ -72,7 +72,6 @@ _ARROW: Final[tuple[tuple[type[DataType], pa.DataType], ...]] = (
     (TimeType, TIME),
     (VariantType, VARIANT),
 )
-_BYTE_ORDER: Final = "UTF8_BINARY"  # the collation whose order is that of the stored bytes
 
 # Types that no table has, and what to do instead; by name, since not every release of Spark has all of them.
 _REFUSED: Final[tuple[tuple[str, str], ...]] = (
@@ -118,22 +117,14 @@ def _no_schema(given: object) -> SchemaError:
     )
 
 
-def arrow_schema(schema: StructType, key_columns: Sequence[str] = ()) -> pa.Schema:
+def arrow_schema(schema: StructType) -> pa.Schema:
     """Return the Arrow columns of a Spark schema; char and varchar become string, times UTC.
-
-    Parameters
-    ----------
-    key_columns : names of those that must sort as bytes do
 
     Raises
     ------
     SchemaError
-        When a column, or a part of one, has a type that no table holds, or a key column is collated.
+        When a column, or a part of one, has a type that no table holds.
     """
-    keys = {name.lower() for name in key_columns}
-    for field in schema.fields:
-        if field.name.lower() in keys:
-            _check_order(field.name, field.dataType)
     return pa.schema([_arrow_field(field, field.name) for field in schema.fields])
 
 
@@ -143,8 +134,10 @@ def spark_schema(schema: pa.Schema) -> StructType:
 
 
 def _arrow_field(field: StructField, path: str) -> pa.Field:
-    metadata = {SPARK_METADATA: json.dumps(field.metadata).encode()} if field.metadata else None
-    return pa.field(field.name, _arrow_type(field.dataType, path), field.nullable, metadata)
+    metadata = {SPARK_METADATA: json.dumps(field.metadata).encode()} if field.metadata else {}
+    if isinstance(field.dataType, StringType) and field.dataType.collation != BYTE_ORDER:
+        metadata[COLLATION] = field.dataType.collation.encode()
+    return pa.field(field.name, _arrow_type(field.dataType, path), field.nullable, metadata or None)
 
 
 def _arrow_type(kind: DataType, path: str) -> pa.DataType:
@@ -164,19 +157,6 @@ def _arrow_type(kind: DataType, path: str) -> pa.DataType:
     names = {cls.__name__ for cls in type(kind).__mro__}
     todo = next((todo for refused, todo in _REFUSED if refused in names), "Cast it to a type that a table has.")
     raise SchemaError(f"Column {path} has type {kind.simpleString()}, which no table holds.", todo=todo)
-
-
-def _check_order(name: str, kind: DataType) -> None:
-    """Refuse strings whose order is not that of their bytes."""
-    if isinstance(kind, StructType):
-        for field in kind.fields:
-            _check_order(f"{name}.{field.name}", field.dataType)
-    if isinstance(kind, StringType) and kind.collation != _BYTE_ORDER:
-        raise SchemaError(
-            f"Key column {name} is collated {kind.collation}.",
-            why="Keys are equal, and in order, as their bytes are.",
-            todo=f"Use a plain STRING: lower({name}) for a key that ignores case, or {name} COLLATE {_BYTE_ORDER}.",
-        )
 
 
 def fit_type(value: Column, kind: DataType, wanted: DataType, *, where: str) -> Column:

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
+from pyspark.sql.types import StructType
 
 from slatespark import CorruptDataError, InvalidRequestError, OptionError, SchemaError, SlateStore, SlateTable
 from tests.support.typed_tables import write_raw
@@ -118,6 +120,11 @@ def test_filters_that_cannot_be(table: SlateTable, condition: str, message: str)
     for act in acts:
         with pytest.raises(OptionError, match=message):
             act()
+
+
+def test_a_schema_without_columns(spark: SparkSession, table: SlateTable, path: str) -> None:
+    with pytest.raises(PySparkException, match="SchemaError"):
+        spark.read.format("slate").schema(StructType([])).load(path).count()
 
 
 def test_a_filter_is_never_dropped(spark: SparkSession, path: str) -> None:

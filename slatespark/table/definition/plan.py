@@ -11,6 +11,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.types as kinds
 
+from slatespark.encoding.collations import require_byte_order
 from slatespark.encoding.column_types import all_nullable, canonical_schema
 from slatespark.encoding.schema import find_name, merge_schemas
 from slatespark.encoding.tuple_key import require_key_type
@@ -57,6 +58,8 @@ def plan_creation(schema: pa.Schema | None, options: WriteOptions, properties: M
         raise OptionError("keyColumns is given, but no schema.", todo="Give the columns of the table.")
     columns = canonical_schema(schema)
     keys = tuple(_resolve_key_column(columns, name) for name in options.key_columns)
+    for name in keys:
+        require_byte_order(schema.field(find_name(schema, name)))
     if len(set(keys)) < len(keys):
         raise OptionError(f"keyColumns: {','.join(options.key_columns)} has a column twice.", todo="Give it once.")
     definition = TableDefinition(

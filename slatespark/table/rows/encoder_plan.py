@@ -7,6 +7,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from slatespark.encoding.collations import require_byte_order
 from slatespark.encoding.exact_cast import incompatible, takes_rows
 from slatespark.encoding.row_codec import RAW_CODEC, RowCodec
 from slatespark.encoding.schema import find_name
@@ -54,6 +55,8 @@ def plan_encoder(schema: pa.Schema, codec: RowCodec, options: WriteOptions, *, o
         target = targets[field.name.lower()]
         if target.name in needed:
             _check_type(field, target)
+        if target.name in codec.key_columns:
+            require_byte_order(field)
     sequence_column = _resolve_sequence(stored, codec, options)
     return RowEncoder(
         codec,

@@ -104,7 +104,7 @@ def _use_slate_table(stores: TableStores, fact: str, encoder: RowEncoder) -> Inv
     return InvalidRequestError(
         f"{stores.url}: tasks of this write hold rows of the same keys, and {fact}.",
         why="All versions of a key are numbered together." if encoder.has_times else reason,
-        todo="Use SlateTable.write, whose tasks never share keys, or repartition by the key columns.",
+        todo="Repartition the rows by the key columns; SlateTable.write does so by itself.",
     )
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from slatespark.errors import InvalidRequestError
+from slatespark.options.values import STREAM_APPS
 from slatespark.table.clock import Clock
 from slatespark.table.commit.idempotence import find_last_version
 from slatespark.table.log.manifests import find_latest_manifest
@@ -49,7 +50,7 @@ class StreamBatch:
     @property
     def app(self) -> str:
         """The `txnAppId` of its commits; writes that are no streams have other ones."""
-        return f"stream:{self.name or self.query}"
+        return f"{STREAM_APPS}{self.name or self.query}"
 
 
 def commit_batch(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from slatespark import OptionError
+from slatespark.options import WriteOptions
 from slatespark.options.streaming import StreamWriteOptions
 
 
@@ -36,6 +37,9 @@ def test_what_a_stream_does_not_take_is_refused(given: str, shown: str) -> None:
         StreamWriteOptions.parse({"path": "/t", given: "1"})
 
 
-def test_an_empty_name_is_refused() -> None:
+@pytest.mark.parametrize("name", ["", "stream:other"])
+def test_names_that_are_refused(name: str) -> None:
     with pytest.raises(OptionError, match="txnAppId"):
-        StreamWriteOptions.parse({"path": "/t", "txnAppId": ""})
+        StreamWriteOptions.parse({"path": "/t", "txnAppId": name})
+    with pytest.raises(OptionError, match="txnAppId"):
+        WriteOptions.parse({"path": "/t", "txnAppId": name, "txnVersion": 1})

@@ -7,6 +7,7 @@ import pytest
 from pyspark.sql import types as spark
 
 from slatespark import SchemaError
+from slatespark.encoding.collations import require_byte_order
 from slatespark.encoding.column_types import TIMESTAMP, TIMESTAMP_NTZ, VARIANT, canonical_schema
 from slatespark.spark.type_mapping import arrow_schema, spark_schema
 
@@ -88,7 +89,10 @@ def test_types_that_no_table_holds_are_refused_with_their_place(kind: spark.Data
 
 
 def test_key_columns_must_sort_as_bytes_do() -> None:
-    schema = columns(spark.StringType("UTF8_LCASE"), spark.StringType("UTF8_LCASE"))
-    with pytest.raises(SchemaError, match="collated"):
-        arrow_schema(schema, ["C0"])
-    assert arrow_schema(schema).names == ["c0", "c1"]
+    collated = spark.StringType("UTF8_LCASE")
+    inner = spark.StructType([spark.StructField("a", spark.StringType()), spark.StructField("b", collated)])
+    plain, text, struct = arrow_schema(columns(spark.StringType(), collated, inner))
+    require_byte_order(plain)
+    for field, name in ((text, "c1"), (struct, r"c2\.b")):
+        with pytest.raises(SchemaError, match=name):
+            require_byte_order(field)
