@@ -82,11 +82,17 @@ class SlateDataSource(DataSource):
         """Return a reader of the changes as a stream; a schema given by the user selects columns."""
         from slatespark.spark.failures import spark_errors
         from slatespark.spark.streaming.source import SlateStreamReader
+        from slatespark.table.streams.promised_columns import GOES_ON
 
         with spark_errors():
             options = self._read_options()
             options.refuse_for_stream()
-            return SlateStreamReader(options, _projection_of(schema, options, _fetch_codec(options)))
+            try:
+                projection = _projection_of(schema, options, _fetch_codec(options))
+            except SchemaError as exc:
+                exc.todo = f"{exc.todo} If the columns have changed since load(), call it again: {GOES_ON}."
+                raise
+            return SlateStreamReader(options, projection)
 
     def _read_options(self) -> ReadOptions:
         from slatespark.options import ReadOptions

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from typing import Final
 
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import SchemaError
 from slatespark.options import ReadOptions
 from slatespark.table.read.arrow import Projection, project
+
+GOES_ON: Final = "it goes on where it stopped, with the columns of now"
 
 
 class PromisedColumns:
@@ -42,5 +45,5 @@ class PromisedColumns:
     def _changed(self) -> SchemaError:
         return SchemaError(
             f"{self._url}: the columns of the table have changed since the stream was loaded.",
-            todo="Restart the query with a new load(): it goes on where it stopped, with the columns of now.",
+            todo=f"Restart the query with a new load(): {GOES_ON}.",
         )
