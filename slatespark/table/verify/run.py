@@ -12,15 +12,17 @@ from slatespark.format.paths import (
     DELETING_MARKER,
     MANIFEST_DIR,
     MANIFEST_EXTENSION,
+    WAL_DIR,
     manifest_path,
     numbered,
 )
 from slatespark.format.ulid import Ulid
 from slatespark.table.clock import Clock
-from slatespark.table.definition.versions import resolve_definition
+from slatespark.table.definition.versions import DEFINITION_DIR, resolve_definition
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.progress import Progress, Step
 from slatespark.table.read.gaps import find_empty_views
+from slatespark.table.snapshot import fetch_newest_state
 from slatespark.table.stores import TableStores, resolve_external
 from slatespark.table.verify.files import FileCheck
 from slatespark.table.verify.findings import EmptyView, Findings, VerifyReport
@@ -90,6 +92,7 @@ class _Verification:
             self._check_layers(versions)
             self._check_times(versions[-1])
             self._report_lost(versions[-1].number)
+            self._check_opens()
         newest = versions[-1].manifest if versions else None
         check_compactions(self.stores, newest, self.findings, all_versions=self.all_versions)
         found = self.findings
@@ -250,7 +253,10 @@ class _Verification:
         """Check that versions of a key are in the order of their times, on a history table."""
         try:
             definition = resolve_definition(self.stores, newest.manifest)
-        except SlateError:  # readers of the table report it
+        except (CorruptDataError, UnsupportedFormatError) as exc:
+            self.findings.error(self._url(DEFINITION_DIR), "definition", exc)
+            return
+        except SlateError:  # the parent of a clone is not found, which is noted already
             return
         if definition.has_history:
             self.progress(Step.CHECKING_TIMES, 0, 0)
@@ -262,6 +268,15 @@ class _Verification:
             )
             layers, url = layers_of(newest.layers, sound), self._url(manifest_path(newest.number))
             check_time_order(self.stores, layers, self.findings, buffer_bytes=self.buffer_bytes, object_url=url)
+
+    def _check_opens(self) -> None:
+        """Note what keeps readers from a table of which all parts are sound: a WAL without its last fence."""
+        if self.findings.items:
+            return
+        try:
+            fetch_newest_state(self.stores)
+        except (CorruptDataError, InvalidRequestError, UnsupportedFormatError) as exc:
+            self.findings.error(f"{self.stores.wal.url}/{WAL_DIR}", "WAL", exc)
 
     def _empty_views(self, newest: Manifest | None) -> tuple[EmptyView, ...]:
         """Return the views that show no row; none if their files, or the definition, cannot be read."""

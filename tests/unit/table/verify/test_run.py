@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from slatespark import SlateStore, TableNotFoundError, UnavailableError
+from slatespark import InvalidRequestError, SlateStore, TableNotFoundError, UnavailableError
 from slatespark.format.compactions import Compactions, encode_compactions
 from slatespark.format.info import decode_footer, decode_info_section, footer_range, info_range
 from slatespark.format.manifest import Checkpoint
@@ -229,6 +229,26 @@ def test_a_missing_wal_is_not_damage(copy_of: CopyMaker) -> None:
     report = copy.verify()
     assert not report.has_damage
     assert not report.is_complete
+
+
+def test_a_missing_fence_that_keeps_readers_away(tmp_path: Path) -> None:
+    store = SlateStore.create(str(tmp_path / "t"))
+    store.write(pa.table({"key": [b"a"], "value": [b"1"]}))
+    for fence in (tmp_path / "t/wal").iterdir():
+        fence.unlink()
+    found = SlateStore.open(store.url)
+    with pytest.raises(InvalidRequestError):
+        found.scan()
+    assert [finding.section for finding in found.verify().findings] == ["WAL"]
+
+
+@pytest.mark.parametrize("columns", ["id BIGINT, v INT", None])
+def test_a_damaged_definition(tmp_path: Path, columns: str | None) -> None:
+    store = SlateStore.create(str(tmp_path / "t"), columns, "id" if columns else None)
+    (definition,) = (tmp_path / "t/slatespark/table").iterdir()
+    definition.write_bytes(definition.read_bytes().replace(b"formatVersion", b"formatversion"))
+    (finding,) = SlateStore.open(store.url).verify().findings
+    assert (finding.section, finding.is_damage) == ("definition", True)
 
 
 def test_wal_files_in_the_wrong_order(copy_of: CopyMaker) -> None:
