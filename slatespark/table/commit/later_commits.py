@@ -76,7 +76,11 @@ class _Segments:
         return self.manifest.segment_extractor_name is not None
 
     def drained_by(self, later: Manifest) -> tuple[KeyRange, ...]:
-        """Return the keys of the segments that a later version has lost; it is the last one from then on."""
+        """Return the keys of the segments that a client's version has lost; it is the last one from then on.
+
+        A version of ours tells itself what it may have removed: a compaction that leaves no row of a segment has
+        removed nothing that was visible.
+        """
         left = {tree.prefix: tree for tree in later.segments}
         found = [
             prefix_range(tree.prefix)
@@ -84,7 +88,7 @@ class _Segments:
             if not tree.is_empty() and _is_drained(tree, left.get(tree.prefix))
         ]
         self.manifest = later
-        return tuple(found)
+        return () if later.nonce else tuple(found)
 
 
 def _is_drained(before: Segment, after: Segment | None) -> bool:

@@ -10,11 +10,13 @@ import pytest
 
 from slatespark import SlateStore, TransactionConflictError
 from slatespark.storage.memory_store import MemoryStore
+from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.transaction.transaction import Transaction
 from tests.faults.jobs import store_on, table_of
 from tests.support.client import Client, Delete, Location, Put
 from tests.support.failing_store import FailingStore
 from tests.support.fake_clock import FakeClock
+from tests.support.segments import FixedPrefix
 
 _numbers = count()
 A_TO_C = "key >= X'61' AND key < X'63'"
@@ -70,6 +72,29 @@ def test_changes_of_other_keys_are_not_conflicts(store: SlateStore, call: str) -
         store.write(table_of([(b"n", b"2")]))
         CALLS[call](txn)
     assert txn.state == "committed"
+
+
+@pytest.mark.parametrize("removes", [False, True])
+def test_a_segment_that_goes(removes: bool) -> None:
+    """A compaction that leaves no row of it has removed nothing that was visible; a deletion of its keys has."""
+    store = SlateStore.create(f"memory://dependencies-{next(_numbers)}", autoCompact=False, **FixedPrefix(1).options)
+    store.write(table_of([(b"a1", b"1"), (b"b1", b"1")]))
+    if not removes:
+        store.delete("key = X'6231'")
+    txn = store.begin()
+    assert (txn.get(b"b1") is None) != removes
+    if removes:
+        store.deleteRange(keyPrefix=b"b")
+    else:
+        store.compact(full=True)
+    assert [tree.prefix for tree in fetch_latest_manifest(store._stores).value.segments] == [b"a"]
+    if removes:
+        with pytest.raises(TransactionConflictError):
+            txn.write(table_of([(b"b1", b"2")]))
+    else:
+        txn.write(table_of([(b"b1", b"2")]))
+        txn.commit()
+        assert store.scan().read_all()["key"].to_pylist() == [b"a1", b"b1"]
 
 
 def test_what_changes_after_the_call_is_found_by_the_commit(store: SlateStore) -> None:
