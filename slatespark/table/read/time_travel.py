@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from slatespark.errors import HistoryTrimmedError, OptionError
+from slatespark.format.manifest import Manifest
 from slatespark.table.clock import Clock, present_of_read
 from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.read.kept_versions import KeptVersions
@@ -104,10 +105,11 @@ class Timeline:
     def _has_state_of(self, after: int, time_ms: int) -> bool:
         """Tell whether a version, though later, shows the table as a collected one left it that an instant belongs to.
 
-        It does if no sequence number was used in between: every visible change uses one.
+        It does if no sequence number was used in between: every visible change uses one. On a table with a clock of its
+        own such a version has the same time as the collected one, so it would not be a later one.
         """
         record = self._record_below(after)
-        if record is None or self._record_ms(record) > time_ms or record.last_seq is None:
+        if self.own_time or record is None or record.last_seq is None or self._committed_ms(record) > time_ms:
             return False
         manifest = self.kept.manifest(after)
         if manifest.last_l0_seq != record.last_seq:
@@ -125,16 +127,22 @@ class Timeline:
             return False
         record = self.kept.records[min(following)]
         nothing_before = record.manifest_id == before + 1 or record.first_taken_seq == reached_seq + 1
-        return nothing_before and self._record_ms(record) > time_ms
+        return nothing_before and self._next_ms(earlier, record) > time_ms
 
     def _record_below(self, number: int) -> CommitRecord | None:
         below = [known for known in self.kept.records if known < number]
         return self.kept.records[max(below)] if below else None
 
-    def _record_ms(self, record: CommitRecord) -> int:
-        """Return the time of a recorded commit, no earlier than any before it, as those of versions."""
-        if self.own_time:
-            return record.write_time_ms
+    def _next_ms(self, before: Manifest, record: CommitRecord) -> int:
+        """Return the time of the version of a recorded commit, the first one after another version."""
+        if not self.own_time:
+            return self._committed_ms(record)
+        # Rows may be late, and a commit without any, such as a restore, has no time of its own: neither moves the tick.
+        tick_ms = before.last_l0_clock_tick
+        return tick_ms if record.last_seq is None else max(tick_ms, record.write_time_ms)
+
+    def _committed_ms(self, record: CommitRecord) -> int:
+        """Return when a recorded commit was published, no earlier than any before it, as those of versions."""
         return max(known.committed_ms for number, known in self.kept.records.items() if number <= record.manifest_id)
 
     # --- refusals -----------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +15,7 @@ from slatespark.slate_store import SlateStore
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.table.read.kept_versions import order_times
 from slatespark.table.read.time_travel import resolve_version
+from tests.faults.jobs import table_of
 from tests.support.fake_clock import FakeClock
 
 START = 1_780_000_000_000
@@ -175,3 +177,56 @@ def test_times_of_two_clocks_are_put_in_order() -> None:
     assert order_times(numbers, {2: 10, 4: 5, 6: 70}, stored) == [10, 10, 10, 10, 70, 70]
     assert order_times([1, 3, 5], {2: 10, 4: 40}, {1: 15, 3: 90, 5: 20}) == [10, 40, 40]  # collected ones count
     assert order_times([], {}, {}) == []
+
+
+# --- a clock of the table's own -------------------------------------------------------------------------------------
+
+
+def _own_time(**properties: Any) -> SlateStore:
+    """A table with rows of the times 1 and 2."""
+    url = f"memory://own-time-{next(_names)}/t"
+    SlateStore.create(url, clock="custom", **properties)
+    store = SlateStore.open(url)
+    for time, key in enumerate((b"a", b"b"), 1):
+        store.write(table_of([(key, b"1")]), timestamp=time)
+    return store
+
+
+_WITHOUT_TIME: dict[str, Callable[[SlateStore], object]] = {
+    "restore": lambda store: store.restoreToVersion(3),
+    "deleteRange": lambda store: store.deleteRange(keyPrefix=b"a"),
+    "compact": lambda store: store.compact(full=True),
+    "erase": lambda store: store.erase(b"a"),
+    "nothing": lambda store: None,
+}
+
+
+@pytest.mark.parametrize("change", _WITHOUT_TIME.values(), ids=_WITHOUT_TIME.keys())
+def test_a_commit_without_a_time_of_its_own(change: Callable[[SlateStore], object]) -> None:
+    """Once versions were collected, each instant shows what it showed, or is refused."""
+    store = _own_time()
+    change(store)
+    store.write(table_of([(b"c", b"1")]), timestamp=3)
+    shown = {time: store.scan(timestampAsOf=time).read_all() for time in (2, 3)}
+    store.write(table_of([(b"d", b"1")]), timestamp=4)
+    store.vacuum("0s", force=True)
+    for time, before in shown.items():
+        try:
+            assert store.scan(timestampAsOf=time).read_all() == before
+        except HistoryTrimmedError:
+            continue
+    assert store.scan(timestampAsOf=4).read_all().num_rows > 0
+
+
+def test_late_rows_are_not_shown_before_they_came() -> None:
+    store = _own_time(history=True)
+    store.createCheckpoint("one")
+    store.write(table_of([(b"c", b"1")]), timestamp=100)
+    store.write(table_of([(b"late", b"1")]), timestamp=5)
+    store.createCheckpoint("two")
+    store.write(table_of([(b"d", b"1")]), timestamp=200)
+    store.vacuum("0s", force=True)
+    copy = store.copyTo(f"memory://own-time-{next(_names)}/copy", timestampAsOf=50)
+    assert copy.scan().read_all()["key"].to_pylist() == [b"a", b"b"]
+    store.restoreToTimestamp(50)
+    assert store.scan().read_all()["key"].to_pylist() == [b"a", b"b"]
