@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from slatespark.errors import OptionError
 from slatespark.options import WriteOptions
+from slatespark.options.flags import parsing_flags
 from slatespark.options.values import refuse_misspelt
 from slatespark.slate_store.maintenance import Maintenance
 from slatespark.slate_store.reading import Reads
@@ -26,6 +27,7 @@ OPERATIONS: Final = ("read", "changes", "compact", "vacuum", "reap", "erase")
 class Explanations(Reads, Maintenance):
     """Explanations: what a read, compaction, vacuum, reap or erasure touches and costs."""
 
+    @parsing_flags
     def explain(
         self,
         operation: str = "read",

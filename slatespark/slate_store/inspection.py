@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from slatespark.errors import SlateError
+from slatespark.options.flags import parsing_flags
 from slatespark.shown import Listing
 from slatespark.slate_store.base import OpenTable
 from slatespark.table.inspection.dump import NEWEST
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 class Inspection(OpenTable):
     """Inspection: facts, files, layers, timeline and expiry, as values, text, HTML and figures."""
 
+    @parsing_flags
     def detail(self, *, countRows: bool = False, **options: Any) -> TableFacts:
         """Return the facts of the table: definition, version, layers, files, WAL, checkpoints.
 
@@ -37,6 +39,7 @@ class Inspection(OpenTable):
 
         return describe_table(self._stores, self._read_options(options), self._clock, count_rows=countRows)
 
+    @parsing_flags
     def files(self, *, countRows: bool = False, **options: Any) -> Listing[FileFacts]:
         """Return the files of a version, layer by layer, newest first.
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from slatespark.display.progress import AskedProgress, showing_progress
 from slatespark.options import WriteOptions
+from slatespark.options.flags import parsing_flags
 from slatespark.options.values import (
     parse_columnar,
     parse_min_age,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 class Maintenance(OpenTable):
     """Maintenance: compaction, the reaper, vacuum, verification, erasing, proof of absence."""
 
+    @parsing_flags
     def compact(
         self,
         full: bool = False,
@@ -176,6 +178,7 @@ class Maintenance(OpenTable):
                 progress=listener,
             )
 
+    @parsing_flags
     def vacuum(
         self,
         minAge: str | timedelta = "24h",
@@ -231,6 +234,7 @@ class Maintenance(OpenTable):
                 progress=listener,
             )
 
+    @parsing_flags
     def erase(
         self,
         *key: Any,
@@ -348,6 +352,7 @@ class Maintenance(OpenTable):
         codec = resolve_codec(self._stores, fetch_latest_manifest(self._stores)[1])
         return choose_keys(call, key, where, keys, options, codec)
 
+    @parsing_flags
     def verify(self, *, allVersions: bool = False, progress: AskedProgress = "auto") -> VerifyReport:
         """Read every byte of the newest version, or of all existing versions, and return the findings.
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from slatespark.display.progress import AskedProgress, showing_progress
 from slatespark.options import WriteOptions
+from slatespark.options.flags import parsing_flags
 from slatespark.options.properties import split_creation
 from slatespark.options.values import is_clock, parse_duration
 from slatespark.slate_store.explaining import Explanations
@@ -140,6 +141,7 @@ class SlateStore(Explanations, Reads, Writes, Versions, Inspection, Maintenance)
         return store
 
     @classmethod
+    @parsing_flags
     def drop(
         cls,
         path: str | os.PathLike[str],

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from slatespark.display.progress import AskedProgress, showing_progress
 from slatespark.errors import OptionError
+from slatespark.options.flags import parsing_flags
 from slatespark.options.values import (
     parse_count,
     parse_lasting_duration,
@@ -305,6 +306,7 @@ class Versions(OpenTable):
 
         raise_history_floor(self._stores, self._clock, parse_time_ms(ts, name="setHistoryFloor"))
 
+    @parsing_flags
     def clone(
         self,
         target: str | os.PathLike[str],

@@ -13,6 +13,7 @@ from pyspark.sql.types import StructType
 
 from slatespark.display.progress import AskedProgress
 from slatespark.errors import TableExistsError
+from slatespark.options.flags import parsing_flags
 from slatespark.options.keywords import WriteKeywords
 from slatespark.slate_store import SlateStore
 from slatespark.spark import arguments, creation, fact_frames
@@ -148,6 +149,7 @@ class SlateTable(TableReads, TableVersions):
         return creation.has_table(spark if path is None else path, storage)
 
     @staticmethod
+    @parsing_flags
     def drop(
         spark: SparkSession | PathArgument,
         path: PathArgument | None = None,
@@ -425,6 +427,7 @@ class SlateTable(TableReads, TableVersions):
 
     # --- copies -------------------------------------------------------------------------------------------------------
 
+    @parsing_flags
     def clone(
         self,
         target: PathArgument,

@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from slatespark.display.progress import AskedProgress, showing_progress
+from slatespark.options.flags import parsing_flags
 from slatespark.slate_store import SlateStore
 from slatespark.spark import fact_frames
 from slatespark.spark.arguments import Instant, Prices
@@ -106,6 +107,7 @@ class TableUpkeep:
         """
         return fact_frames.expiry_frame(self._frames.spark, self._store.expiry(per, **readOptions))
 
+    @parsing_flags
     def compact(
         self,
         full: bool = False,
@@ -178,6 +180,7 @@ class TableUpkeep:
                 maxBatchRows, maxBatchBytes, now, runner=call.tasks(), progress=call.progress, **writeOptions
             )
 
+    @parsing_flags
     def vacuum(
         self,
         minAge: str | timedelta = "24h",
@@ -208,6 +211,7 @@ class TableUpkeep:
         """
         return self._store.vacuum(minAge, dryRun=dryRun, fences=fences, force=force, progress=progress)
 
+    @parsing_flags
     def erase(
         self,
         *key: Any,
@@ -287,6 +291,7 @@ class TableUpkeep:
         names = resolve_columns(self._frames.key_columns(), keys.columns)
         return keys.select([quoted(name) for name in names]).toArrow()
 
+    @parsing_flags
     def verify(self, *, allVersions: bool = False, progress: AskedProgress = "auto") -> VerifyReport:
         """Read every byte of the newest version, or of all existing versions, and return the findings.
 
@@ -301,6 +306,7 @@ class TableUpkeep:
         """
         return self._store.verify(allVersions=allVersions, progress=progress)
 
+    @parsing_flags
     def explain(
         self, operation: str = "read", *, analyze: bool = False, prices: Prices | None = None, **options: Any
     ) -> Explanation:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -81,6 +81,12 @@ def table_path(table: str | os.PathLike[str]) -> str:
         return os.fspath(table)
     except TypeError as exc:
         raise InvalidRequestError(f"{table!r} is not the path of a table.", todo="Give a path or a URL.") from exc
+
+
+def table_paths(tables: Iterable[str | os.PathLike[str]] | str | os.PathLike[str]) -> list[str]:
+    """Return the paths or URLs of some tables; one alone is no sequence of letters."""
+    given = [tables] if isinstance(tables, str | os.PathLike) else tables
+    return [table_path(each) for each in given]
 
 
 def open_stores(path: str, *, storage: Mapping[str, str], wal_path: str | None = None) -> TableStores:

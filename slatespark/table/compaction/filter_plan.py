@@ -47,14 +47,21 @@ def check_filters(given: object, definition: TableDefinition, table: str) -> tup
     InvalidRequestError
         When a filter cannot be used on the table.
     """
+    filters = check_kinds(given)
+    for chosen in filters:
+        _check_takes(chosen, definition, table)
+    resolve_filter_now(filters, None)
+    return filters
+
+
+def check_kinds(given: object) -> tuple[CompactionFilter, ...]:
+    """Return the given filters; raises `OptionError` when an item is none."""
     if isinstance(given, CompactionFilter) or not isinstance(given, Sequence):
         raise OptionError(f"filters: {type(given).__name__} is not a list.", todo="Give a list of filters.")
     for chosen in given:
         if isinstance(chosen, type) or not isinstance(chosen, CompactionFilter):
             name = chosen.__name__ if isinstance(chosen, type) else type(chosen).__name__
             raise OptionError(f"filters: {name} is not a filter.", todo="Give objects with a method decide(versions).")
-        _check_takes(chosen, definition, table)
-    resolve_filter_now(given, None)
     return tuple(given)
 
 

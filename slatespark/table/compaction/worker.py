@@ -27,6 +27,7 @@ from slatespark.table.clock import Clock, SystemClock, check_clock, read_clock
 from slatespark.table.compaction.client_job import ClientMerge, merge_client_job
 from slatespark.table.compaction.fair_threads import FairThreads
 from slatespark.table.compaction.filter import CompactionFilter
+from slatespark.table.compaction.filter_plan import check_kinds
 from slatespark.table.compaction.merge import MergedRange
 from slatespark.table.compaction.options import given_file_options, parse_worker
 from slatespark.table.compaction.plan import CompactionPlan, RangeTask
@@ -49,7 +50,7 @@ from slatespark.table.cooperation.claimed_job import (
 from slatespark.table.cooperation.job_list import JobList
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read.merge_function import resolve_operator
-from slatespark.table.stores import TableStores, open_stores, table_path
+from slatespark.table.stores import TableStores, open_stores, table_path, table_paths
 from slatespark.table.tasks import thread_count
 from slatespark.units import parse_duration_ms, parse_time_ms
 
@@ -126,7 +127,7 @@ class Worker:
 
     Parameters
     ----------
-    tables : paths or URLs of databases
+    tables : paths or URLs of databases, or one of them
     parallelism : how many ranges are merged at a time; by default one per processor
     pollInterval : between two looks at a database
     heartbeatInterval : at most a third of the client's `worker_heartbeat_timeout`, which is 30 s by default
@@ -141,7 +142,7 @@ class Worker:
 
     def __init__(
         self,
-        tables: Iterable[str | os.PathLike[str]] = (),
+        tables: Iterable[str | os.PathLike[str]] | str | os.PathLike[str] = (),
         *,
         parallelism: int | None = None,
         pollInterval: str | int | timedelta = "1s",
@@ -161,14 +162,14 @@ class Worker:
         self._options = parse_worker(given)
         resolve_operator(WriteOptions.parse({"path": "?", **given}).merge_operator)  # refuses an unknown one early
         self._keeps_codec = "compression" not in given_file_options(given)
-        self._filters, self._runner = tuple(filters), runner
+        self._filters, self._runner = check_kinds(filters), runner
         self._clock: Clock = SystemClock() if clock is None else check_clock(clock)
         self._id = new_worker_id(self._clock)
         self._databases: dict[str, _Database] = {}
         self._lock = threading.Lock()
         self._wakes = threading.Event()
         self._stop = threading.Event()
-        for path in tables:
+        for path in table_paths(tables):
             self.add(path, **storage)
 
     def add(self, table: str | os.PathLike[str], **storage: Any) -> None:

@@ -21,7 +21,7 @@ from slatespark.table.retention.reap_limits import ReapLimits
 from slatespark.table.retention.reap_report import ReapReport
 from slatespark.table.retention.reap_run import Reaping
 from slatespark.table.retention.reap_survey import ReapSurvey, outline_cache
-from slatespark.table.stores import table_path
+from slatespark.table.stores import table_path, table_paths
 from slatespark.table.upkeep.intervals import parse_intervals
 from slatespark.table.upkeep.place import Place
 from slatespark.table.upkeep.table_loop import Served, TableLoop
@@ -73,7 +73,7 @@ class Reaper:
 
     Parameters
     ----------
-    tables : paths or URLs
+    tables : paths or URLs, or one of them
     minInterval, maxInterval : durations
     maxBatchRows, maxBatchBytes : bounds of a pass, as for `SlateStore.reap`
     clock : for waiting; the system clock by default
@@ -91,7 +91,7 @@ class Reaper:
 
     def __init__(
         self,
-        tables: Iterable[str | os.PathLike[str]] = (),
+        tables: Iterable[str | os.PathLike[str]] | str | os.PathLike[str] = (),
         *,
         minInterval: str | int | timedelta = "1m",
         maxInterval: str | int | timedelta = "1h",
@@ -110,7 +110,7 @@ class Reaper:
         self._outlines = outline_cache()
         self._loop: TableLoop[_Table, ReapOutcome] = TableLoop(self._clock, self._serve)
         refuse_cooperation(WriteOptions.parse({"path": "?", **self._options}), "a reap", OTHER_MODES)  # early
-        for path in tables:
+        for path in table_paths(tables):
             self.add(path, **storage)
 
     def add(self, table: str | os.PathLike[str], **storage: Any) -> None:

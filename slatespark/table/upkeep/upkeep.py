@@ -12,6 +12,7 @@ from typing import Any
 from slatespark.errors import OptionError, SlateError, as_slate_error
 from slatespark.format.manifest import Manifest
 from slatespark.options import WriteOptions
+from slatespark.options.flags import parsing_flags
 from slatespark.options.values import parse_min_age, parse_names, refuse_misspelt
 from slatespark.shown import Listing, Shown
 from slatespark.table.clock import Clock, SystemClock, check_clock, read_clock
@@ -21,7 +22,7 @@ from slatespark.table.log.manifests import fetch_latest_manifest, fetch_newest_s
 from slatespark.table.log.versioned_object import Version
 from slatespark.table.retention.reap_limits import ReapLimits
 from slatespark.table.retention.reap_run import Reaping
-from slatespark.table.stores import table_path
+from slatespark.table.stores import table_path, table_paths
 from slatespark.table.upkeep.duties import DUTIES, FOLLOWS_CHANGES, DutyReport, Step, Visit
 from slatespark.table.upkeep.intervals import parse_intervals
 from slatespark.table.upkeep.place import OpenedTable, Place
@@ -112,7 +113,7 @@ class Upkeep:
 
     Parameters
     ----------
-    tables : paths or URLs
+    tables : paths or URLs, or one of them
     minInterval : between two looks for a new version of a table
     maxInterval : after this time all duties have a look at a table that did not change: its properties may have
     duties : which of `historyFloor`, `reap`, `compact` and `vacuum`; by default all
@@ -132,9 +133,10 @@ class Upkeep:
     ['historyFloor', 'reap', 'compact', 'vacuum']
     """
 
+    @parsing_flags
     def __init__(
         self,
-        tables: Iterable[str | os.PathLike[str]] = (),
+        tables: Iterable[str | os.PathLike[str]] | str | os.PathLike[str] = (),
         *,
         minInterval: str | int | timedelta = "1m",
         maxInterval: str | int | timedelta = "1h",
@@ -157,7 +159,7 @@ class Upkeep:
         self._options = dict(options or {})
         self._loop: TableLoop[_Table, UpkeepOutcome] = TableLoop(self._clock, self._serve)
         WriteOptions.parse({"path": "?", **self._options})  # refuses invalid options early
-        for path in tables:
+        for path in table_paths(tables):
             self.add(path, **storage)
 
     def add(self, table: str | os.PathLike[str], **storage: Any) -> None:

@@ -1,0 +1,32 @@
+"""Flags of calls: they take what flags among the options take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from inspect import signature
+from typing import ParamSpec, TypeVar
+
+from slatespark.options.values import parse_flag
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+
+
+def parsing_flags(call: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+    """Let a call take `true` and `false` as text for its `bool` parameters, and refuse what is no flag.
+
+    Any text is true for Python, so `force="false"` would force.
+    """
+    expected = signature(call)
+    names = [name for name, parameter in expected.parameters.items() if parameter.annotation == "bool"]
+
+    @wraps(call)
+    def parsed(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
+        given = expected.bind(*args, **kwargs)
+        for name in names:
+            if name in given.arguments:
+                given.arguments[name] = parse_flag(given.arguments[name], name)
+        return call(*given.args, **given.kwargs)
+
+    return parsed
