@@ -24,11 +24,13 @@ class ExternalLabel:
     definition : of the table that its rows were encoded for: keys, columns and formats
     stamp_ms : the time of making, which all rows have; None if they have times of the user's, which stay
     has_instants : whether rows expire at instants of the user's, which stay
+    ttl_from_write : whether TTLs count from the clock when the file is ingested, whatever time the rows are given
     """
 
     definition: TableDefinition
     stamp_ms: int | None
     has_instants: bool
+    ttl_from_write: bool = False
 
     def to_json(self) -> dict[str, object]:
         """Return the label as the file holds it."""
@@ -37,6 +39,7 @@ class ExternalLabel:
             "definition": json.loads(encode_definition(self.definition)),
             "stampMs": self.stamp_ms,
             "instants": self.has_instants,
+            **({"ttlFrom": "write"} if self.ttl_from_write else {}),
         }
 
     @classmethod
@@ -60,4 +63,5 @@ class ExternalLabel:
         if not (number or stamp_ms is None) or not isinstance(has_instants, bool):
             raise CorruptDataError(f"The label says stampMs = {stamp_ms!r} and instants = {has_instants!r}.")
         definition = decode_definition(json.dumps(content.get("definition")).encode())
-        return cls(definition, stamp_ms if isinstance(stamp_ms, int) else None, has_instants)
+        stamp = stamp_ms if isinstance(stamp_ms, int) else None
+        return cls(definition, stamp, has_instants, content.get("ttlFrom") == "write")

@@ -139,6 +139,13 @@ def _build(
         ttl_ms=None if options.ttl_ms == DEFAULT_TTL_MS else options.ttl_ms,
         ttl_from_ms=now_ms if options.ttl_from == "write" else None,
     )
+    has_times = options.timestamp_ms is not None or encoder.has_times
+    if not has_times and options.expire_at_column is not None and stamp.ttl_ms is not None:
+        raise OptionError(
+            "SstWriter takes no ttl beside expireAtColumn.",
+            why="A TTL counts from the ingest, an instant stays, and a file does not tell which one a row has.",
+            todo="Give the instant of each row, or the time of the rows with timestamp.",
+        )
     fold = resolve_operator(options.merge_operator)
     sorter = TaskSorter(batches, encoder, stamp, fold, buffer_bytes=options.write_buffer_bytes)
     with scratch_folder("sst") as folder:
@@ -148,9 +155,11 @@ def _build(
         if not files:
             raise InvalidRequestError("There are no rows, and an SST has at least one.", todo="Write no file then.")
         [file] = files
-        has_times = options.timestamp_ms is not None or encoder.has_times
         label = ExternalLabel(
-            definition, None if has_times else now_ms, has_instants=options.expire_at_column is not None
+            definition,
+            None if has_times else now_ms,
+            has_instants=options.expire_at_column is not None,
+            ttl_from_write=options.ttl_from == "write",
         )
         data = label_sst(scratch.get(sst_path(file.handle.id)), label.to_json())
         return data, file.properties.num_rows

@@ -279,7 +279,7 @@ def _dated(
     previous: RowColumns | None = None
     for rows in _read(stores, part, file.path, options):
         if file.label.stamp_ms is not None:
-            _move(rows, job.create_ts_ms, file.label)
+            _move(rows, job, file.label)
         _expire_by(rows, job.latest_expire_ms)
         _check_rows(file, rows, previous, has_history=job.definition.has_history)
         previous = take_rows([rows], np.array([len(rows) - 1], np.int64))
@@ -296,13 +296,14 @@ def _read(stores: TableStores, part: FileSlice, path: str, options: WriteOptions
         ) from exc
 
 
-def _move(rows: RowColumns, create_ts_ms: int, label: ExternalLabel) -> None:
-    """Give rows the time of the ingest: TTLs count from it, and fixed expiries stay."""
+def _move(rows: RowColumns, job: WriteJob, label: ExternalLabel) -> None:
+    """Give rows the time of the ingest: TTLs count from it, or from the clock, and fixed expiries stay."""
     assert label.stamp_ms is not None  # the caller's condition
-    rows.create_ts[:] = create_ts_ms
+    rows.create_ts[:] = job.create_ts_ms
     if label.has_instants:
         return
-    by_ms, expires = create_ts_ms - label.stamp_ms, (rows.flags & HAS_EXPIRE) != 0
+    begin_ms = job.planned_ms if label.ttl_from_write else job.create_ts_ms
+    by_ms, expires = begin_ms - label.stamp_ms, (rows.flags & HAS_EXPIRE) != 0
     never = expires & (rows.expire_ts > MAX_MS - max(by_ms, 0))
     rows.expire_ts[expires & ~never] += by_ms
     rows.flags[never] &= np.uint8(~HAS_EXPIRE & 0xFF)

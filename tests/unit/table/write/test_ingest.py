@@ -80,6 +80,22 @@ def test_fixed_expiries_stay_and_a_timestamp_applies(tmp_path: Path) -> None:
     ]
 
 
+def test_a_ttl_from_the_write_counts_from_the_clock(tmp_path: Path) -> None:
+    store = new_store(None)
+    path = write_file(tmp_path / "a.sst", pairs(b"a"), ttl="1h", ttlFrom="write")
+    store.ingest([path], timestamp=NOW_MS - 86_400_000)
+    assert [(row.create_ts, row.expire_ts) for row in our_rows(store)] == [(NOW_MS - 86_400_000, NOW_MS + 3_600_000)]
+
+
+def test_a_file_does_not_mix_instants_and_ttls(tmp_path: Path) -> None:
+    rows = pairs(b"a", b"b", gone=pa.array([NOW_MS + 5, None], pa.timestamp("ms")))
+    with pytest.raises(OptionError):
+        write_file(tmp_path / "a.sst", rows, expireAtColumn="gone", ttl="1h")
+    store = new_store(None, history=True)
+    store.ingest([write_file(tmp_path / "b.sst", rows, expireAtColumn="gone", ttl="1h", timestamp=NOW_MS - 9)])
+    assert [row.expire_ts for row in our_rows(store)] == [NOW_MS + 5, NOW_MS - 9 + 3_600_000]
+
+
 def test_operands_and_kinds_by_row(tmp_path: Path) -> None:
     store = new_store(None)
     store.write(pairs(b"a", b"b", value=b"1"))
