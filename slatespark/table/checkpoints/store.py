@@ -21,6 +21,7 @@ from slatespark.errors import (
 )
 from slatespark.format.manifest import Checkpoint, Manifest
 from slatespark.shown import Shown
+from slatespark.table.checkpoints.released import refuse_released
 from slatespark.table.checkpoints.resolve import resolve_checkpoint
 from slatespark.table.checkpoints.version_files import refuse_collected_files
 from slatespark.table.clock import Clock, new_uuid, read_clock
@@ -95,9 +96,15 @@ def create_checkpoint(
         When the lifetime is not positive, or ends later than the format can hold.
     SnapshotExpiredError
         When the version, or a file of it, was collected.
+    HistoryTrimmedError
+        When it is one of a clone, which has released files of it at its parent.
     """
     if name is not None:
         _check_name(name)
+    if manifest_id is not None:
+        newest_id, newest = fetch_latest_manifest(stores)
+        if manifest_id < newest_id and newest.external_dbs:
+            refuse_released(stores, fetch_manifest(stores, manifest_id), newest)
     return add_checkpoint(stores, clock, name=name, lifetime_ms=lifetime_ms, manifest_id=manifest_id)
 
 

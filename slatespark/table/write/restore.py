@@ -15,12 +15,13 @@ from typing import Final
 
 import numpy as np
 
-from slatespark.errors import HistoryTrimmedError, InternalError, SlateError
-from slatespark.format.manifest import ExternalDb, Manifest, SstView
+from slatespark.errors import InternalError, SlateError
+from slatespark.format.manifest import Manifest, SstView
 from slatespark.format.segments import KeySegments
 from slatespark.format.ulid import Ulid
 from slatespark.options import WriteOptions
 from slatespark.ranges import ALL_KEYS
+from slatespark.table.checkpoints.released import refuse_released, used_databases
 from slatespark.table.checkpoints.store import (
     OWN_NAMES,
     add_checkpoint,
@@ -44,7 +45,7 @@ from slatespark.table.records.operations import Operation
 from slatespark.table.rows.sorted_rows import SortedRows
 from slatespark.table.rows.sst_upload import NewFile, upload_sorted
 from slatespark.table.snapshot import fetch_wal_tail
-from slatespark.table.stores import TableStores, resolve_external
+from slatespark.table.stores import TableStores
 from slatespark.table.write.restored_trees import RestoreTrees
 
 NEEDED_MS: Final = 3_600_000  # a version must be kept from collectors for longer than its restore takes
@@ -84,7 +85,7 @@ def restore_to_version(
     refuse_newer(stores)
     with _held(stores, clock, version):
         source, found = fetch_manifest(stores, version), fetch_latest_manifest(stores)
-        _refuse_released(stores, source, found[1])
+        refuse_released(stores, source, found[1])
         job = begin_write(
             stores,
             clock,
@@ -127,11 +128,7 @@ def plan_restore(source: Manifest, flushed: tuple[NewFile, ...], new_id: Callabl
         for views in (*((view,) for view in tree.l0), *(r.views for r in tree.compacted))
     ]
     runs = tuple(tuple(own(view) for view in views) for views in reversed(layers))
-    return RestoreTrees(runs, source.ssts, _used(source), flushed, KeySegments.of(source))
-
-
-def _used(source: Manifest) -> tuple[ExternalDb, ...]:
-    return tuple(database for database in source.external_dbs if database.sst_ids)
+    return RestoreTrees(runs, source.ssts, used_databases(source), flushed, KeySegments.of(source))
 
 
 @contextlib.contextmanager
@@ -162,22 +159,6 @@ def is_kept(latest: Manifest, version: int, until_s: int) -> bool:
         for point in latest.checkpoints
         if not (point.name or "").startswith((RETAINED_NAMES, TXN_NAMES))
     )
-
-
-def _refuse_released(stores: TableStores, source: Manifest, latest: Manifest) -> None:
-    """Refuse a version with files of another database that no longer keeps them for this table."""
-    shown = {view.sst_id for view in latest.views()}
-    for database in _used(source):
-        if shown.issuperset(database.sst_ids):
-            continue
-        url = resolve_external(stores, database.path)
-        points = fetch_latest_manifest(replace(stores, main=stores.at(url)))[1].checkpoints
-        if database.final_checkpoint_id not in {point.id for point in points}:
-            raise HistoryTrimmedError(
-                f"{stores.url}: this version needs files of {url}, which this clone has released.",
-                why="That table may garbage-collect them at any time.",
-                todo="Choose a later version.",
-            )
 
 
 def _flush_wal(

@@ -220,3 +220,20 @@ def test_files_that_a_parent_no_longer_keeps_are_refused() -> None:
     with pytest.raises(HistoryTrimmedError, match="clone"):
         clone.restoreToVersion(2)
     assert clone.get(b"b") == {"key": b"b", "value": b"2"}
+
+
+def test_a_version_of_a_clone_that_needs_released_files() -> None:
+    parent = SlateStore.create(f"memory://{place()}")
+    parent.write(pa.table({"key": [b"a"], "value": [b"1"]}))
+    clone = parent.clone(f"memory://{place()}")
+    clone.write(pa.table({"key": [b"b"], "value": [b"1"]}))
+    version = clone.detail().version
+    clone.compact(full=True, force=True)
+    clone.createCheckpoint("sound", version=version)
+    for point in parent.checkpoints():
+        parent.deleteCheckpoint(point.id)
+    with pytest.raises(HistoryTrimmedError):
+        clone.createCheckpoint("empty", version=version)
+    with pytest.raises(HistoryTrimmedError):
+        clone.restoreToVersion(version)
+    clone.createCheckpoint("newest", version=clone.detail().version)
