@@ -29,7 +29,7 @@ from slatespark.table.records.operations import Operation
 from slatespark.table.rows.encoder import Stamp
 from slatespark.table.snapshot import WalTail
 from slatespark.table.stores import TableStores
-from slatespark.units import MIN_MS
+from slatespark.units import MAX_MS, MIN_MS
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class WriteJob:
     def latest_expire_ms(self) -> int | None:
         """When the rows of the write expire at the latest, by the table's retention from the write; None for never."""
         retention_ms = self.definition.retention_from_write_ms
-        return None if retention_ms is None else self.planned_ms + retention_ms
+        return None if retention_ms is None else min(self.planned_ms + retention_ms, MAX_MS)
 
     @property
     def creates(self) -> bool:

@@ -6,6 +6,7 @@ Every checksum and bound is verified on the way; a damaged object is a `CorruptD
 from __future__ import annotations
 
 import struct
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Final
@@ -33,6 +34,7 @@ from slatespark.format.paths import (
     wal_path,
 )
 from slatespark.format.references import Bound, BoundType, SstHandle, SstView
+from slatespark.options.values import parse_count
 from slatespark.shown import Shown
 from slatespark.storage.object_store import Buffer, ObjectStore
 from slatespark.table.definition.versions import resolve_codec
@@ -92,6 +94,7 @@ def dump_object(stores: TableStores, name: str = NEWEST, *, rows: int = 0) -> Ob
     CorruptDataError, UnsupportedFormatError
         When it is damaged, or a later release wrote it.
     """
+    rows = parse_count(0, sys.maxsize)(rows, "rows")
     newest = _newest_manifest(stores)
     codec = RAW_CODEC if newest is None else _codec(stores, newest)
     path = _path_of(stores, name)
@@ -126,6 +129,8 @@ def dump_object(stores: TableStores, name: str = NEWEST, *, rows: int = 0) -> Ob
 
 def _path_of(stores: TableStores, name: str) -> str:
     """Return the path that a name stands for."""
+    if not isinstance(name, str):
+        raise InvalidRequestError(f"{name!r} names no object.", todo="Give its path, the id of an SST, or manifest.")
     if name in ("manifest", "compactions"):
         return _newest(stores, manifest_log(stores) if name == "manifest" else compactions_log(stores))
     for folder, (extension, path_of) in _FOLDERS.items():

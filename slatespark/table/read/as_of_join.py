@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.types as kinds
 from numpy.typing import NDArray
 
 from slatespark.encoding.instants import check_instant_type, to_ms
@@ -31,6 +32,7 @@ from slatespark.table.read.scan_settings import ScanSettings
 from slatespark.table.read.time_travel import time_text
 from slatespark.table.read.validity import Intervals, ValiditySettings, interval_columns
 from slatespark.table.stores import TableStores
+from slatespark.units import MAX_MS
 
 MAX_CHUNK_ROWS: Final = 1 << 16  # joined together: look-ups of many keys cost less for each
 MAX_CHUNK_BYTES: Final = 16 << 20
@@ -134,7 +136,7 @@ def check_join_columns(
     added : names of the columns that the join adds
     """
     check_key_columns(rows, names, codec)
-    found = find_name(rows, time_column)
+    found = find_name(rows, str(time_column))
     if found is None:
         raise SchemaError(f"Column {time_column} is missing among {', '.join(names)}.", todo="Name a column of times.")
     check_instant_type("asOf", rows.field(found))
@@ -300,6 +302,9 @@ def _times_of(chunk: pa.Table, name: str) -> tuple[NDArray[np.int64], NDArray[np
     """Return the times of rows in ms, rounded down, and which rows have one."""
     column = chunk.column(find_name(chunk.schema, name))
     there: NDArray[np.bool_] = pc.is_valid(column).to_numpy()
+    if kinds.is_uint64(column.type):
+        there &= pc.fill_null(pc.less_equal(column, pa.scalar(MAX_MS, pa.uint64())), False).to_numpy()
+        column = pc.if_else(pa.array(there), column, pa.scalar(0, pa.uint64()))
     times, fits = to_ms(pc.fill_null(column.cast(pa.int64()), 0).to_numpy(), column.type)
     return times, there & fits
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import logging
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -74,8 +75,9 @@ def fetch_commit_records(
     CorruptDataError
         When a damaged record is not in a sound batch either.
     """
+    most = None if limit is None else min(limit, sys.maxsize)
     fetch = _find_sound if sound_only else fetch_commit_record
-    return list(itertools.islice(_records_newest_first(store, fetch, with_late=limit is None), limit))
+    return list(itertools.islice(_records_newest_first(store, fetch, with_late=limit is None), most))
 
 
 def fetch_commit_record(store: ObjectStore, manifest_id: int) -> CommitRecord | None:

@@ -157,6 +157,12 @@ def test_a_fence(tmp_path: Path) -> None:
     assert store.dump(f"wal/{fence.name}").content == {"fence": True}
 
 
+@pytest.mark.parametrize(("name", "rows"), [(None, 0), (5, 0), (b"manifest", 0), ("wal/1", -1), ("wal/1", 1.5)])
+def test_what_names_no_object(tmp_path: Path, name: Any, rows: Any) -> None:
+    with pytest.raises(InvalidRequestError):
+        SlateStore.create(str(tmp_path / "db")).dump(name, rows=rows)
+
+
 # --- damage -----------------------------------------------------------------------------------------------------------
 
 
