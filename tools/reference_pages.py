@@ -57,7 +57,8 @@ whole table ([Spark](spark.md#writing), [SlateStore](slate-store.md#write)).
 ## Storage
 
 `storage.*` options go to the backend, except `storage.root`: it is the root of the external paths of a clone. In
-`SlateStore.open` and `SlateStore.create` they are keyword arguments without the prefix. `s3://` and `s3a://` take:
+`SlateStore.open` and `SlateStore.create` they are keyword arguments without the prefix; booleans and numbers count as
+their text, and `None` as not given. `s3://` and `s3a://` take:
 
 {s3}
 `az://`, `abfs://` and `abfss://` take:

@@ -37,7 +37,7 @@ __all__ = [
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 
 
-def open_store(url: str, options: Mapping[str, str] | None = None) -> ObjectStore:
+def open_store(url: str, options: Mapping[str, object] | None = None) -> ObjectStore:
     """Return the store with the root `url`; connects on the first request.
 
     Parameters
@@ -45,7 +45,7 @@ def open_store(url: str, options: Mapping[str, str] | None = None) -> ObjectStor
     url : a local path, `file://`, `memory://name` (one process, for tests), `s3://` or `s3a://` (equivalent), or any
         other URL for which fsspec has a driver. The parents of a clone are opened by separate calls with the same
         options.
-    options : the `storage.*` options without that prefix; `root` is ignored by this layer
+    options : the `storage.*` options without that prefix, as text or Python values; `root` is ignored by this layer
 
     Raises
     ------

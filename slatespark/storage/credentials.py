@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 
-from slatespark.errors import InvalidRequestError
+from slatespark.errors import InvalidRequestError, OptionError
 
 # Options whose values may be shown; all others are treated as secrets.
 _SHOWABLE = frozenset(
@@ -51,13 +51,23 @@ class BackendOptions(Mapping[str, str]):
 
     Parameters
     ----------
-    options : the `storage.*` options without that prefix; `root` is omitted, it is for the table only
+    options : the `storage.*` options without that prefix; `root` is omitted, it is for the table only. Numbers and
+        booleans of Python become the text that Spark and the shell pass for them; None counts as not given.
+
+    Raises
+    ------
+    OptionError
+        When a value is neither text nor one of those.
     """
 
     __slots__ = ("_values",)
 
-    def __init__(self, options: Mapping[str, str] | None = None) -> None:
-        self._values = {name.lower(): value for name, value in (options or {}).items() if name.lower() != "root"}
+    def __init__(self, options: Mapping[str, object] | None = None) -> None:
+        self._values = {
+            name.lower(): _as_text(value, name)
+            for name, value in (options or {}).items()
+            if name.lower() != "root" and value is not None
+        }
 
     def __getitem__(self, name: str) -> str:
         return self._values[name]
@@ -113,6 +123,20 @@ def refuse_user_info(url: str) -> None:
             why="URLs are shown in plans and messages.",
             todo="Pass them as options, such as storage.key and storage.secret, or in the environment.",
         )
+
+
+def _as_text(value: object, name: str) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | float):
+        return str(value)
+    path = os.fspath(value) if isinstance(value, os.PathLike) else None
+    if not isinstance(path, str):  # the value may be a secret
+        found = type(value).__name__
+        raise OptionError(f"storage.{name.lower()}: a value of type {found} is not text.", todo="Give text.")
+    return path
 
 
 def _unsealed(sealed: bytes) -> BackendOptions:

@@ -16,6 +16,7 @@ from slatespark.storage.credentials import BackendOptions
 from slatespark.storage.known_options import AZURE_OPTIONS, GOOGLE_OPTIONS, S3_OPTIONS, refuse_unknown_options
 from slatespark.storage.s3_config import s3_arguments, s3_place
 from slatespark.storage.s3_driver import is_amazon, timeout_s
+from slatespark.storage.server_options import trusted_certificates
 
 S3: Final = "s3"
 GOOGLE: Final = "gs"
@@ -124,12 +125,11 @@ def _client_options(bucket: Bucket, options: Mapping[str, str], endpoint: str | 
     }
     if endpoint is not None and endpoint.startswith("http://"):
         found["allow_http"] = True
-    bundle = os.environ.get("AWS_CA_BUNDLE") if bucket.provider == S3 else None
-    if verify := options.get("verify") or bundle:
-        if verify.lower() in ("true", "false"):
-            found["allow_invalid_certificates"] = not parse_flag(verify, "storage.verify")
-        else:
-            found["root_certificate"] = Path(verify).read_bytes()
+    trusted = trusted_certificates(options, "AWS_CA_BUNDLE" if bucket.provider == S3 else None)
+    if isinstance(trusted, Path):
+        found["root_certificate"] = trusted.read_bytes()
+    elif trusted is not None:
+        found["allow_invalid_certificates"] = not trusted
     return found
 
 

@@ -39,7 +39,7 @@ class RemoteStore:
     """
 
     def __init__(
-        self, url: str, options: Mapping[str, str] | None = None, *, policy: RetryPolicy | None = None
+        self, url: str, options: Mapping[str, object] | None = None, *, policy: RetryPolicy | None = None
     ) -> None:
         self._url = _plain_url(url)
         self._options = options if isinstance(options, BackendOptions) else BackendOptions(options)

@@ -6,6 +6,7 @@ import builtins
 import os
 from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
+from pathlib import Path
 from typing import Any
 
 from slatespark.errors import InvalidRequestError, OptionError
@@ -17,6 +18,7 @@ from slatespark.storage.fsspec_driver import CONCURRENCY, shared_file_system
 from slatespark.storage.known_options import S3_OPTIONS, refuse_unknown_options
 from slatespark.storage.object_store import Buffer, ObjectMeta
 from slatespark.storage.retry import Outcome, classify_error
+from slatespark.storage.server_options import trusted_certificates
 from slatespark.units import datetime_to_ms
 
 # Larger objects are uploaded in parts of this size, a few at a time, so only the parts in flight are copied.
@@ -231,9 +233,9 @@ def _client_arguments(options: Mapping[str, str]) -> dict[str, Any]:
     arguments: dict[str, Any] = {}
     if region := options.get("region") or os.environ.get("AWS_REGION"):
         arguments["region_name"] = region
-    if verify := options.get("verify"):
-        switch = verify.lower() in ("true", "false")
-        arguments["verify"] = parse_flag(verify, "storage.verify") if switch else verify
+    trusted = trusted_certificates(options, "AWS_CA_BUNDLE")
+    if trusted is not None:
+        arguments["verify"] = str(trusted) if isinstance(trusted, Path) else trusted
     return arguments
 
 

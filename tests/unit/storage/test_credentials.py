@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pickle
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +16,19 @@ def test_options_show_only_their_names() -> None:
     options = BackendOptions({**SECRETS, "Region": "eu-west-1", "root": "s3://elsewhere"})
     assert repr(options) == "BackendOptions(key, secret, token, region)"
     assert dict(options) == {**SECRETS, "region": "eu-west-1"}
+
+
+def test_python_values_are_as_their_text() -> None:
+    options = BackendOptions({"verify": False, "anon": True, "read_timeout": 1.5, "key": 5, "token": None, "Root": 1})
+    assert dict(options) == {"verify": "false", "anon": "true", "read_timeout": "1.5", "key": "5"}
+    assert dict(BackendOptions({"verify": Path("ca.pem")})) == {"verify": "ca.pem"}
+
+
+@pytest.mark.parametrize("value", [b"hidden", ["hidden"], {"hidden": "x"}])
+def test_other_values_are_refused(value: object) -> None:
+    with pytest.raises(OptionError, match=r"storage\.secret") as caught:
+        open_store("s3://bucket/t", {"Secret": value})
+    assert "hidden" not in str(caught.value)
 
 
 def test_a_store_shows_no_secrets() -> None:
