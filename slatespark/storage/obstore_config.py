@@ -16,7 +16,7 @@ from slatespark.storage.credentials import BackendOptions
 from slatespark.storage.known_options import AZURE_OPTIONS, GOOGLE_OPTIONS, S3_OPTIONS, refuse_unknown_options
 from slatespark.storage.s3_config import s3_arguments, s3_place
 from slatespark.storage.s3_driver import is_amazon, timeout_s
-from slatespark.storage.server_options import trusted_certificates
+from slatespark.storage.server_options import server_endpoint, trusted_certificates
 
 S3: Final = "s3"
 GOOGLE: Final = "gs"
@@ -134,7 +134,7 @@ def _client_options(bucket: Bucket, options: Mapping[str, str], endpoint: str | 
 
 
 def _google_arguments(options: BackendOptions) -> tuple[dict[str, Any], str | None]:
-    endpoint = options.get("endpoint_url")
+    endpoint = server_endpoint(options, {})
     return {
         "service_account": options.get("service_account"),
         "service_account_key": options.get("service_account_key"),
@@ -152,7 +152,7 @@ def _azure_arguments(bucket: Bucket, options: BackendOptions) -> tuple[dict[str,
             f"{bucket.url} names no storage account.",
             todo="Set storage.account_name, or use abfss://container@account.dfs.core.windows.net/path.",
         )
-    endpoint = options.get("endpoint_url") or connection.get("blobendpoint")
+    endpoint = server_endpoint(options, {"BlobEndpoint of the connection string": connection.get("blobendpoint")})
     return {
         "account_name": account,
         "account_key": options.get("account_key") or connection.get("accountkey"),

@@ -20,6 +20,7 @@ from slatespark.errors import OptionError
 from slatespark.options.values import parse_flag
 from slatespark.storage.credentials import BackendOptions
 from slatespark.storage.s3_driver import addressing_style, s3_endpoint, timeout_s
+from slatespark.storage.server_options import is_address, server_endpoint
 
 DEFAULT_REGION: Final = "us-east-1"
 AMAZON: Final = "https://s3.amazonaws.com"
@@ -41,10 +42,12 @@ def s3_arguments(bucket: str, options: BackendOptions) -> tuple[dict[str, Any], 
     OptionError
     """
     profile = _profile_settings(options.get("profile"))
-    endpoint = s3_endpoint(options) or _profile_endpoint(profile)
+    endpoint = s3_endpoint(options) or server_endpoint({}, {"endpoint_url of the profile": _profile_endpoint(profile)})
     style = addressing_style(options) or profile.get("s3", {}).get("addressing_style", "auto")
     # Certificates of Amazon hold for one label before the domain, and other servers seldom have names for buckets.
     is_virtual = style == "virtual" or (style == "auto" and endpoint is None and "." not in bucket)
+    if endpoint and is_address(endpoint):
+        is_virtual = False  # as botocore has it
     if ("key" in options) != ("secret" in options):
         raise OptionError("storage.key and storage.secret belong together.", todo="Set both, or none.")
     arguments = {

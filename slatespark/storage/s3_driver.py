@@ -18,7 +18,7 @@ from slatespark.storage.fsspec_driver import CONCURRENCY, shared_file_system
 from slatespark.storage.known_options import S3_OPTIONS, refuse_unknown_options
 from slatespark.storage.object_store import Buffer, ObjectMeta
 from slatespark.storage.retry import Outcome, classify_error
-from slatespark.storage.server_options import trusted_certificates
+from slatespark.storage.server_options import server_endpoint, trusted_certificates
 from slatespark.units import datetime_to_ms
 
 # Larger objects are uploaded in parts of this size, a few at a time, so only the parts in flight are copied.
@@ -30,6 +30,8 @@ DEFAULT_TIMEOUTS_S = {"connect_timeout": "10", "read_timeout": "30"}
 
 # An upload below this rate times out.
 SLOWEST_BYTES_PER_S = 256 << 10
+
+_ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")  # of the environment, first goes first
 
 _NO_TAG = f'"{"0" * 32}"'  # matches no object
 
@@ -218,9 +220,8 @@ def s3_arguments(options: Mapping[str, str]) -> dict[str, Any]:
 
 
 def s3_endpoint(options: Mapping[str, str]) -> str | None:
-    """Return the URL of a server other than Amazon's, from the options or the environment."""
-    variables = (os.environ.get(name) for name in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"))
-    return options.get("endpoint_url") or next(filter(None, variables), None)
+    """Return the URL of a server other than Amazon's, from the options or the environment; raises `OptionError`."""
+    return server_endpoint(options, {name: os.environ.get(name) for name in _ENDPOINTS})
 
 
 def is_amazon(endpoint: str) -> bool:
