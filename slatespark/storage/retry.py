@@ -278,7 +278,9 @@ def call_with_retries(
             return request()
         except SlateError:
             raise
-        except Exception as exc:
+        except BaseException as exc:
+            if not isinstance(exc, Exception) and not _is_panic(exc):
+                raise
             outcome = classify_error(exc)
             wait_s = next(waits_s, None) if outcome in (Outcome.TRANSIENT, Outcome.PAST_END) else None
             if wait_s is None:
@@ -324,12 +326,17 @@ def _content_equals(read: Callable[[], Buffer], data: bytes, error: FileExistsEr
         ) from exc
 
 
-def _driver_text(exc: Exception) -> str:
+def _is_panic(error: BaseException) -> bool:
+    """Tell whether an error is how a library in Rust reports what it was not written for: it is no `Exception`."""
+    return (type(error).__module__, type(error).__name__) == ("pyo3_runtime", "PanicException")
+
+
+def _driver_text(exc: BaseException) -> str:
     said = str(exc).partition("Debug source:")[0]  # obstore adds its data structures
     return " ".join(said.split())[:500]
 
 
-def _final_error(exc: Exception, outcome: Outcome, what: str, location: str, options: BackendOptions) -> Exception:
+def _final_error(exc: BaseException, outcome: Outcome, what: str, location: str, options: BackendOptions) -> Exception:
     why = options.mask(f"The driver reports: {type(exc).__name__}: {_driver_text(exc)}")
     cannot = f"Cannot {what} {location}."
     match outcome:
@@ -352,6 +359,9 @@ def _final_error(exc: Exception, outcome: Outcome, what: str, location: str, opt
             return InvalidRequestError(cannot, why=why, todo=todo)
         case Outcome.TRANSIENT | Outcome.PAST_END:
             return UnavailableError(cannot, why=why, todo="Retry later.")
+        case _ if _is_panic(exc):
+            todo = "Check the URL, and storage.* options or environment, for characters that do not belong there."
+            return InvalidRequestError(cannot, why=why, todo=todo)
         case _:
             if isinstance(exc, TypeError | AttributeError | NameError | AssertionError):
                 return InternalError(cannot, why=why, todo="Report it.")

@@ -195,6 +195,13 @@ def test_urls(url: str, expected: tuple[object, ...]) -> None:
     assert (found.provider, found.name, found.root, found.account) == expected
 
 
+def test_a_panic_of_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", "two\nlines")
+    store = open_store("az://container/t", {"account_key": "a2V5"})
+    with pytest.raises(InvalidRequestError, match="PanicException"):
+        store.list("")
+
+
 @pytest.mark.parametrize(
     ("url", "options"),
     [

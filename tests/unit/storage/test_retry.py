@@ -123,7 +123,7 @@ def run(request: Callable[[], int], what: str = "read", *, sleeper: Sleeper | No
     return call_with_retries(request, what, "s3://b/some/object", policy=policy, options=BackendOptions(options))
 
 
-def failing(*errors: Exception) -> Callable[[], int]:
+def failing(*errors: BaseException) -> Callable[[], int]:
     rest = list(errors)
 
     def request() -> int:
@@ -175,6 +175,16 @@ def test_permanent_failures_are_not_retried(error: Exception, what: str, expecte
     with pytest.raises(expected, match=text):
         run(failing(error), what, sleeper=sleeper)
     assert sleeper.waits_s == []
+
+
+def test_a_panic_is_an_error_of_the_request() -> None:
+    panic = type("PanicException", (BaseException,), {"__module__": "pyo3_runtime"})
+    sleeper = Sleeper()
+    with pytest.raises(InvalidRequestError, match="InvalidUri") as caught:
+        run(failing(panic("request valid: InvalidUri, s3cr3t-key")), sleeper=sleeper, secret="s3cr3t-key")
+    assert sleeper.waits_s == []
+    assert "s3cr3t" not in str(caught.value)
+    assert caught.value.__cause__ is None
 
 
 def test_what_the_driver_says_ends_as_a_sentence() -> None:
