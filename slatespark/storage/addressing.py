@@ -1,11 +1,30 @@
-"""Checks of object paths, folders and byte ranges, and the errors of missing or truncated objects."""
+"""Checks of names of buckets, object paths, folders and byte ranges, and the errors of missing or truncated objects."""
 
 from __future__ import annotations
 
 import errno
+import re
+from typing import Final
 
 from slatespark.errors import CorruptDataError, InvalidRequestError
 from slatespark.ranges import ByteRange
+
+# What providers and other servers have. obstore ends in a panic for some other names, and sends the rest elsewhere.
+_BUCKET: Final = re.compile(r"(?!\.)[A-Za-z0-9._-]{1,255}")
+_CONTAINER: Final = re.compile(r"[A-Za-z0-9$_-]{1,255}(@[A-Za-z0-9._:-]+)?")  # with the host of its account
+_NAMES: Final = dict.fromkeys(("s3", "gs", "gcs"), _BUCKET) | dict.fromkeys(("az", "abfs", "abfss"), _CONTAINER)
+
+
+def check_bucket(protocol: str, place: str) -> None:
+    """Raise `InvalidRequestError` unless `place`, what follows `protocol://`, begins with the name of a bucket."""
+    name = place.partition("/")[0]
+    names = None if place.startswith("arn:") else _NAMES.get(protocol)  # an access point of Amazon
+    if names is not None and not names.fullmatch(name):
+        raise InvalidRequestError(
+            f"{protocol}://{name!r} is not a bucket or container.",
+            why="Names have letters, digits, hyphens, underscores and dots only.",
+            todo=f"Use {protocol}://bucket/path.",
+        )
 
 
 def check_path(path: str) -> str:

@@ -43,6 +43,7 @@ _SECRET_VARIABLES = (
 _USER_INFO = re.compile(r"(?<=://)[^/?#\s]*:[^/?#\s]*@")
 # The same at the start of a URL, where a password may contain a slash. A port or an ARN is not a credential.
 _CREDENTIALS_IN_URL = re.compile(r"\w*://(?!arn:)[^/@]*:(?!\d+(?:/|$))[^@]*@")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _SHORTEST_SECRET = 4  # masking shorter values would garble messages
 
 
@@ -123,6 +124,22 @@ def refuse_user_info(url: str) -> None:
             why="URLs are shown in plans and messages.",
             todo="Pass them as options, such as storage.key and storage.secret, or in the environment.",
         )
+
+
+def refuse_control_characters(values: Mapping[str, str]) -> None:
+    """Raise `OptionError` for a value with a line break or the like, which no header of a request may have.
+
+    Parameters
+    ----------
+    values : by what they are called in messages, which show none of them
+    """
+    for name, value in values.items():
+        if _CONTROL.search(value):
+            raise OptionError(
+                f"{name} has a line break or another control character.",
+                why="A value that was read from a file often ends with one.",
+                todo="Remove it.",
+            )
 
 
 def _as_text(value: object, name: str) -> str:

@@ -12,7 +12,7 @@ from typing import Final, Protocol
 from slatespark.errors import OptionError
 from slatespark.options.values import parse_flag
 from slatespark.ranges import ByteRange
-from slatespark.storage.credentials import BackendOptions
+from slatespark.storage.credentials import BackendOptions, refuse_control_characters
 from slatespark.storage.object_store import Buffer, ObjectMeta
 from slatespark.storage.obstore_users import is_forked_user
 
@@ -20,6 +20,7 @@ OBSTORE: Final = "obstore"
 FSSPEC: Final = "fsspec"
 
 _OBSTORE_PROTOCOLS: Final = frozenset({"s3", "gs", "gcs", "az", "abfs", "abfss"})
+_SEVERAL_LINES: Final = ("service_account_key", "connection_string")  # no header is made of these as they are
 
 
 class Driver(Protocol):
@@ -88,6 +89,9 @@ def _needs_botocore(place: str, options: BackendOptions) -> bool:
 def check_options(url: str, options: BackendOptions) -> None:
     """Refuse unknown and malformed options of S3, Google and Azure; other drivers tell when they connect."""
     name = driver_name(url, options)
+    if url.partition("://")[0] in _OBSTORE_PROTOCOLS:
+        lines = {f"storage.{key}": value for key, value in options.items() if key not in _SEVERAL_LINES}
+        refuse_control_characters(lines)
     if name == OBSTORE:
         from slatespark.storage import obstore_config
 

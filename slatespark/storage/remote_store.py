@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from slatespark.errors import CorruptDataError, InvalidRequestError
 from slatespark.ranges import ByteRange, coalesce
-from slatespark.storage.addressing import check_folder, check_path, check_span
+from slatespark.storage.addressing import check_bucket, check_folder, check_path, check_span
 from slatespark.storage.credentials import BackendOptions, refuse_user_info
 from slatespark.storage.driver import Driver, check_options, make_driver
 from slatespark.storage.object_store import Buffer, ObjectMeta
@@ -220,6 +220,7 @@ def _plain_url(url: str) -> str:
         raise InvalidRequestError(f"{url.partition('?')[0]}?... has a query.", why="A folder has no query.")
     if not separator or not place.strip("/") or (protocol == "s3" and place.startswith("/")):
         raise InvalidRequestError(f"{url} has no location.", todo=f"Use {protocol}://bucket/path.")
+    check_bucket(protocol, place)
     return f"{protocol}://{place.rstrip('/')}"
 
 

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from slatespark.errors import OptionError
 from slatespark.options.values import parse_flag
-from slatespark.storage.credentials import BackendOptions
+from slatespark.storage.credentials import BackendOptions, refuse_control_characters
 from slatespark.storage.s3_driver import addressing_style, s3_endpoint, timeout_s
 from slatespark.storage.server_options import is_address, server_endpoint
 
@@ -82,7 +82,9 @@ def s3_credentials(options: BackendOptions) -> CredentialSource:
         return _fixed(options["key"], options["secret"], options.get("token"))
     key, secret = os.environ.get("AWS_ACCESS_KEY_ID"), os.environ.get("AWS_SECRET_ACCESS_KEY")
     if key and secret and "profile" not in options:
-        return _fixed(key, secret, os.environ.get("AWS_SESSION_TOKEN"))
+        token = os.environ.get("AWS_SESSION_TOKEN")
+        refuse_control_characters({"AWS_ACCESS_KEY_ID": key, "AWS_SESSION_TOKEN": token or ""})
+        return _fixed(key, secret, token)
     return _found_by_botocore(options.get("profile"))
 
 

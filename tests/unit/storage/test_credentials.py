@@ -31,6 +31,37 @@ def test_other_values_are_refused(value: object) -> None:
     assert "hidden" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("url", "name"),
+    [
+        *(("s3://bucket/t", name) for name in ("key", "secret", "token", "region", "kms_key_id")),
+        ("gs://bucket/t", "token"),
+        *(("az://container/t", name) for name in ("account_name", "account_key", "sas_token", "client_id")),
+    ],
+)
+@pytest.mark.parametrize("value", ["hidden\n", "hid\rden", "hidden\x00", "\x7fhidden"])
+def test_control_characters_are_refused(url: str, name: str, value: str) -> None:
+    options = {"key": "k", "secret": "s"} if url.startswith("s3:") else {}
+    with pytest.raises(OptionError, match=rf"storage\.{name} has") as caught:
+        open_store(url, {**options, name: value})
+    assert "hid" not in str(caught.value)
+
+
+def test_the_content_of_a_key_file_has_lines() -> None:
+    open_store("gs://bucket/t", {"service_account_key": '{\n  "type": "service_account"\n}\n'})
+    open_store("az://container/t", {"connection_string": "AccountName=a;AccountKey=a2V5;EndpointSuffix=x.net\n"})
+
+
+@pytest.mark.parametrize("name", ["AWS_ACCESS_KEY_ID", "AWS_SESSION_TOKEN"])
+def test_control_characters_in_the_environment(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "k")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "s")
+    monkeypatch.setenv(name, "hidden\n")
+    with pytest.raises(OptionError, match=name) as caught:
+        open_store("s3://bucket/t", {"region": "r", "driver": "obstore"}).list("")
+    assert "hidden" not in str(caught.value)
+
+
 def test_a_store_shows_no_secrets() -> None:
     store = open_store("s3://bucket/t", SECRETS)
     again = pickle.loads(pickle.dumps(store))

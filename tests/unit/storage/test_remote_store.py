@@ -61,6 +61,21 @@ def test_invalid_urls(url: str) -> None:
     assert "hidden" not in str(caught.value)
 
 
+@pytest.mark.parametrize("name", ["la ke", "la\nke", "la<ke", "laé", "la%20ke", "la?x", "la#x", "..", ".", "a" * 256])
+@pytest.mark.parametrize("protocol", ["s3", "s3a", "gs", "az", "abfss"])
+def test_what_is_no_name_of_a_bucket(protocol: str, name: str) -> None:
+    for driver in ("obstore", "fsspec"):
+        with pytest.raises(InvalidRequestError, match="not a bucket"):
+            open_store(f"{protocol}://{name}/t", {"driver": driver})
+
+
+@pytest.mark.parametrize(
+    "url", ["s3://La_ke.1-x/a b", "gs://la_ke.x/é", "az://$root/t", "abfss://la-ke@acme.dfs.core.windows.net/t"]
+)
+def test_names_of_buckets(url: str) -> None:
+    assert open_store(url, {"account_name": "acme"} if url.startswith("az:") else {}).url == url
+
+
 def test_urls() -> None:
     assert open_store("s3a://bucket/a/b/").url == "s3://bucket/a/b"
     assert open_store("S3://bucket").url == "s3://bucket"
