@@ -161,6 +161,8 @@ def _open_root(url: str, protocol: str, options: BackendOptions) -> tuple[Any, s
         raise InvalidRequestError(
             f"The driver of {protocol}:// is not installed.", why=str(exc), todo="Install it with pip."
         ) from exc
+    except (FileNotFoundError, IsADirectoryError, NotADirectoryError) as exc:  # of an archive, which is opened here
+        raise InvalidRequestError(f"{url} cannot be opened.", why=str(exc), todo="Correct the URL.") from exc
     return fs, str(fs._strip_protocol(url)).rstrip("/")
 
 

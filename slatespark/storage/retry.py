@@ -68,6 +68,7 @@ _BY_CODE = {
     "InvalidToken": Outcome.DENIED,
     "InvalidAccessKeyId": Outcome.DENIED,
     "SignatureDoesNotMatch": Outcome.DENIED,
+    "XAdminUserNotFound": Outcome.DENIED,  # versitygw, with the status 404: it does not know the access key
     "PreconditionFailed": Outcome.EXISTS,
     "InvalidRange": Outcome.PAST_END,
     "BadDigest": Outcome.TRANSIENT,
@@ -340,6 +341,9 @@ def _final_error(exc: BaseException, outcome: Outcome, what: str, location: str,
     why = options.mask(f"The driver reports: {type(exc).__name__}: {_driver_text(exc)}")
     cannot = f"Cannot {what} {location}."
     match outcome:
+        case Outcome.MISSING if what == "list":  # an empty folder has no objects, so this is not about one
+            todo = "Check the URL, storage.endpoint_url, and the credentials."
+            return InvalidRequestError(cannot, why=why, todo=todo)
         case Outcome.MISSING if what not in ("create", "write"):
             return no_such_object(location)
         case Outcome.EXISTS if what in ("create", "replace"):
@@ -359,10 +363,15 @@ def _final_error(exc: BaseException, outcome: Outcome, what: str, location: str,
             return InvalidRequestError(cannot, why=why, todo=todo)
         case Outcome.TRANSIENT | Outcome.PAST_END:
             return UnavailableError(cannot, why=why, todo="Retry later.")
-        case _ if _is_panic(exc):
-            todo = "Check the URL, and storage.* options or environment, for characters that do not belong there."
-            return InvalidRequestError(cannot, why=why, todo=todo)
         case _:
-            if isinstance(exc, TypeError | AttributeError | NameError | AssertionError):
-                return InternalError(cannot, why=why, todo="Report it.")
-            return InvalidRequestError(cannot, why=why)
+            return _refusal(exc, cannot, why)
+
+
+def _refusal(exc: BaseException, cannot: str, why: str) -> SlateError:
+    """Return the error for what no retry mends and nothing else explains."""
+    if _is_panic(exc):
+        todo = "Check the URL, and storage.* options or environment, for characters that do not belong there."
+        return InvalidRequestError(cannot, why=why, todo=todo)
+    if isinstance(exc, TypeError | AttributeError | NameError | AssertionError):
+        return InternalError(cannot, why=why, todo="Report it.")
+    return InvalidRequestError(cannot, why=why)

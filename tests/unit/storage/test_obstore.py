@@ -96,6 +96,23 @@ def test_lasting_failures(shaky: ObjectStore, proxy: FaultyProxy, fault: Fault, 
     assert SECRET not in str(caught.value)
 
 
+def test_an_unknown_access_key_is_no_missing_object(shaky: ObjectStore, proxy: FaultyProxy) -> None:
+    """Versitygw answers 404 then, with a body unless the request is a HEAD."""
+    proxy.decide = lambda method, path: (404, "XAdminUserNotFound")
+    for call in (
+        lambda: shaky.list(""),
+        lambda: shaky.list("", "first"),
+        lambda: shaky.list_below(""),
+        lambda: shaky.get("first"),
+        lambda: shaky.put("x", [b"1"]),
+        lambda: shaky.delete("first"),
+        lambda: shaky.delete_many(["first", "second"]),
+    ):
+        with pytest.raises(InvalidRequestError, match="credentials") as caught:
+            call()
+        assert "XAdminUserNotFound" in str(caught.value)
+
+
 def test_https_of_a_server_that_speaks_http(moto_server: MotoServer, bucket: str) -> None:
     endpoint = moto_server.endpoint.replace("http:", "https:")
     store = RemoteStore(bucket, {**moto_server.options, "endpoint_url": endpoint, "driver": "obstore"})

@@ -54,6 +54,13 @@ def test_missing_drivers() -> None:
         open_store("nosuch://host/x").list("")
 
 
+def test_an_archive_that_is_not_there() -> None:
+    store = open_store("zip://nosuch.zip")
+    for call in (lambda: store.list(""), lambda: store.get("x")):
+        with pytest.raises(InvalidRequestError, match="nosuch"):
+            call()
+
+
 @pytest.mark.parametrize("url", ["s3://", "s3:///key", "gs:///", "simplecache::s3://b/x", "https://host/x?sig=hidden"])
 def test_invalid_urls(url: str) -> None:
     with pytest.raises(InvalidRequestError) as caught:

@@ -56,6 +56,7 @@ class HttpError(Exception):
         ("AccessDenied", 403, Outcome.DENIED),
         ("403", 403, Outcome.DENIED),
         ("SignatureDoesNotMatch", 403, Outcome.DENIED),
+        ("XAdminUserNotFound", 404, Outcome.DENIED),
         ("ExpiredToken", 400, Outcome.DENIED),
         ("PreconditionFailed", 412, Outcome.EXISTS),
         ("412", 412, Outcome.EXISTS),
@@ -161,6 +162,9 @@ def test_retries_are_limited() -> None:
     [
         (answer("NoSuchKey", 404), "read", FileNotFoundError, "s3://b/some/object"),
         (answer("NoSuchBucket", 404), "list", TableNotFoundError, "bucket"),
+        (answer("SomethingNew", 404), "list", InvalidRequestError, "SomethingNew"),
+        (translate_boto_error(answer("SomethingNew", 404)), "list", InvalidRequestError, "SomethingNew"),
+        (FileNotFoundError(), "list", InvalidRequestError, "endpoint"),
         (answer("404", 404), "create", TableNotFoundError, "bucket"),
         (answer("PreconditionFailed", 412), "create", FileExistsError, "s3://b/some/object"),
         (answer("AccessDenied", 403), "write", InvalidRequestError, "credentials"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slatespark.errors import TableNotFoundError
+from slatespark.errors import InvalidRequestError, TableNotFoundError
 from slatespark.ranges import ByteRange
 from slatespark.storage import open_store
 from slatespark.storage.object_store import ObjectStore
@@ -79,6 +79,21 @@ def test_a_bucket_that_does_not_exist(server: Server) -> None:
     store = open_store(f"{scheme}://no-such-bucket/t", server.options)
     for call in (lambda: store.list(""), lambda: store.put("x", [b""]), lambda: store.create("x", b"")):
         with pytest.raises(TableNotFoundError):
+            call()
+
+
+@pytest.mark.parametrize("driver", ["obstore", "fsspec"])
+@pytest.mark.parametrize("wrong", [{"key": "nobody-key-id"}, {"secret": "wrong-secret-key"}])
+def test_wrong_credentials(versitygw: S3Process, wrong: dict[str, str], driver: str) -> None:
+    store = open_store(f"{versitygw.create_bucket()}/t", {**versitygw.options, **wrong, "driver": driver})
+    for call in (
+        lambda: store.list(""),
+        lambda: store.list_below(""),
+        lambda: store.get("x"),
+        lambda: store.put("x", [b""]),
+        lambda: store.delete("x"),
+    ):
+        with pytest.raises(InvalidRequestError, match="credentials"):
             call()
 
 
