@@ -35,6 +35,7 @@ __all__ = [
 ]
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+_FEW_SLASHES = re.compile(r"(s3a?|gc?s|az|abfss?|memory|https?):/?(?!/)", re.IGNORECASE)
 
 
 def open_store(url: str, options: Mapping[str, object] | None = None) -> ObjectStore:
@@ -55,6 +56,7 @@ def open_store(url: str, options: Mapping[str, object] | None = None) -> ObjectS
     if scheme is None and "://" in url:  # as in `simplecache::s3://`
         refuse_user_info(url)
         raise InvalidRequestError(f"{url} is not a URL.", todo="Use a path or protocol://location.")
+    _refuse_few_slashes(url)
     protocol = "file" if scheme is None else scheme[1].lower()
     if protocol in ("file", "local", "memory"):
         refuse_unknown_options(protocol, options or (), LOCAL_OPTIONS)
@@ -91,6 +93,19 @@ def scratch_folder(purpose: str) -> Iterator[str]:
         ) from error
     with folder as name:
         yield name
+
+
+def _refuse_few_slashes(url: str) -> None:
+    """Refuse `s3:/bucket` and `s3:bucket`, which would be local folders; `pathlib.Path` makes them of `s3://bucket`."""
+    few = _FEW_SLASHES.match(url)
+    if few is not None:
+        meant = f"{few[1].lower()}://{url[few.end() :]}"
+        refuse_user_info(meant)
+        raise InvalidRequestError(
+            f"{url} is neither a URL nor a path.",
+            why="A URL has two slashes after the protocol, of which pathlib.Path leaves one.",
+            todo=f"Give {meant} as text, or ./{url} for a local folder of that name.",
+        )
 
 
 def _local_folder(url: str) -> Path:

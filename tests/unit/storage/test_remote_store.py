@@ -5,6 +5,7 @@ import os
 import pickle
 from collections import Counter
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import fsspec
@@ -65,6 +66,41 @@ def test_an_archive_that_is_not_there() -> None:
 def test_invalid_urls(url: str) -> None:
     with pytest.raises(InvalidRequestError) as caught:
         open_store(url)
+    assert "hidden" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("path", "meant"),
+    [
+        ("s3:/lake/x", "s3://lake/x"),
+        ("s3:lake/x", "s3://lake/x"),
+        ("S3A:/lake/x", "s3a://lake/x"),
+        ("gs:/lake/x", "gs://lake/x"),
+        ("az:lake", "az://lake"),
+        ("abfss:/c@a.dfs.core.windows.net/x", "abfss://c@a.dfs.core.windows.net/x"),
+        ("memory:/m2", "memory://m2"),
+        ("memory:m3", "memory://m3"),
+        ("https:/host/x", "https://host/x"),
+        (str(Path("s3://lake/x")), "s3://lake/x"),
+    ],
+)
+def test_a_url_without_its_slashes(path: str, meant: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InvalidRequestError, match=f"Give {meant} "):
+        open_store(path).put("x", [b"1"])
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("path", ["data:1/x", "./s3:/lake", "s3/lake", "s3", "s3x:/lake", "memory", "gs-1:/x"])
+def test_other_local_paths(path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    open_store(path).put("x", [b"1"])
+    assert (tmp_path / path / "x").read_bytes() == b"1"
+
+
+def test_credentials_in_a_url_without_its_slashes() -> None:
+    with pytest.raises(InvalidRequestError) as caught:
+        open_store("s3:/me:hidden@lake/x")
     assert "hidden" not in str(caught.value)
 
 
