@@ -59,4 +59,4 @@ def test_one_table_is_no_sequence_of_letters(store: SlateStore) -> None:
 
 def test_filters_of_a_worker_are_filters(store: SlateStore) -> None:
     with pytest.raises(OptionError):
-        CompactionWorker([store.url], filters=[5])  # type: ignore[list-item]
+        CompactionWorker([store.url], filters=[5])
