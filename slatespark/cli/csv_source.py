@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+import io
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 import pyarrow as pa
@@ -22,7 +23,11 @@ class CsvSource:
     file : for messages
     open_again : opens the file at its start; called once only unless it `is_repeatable`
     null_texts : texts that mean null
-    text_columns : columns whose type is not inferred
+    is_typed : tells whether the type of a column, by its name, is not inferred
+
+    Attributes
+    ----------
+    schema : the columns, as text or with inferred types; rows have numbers as text, since Arrow would change some
 
     Raises
     ------
@@ -39,20 +44,14 @@ class CsvSource:
         *,
         is_repeatable: bool,
         null_texts: list[str],
-        text_columns: Collection[str],
+        is_typed: Callable[[str], bool],
     ) -> None:
-        self._file, self._open, self.is_repeatable, self._null_texts = file, open_again, is_repeatable, null_texts
+        self._file, self._open, self._is_repeatable, self._null_texts = file, open_again, is_repeatable, null_texts
         self._block_bytes = BLOCK_BYTES
-        self._reader = self._opened(dict.fromkeys(text_columns, pa.string()))
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The columns, as text or with inferred types."""
-        return self._reader.schema
-
-    def read_as_text(self, names: Collection[str]) -> None:
-        """Open the file again, with further columns whose type is not inferred."""
-        self._reader = self._opened({**self._types(), **dict.fromkeys(names, pa.string())})
+        head, rest, inferred = self._begun()
+        self.schema = pa.schema([item.with_type(pa.string()) if is_typed(item.name) else item for item in inferred])
+        self._types = {item.name: pa.string() if _is_number(item.type) else item.type for item in self.schema}
+        self._reader = self._opened(head, rest)
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows; each once, even if the file is opened again."""
@@ -63,43 +62,93 @@ class CsvSource:
                     yield batch
                     rows += batch.num_rows
             except pa.ArrowInvalid as exc:
-                types = self._types()
                 self._enlarge(exc)
-                self._reader = self._opened(types)
+                self._reader = self._opened(b"", self._open())
             else:
                 return
 
-    def _types(self) -> dict[str, pa.DataType]:
-        return {item.name: item.type for item in self.schema}
-
-    def _opened(self, types: Mapping[str, pa.DataType]) -> pa_csv.CSVStreamingReader:
+    def _begun(self) -> tuple[bytes, Any, pa.Schema]:
+        """Return the first bytes of the file, what reads the others, and the columns as Arrow infers them."""
         while True:
+            rest = self._open()
+            head = _read_fully(rest, self._block_bytes)
+            is_all = len(head) < self._block_bytes
+            cut = () if is_all else (b"x", b"x")  # Arrow looks for the end of a row in two blocks: not in these
             try:
-                return pa_csv.open_csv(
-                    self._open(),
-                    read_options=pa_csv.ReadOptions(block_size=self._block_bytes),
-                    parse_options=pa_csv.ParseOptions(newlines_in_values=True),
-                    convert_options=pa_csv.ConvertOptions(
-                        column_types=types,
-                        null_values=self._null_texts,
-                        strings_can_be_null=True,
-                        quoted_strings_can_be_null=False,
-                        timestamp_parsers=[pa_csv.ISO8601],
-                    ),
-                )
+                with self._parsed(iter([head, *cut]), {}) as reader:
+                    return head, rest, reader.schema
             except pa.ArrowInvalid as exc:
                 self._enlarge(exc)
+
+    def _opened(self, head: bytes, rest: Any) -> pa_csv.CSVStreamingReader:
+        while True:
+            try:
+                return self._parsed(_blocks(head, rest, self._block_bytes), self._types)
+            except pa.ArrowInvalid as exc:
+                self._enlarge(exc)
+                head, rest = b"", self._open()
+
+    def _parsed(self, blocks: Iterator[bytes], types: Mapping[str, pa.DataType]) -> pa_csv.CSVStreamingReader:
+        return pa_csv.open_csv(
+            _Stream(blocks),
+            read_options=pa_csv.ReadOptions(block_size=self._block_bytes),
+            parse_options=pa_csv.ParseOptions(newlines_in_values=True),
+            convert_options=pa_csv.ConvertOptions(
+                column_types=types,
+                null_values=self._null_texts,
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+                timestamp_parsers=[pa_csv.ISO8601],
+            ),
+        )
 
     def _enlarge(self, exc: pa.ArrowInvalid) -> None:
         """Double the blocks if an error says that a row does not fit into one; else raise it."""
         if "straddling" not in str(exc):
             raise exc
-        if not self.is_repeatable or self._block_bytes >= MAX_BLOCK_BYTES:
-            todo = "Use Parquet for such rows." if self.is_repeatable else "Name a regular file, or use Parquet."
+        if not self._is_repeatable or self._block_bytes >= MAX_BLOCK_BYTES:
+            todo = "Use Parquet for such rows." if self._is_repeatable else "Name a regular file, or use Parquet."
             raise InvalidRequestError(
                 f"{self._file} has a row of more than {self._block_bytes:,} bytes.", todo=todo
             ) from exc
         self._block_bytes *= 2
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return any(fits(kind) for fits in (pa.types.is_integer, pa.types.is_floating))
+
+
+class _Stream(io.RawIOBase):
+    """Blocks as the file that Arrow reads; each `read` returns one of them."""
+
+    def __init__(self, blocks: Iterator[bytes]) -> None:
+        super().__init__()
+        self._blocks = blocks
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1, /) -> bytes:
+        del size  # that of a block, or more
+        return next(self._blocks, b"")
+
+
+def _blocks(head: bytes, rest: Any, size: int) -> Iterator[bytes]:
+    """Yield the head and the rest of a file."""
+    block = head or _read_fully(rest, size)
+    while len(block) >= size:
+        yield block
+        block = _read_fully(rest, size)
+    yield block
+
+
+def _read_fully(file: Any, size: int) -> bytes:
+    """Return as many bytes; fewer at the end of the file."""
+    parts, left = [], size
+    while left and (part := file.read(left)):
+        parts.append(part)
+        left -= len(part)
+    return b"".join(parts)
 
 
 def _after(rows: int, batches: pa_csv.CSVStreamingReader) -> Iterator[pa.RecordBatch]:

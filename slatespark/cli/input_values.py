@@ -90,18 +90,26 @@ def array_of_text(texts: pa.Array, field: pa.Field, *, as_text: bool, first_row:
     if texts.type == field.type:
         return texts
     if any(fits(field.type) for fits in _CAST_AT_ONCE):
-        try:
-            array = texts.cast(field.type)
-        except pa.ArrowInvalid:
-            pass  # then one by one, to accept values that Arrow does not, and to name the wrong one
-        else:
-            if not pa.types.is_floating(field.type) or not _may_be_changed(texts, array):
-                return array
+        found = _cast_at_once(texts, field.type)
+        if found is not None:
+            return found
     plain = [
         None if text is None else _parse_text(text, field, f"Row {row}, column {field.name}", as_text=as_text)
         for row, text in enumerate(texts.to_pylist(), first_row)
     ]
     return _as_array(plain, field, first_row)
+
+
+def _cast_at_once(texts: pa.Array, kind: pa.DataType) -> pa.Array | None:
+    """Return text as an array if Arrow converts all of it, and none to another value; much faster than one by one."""
+    is_float = pa.types.is_floating(kind)
+    if is_float or pa.types.is_integer(kind):
+        texts = pc.ascii_trim_whitespace(texts)
+    try:
+        array = texts.cast(kind)
+    except pa.ArrowInvalid:
+        return None
+    return None if is_float and _may_be_changed(texts, array) else array
 
 
 def _may_be_changed(texts: pa.Array, floats: pa.Array) -> bool:

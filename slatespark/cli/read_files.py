@@ -20,7 +20,7 @@ from slatespark.cli.file_formats import STANDARD_INPUT, FileFormat, compression_
 from slatespark.cli.input_values import array_of_text
 from slatespark.cli.json_rows import NumberedObject, batch_of_objects, has_decimals, read_chunks, schema_of_objects
 from slatespark.cli.target_columns import TargetColumns
-from slatespark.errors import InvalidRequestError, OptionError, SchemaError
+from slatespark.errors import InvalidRequestError, SchemaError
 from slatespark.table.progress import Progress, Step
 
 PARQUET_ROWS: Final = 32_768  # per batch
@@ -168,19 +168,13 @@ def _read_csv(file: str, target: TargetColumns, meter: _Meter, stack: ExitStack)
         codec = compression_of(file)
         return raw[-1] if codec is None else stack.enter_context(pa.CompressedInputStream(raw[-1], codec))
 
-    known = [*(target.schema.names if target.schema is not None else ()), *target.types]
     source = CsvSource(
         file,
         open_again,
         is_repeatable=file != STANDARD_INPUT and Path(file).is_file(),
         null_texts=["", *([target.null_text] if target.null_text is not None else [])],
-        text_columns=known,
+        is_typed=lambda name: target.type_of(name) is not None,
     )
-    if spelt_otherwise := [name for name in source.schema.names if name not in known and target.is_typed(name)]:
-        if not source.is_repeatable:
-            name = spelt_otherwise[0]
-            raise OptionError(f"--type: the column is spelt {name!r} in {file}.", todo="Spell it like that.")
-        source.read_as_text(spelt_otherwise)
     schema = pa.schema([pa.field(item.name, target.type_of(item.name) or item.type) for item in source.schema])
 
     def batches() -> Iterator[pa.RecordBatch]:
@@ -188,7 +182,7 @@ def _read_csv(file: str, target: TargetColumns, meter: _Meter, stack: ExitStack)
         for batch in source:
             meter.show(_position(raw[-1]))
             arrays = [
-                array_of_text(column, item, as_text=target.as_text, first_row=first_row)
+                _array_of_cells(column, item, target, first_row)
                 for column, item in zip(batch.columns, schema, strict=True)
             ]
             first_row += batch.num_rows
@@ -196,6 +190,17 @@ def _read_csv(file: str, target: TargetColumns, meter: _Meter, stack: ExitStack)
         meter.finish(file)
 
     return _FileRows(schema, batches())
+
+
+def _array_of_cells(cells: pa.Array, item: pa.Field, target: TargetColumns, first_row: int) -> pa.Array:
+    """Return a column as an array of its type; an error says where a type that does not fit comes from."""
+    try:
+        return array_of_text(cells, item, as_text=target.as_text, first_row=first_row)
+    except SchemaError as exc:
+        if target.type_of(item.name) is not None:
+            raise
+        todo = "The type is that of the first rows: give another one with --type."
+        raise SchemaError(str(exc.args[0]), why=exc.todo, todo=todo) from exc
 
 
 def _open(file: str, stack: ExitStack) -> BinaryIO:

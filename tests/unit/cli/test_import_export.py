@@ -328,9 +328,39 @@ def test_types_of_columns_that_the_file_lacks(tmp_path: Path, name: str) -> None
 
 def test_the_case_of_types_on_standard_input(tmp_path: Path) -> None:
     command = ("import", tmp_path / "t", "-", "--format", "csv", "--key-columns", "id")
-    refused("OptionError", *command, "--type", "zip=STRING", stdin="id,Zip\n1,00123\n")
-    done(*command, "--type", "Zip=STRING", stdin="id,Zip\n1,00123\n")
+    done(*command, "--type", "zip=STRING", stdin="id,Zip\n1,00123\n")
     assert rows(tmp_path / "t") == [{"id": 1, "Zip": "00123"}]
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ["18446744073709551615", "18446744073709551614"],
+        ["9007199254740993", "9007199254740992", "1.5"],
+        ["-9223372036854775809"],
+        ["1e400"],
+    ],
+)
+@pytest.mark.parametrize("source", ["in.csv", "-"])
+def test_numbers_that_a_guessed_type_would_change(tmp_path: Path, cells: list[str], source: str) -> None:
+    content = "\n".join(["n,i", *(f"{cell},{number}" for number, cell in enumerate(cells)), ""])
+    (tmp_path / "in.csv").write_text(content)
+    file = tmp_path / source if source != "-" else source
+    command = ("import", tmp_path / "t", file, "--format", "csv", "--key-columns")
+    for key in ("n", "i"):
+        assert "--type" in refused("SchemaError", *command, key, stdin=content)
+    assert not (tmp_path / "t").exists()
+    done(*command, "n", "--type", "n=STRING", stdin=content)
+    assert [row["n"] for row in rows(tmp_path / "t")] == sorted(cells)
+
+
+def test_a_number_that_a_guessed_type_would_change_in_a_later_block(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(csv_source, "BLOCK_BYTES", 1 << 12)
+    (tmp_path / "in.csv").write_text("id,n\n" + "".join(f"{i}, {i}.5\n" for i in range(2000)) + "2000,1e400\n")
+    command = ("import", tmp_path / "t", tmp_path / "in.csv", "--key-columns", "id")
+    assert "Row 2001, column n" in refused("SchemaError", *command)
 
 
 def test_options_that_the_format_would_ignore(table: Path, tmp_path: Path) -> None:
