@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import secrets
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
@@ -13,6 +14,8 @@ from slatespark.errors import InvalidRequestError
 
 BLOCK_BYTES: Final = 4 << 20
 MAX_BLOCK_BYTES: Final = 256 << 20  # memory is several times this
+
+_LAST_LINE_BYTES: Final = 34
 
 
 class CsvSource:
@@ -32,7 +35,7 @@ class CsvSource:
     Raises
     ------
     InvalidRequestError
-        At the call or while reading: a row is too large.
+        At the call or while reading: a row is too large, or the file ends within quotation marks.
     pa.ArrowInvalid
         Likewise: it is not CSV.
     """
@@ -51,7 +54,7 @@ class CsvSource:
         head, rest, inferred = self._begun()
         self.schema = pa.schema([item.with_type(pa.string()) if is_typed(item.name) else item for item in inferred])
         self._types = {item.name: pa.string() if _is_number(item.type) else item.type for item in self.schema}
-        self._reader = self._opened(head, rest)
+        self._reader, self._last = self._opened(head, rest)
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows; each once, even if the file is opened again."""
@@ -63,36 +66,47 @@ class CsvSource:
                     rows += batch.num_rows
             except pa.ArrowInvalid as exc:
                 self._enlarge(exc)
-                self._reader = self._opened(b"", self._open())
+                self._reader, self._last = self._opened(b"", self._open())
             else:
+                if not self._last.was_found:
+                    raise InvalidRequestError(
+                        f"{self._file} ends within quotation marks.", why="It may have been cut off.", todo="Mend it."
+                    )
                 return
 
     def _begun(self) -> tuple[bytes, Any, pa.Schema]:
         """Return the first bytes of the file, what reads the others, and the columns as Arrow infers them."""
         while True:
             rest = self._open()
-            head = _read_fully(rest, self._block_bytes)
-            is_all = len(head) < self._block_bytes
+            head = _read_fully(rest, self._block_bytes - _LAST_LINE_BYTES)
+            is_all = len(head) < self._block_bytes - _LAST_LINE_BYTES
             cut = () if is_all else (b"x", b"x")  # Arrow looks for the end of a row in two blocks: not in these
             try:
-                with self._parsed(iter([head, *cut]), {}) as reader:
+                with self._parsed(iter([head, *cut]), {}, None) as reader:
                     return head, rest, reader.schema
             except pa.ArrowInvalid as exc:
                 self._enlarge(exc)
 
-    def _opened(self, head: bytes, rest: Any) -> pa_csv.CSVStreamingReader:
+    def _opened(self, head: bytes, rest: Any) -> tuple[pa_csv.CSVStreamingReader, _LastLine]:
         while True:
+            last = _LastLine(len(self.schema))
+            blocks = _blocks(head, rest, self._block_bytes - _LAST_LINE_BYTES, last.line)
             try:
-                return self._parsed(_blocks(head, rest, self._block_bytes), self._types)
+                return self._parsed(blocks, self._types, last.judge), last
             except pa.ArrowInvalid as exc:
                 self._enlarge(exc)
                 head, rest = b"", self._open()
 
-    def _parsed(self, blocks: Iterator[bytes], types: Mapping[str, pa.DataType]) -> pa_csv.CSVStreamingReader:
+    def _parsed(
+        self,
+        blocks: Iterator[bytes],
+        types: Mapping[str, pa.DataType],
+        judge: Callable[[pa_csv.InvalidRow], str] | None,
+    ) -> pa_csv.CSVStreamingReader:
         return pa_csv.open_csv(
             _Stream(blocks),
             read_options=pa_csv.ReadOptions(block_size=self._block_bytes),
-            parse_options=pa_csv.ParseOptions(newlines_in_values=True),
+            parse_options=pa_csv.ParseOptions(newlines_in_values=True, invalid_row_handler=judge),
             convert_options=pa_csv.ConvertOptions(
                 column_types=types,
                 null_values=self._null_texts,
@@ -118,6 +132,25 @@ def _is_number(kind: pa.DataType) -> bool:
     return any(fits(kind) for fits in (pa.types.is_integer, pa.types.is_floating))
 
 
+class _LastLine:
+    """A line that follows a file and has another number of columns, so Arrow asks what to do with it.
+
+    It does not ask when the line is within quotation marks: then the file has lost its end. Counting the marks would
+    not tell, since one in a cell that does not start with it is a character like others.
+    """
+
+    def __init__(self, columns: int) -> None:
+        self._text = secrets.token_hex(_LAST_LINE_BYTES // 2 - 1) + ("," if columns == 1 else "")
+        self.line, self.was_found = f"\n{self._text}".encode(), False
+
+    def judge(self, row: pa_csv.InvalidRow) -> str:
+        """Return what to do with a row that has another number of columns than the first one."""
+        if row.text != self._text:
+            return "error"
+        self.was_found = True
+        return "skip"
+
+
 class _Stream(io.RawIOBase):
     """Blocks as the file that Arrow reads; each `read` returns one of them."""
 
@@ -133,13 +166,13 @@ class _Stream(io.RawIOBase):
         return next(self._blocks, b"")
 
 
-def _blocks(head: bytes, rest: Any, size: int) -> Iterator[bytes]:
-    """Yield the head and the rest of a file."""
+def _blocks(head: bytes, rest: Any, size: int, last_line: bytes) -> Iterator[bytes]:
+    """Yield the head and the rest of a file, the last line with what comes before it."""
     block = head or _read_fully(rest, size)
     while len(block) >= size:
         yield block
         block = _read_fully(rest, size)
-    yield block
+    yield block + last_line
 
 
 def _read_fully(file: Any, size: int) -> bytes:

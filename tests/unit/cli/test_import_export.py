@@ -363,6 +363,52 @@ def test_a_number_that_a_guessed_type_would_change_in_a_later_block(
     assert "Row 2001, column n" in refused("SchemaError", *command)
 
 
+@pytest.mark.parametrize(
+    ("header", "row"),
+    [
+        ("id,v", '2,"tail cut of\n3,c\n4,d'),
+        ("id,v", '2,"tail cut of\n3,c\n4,d\n'),
+        ("id,v", '2,"'),
+        ("id,v", '2,"a""'),
+        ("id,v", '2,5" pipe\n3,"two marks'),  # the number of marks is even
+        ("id", '2\n"3\n'),
+        ('id,"v', "2,a\n"),
+    ],
+)
+@pytest.mark.parametrize("size", [0, 5000])
+def test_a_file_that_ends_within_quotation_marks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, header: str, row: str, size: int
+) -> None:
+    monkeypatch.setattr(csv_source, "BLOCK_BYTES", 1 << 12)
+    columns = header.count(",") + 1
+    before = "".join(f"{'1,a' if columns == 2 else 1}\n" for _ in range(size))
+    (tmp_path / "in.csv").write_text(f"{header}\n{before}{row}")
+    command = ("import", tmp_path / "t", "--key-columns", "id", "--type", "id=STRING")
+    refused("InvalidRequestError", *command, tmp_path / "in.csv")
+    assert not (tmp_path / "t").exists() or rows(tmp_path / "t") == []
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\r\n", "\r", "\n\n"])
+@pytest.mark.parametrize("cell", ["x", '5" pipe', '"say ""hi"""', '"closed"', '"a\nb"', '"a"b'])
+def test_a_file_that_ends_anyhow_else(tmp_path: Path, cell: str, end: str) -> None:
+    for content in (f"v\n{cell}{end}", f"w,v\n1,{cell}{end}"):
+        (tmp_path / "in.csv").write_text(content, newline="")
+        with read_files.read_files(
+            [str(tmp_path / "in.csv")], format_of("in.csv", None), TargetColumns(), None
+        ) as found:
+            assert found.read_all().num_rows == 1
+
+
+def test_every_length_of_a_file_and_a_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = TargetColumns(pa.schema([("a", pa.string()), ("b", pa.string())]))
+    content = "a,b\n" + "".join(f'{number},"x\n""{number}"\n' for number in range(10))
+    (tmp_path / "in.csv").write_text(content)
+    for size in range(60, len(content) + 50):
+        monkeypatch.setattr(csv_source, "BLOCK_BYTES", size)
+        with read_files.read_files([str(tmp_path / "in.csv")], format_of("in.csv", None), target, None) as found:
+            assert found.read_all()["b"].to_pylist() == [f'x\n"{number}' for number in range(10)]
+
+
 def test_options_that_the_format_would_ignore(table: Path, tmp_path: Path) -> None:
     for name in ("rows.parquet", "rows.jsonl"):
         done("export", table, tmp_path / name)
