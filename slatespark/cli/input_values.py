@@ -102,14 +102,21 @@ def array_of_text(texts: pa.Array, field: pa.Field, *, as_text: bool, first_row:
 
 def _cast_at_once(texts: pa.Array, kind: pa.DataType) -> pa.Array | None:
     """Return text as an array if Arrow converts all of it, and none to another value; much faster than one by one."""
-    is_float = pa.types.is_floating(kind)
-    if is_float or pa.types.is_integer(kind):
+    is_float, is_integer = pa.types.is_floating(kind), pa.types.is_integer(kind)
+    if is_float or is_integer:
         texts = pc.ascii_trim_whitespace(texts)
     try:
         array = texts.cast(kind)
     except pa.ArrowInvalid:
         return None
-    return None if is_float and _may_be_changed(texts, array) else array
+    if (is_float and _may_be_changed(texts, array)) or (is_integer and _has_hexadecimal(texts)):
+        return None
+    return array
+
+
+def _has_hexadecimal(numbers: pa.Array) -> bool:
+    """Tell whether one was read like 0xff, which Arrow takes for the bits of an integer: -1 as a TINYINT."""
+    return any(pc.any(pc.match_substring(numbers, mark)).as_py() for mark in "xX")
 
 
 def _may_be_changed(texts: pa.Array, floats: pa.Array) -> bool:
