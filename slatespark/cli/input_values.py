@@ -6,7 +6,8 @@ import json
 import math
 import re
 from collections.abc import Callable, Sequence
-from decimal import Decimal
+from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, Inexact, InvalidOperation
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -35,7 +36,6 @@ _AT_ONCE: Final = (
 _HALF_PAIR: Final = "Half of a surrogate pair is not a character."
 _NON_FINITE: Final = ("NaN", "Infinity", "-Infinity")
 _WHOLE: Final = r"\s*[+-]?[0-9]+\s*"
-_MAX_DIGITS: Final = 80  # before or after the point; more than any decimal holds, yet cheap to compute with
 
 
 def array_of_json(values: Sequence[Any], field: pa.Field, *, as_text: bool, first_row: int = 1) -> pa.Array:
@@ -299,14 +299,32 @@ def is_encodable(text: str) -> bool:
 
 
 def _decimal(value: Any, kind: pa.DataType) -> Decimal:
-    """Return a number with exactly its digits; for a float, those of its shortest text."""
-    del kind
+    """Return a number with exactly its digits; for a float, those of its shortest text.
+
+    It gets the scale of the type here: Arrow takes some numbers with far more digits after the point for 0.
+    """
     if isinstance(value, bool) or not isinstance(value, int | float | str | Decimal):
         raise ValueError  # noqa: TRY004
-    number = Decimal(str(value).strip())
-    if not number.is_finite() or (number and abs(number.adjusted()) > _MAX_DIGITS):
+    try:
+        number = Decimal(str(value).strip())
+    except InvalidOperation:
+        raise ValueError from None
+    if not number.is_finite():
         raise ValueError
-    return number
+    unit, exactly = _fixed_point(kind.precision, kind.scale)
+    try:
+        return number.quantize(unit, context=exactly)
+    except Inexact:
+        raise ValueError(f"It has more than {kind.scale} digits after the point.") from None
+    except InvalidOperation:
+        raise ValueError(f"It has more than {kind.precision - kind.scale} digits before the point.") from None
+
+
+@cache
+def _fixed_point(precision: int, scale: int) -> tuple[Decimal, Context]:
+    """Return the smallest number of a type, and the arithmetic that refuses what its digits do not hold."""
+    exactly = Context(prec=precision, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[Inexact, InvalidOperation])
+    return Decimal((0, (1,), -scale)), exactly
 
 
 _LEAVES: Final[tuple[tuple[Callable[[pa.DataType], bool], Callable[[Any, pa.DataType], Any]], ...]] = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -192,3 +192,30 @@ def test_what_does_not_fit_is_named(value: object, kind: pa.DataType) -> None:
 def test_text_that_does_not_fit_is_named(text: str, kind: pa.DataType) -> None:
     with pytest.raises(SchemaError, match=r"\b2\b.*price"):
         array_of_text(pa.array([None, text], pa.string()), pa.field("price", kind), as_text=False)
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.decimal128(5, 2), pa.decimal128(38, 0), pa.decimal128(38, 10), pa.decimal128(38, 38)]
+)
+@pytest.mark.parametrize("lead", ["0.", "1.", "-12.", "0.99"])
+def test_decimals_of_any_scale_are_exact_or_refused(kind: pa.DataType, lead: str) -> None:
+    field = pa.field("price", kind)
+    for zeros in (*range(90), 5000):
+        for end in ("", "1"):
+            number = Decimal(f"{lead}{'0' * zeros}{end}")
+            digits = number.normalize(Context(prec=6000)).as_tuple()
+            fits = -int(digits.exponent) <= kind.scale and number.adjusted() < kind.precision - kind.scale
+            for convert, value in ((array_of_text, pa.array([f"{number:f}"])), (array_of_json, [number])):
+                if fits or not number:
+                    assert convert(value, field, as_text=False).to_pylist() == [number]
+                else:
+                    with pytest.raises(SchemaError):
+                        convert(value, field, as_text=False)
+
+
+@pytest.mark.parametrize(
+    "text", ["1e-41", "1.5e-79", "9e-40", "1e-999999999", "1e38", "1e999999999", "NaN", "Infinity"]
+)
+def test_decimals_far_from_their_type(text: str) -> None:
+    with pytest.raises(SchemaError):
+        array_of_text(pa.array([text]), pa.field("price", pa.decimal128(5, 2)), as_text=False)
