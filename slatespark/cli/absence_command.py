@@ -22,7 +22,7 @@ from slatespark.cli.file_formats import format_of
 from slatespark.cli.key_arguments import key_arrays, key_values
 from slatespark.cli.output import EXIT_FAILED, EXIT_UNCHECKED, asked_progress, failing_with, json_document
 from slatespark.cli.read_files import read_files
-from slatespark.cli.table_arguments import TableArguments, table_codec, write_arguments
+from slatespark.cli.table_arguments import TableArguments, call_with, table_codec, write_arguments
 from slatespark.cli.target_columns import TargetColumns
 from slatespark.display.absence_text import absence_text
 from slatespark.display.key_names import KeyNames
@@ -75,13 +75,14 @@ def erase(
     arguments = write_arguments(table, {}, option=option, storage=storage)
     codec = table_codec(arguments.open_stores())
     values, keys = _values(key, codec, as_text=as_text), _keys(file, codec, as_text=as_text)
-    report = arguments.open_store().erase(
+    report = call_with(
+        [arguments.options],
+        arguments.open_store().erase,
         *values,
         where=where,
         keys=keys,
         releaseVersions=release_versions,
         progress=asked_progress(as_json=as_json),
-        **arguments.options,
     )
     _show(report, codec, as_text=as_text, as_json=as_json)
 
@@ -105,9 +106,8 @@ def prove_absent(
     arguments = write_arguments(table, {}, option=option, storage=storage)
     codec = table_codec(arguments.open_stores())
     values, keys = _values(key, codec, as_text=as_text), _keys(file, codec, as_text=as_text)
-    report = arguments.open_store().proveAbsent(
-        *values, where=where, keys=keys, progress=asked_progress(as_json=as_json), **arguments.options
-    )
+    prove, progress = arguments.open_store().proveAbsent, asked_progress(as_json=as_json)
+    report = call_with([arguments.options], prove, *values, where=where, keys=keys, progress=progress)
     _show(report, codec, as_text=as_text, as_json=as_json)
 
 

@@ -13,7 +13,7 @@ from slatespark.cli.app import app
 from slatespark.cli.arguments import AsJson, Storage, TablePath
 from slatespark.cli.output import EXIT_FAILED, asked_progress, failing_with, json_document
 from slatespark.cli.parameter_groups import taking
-from slatespark.cli.table_arguments import TableArguments, command_arguments
+from slatespark.cli.table_arguments import TableArguments, call_with, command_arguments
 from slatespark.display.compaction_text import compaction_text
 from slatespark.errors import OptionError
 from slatespark.options.values import normalize_name
@@ -105,7 +105,7 @@ def compact(
     Exit code 0: done, or nothing to do; 1: failed, and the table is as it was after the last completed job.
     """
     store = chosen.table.open_store()
-    report = store.compact(dryRun=dry_run, progress=asked_progress(as_json=as_json), **chosen.given)
+    report = call_with([chosen.given], store.compact, dryRun=dry_run, progress=asked_progress(as_json=as_json))
     typer.echo(json_document(report) if as_json else compaction_text(report))
 
 

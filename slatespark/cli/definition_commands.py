@@ -11,7 +11,7 @@ from slatespark.cli.app import app
 from slatespark.cli.arguments import AsJson, CreationOption, Storage, TablePath
 from slatespark.cli.output import EXIT_FAILED, failing_with
 from slatespark.cli.parameter_groups import located_table, taking
-from slatespark.cli.table_arguments import TableArguments, command_arguments, parse_pairs
+from slatespark.cli.table_arguments import TableArguments, call_with, command_arguments, parse_pairs
 from slatespark.encoding.column_list import parse_columns
 from slatespark.errors import OptionError
 from slatespark.slate_store import SlateStore
@@ -43,7 +43,7 @@ def create(
         raise OptionError("create takes --columns together with --key-columns.", todo="Give both, or neither.")
     arguments = command_arguments(table, option=option, storage=storage)
     schema = None if columns is None else parse_columns(columns)
-    store = SlateStore.create(table, schema, key_columns, **arguments.options, **arguments.location)
+    store = call_with([arguments.options, arguments.location], SlateStore.create, table, schema, key_columns)
     version = store.detail().version
     typer.echo(
         json.dumps({"url": store.url, "version": version}) if as_json else f"Created {store.url}; version {version}."

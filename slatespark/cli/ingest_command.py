@@ -10,7 +10,7 @@ import typer
 from slatespark.cli.app import app
 from slatespark.cli.arguments import AsJson, MergeSchema, Storage, TablePath, WriteOption
 from slatespark.cli.output import EXIT_FAILED, asked_progress, failing_with
-from slatespark.cli.table_arguments import write_arguments
+from slatespark.cli.table_arguments import call_with, write_arguments
 from slatespark.texts import plural
 
 
@@ -31,7 +31,7 @@ def ingest(
     arguments = write_arguments(table, {"mergeSchema": merge_schema or None}, option=option, storage=storage)
     store = arguments.open_store()
     before = store.detail().version
-    version = store.ingest(files, progress=asked_progress(as_json=as_json), **arguments.options)
+    version = call_with([arguments.options], store.ingest, files, progress=asked_progress(as_json=as_json))
     if as_json:
         typer.echo(json.dumps({"version": version, "files": len(files)}))
     elif version == before:

@@ -13,7 +13,7 @@ from slatespark.cli.arguments import AsJson, CommitOption, Storage
 from slatespark.cli.outcomes import Outcomes, parse_every, refuse_shared_wal
 from slatespark.cli.output import EXIT_FAILED, failing_with, progress_bar
 from slatespark.cli.signals import stopped_by_signals
-from slatespark.cli.table_arguments import write_arguments
+from slatespark.cli.table_arguments import call_with, write_arguments
 from slatespark.display.reap_text import reap_text
 from slatespark.errors import OptionError
 from slatespark.options.values import HOUR_MS
@@ -61,14 +61,15 @@ def reap(
         "maxBatchRows": max_batch_rows,
         "maxBatchBytes": max_batch_bytes,
         "options": arguments.options,
-        **arguments.location,
     }
     if every is None:
         with progress_bar(Step.REAPING, as_json=as_json) as progress:
-            _outcomes(_report_text, as_json=as_json).show_all(Reaper(tables, progress=progress, **common).runOnce())
+            reaper = call_with([arguments.location], Reaper, tables, progress=progress, **common)
+            _outcomes(_report_text, as_json=as_json).show_all(reaper.runOnce())
         return
     every_ms = parse_every(every)
-    reaper = Reaper(tables, minInterval=every_ms, maxInterval=max(HOUR_MS, every_ms), **common)
+    common |= {"minInterval": every_ms, "maxInterval": max(HOUR_MS, every_ms)}
+    reaper = call_with([arguments.location], Reaper, tables, **common)
     with stopped_by_signals(reaper.stop):
         reaper.run(listener=_outcomes(_news_text, as_json=as_json).show)
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import OptionError
@@ -15,6 +16,8 @@ from slatespark.table.clock import Clock, resolve_clock
 from slatespark.table.definition.versions import resolve_codec
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.stores import TableStores, open_stores
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +44,7 @@ class TableArguments:
 
     def open_store(self) -> SlateStore:
         """Return the table; raises `TableNotFoundError`."""
-        return SlateStore.open(self.path, clock=self.clock_name, **self.location)
+        return call_with([self.location], SlateStore.open, self.path, clock=self.clock_name)
 
     def open_stores(self) -> TableStores:
         """Return the storage of the table, whether or not there is a table."""
@@ -137,6 +140,27 @@ def table_arguments(table: str, *, option: list[str] | None, storage: list[str] 
 def command_arguments(table: str, *, option: list[str] | None, storage: list[str] | None) -> TableArguments:
     """Return the location of a table, and options that the command itself checks."""
     return _split(table, _joined(WriteOptions, table, {}, option, storage))
+
+
+def call_with(
+    options: Sequence[Mapping[str, Any]], call: Callable[..., Result], /, *given: Any, **named: Any
+) -> Result:
+    """Call with the arguments of a command and with those that `--option` and `--storage` give by name.
+
+    Raises
+    ------
+    OptionError
+        When an option has the name of an argument that the command gives, or is given twice.
+    """
+    own = {*inspect.signature(call).bind_partial(*given, **named).arguments, *named}
+    further: dict[str, Any] = {}
+    for name, value in (pair for part in options for pair in part.items()):
+        if name in own:
+            raise OptionError(f"{name} is an argument of the command, and no option.", todo="Give it as that.")
+        if name in further:
+            raise OptionError(f"{name} is given as --option and as --storage.", todo="Give it once.")
+        further[name] = value
+    return call(*given, **named, **further)
 
 
 def open_table(options: ReadOptions) -> TableStores:

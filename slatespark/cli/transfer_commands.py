@@ -18,7 +18,14 @@ from slatespark.cli.file_formats import FileFormat, format_of
 from slatespark.cli.output import EXIT_FAILED, failing_with, progress_bar, show_commit
 from slatespark.cli.parameter_groups import table_rows, taking
 from slatespark.cli.read_files import CountedRows, read_files
-from slatespark.cli.table_arguments import ReadArguments, TableArguments, open_table, table_codec, write_arguments
+from slatespark.cli.table_arguments import (
+    ReadArguments,
+    TableArguments,
+    call_with,
+    open_table,
+    table_codec,
+    write_arguments,
+)
 from slatespark.cli.target_columns import TargetColumns, target_columns
 from slatespark.cli.write_files import write_file
 from slatespark.encoding.row_codec import RAW_CODEC
@@ -82,7 +89,8 @@ def import_rows(
         rows = CountedRows(given)
         reader = rows.reader()
         store, options = _open_or_create(arguments, reader.schema)
-        version = store.write(reader, mode="overwrite" if overwrite else "append", progress=False, **options)
+        mode = "overwrite" if overwrite else "append"
+        version = call_with([options], store.write, reader, mode=mode, progress=False)
     show_commit(version, rows.count, as_json=as_json)
 
 
@@ -112,7 +120,7 @@ def _open_or_create(arguments: TableArguments, schema: pa.Schema) -> tuple[Slate
         parsed = WriteOptions.parse({**arguments.common, **arguments.options})
         if parsed.cooperates:  # the write refuses it, and this would leave an empty table behind
             raise
-    given: dict[str, Any] = {**parsed.properties, **arguments.location}
+    given: dict[str, Any] = dict(parsed.properties)
     if parsed.key_columns is not None:
         named = (parsed.op_column, parsed.ttl_column, parsed.expire_at_column)
         not_stored = {name.lower() for name in named if name is not None}
@@ -120,7 +128,7 @@ def _open_or_create(arguments: TableArguments, schema: pa.Schema) -> tuple[Slate
         given["keyColumns"] = list(parsed.key_columns)
         formats = {"keyFormat": parsed.key_format, "valueFormat": parsed.value_format}
         given.update({name: value for name, value in formats.items() if value is not None})
-    store = SlateStore.create(arguments.path, **given)
+    store = call_with([arguments.location], SlateStore.create, arguments.path, **given)
     return store, {name: value for name, value in arguments.options.items() if name not in parsed.properties}
 
 

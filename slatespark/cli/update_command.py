@@ -13,7 +13,7 @@ from slatespark.cli.arguments import AsJson, AsText, Storage, TablePath, Where, 
 from slatespark.cli.input_values import array_of_json
 from slatespark.cli.json_rows import parse_object
 from slatespark.cli.output import EXIT_FAILED, asked_progress, failing_with, show_commit
-from slatespark.cli.table_arguments import table_codec, write_arguments
+from slatespark.cli.table_arguments import call_with, table_codec, write_arguments
 from slatespark.encoding.schema import find_name
 from slatespark.errors import OptionError
 from slatespark.slate_store import SlateStore
@@ -43,7 +43,8 @@ def update(
     assigned = _assigned(parse_object(values, "OBJECT"), schema, as_text=as_text)
     store = arguments.open_store()
     before = store.detail().version
-    version = store.update(where, assigned, progress=asked_progress(as_json=as_json), **arguments.options)
+    progress = asked_progress(as_json=as_json)
+    version = call_with([arguments.options], store.update, where, assigned, progress=progress)
     show_commit(version, 0 if version == before else _count_rows(store, version), as_json=as_json)
 
 

@@ -11,7 +11,7 @@ from slatespark.cli.arguments import AsJson, CommitOption, Storage
 from slatespark.cli.outcomes import Outcomes, parse_every, refuse_shared_wal
 from slatespark.cli.output import EXIT_FAILED, failing_with
 from slatespark.cli.signals import stopped_by_signals
-from slatespark.cli.table_arguments import write_arguments
+from slatespark.cli.table_arguments import call_with, write_arguments
 from slatespark.display.upkeep_text import upkeep_text
 from slatespark.options.values import HOUR_MS
 from slatespark.table.upkeep.upkeep import Upkeep, UpkeepOutcome
@@ -62,7 +62,9 @@ def upkeep(
     arguments = write_arguments(tables[0], {}, option=option, storage=storage)
     refuse_shared_wal(tables, arguments.location)
     every_ms = parse_every(every)
-    work = Upkeep(
+    work = call_with(
+        [arguments.location],
+        Upkeep,
         tables,
         minInterval=every_ms,
         maxInterval=max(HOUR_MS, every_ms),
@@ -72,7 +74,6 @@ def upkeep(
         maxBatchRows=max_batch_rows,
         maxBatchBytes=max_batch_bytes,
         options=arguments.options,
-        **arguments.location,
     )
     outcomes = Outcomes(_text, _fields, as_json, is_news=lambda outcome: outcome.is_done)
     with stopped_by_signals(work.stop):

@@ -12,7 +12,7 @@ from slatespark.cli.arguments import AsJson
 from slatespark.cli.input_values import is_encodable
 from slatespark.cli.output import EXIT_FAILED, asked_progress, failing_with, json_document
 from slatespark.cli.parameter_groups import committed_table, located_table, taking
-from slatespark.cli.table_arguments import TableArguments, parse_storage
+from slatespark.cli.table_arguments import TableArguments, call_with, parse_storage
 from slatespark.display.checkpoints_text import checkpoint_expiry, checkpoints_text
 from slatespark.errors import InvalidRequestError, OptionError
 from slatespark.table.checkpoints.store import CheckpointFacts
@@ -115,9 +115,9 @@ def restore(
         raise OptionError("restore takes --version or --timestamp.", todo="Give one of them.")
     store, asked = table.open_store(), asked_progress(as_json=as_json)
     if version is not None:
-        made = store.restoreToVersion(version, progress=asked, **table.options)
+        made = call_with([table.options], store.restoreToVersion, version, progress=asked)
     else:
-        made = store.restoreToTimestamp(timestamp or "", progress=asked, **table.options)
+        made = call_with([table.options], store.restoreToTimestamp, timestamp, progress=asked)
     if as_json:
         typer.echo(json.dumps({"version": made, "undo": made - 1}))
     else:
@@ -140,7 +140,7 @@ def trim(
     """Remove the row versions of a history table created after an instant, in one commit that can be undone."""
     store = table.open_store()
     before = store.detail().version
-    made = store.trimHistory(after, progress=asked_progress(as_json=as_json), **table.options)
+    made = call_with([table.options], store.trimHistory, after, progress=asked_progress(as_json=as_json))
     undo = made - 1 if made > before else None
     if as_json:
         typer.echo(json.dumps({"version": made, "undo": undo}))

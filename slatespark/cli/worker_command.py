@@ -16,7 +16,7 @@ from slatespark.cli.arguments import AsJson, MergedFileOption, Storage
 from slatespark.cli.outcomes import Outcomes
 from slatespark.cli.output import EXIT_FAILED, failing_with, one_line
 from slatespark.cli.signals import stopped_by_signals
-from slatespark.cli.table_arguments import command_arguments
+from slatespark.cli.table_arguments import call_with, command_arguments
 from slatespark.display.worker_text import job_line, status_line
 from slatespark.errors import OptionError
 from slatespark.spark.compaction_worker import CompactionWorker, worker_session
@@ -69,7 +69,9 @@ def worker(
         raise OptionError("--spark and --parallelism are both given.", todo="Give one of them.")
     every_s = parse_duration_ms(backlog_interval, name="--backlog-interval") / 1000
     with contextlib.nullcontext() if spark is None else worker_session(spark) as session:
-        served = CompactionWorker(
+        served = call_with(
+            [arguments.location],
+            CompactionWorker,
             tables,
             spark=session,
             parallelism=parallelism,
@@ -78,7 +80,6 @@ def worker(
             mergeOperator=merge_operator,
             options=arguments.options,
             clock=arguments.clock,
-            **arguments.location,
         )
         outcomes = Outcomes(_text, _fields, as_json, gap="")
         with stopped_by_signals(served.stop):

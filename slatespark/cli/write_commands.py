@@ -27,7 +27,7 @@ from slatespark.cli.json_rows import batch_of_objects, parse_object, schema_of_o
 from slatespark.cli.key_arguments import key_arrays, key_values
 from slatespark.cli.output import EXIT_FAILED, asked_progress, failing_with, progress_bar, show_commit
 from slatespark.cli.read_files import CountedRows, read_files
-from slatespark.cli.table_arguments import TableArguments, table_codec, write_arguments
+from slatespark.cli.table_arguments import TableArguments, call_with, table_codec, write_arguments
 from slatespark.cli.target_columns import TargetColumns, target_columns
 from slatespark.errors import OptionError
 from slatespark.options import ReadOptions, WriteOptions
@@ -71,7 +71,7 @@ def put(
         if file is not None:
             given = stack.enter_context(read_files([file], FileFormat.JSON, target, progress))
         rows = CountedRows(given)
-        version = store.write(rows.reader(), progress=False, **arguments.options)
+        version = call_with([arguments.options], store.write, rows.reader(), progress=False)
     show_commit(version, rows.count, as_json=as_json)
 
 
@@ -110,9 +110,8 @@ def delete(
     store = arguments.open_store()
     options = {name: value for name, value in arguments.options.items() if name != "operation"}
     if by_range:
-        _show_deletion(
-            store.deleteRange(where, progress=asked_progress(as_json=as_json), **options), None, as_json=as_json
-        )
+        version = call_with([options], store.deleteRange, where, progress=asked_progress(as_json=as_json))
+        _show_deletion(version, None, as_json=as_json)
     else:
         _delete_where(store, where or "", options, as_json=as_json)
 
@@ -127,7 +126,7 @@ def _delete_key(arguments: TableArguments, key: list[str], *, as_text: bool, as_
         _show_deletion(manifest_id, 0, as_json=as_json)
     elif _is_visible(stores, arguments, key_values(arrays)):
         rows = pa.RecordBatch.from_arrays(arrays, names=list(codec.key_columns))
-        _show_deletion(store.write(rows, progress=False, **arguments.options), 1, as_json=as_json)
+        _show_deletion(call_with([arguments.options], store.write, rows, progress=False), 1, as_json=as_json)
     elif as_json:
         _show_deletion(manifest_id, 0, as_json=True)
     else:
@@ -157,7 +156,7 @@ def _empty_value(base: bytes | None, operands: list[bytes]) -> bytes:
 def _delete_where(store: SlateStore, where: str, options: dict[str, Any], *, as_json: bool) -> None:
     """Delete rows by a filter; their number is that in the commit record, unknown if there is no record."""
     before = store.detail().version
-    version = store.delete(where, progress=asked_progress(as_json=as_json), **options)
+    version = call_with([options], store.delete, where, progress=asked_progress(as_json=as_json))
     counts = {facts.version: facts.rows.get("delete", 0) for facts in store.history(1) if facts.operation is not None}
     _show_deletion(version, 0 if version == before else counts.get(version), as_json=as_json)
 

@@ -119,3 +119,32 @@ def test_no_secret_of_an_option_is_shown(table: Path) -> None:
     result = run("scan", table, "--option", "storage.=hunter2")
     assert result.exit_code == 1
     assert "hunter2" not in result.output
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("restore", "t", "--timestamp", "2030-01-01", "--option", "timestamp=1"),
+        ("create", "new", "--columns", "id INT", "--key-columns", "id", "--option", "schema=1"),
+        ("create", "new", "--columns", "id INT", "--key-columns", "id", "--option", "keyColumns=1"),
+        ("create", "new", "--option", "keyColumns=1"),
+        ("create", "new", "--storage", "path=1"),
+        ("create", "new", "--option", "anything=1", "--storage", "anything=1"),
+        ("history", "t", "--storage", "path=1"),
+        ("history", "t", "--storage", "clock=1"),
+        ("import", "t", "in.jsonl", "--storage", "path=1"),
+        ("import", "new", "in.jsonl", "--key-columns", "key", "--storage", "schema=1"),
+        ("reap", "t", "--storage", "options=1"),
+        ("upkeep", "t", "--once", "--storage", "duties=1"),
+        ("worker", "t", "--once", "--storage", "options=1"),
+    ],
+)
+def test_options_named_like_an_argument_of_the_call(
+    table: Path, command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(table.parent)
+    Path("in.jsonl").write_text('{"key": "61", "value": "62"}\n')
+    before = len(SlateStore.open("t").history())
+    refused("OptionError", *command)
+    assert len(SlateStore.open("t").history()) == before
+    assert not Path("new").exists()
