@@ -14,11 +14,13 @@ from slatespark.errors import OptionError
 
 
 def column_types(given: list[str] | None) -> dict[str, pa.DataType]:
-    """Return the type of each column that `--type` names; raises `OptionError`."""
-    types = {}
+    """Return the type of each column that `--type` names; raises `OptionError`, also for a column named twice."""
+    types: dict[str, pa.DataType] = {}
     for name, text in parse_pairs(given, "--type", "amount=DECIMAL(10,2)"):
         if not is_encodable(name):
             raise OptionError(f"--type {name!r}: a column cannot have this name.")
+        if name.lower() in {known.lower() for known in types}:
+            raise OptionError(f"--type {name}: the column has another --type.", todo="Give it once, in any case.")
         kind = flat_type(text)
         if kind is None:
             raise OptionError(

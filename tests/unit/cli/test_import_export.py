@@ -321,6 +321,8 @@ def test_types_of_columns_that_the_file_lacks(tmp_path: Path, name: str) -> None
     command = ("import", tmp_path / "t", tmp_path / name, "--key-columns", "id")
     assert "Zip" in refused("OptionError", *command, "--type", "zap=STRING")
     refused("OptionError", *command, "--type", "\udcff=STRING")
+    for again in ("Zip", "zIP"):
+        refused("OptionError", *command, "--type", "Zip=INT", "--type", f"{again}=STRING")
     assert not (tmp_path / "t").exists()
     done(*command, "--type", "zIP=STRING")
     assert rows(tmp_path / "t") == [{"id": 1, "Zip": "00123"}]
