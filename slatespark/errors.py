@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import errno
 from typing import Self
 
 
@@ -138,6 +139,8 @@ def as_slate_error(exc: Exception, where: str = "") -> SlateError:
             "writeBuffer to write or compact, splitSize for tasks of Spark, or fewer rows in a batch.",
         )
     else:
-        error = SlateError(f"{prefix}{type(exc).__name__}: {exc}")
+        is_full = isinstance(exc, OSError) and exc.errno in (errno.ENOSPC, errno.EDQUOT)
+        todo = "Make room there, or write to another place." if is_full else ""
+        error = SlateError(f"{prefix}{type(exc).__name__}: {exc}", todo=todo)
     error.__cause__ = exc
     return error

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from slatespark.cli.app import app
 
 __all__ = ["app", "main"]
@@ -9,4 +11,10 @@ __all__ = ["app", "main"]
 
 def main() -> None:
     """Run the command line."""
-    app(prog_name="slatespark")
+    try:
+        app(prog_name="slatespark")
+    except OSError as exc:  # commands show theirs: it is of --help or --version
+        from slatespark.cli.output import EXIT_FAILED, show_error
+
+        show_error(exc)
+        sys.exit(EXIT_FAILED)

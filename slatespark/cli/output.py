@@ -47,12 +47,17 @@ def failing_with(exit_code: int) -> Callable[[Callable[Arguments, None]], Callab
             except BrokenPipeError:
                 raise  # whoever read the output has seen enough
             except (SlateError, MemoryError, UnicodeError, OSError) as exc:
-                typer.echo(one_line(as_slate_error(exc, _discarded_output())), err=True)
+                show_error(exc)
                 raise typer.Exit(exit_code) from None
 
         return run
 
     return decorate
+
+
+def show_error(exc: Exception) -> None:
+    """Print an error as one line on stderr."""
+    typer.echo(one_line(as_slate_error(exc, _discarded_output())), err=True)
 
 
 def _discarded_output() -> str:

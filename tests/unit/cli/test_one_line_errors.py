@@ -68,8 +68,9 @@ def test_names_that_no_file_can_have(table: Path, tmp_path: Path, monkeypatch: p
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-def test_output_that_does_not_fit(table: Path, unbuffered: str) -> None:
-    command = [sys.executable, "-m", "slatespark.cli", "scan", str(table)]
+@pytest.mark.parametrize("arguments", [["scan"], ["--version"], ["--help"], ["scan", "--help"]])
+def test_output_that_does_not_fit(table: Path, arguments: list[str], unbuffered: str) -> None:
+    command = [sys.executable, "-m", "slatespark.cli", *arguments, *([str(table)] if arguments == ["scan"] else [])]
     with Path("/dev/full").open("wb") as full:
         found = subprocess.run(
             command, stdout=full, stderr=subprocess.PIPE, env={"PYTHONUNBUFFERED": unbuffered}, check=False
@@ -77,6 +78,7 @@ def test_output_that_does_not_fit(table: Path, unbuffered: str) -> None:
     assert found.returncode == 1
     assert found.stderr.startswith(b"SlateError: ")
     assert found.stderr.count(b"\n") == 1
+    assert b"Make room" in found.stderr
 
 
 @pytest.mark.parametrize(
