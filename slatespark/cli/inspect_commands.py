@@ -87,7 +87,7 @@ def timeline(
         facts = {item.name: getattr(found, item.name) for item in fields(found) if item.name != "codec"}
         typer.echo(json_document(facts, as_text=as_text))
         return
-    typer.echo(timeline_text(found))
+    typer.echo(timeline_text(found, as_text=as_text))
 
 
 @app.command()

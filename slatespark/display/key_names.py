@@ -25,13 +25,18 @@ class KeyNames:
     ----------
     codec : of the table
     keys : the keys and bounds to name, decoded together
+    as_text : those of a raw table are shown as text where they are UTF-8, not in hexadecimal
     """
 
-    def __init__(self, codec: RowCodec, keys: Iterable[bytes | None]) -> None:
+    def __init__(self, codec: RowCodec, keys: Iterable[bytes | None], *, as_text: bool = True) -> None:
         wanted = {key for key in keys if key}
         wanted |= {key[:-1] for key in wanted if key.endswith(b"\0")} - {b""}
         wanted |= {prefix for key in wanted if (prefix := prefix_behind(key))}
-        self._is_raw, self._is_tuple = codec.is_raw, codec.key_format == "tuple"
+        self._is_raw, self._as_text, self._is_tuple = (
+            codec.is_raw,
+            codec.is_raw and as_text,
+            codec.key_format == "tuple",
+        )
         decoded = [] if codec.is_raw else list(decode_prefixes(codec, sorted(wanted)))
         self._names = {
             key: name for group, columns in decoded for key, name in zip(group, _names(columns), strict=True)
@@ -40,7 +45,7 @@ class KeyNames:
 
     def of(self, key: bytes) -> str:
         """Return the name of a key."""
-        return cut_middle(self._names.get(key) or bytes_text(key, as_text=self._is_raw), MAX_CHARACTERS)
+        return cut_middle(self._names.get(key) or bytes_text(key, as_text=self._as_text), MAX_CHARACTERS)
 
     def first(self, start: bytes) -> str:
         """Return the name of the inclusive start of a range; where it starts right after a key, that key's name."""

@@ -11,13 +11,13 @@ from slatespark.texts import align_table, plural, printable
 from slatespark.units import bytes_to_text, ms_to_text
 
 
-def timeline_text(timeline: KeyTimeline) -> str:
-    """Return a line for each file of each interval, followed by the replacements."""
+def timeline_text(timeline: KeyTimeline, *, as_text: bool) -> str:
+    """Return a line for each file of each interval, followed by the replacements; keys as `KeyNames` has them."""
     if not timeline.intervals:
         return f"{printable(timeline.url)}, version {timeline.version}: there are no files."
     bounds = [bound for item in timeline.intervals for bound in (item.start, item.end)]
     bounds += [bound for item in timeline.replacements for bound in (item.start, item.end)]
-    names = KeyNames(timeline.codec, bounds)
+    names = KeyNames(timeline.codec, bounds, as_text=as_text)
     header = ("from key", "to key", "file", "layer", "added", "state", "bytes", "created")
     rows = (row for interval in timeline.intervals for row in _rows(interval, names))
     parts = [

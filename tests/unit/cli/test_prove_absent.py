@@ -60,7 +60,12 @@ def test_bytes_that_cannot_be_searched_prove_nothing(table: Path) -> None:
 
 def test_keys_of_a_raw_table(tmp_path: Path) -> None:
     SlateStore.create(tmp_path / "t").write(pa.table({"key": [b"apple"], "value": [b"1"]}))
-    assert run("prove-absent", tmp_path / "t", "apple", "--text").exit_code == 1
+    found = run("prove-absent", tmp_path / "t", "apple", "--text")
+    assert found.exit_code == 1
+    assert "  apple  " in found.stdout
+    found = run("prove-absent", tmp_path / "t", b"apple".hex())
+    assert found.exit_code == 1
+    assert f"  {b'apple'.hex()}  " in found.stdout
     assert run("prove-absent", tmp_path / "t", "--option", f"keyPrefix={b'ap'.hex()}").exit_code == 1
     assert run("prove-absent", tmp_path / "t", b"pear".hex()).exit_code == 0
 

@@ -51,3 +51,12 @@ def test_the_timeline_as_text_and_json(table: Path) -> None:
         ("026100ff00", 1, None),
     ]
     assert answer("timeline", table, "--version-as-of", "3")["replacements"] == []
+
+
+def test_keys_of_a_raw_table_are_hexadecimal_unless_text_is_asked_for(tmp_path: Path) -> None:
+    store = SlateStore.create(str(tmp_path / "raw"))
+    store.write(pa.table({"key": [b"apple", b"pear"], "value": [b"", b""]}))
+    done("delete", tmp_path / "raw", "--range", "--option", "keyPrefix=61")
+    assert b"pear".hex() in done("timeline", tmp_path / "raw")
+    assert "pear" not in done("timeline", tmp_path / "raw")
+    assert "pear" in done("timeline", tmp_path / "raw", "--text")

@@ -142,7 +142,7 @@ def test_an_empty_table_has_no_intervals() -> None:
     timeline = store.timeline()
     assert not timeline.intervals
     assert not timeline.replacements
-    assert timeline_text(timeline) == "memory://without-rows, version 1: there are no files."
+    assert timeline_text(timeline, as_text=True) == "memory://without-rows, version 1: there are no files."
     assert picture_timeline(timeline).lanes == ()
 
 
@@ -193,7 +193,7 @@ def test_the_worked_example_as_a_figure(store: SlateStore) -> None:
 
 
 def test_the_worked_example_as_text(store: SlateStore) -> None:
-    lines = [line.split("  ") for line in timeline_text(store.timeline()).splitlines()]
+    lines = [line.split("  ") for line in timeline_text(store.timeline(), as_text=True).splitlines()]
     told = [[cell.strip() for cell in line if cell.strip()] for line in lines]
     assert told[0] == [f"{store.url}, version 9"]
     assert told[3][:2] == ["minute=0", "below minute=10"]
