@@ -53,6 +53,8 @@ def plan_creation(schema: pa.Schema | None, options: WriteOptions, properties: M
     if options.key_columns is None:
         if formats := [name for name in (options.key_format, options.value_format) if name not in (None, "raw")]:
             raise OptionError(f"A table without key columns is raw, not {formats[0]}.", todo="Give keyColumns.")
+        if schema is not None:
+            raise OptionError("A schema is given, but no keyColumns.", todo="Give both, or neither for a raw table.")
         return TableDefinition(properties=properties)
     if schema is None:
         raise OptionError("keyColumns is given, but no schema.", todo="Give the columns of the table.")

@@ -120,3 +120,10 @@ def test_a_table_that_was_created_anew_in_its_place(tmp_path: Path) -> None:
     assert store.get(b"a") == {"key": b"a", "value": b"new"}
     store.write(pa.table({"key": [b"b"], "value": [b"1"]}))
     assert anew.scan().read_all().num_rows == 2
+
+
+def test_a_schema_without_key_columns(tmp_path: Path) -> None:
+    for schema in ("id BIGINT, v STRING", pa.schema([("id", pa.int64())])):
+        with pytest.raises(OptionError):
+            SlateStore.create(tmp_path / "t", schema)
+    assert not (tmp_path / "t").exists()
