@@ -6,6 +6,7 @@ Each parser takes (value, option name) and raises `OptionError`. Spark passes te
 from __future__ import annotations
 
 import difflib
+import os
 import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, TypeAlias
@@ -41,6 +42,14 @@ def parse_text(value: object, name: str) -> str:
     if not isinstance(value, str) or not value.strip():
         raise OptionError(f"{name}: {value!r} is not text.", todo=f"Give {name} a non-empty value.")
     return value.strip()
+
+
+def parse_location(value: object, name: str) -> str:
+    """Return a local path or URL as text."""
+    text = os.fspath(value) if isinstance(value, str | os.PathLike) else None
+    if not isinstance(text, str):
+        raise OptionError(f"{name}: {value!r} is neither text nor a path of text.", todo="Give a local path or a URL.")
+    return text
 
 
 def parse_app_id(value: object, name: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from slatespark.errors import OptionError
 from slatespark.options import ReadOptions, WriteOptions
-from slatespark.options.values import STORAGE_PREFIX, is_clock, normalize_name
+from slatespark.options.values import STORAGE_PREFIX, is_clock, normalize_name, parse_location
 from slatespark.table.clock import Clock, SystemClock, check_clock
 from slatespark.table.read.read_point import KeptPoint, ReadPoint
 from slatespark.table.read.reader import resolve_table
@@ -36,11 +36,11 @@ class OpenTable:
         storage: dict[str, Any],
         refresh_ms: int | None = None,
     ) -> Self:
-        path = os.fspath(path)
+        path = parse_location(path, "path")
         wal_path = storage.pop("walPath", storage.pop("wal_path", None))
         common = {"path": path, **{_storage_name(name): value for name, value in storage.items()}}
         if wal_path is not None:
-            common["walPath"] = wal_path = os.fspath(wal_path)
+            common["walPath"] = wal_path = parse_location(wal_path, "walPath")
         backend = {_storage_name(name)[len(STORAGE_PREFIX) :]: value for name, value in storage.items()}
         stores = open_stores(path, storage=backend, wal_path=wal_path)
         return cls(stores, SystemClock() if clock is None else check_clock(clock), common, refresh_ms)

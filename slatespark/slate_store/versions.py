@@ -13,6 +13,7 @@ from slatespark.options.flags import parsing_flags
 from slatespark.options.values import (
     parse_count,
     parse_lasting_duration,
+    parse_location,
     parse_rounding,
     parse_text,
 )
@@ -351,7 +352,7 @@ class Versions(OpenTable):
         if version is not None and checkpoint is not None:
             raise OptionError("version and checkpoint are both given.", todo="Give one of them.")
         number = None if version is None else _VERSION(version, "version")
-        place = parse_text(os.fspath(target), "target")
+        place = parse_text(parse_location(target, "target"), "target")
         with showing_progress(progress, Step.CLONING):
             clone_table(self._stores, self._clock, place, version=number, checkpoint=checkpoint, history=history)
         return self._at(target, self._clock, dict(self._stores.storage))
@@ -409,7 +410,7 @@ class Versions(OpenTable):
         names = {"versionAsOf": versionAsOf, "timestampAsOf": timestampAsOf, "checkpoint": checkpoint}
         if len(given := [name for name, value in names.items() if value is not None]) > 1:
             raise OptionError(f"{given[0]} and {given[1]} are both given.", todo="Give one of them.")
-        place = parse_text(os.fspath(target), "target")
+        place = parse_text(parse_location(target, "target"), "target")
         made = self._at(place, self._clock, storage_of_copy(self._stores, place, storage))
         version = None if versionAsOf is None else _VERSION(versionAsOf, "versionAsOf")
         if timestampAsOf is not None:

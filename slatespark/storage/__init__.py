@@ -61,6 +61,8 @@ def open_store(url: str, options: Mapping[str, object] | None = None) -> ObjectS
     if protocol in ("file", "local", "memory"):
         refuse_unknown_options(protocol, options or (), LOCAL_OPTIONS)
     if protocol in ("file", "local"):
+        if "\0" in url:
+            raise InvalidRequestError(f"{url!r} has a null character.", todo="Choose another path.")
         return LocalStore(_local_folder(url))
     if protocol == "memory":
         return MemoryStore(url[len("memory://") :])

@@ -214,8 +214,7 @@ class LocalStore:
         except FileExistsError as exc:
             raise object_exists(location) from exc
         except OSError as exc:
-            writes = operation in ("create", "write")
-            if exc.errno in _NOT_THERE and not writes:
+            if exc.errno in _NOT_THERE and operation not in ("create", "write", "list"):
                 raise no_such_object(location) from exc
             what, why = f"Cannot {operation} {location}.", f"The operating system reports: {exc.strerror}."
             if exc.errno in _NOT_ALLOWED:

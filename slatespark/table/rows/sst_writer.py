@@ -15,7 +15,7 @@ from slatespark.format.external_sst import label_sst
 from slatespark.format.paths import sst_path
 from slatespark.options import WriteOptions
 from slatespark.options.fields import Call, option_keys
-from slatespark.options.values import DEFAULT_TTL_MS, STORAGE_PREFIX, normalize_name
+from slatespark.options.values import DEFAULT_TTL_MS, STORAGE_PREFIX, normalize_name, parse_location
 from slatespark.storage import open_scratch, open_store, scratch_folder
 from slatespark.storage.object_store import ObjectStore
 from slatespark.table.clock import Clock, SystemClock, check_clock, read_clock
@@ -70,7 +70,7 @@ class SstWriter:
         valueFormat: str | None = None,
         **storage: Any,
     ) -> None:
-        self._path, self._schema = os.fspath(path), schema
+        self._path, self._schema = parse_location(path, "path"), schema
         self._clock = SystemClock() if clock is None else check_clock(clock)
         self._formats = {"keyColumns": keyColumns, "keyFormat": keyFormat, "valueFormat": valueFormat}
         self._storage = {name.removeprefix(STORAGE_PREFIX): value for name, value in storage.items()}

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -120,6 +122,36 @@ def test_a_table_that_was_created_anew_in_its_place(tmp_path: Path) -> None:
     assert store.get(b"a") == {"key": b"a", "value": b"new"}
     store.write(pa.table({"key": [b"b"], "value": [b"1"]}))
     assert anew.scan().read_all().num_rows == 2
+
+
+@pytest.mark.parametrize("given", [b"x", 5, None, ["x"]])
+def test_what_is_no_location(given: Any, tmp_path: Path) -> None:
+    store = new_store(f"no-location-{type(given).__name__}")
+    calls: list[Callable[[], object]] = [
+        lambda: SlateStore.open(given),
+        lambda: SlateStore.create(given),
+        lambda: SlateStore.drop(given),
+        lambda: store.clone(given),
+        lambda: store.copyTo(given),
+        lambda: SstWriter(given),
+    ]
+    if given is not None:
+        calls.append(lambda: SlateStore.create(tmp_path / "t", walPath=given))
+    for call in calls:
+        with pytest.raises(OptionError):
+            call()
+
+
+@pytest.mark.parametrize("name", ["a\0b", "n" * 256, "/".join(["n" * 200] * 30)])
+def test_a_local_path_that_no_folder_can_have(name: str, tmp_path: Path) -> None:
+    store = new_store(f"no-folder-{len(name)}")
+    for path in (f"{tmp_path}/{name}", f"file://{tmp_path}/{name}"):
+        calls: list[Callable[[str], object]] = [SlateStore.open, SlateStore.create, SlateStore.drop, store.copyTo]
+        for call in calls:
+            with pytest.raises(InvalidRequestError):
+                call(path)
+        with pytest.raises(InvalidRequestError):
+            SlateStore.create(tmp_path / "t", walPath=path)
 
 
 def test_a_schema_without_key_columns(tmp_path: Path) -> None:
