@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -62,13 +63,14 @@ def awaited(look: Callable[[], object], expected: object) -> object:
 @contextmanager
 def reopened_copy(location: Location, options: ClientOptions) -> Iterator[Client]:
     """A client that opens a copy of a database as a crash of the live one would leave it."""
-    copy = location.folder.with_name(f"{location.folder.name}-copy")
+    # A folder of its own each time: what a client does in the background may outlast its end by a moment.
+    copy = Path(tempfile.mkdtemp(prefix=f"{location.folder.name}-copy-", dir=location.folder.parent))
     _copy_database(location.folder, copy)
     try:
         with Client.open(Location.local(copy), options) as client:
             yield client
     finally:
-        shutil.rmtree(copy)
+        shutil.rmtree(copy, ignore_errors=True)
 
 
 def _copy_database(source: Path, target: Path) -> None:
