@@ -227,3 +227,13 @@ def test_rows_that_cannot_be_joined() -> None:
     )
     with pytest.raises(OptionError, match="columns"):
         keys.asOf(rows, "at")
+
+
+def test_times_beyond_64_bits_have_no_row() -> None:
+    store = SlateStore.create("memory://as-of-join-far/t", history=True)
+    store.write(pa.table({"key": [b"a"], "value": [b"1"]}))
+    times = pa.array([2**63, 2**63 - 1], pa.uint64())
+    found = store.asOf(pa.table({"key": [b"a", b"a"], "at": times}), "at").read_all()
+    assert found["value"].to_pylist() == [None, b"1"]
+    with pytest.raises(SchemaError):
+        store.asOf(pa.table({"key": [b"a"], "at": times[1:]}), None)  # type: ignore[arg-type]

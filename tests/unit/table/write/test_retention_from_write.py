@@ -135,3 +135,12 @@ def test_properties_that_do_not_go_together(properties: dict[str, Any]) -> None:
 def test_it_cannot_change() -> None:
     with pytest.raises(OptionError, match="retentionFrom"):
         Table().store.setProperties(retentionFrom="row")
+
+
+def test_a_retention_near_64_bits_never_ends() -> None:
+    store = SlateStore.create(
+        "memory://retention-far/t", history=True, retentionFrom="write", retention="9223372036854775807ms"
+    )
+    store.write(pa.table({"key": [b"a"], "value": [b"1"]}))
+    assert store.scan().read_all().num_rows == 1
+    assert len(store.history(2**63 - 1)) == 3
