@@ -32,11 +32,8 @@ class KeyNames:
         wanted = {key for key in keys if key}
         wanted |= {key[:-1] for key in wanted if key.endswith(b"\0")} - {b""}
         wanted |= {prefix for key in wanted if (prefix := prefix_behind(key))}
-        self._is_raw, self._as_text, self._is_tuple = (
-            codec.is_raw,
-            codec.is_raw and as_text,
-            codec.key_format == "tuple",
-        )
+        self._is_raw, self._is_tuple = codec.is_raw, codec.key_format == "tuple"
+        self._as_text = codec.is_raw and as_text
         decoded = [] if codec.is_raw else list(decode_prefixes(codec, sorted(wanted)))
         self._names = {
             key: name for group, columns in decoded for key, name in zip(group, _names(columns), strict=True)

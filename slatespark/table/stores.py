@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from slatespark.errors import (
     CorruptDataError,
-    InvalidRequestError,
     SnapshotExpiredError,
     TableNotFoundError,
     UnsupportedFormatError,
@@ -19,6 +18,7 @@ from slatespark.errors import (
 from slatespark.format.manifest_state import Manifest
 from slatespark.format.paths import MANIFEST_DIR
 from slatespark.format.ulid import Ulid
+from slatespark.options.values import parse_location
 from slatespark.storage import open_store
 from slatespark.storage.object_store import ObjectStore
 from slatespark.table.heads import Heads
@@ -76,11 +76,8 @@ class TableStores:
 
 
 def table_path(table: str | os.PathLike[str]) -> str:
-    """Return the path or URL that a caller gave for a table; raises `InvalidRequestError` when it is none."""
-    try:
-        return os.fspath(table)
-    except TypeError as exc:
-        raise InvalidRequestError(f"{table!r} is not the path of a table.", todo="Give a path or a URL.") from exc
+    """Return the path or URL that a caller gave for a table; raises `OptionError` when it is none."""
+    return parse_location(table, "table")
 
 
 def table_paths(tables: Iterable[str | os.PathLike[str]] | str | os.PathLike[str]) -> list[str]:

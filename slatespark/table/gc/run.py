@@ -290,7 +290,7 @@ class _Collection:
     def _release_checkpoints(self) -> tuple[CheckpointFacts, ...]:
         """Release expired checkpoints, and those of commit outcomes, which are recorded elsewhere first."""
         latest_id, latest = fetch_latest_manifest(self.stores)
-        if any(self._is_over(point) for point in latest.checkpoints):
+        if any(is_over(point, self.now_ms, self.shown_id) for point in latest.checkpoints):
             self.shown_id = find_replaced(self.stores, latest_id, latest)
         over = tuple(checkpoint_facts(point) for point in latest.checkpoints if self._is_over(point))
         if self.dry_run or not over:
