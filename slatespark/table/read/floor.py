@@ -8,10 +8,13 @@ trace, at most those that are as old as the clock tick found with the loss.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from slatespark.errors import CorruptDataError, SnapshotExpiredError
 from slatespark.format.manifest import Manifest, decode_manifest
+from slatespark.format.paths import sst_path
+from slatespark.format.properties import SstProperties, decode_properties
 from slatespark.format.ulid import Ulid
 from slatespark.kernels.columns import HAS_CREATE
 from slatespark.options import ReadOptions
@@ -22,11 +25,12 @@ from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.log.manifests import fetch_manifest, list_manifests, manifest_log
 from slatespark.table.read.fetch import fetch_wal_rows
 from slatespark.table.read.properties import file_properties
+from slatespark.table.read.sst_end import fetch_end
 from slatespark.table.records.claims import fetch_claimed_digests, manifest_digest
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.records.commits import fetch_commit_records
 from slatespark.table.snapshot import Snapshot
-from slatespark.table.stores import TableStores
+from slatespark.table.stores import OWN_ROOT, TableStores, external_roots, object_context
 
 _RECORD_BATCHES = (1, 16, None)  # the newest one serves, unless the manifest is an older version
 
@@ -131,16 +135,36 @@ def find_later_beginning(stores: TableStores, snapshot: Snapshot, time_ms: int) 
 
     None also where a row has no create_ts, which counts at every instant, and where the times of a file are unknown.
     """
-    known = file_properties(stores, snapshot.manifest)
-    found = [known.get(view.sst_id) for view in snapshot.manifest.views()]
-    times = [None if file is None or not file.all_flags & HAS_CREATE else file.min_create_ts for file in found]
-    if any(time is None or time <= time_ms for time in times):
-        return None
+    times: list[int] = []
+    for properties in _properties_of_all(stores, snapshot.manifest):
+        first_ms = properties.min_create_ts if properties is not None and properties.all_flags & HAS_CREATE else None
+        if first_ms is None or first_ms <= time_ms:
+            return None
+        times.append(first_ms)
     rows = fetch_wal_rows(stores, snapshot.wal, snapshot.manifest.last_l0_seq, ALL_KEYS)
     if rows is not None:
-        times.append(int(rows.create_ts.min()) if (rows.flags & HAS_CREATE).all() else None)
-    least = [time for time in times if time is not None and time > time_ms]
-    return min(least) if least and len(least) == len(times) else None
+        first_ms = int(rows.create_ts.min())
+        if first_ms <= time_ms or not (rows.flags & HAS_CREATE).all():
+            return None
+        times.append(first_ms)
+    return min(times, default=None)
+
+
+def _properties_of_all(stores: TableStores, manifest: Manifest) -> Iterator[SstProperties | None]:
+    """Yield the properties of each file, None where it has none: those of our records first, which cost nothing more.
+
+    A clone has no records of its parent's files, so they are asked themselves.
+    """
+    shown = _shown(manifest)
+    known = file_properties(stores, manifest)
+    yield from (known[sst_id] for sst_id in shown & known.keys())
+    roots = external_roots(stores, manifest)
+    for sst_id in shown - known.keys():
+        store, path = stores.at(roots.get(sst_id, OWN_ROOT)), sst_path(sst_id)
+        gap = fetch_end(store, path).gap
+        with object_context(store, path):
+            found = decode_properties(gap)
+        yield None if found is None else found[0]
 
 
 def _has_lost(stores: TableStores, manifest: Manifest) -> bool:

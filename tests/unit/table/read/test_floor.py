@@ -227,6 +227,26 @@ def test_a_clone_of_a_checkpoint_has_its_past() -> None:
     assert past(copied) == [b"20"], "it has its own floor, and its own version numbers"
 
 
+def test_a_clone_begins_with_the_first_row_of_its_parent() -> None:
+    store = new_store()
+    write(store, (b"a", 10))
+    copied = store.clone(beside(store, "clone"))
+
+    def refused_before_the_first_row() -> None:
+        with pytest.raises(HistoryTrimmedError, match=ms_to_text(10)):
+            values(copied, timestampAsOf=9)
+        assert values(copied, timestampAsOf=10) == [b"10"]
+
+    refused_before_the_first_row()
+    write(copied, (b"b", 15))
+    refused_before_the_first_row()
+    again = copied.clone(beside(store, "again"))
+    with pytest.raises(HistoryTrimmedError, match=ms_to_text(10)):
+        values(again, timestampAsOf=9)
+    copied.compact(full=True)
+    refused_before_the_first_row()
+
+
 # --- recent_snapshot_min_seq ----------------------------------------------------------------------------------------
 
 
