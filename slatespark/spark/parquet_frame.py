@@ -6,8 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import groupby
+from operator import and_
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
@@ -35,7 +37,7 @@ from slatespark.table.stores import TableStores
 from slatespark.units import MAX_MS
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 # Whatever the session says: no file is left out, and nothing leaves rows out that no checksum covers.
 _OPTIONS: Final[Mapping[str, str]] = {
@@ -54,6 +56,10 @@ _SHADOW: Final = "_slatespark_shadow_"
 _HASH: Final = f"{_SHADOW}hash"
 _FEW_SHARE: Final = 4  # keys that may share a number which rows are looked up by
 _US: Final = 1000
+
+_WORD_BITS: Final = 64
+_BITS_PER_KEY: Final = 32  # one number in as many that is no key is looked up all the same
+_MAX_BITS: Final = 1 << 21  # fits the cache of a core
 
 # So few rows are read where the read is planned: to start a task in Python takes longer.
 _FEW_BYTES: Final = 1 << 20  # as stored
@@ -269,26 +275,47 @@ def _live_condition(settings: ScanSettings, files: Sequence[ParquetFile]) -> str
 def _without(rows: DataFrame, shadows: pa.Table) -> DataFrame:
     """Return rows whose keys are not among the shadows."""
     ones = [quoted(name) for name in shadows.column_names]
-    number = _telling_number(shadows)
-    shadows = shadows.rename_columns([f"{_SHADOW}{place}" for place in range(shadows.num_columns)])
-    others = shadows.column_names
-    hidden = rows.sparkSession.createDataFrame(shadows, spark_schema(shadows.schema))
+    others = [f"{_SHADOW}{place}" for place in range(shadows.num_columns)]
     pairs = list(zip(ones, others, strict=True))
+    renamed = shadows.rename_columns(others)
+    hidden = rows.sparkSession.createDataFrame(renamed, spark_schema(renamed.schema))
     if any(values.null_count for values in shadows.columns):
-        same = [f"{one} <=> {other}" for one, other in pairs]
-    elif len(pairs) == 1:
-        same = [f"{one} = {other}" for one, other in pairs]
-    else:
+        same = [F.expr(f"{one} <=> {other}") for one, other in pairs]
+    elif (number := _telling_number(shadows)) is not None:
         # Spark looks a number up far faster than a row of several columns. Bounds, which it does not take for columns
         # to look up, compare the rest of the key where the number is found.
-        if number is None:
-            hidden = hidden.selectExpr("*", f"xxhash64({', '.join(others)}) AS {_HASH}")
-            same = [f"xxhash64({', '.join(ones)}) = {_HASH}"]
-        else:
-            one, other = pairs.pop(number)
-            same = [f"{one} = {other}"]
-        same += [f"{one} >= {other} AND {one} <= {other}" for one, other in pairs]
-    return rows.join(F.broadcast(hidden), F.expr(" AND ".join(same)), "left_anti")
+        one, other = pairs.pop(number)
+        same = [_if_likely(rows.sparkSession, F.expr(one), shadows.column(number)) == F.expr(other)]
+        same += [_equal_by_bounds(*pair) for pair in pairs]
+    elif len(pairs) == 1:
+        same = [F.expr(f"{one} = {other}") for one, other in pairs]
+    else:
+        hidden = hidden.selectExpr("*", f"xxhash64({', '.join(others)}) AS {_HASH}")
+        same = [F.expr(f"xxhash64({', '.join(ones)}) = {_HASH}"), *(_equal_by_bounds(*pair) for pair in pairs)]
+    return rows.join(F.broadcast(hidden), reduce(and_, same), "left_anti")
+
+
+def _equal_by_bounds(one: str, other: str) -> Column:
+    return F.expr(f"{one} >= {other} AND {one} <= {other}")
+
+
+def _if_likely(spark: SparkSession, number: Column, known: pa.ChunkedArray) -> Column:
+    """Return a number where it may be a known one, and null, which Spark does not look up, where it is none.
+
+    A bit for the last digits of each known number tells most others apart in a third of the time of a look-up.
+    """
+    bits = max(_WORD_BITS, 1 << (len(known) * _BITS_PER_KEY - 1).bit_length())
+    if bits > _MAX_BITS:
+        return number
+    places = known.to_numpy().astype(np.int64) & (bits - 1)
+    words = np.zeros(bits // _WORD_BITS, np.uint64)
+    np.bitwise_or.at(words, places // _WORD_BITS, np.uint64(1) << (places % _WORD_BITS).astype(np.uint64))
+    held = pa.table({"words": pa.array([words.view(np.int64)], pa.list_(pa.int64()))})
+    held_words = spark.createDataFrame(held).scalar()  # a subquery: as a literal, the plan would print it
+    place = number.cast("bigint").bitwiseAND(bits - 1)
+    word = F.get(held_words, F.shiftright(place, _WORD_BITS.bit_length() - 1).cast("int"))
+    is_likely = F.getbit(word, place.bitwiseAND(_WORD_BITS - 1).cast("int")) == 1
+    return F.when(is_likely, number)
 
 
 def _telling_number(keys: pa.Table) -> int | None:

@@ -157,7 +157,7 @@ def test_newer_rows_lie_over_the_copies(spark: SparkSession, place: str) -> None
     assert sum(counts.values()) == files
 
 
-@pytest.mark.parametrize(("tenants", "left_key"), [(4, r"id#\d+L"), (5, r"xxhash64\(.*")])
+@pytest.mark.parametrize(("tenants", "left_key"), [(4, r"CASE WHEN .* THEN id#\d+L END"), (5, r"xxhash64\(.*")])
 def test_newer_rows_hide_those_of_equal_keys_alone(
     spark: SparkSession, place: str, tenants: int, left_key: str
 ) -> None:
@@ -173,6 +173,27 @@ def test_newer_rows_hide_those_of_equal_keys_alone(
     plan = explained(table.toDF())
     assert re.search(rf"Left keys \[1\]: \[{left_key}\]", plan)
     assert re.search(r"Join condition: .*t#\d+ >= .*t#\d+ <= ", plan), "keys with one number or hash are told apart"
+
+
+@pytest.mark.parametrize("kind", [pa.int8(), pa.int16(), pa.int32(), pa.int64()])
+@pytest.mark.parametrize("max_bits", [0, parquet_frame._MAX_BITS])
+def test_keys_of_one_number(
+    spark: SparkSession, place: str, monkeypatch: pytest.MonkeyPatch, kind: pa.DataType, max_bits: int
+) -> None:
+    """Negative ones, both ends, neighbours, and numbers of the same last digits; with bits of them, and without."""
+    monkeypatch.setattr(parquet_frame, "_MAX_BITS", max_bits)
+    schema = pa.schema([("id", kind), ("v", pa.int64())])
+    store, table = compacted(place, schema, "id"), SlateTable.forPath(spark, place)
+    end = 1 << (kind.bit_width - 1)
+    old = sorted({-end, 1 - end, *range(-70, 70), end // 2, end // 2 - 64, end // 2 + 1, end - 2, end - 1})
+    store.write(pa.table({"id": old, "v": [0] * len(old)}, schema))
+    store.compact(full=True)
+    newer = [-end, -65, -64, -1, 0, 63, 64, end // 2, end - 1]
+    store.write(pa.table({"id": newer[::2], "v": [1] * len(newer[::2])}, schema))
+    store.write(pa.table({"id": pa.array(newer[1::2], kind)}), operation="delete")
+    assert_same(table, files=1)
+    shown_ids = {found.id: found.v for found in table.toDF().collect()}
+    assert shown_ids == {number: int(number in newer) for number in old if number not in newer[1::2]}
 
 
 @pytest.mark.parametrize(("limit", "bound"), [("_FEW_BYTES", 10), ("_FEW_ROWS_BYTES", 10), ("_FEW_BYTES", 1 << 20)])
