@@ -94,14 +94,18 @@ def _date(value: Any, kind: pa.DataType) -> date | int:
 
 def _float(value: Any, kind: pa.DataType) -> float:
     if not isinstance(value, float | np.floating):
-        number = _integer(value)
-        if abs(number) > _MAX_FLOAT64 or int(float(number)) != number:
+        number, narrow = _integer(value), np.float32 if kinds.is_float32(kind) else float
+        if abs(number) > _largest(kind) or int(narrow(number)) != number:
             raise ValueError("a floating-point number cannot hold it exactly")
-        return _float(float(number), kind)
+        return float(number)
     wide = float(value)
-    if kinds.is_float32(kind) and math.isfinite(wide) and abs(wide) > _MAX_FLOAT32:
+    if math.isfinite(wide) and abs(wide) > _largest(kind):
         raise ValueError("it is too large for a FLOAT")
     return wide
+
+
+def _largest(kind: pa.DataType) -> float:
+    return _MAX_FLOAT32 if kinds.is_float32(kind) else _MAX_FLOAT64
 
 
 def _timestamp(value: Any, kind: pa.DataType) -> int:

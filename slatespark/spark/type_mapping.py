@@ -186,12 +186,18 @@ def fit_type(value: Column, kind: DataType, wanted: DataType, *, where: str) -> 
     lost = fits.isNull() & value.isNotNull()
     if isinstance(wanted, IntegralType) != isinstance(kind, IntegralType) and not isinstance(wanted, DecimalType):
         lost = lost | ~fits.try_cast(kind).eqNullSafe(value)  # a whole number stays what it is
+        lost = lost | _is_beyond_bigint(fits if isinstance(kind, IntegralType) else value, kind)
     elif isinstance(wanted, FloatType):
         lost = lost | (_is_infinite(fits) & ~_is_infinite(value.cast("double")))
     text = F.concat(
         F.lit(f"SchemaError: {where} to a value that {wanted.simpleString()} cannot hold: "), value.cast("string")
     )
     return F.when(lost, F.raise_error(text).cast(wanted)).otherwise(fits)
+
+
+def _is_beyond_bigint(value: Column, kind: DataType) -> Column:
+    """Tell whether a float is 2^63 or more, which Spark casts to the largest BIGINT without a word."""
+    return F.lit(False) if isinstance(kind, DecimalType) else value >= F.lit(2.0**63)
 
 
 def _is_infinite(value: Column) -> Column:

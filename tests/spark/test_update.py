@@ -81,7 +81,9 @@ def test_an_update_that_runs_again_takes_effect_once(table: SlateTable) -> None:
     assert shown(table)[2][2] == 31
 
 
-@pytest.mark.parametrize("value", ["1e300", "-1e300D", "16777217", "CAST('1e39' AS DOUBLE)"])
+@pytest.mark.parametrize(
+    "value", ["1e300", "-1e300D", "16777217", "CAST('1e39' AS DOUBLE)", "9223372036854775807", "9007199254740993"]
+)
 def test_a_number_beyond_a_float_is_refused(spark: SparkSession, tmp_path: Path, value: str) -> None:
     table = SlateTable.create(spark, tmp_path / "floats", "k INT, f FLOAT", "k")
     table.write(spark.sql("SELECT 1 AS k, 1.5F AS f"))
@@ -94,3 +96,16 @@ def test_a_number_beyond_a_float_is_refused(spark: SparkSession, tmp_path: Path,
     for fitting, kept in (("16777216", 2.0**24), ("0.1D", pytest.approx(0.1)), ("double('-Infinity')", -math.inf)):
         table.update("k = 1", {"f": fitting})
         assert shown(table) == [(1, kept)]
+
+
+def test_whole_numbers_at_the_ends_of_64_bits(spark: SparkSession, tmp_path: Path) -> None:
+    table = SlateTable.create(spark, tmp_path / "ends", "k INT, n BIGINT, f DOUBLE", "k")
+    table.write(spark.sql("SELECT 1 AS k, 5L AS n, 0.5D AS f"))
+    for refused in ({"n": "9223372036854775808D"}, {"n": "float(9223372036854775807)"}, {"f": "9223372036854775807"}):
+        with pytest.raises(SchemaError):
+            table.update("k = 1", refused)
+    assert shown(table) == [(1, 5, 0.5)]
+    table.update("k = 1", {"n": "9223372036854775807BD", "f": "-9223372036854775807 - 1"})
+    assert shown(table) == [(1, 2**63 - 1, -(2.0**63))]
+    table.update("k = 1", {"n": "-9223372036854775808D", "f": "9223372036854774784"})
+    assert shown(table) == [(1, -(2**63), 9223372036854774784.0)]
