@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from slatespark.options import ReadOptions
     from slatespark.table.read.arrow import Projection
 
+_PLACES = ("path", "walpath")
+
 # Spark looks a source up, makes it, plans with it and commits through it in a new process each. So each method imports
 # what it needs: a process that only looks the class up starts in a third of the time.
 
@@ -107,7 +109,11 @@ def _given(options: Mapping[str, str]) -> dict[str, Any]:
         from slatespark.options import no_path
 
         raise no_path("A catalog table cannot be created here.")
-    return dict(options)
+    from slatespark.table.stores import absolute_location
+
+    # Only here is the working folder that of the caller: each executor has one of its own.
+    is_place = {name: name.lower().replace("_", "") in _PLACES for name in options}
+    return {name: absolute_location(value) if is_place[name] else value for name, value in options.items()}
 
 
 def _fetch_codec(options: ReadOptions) -> RowCodec:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from slatespark.table.stores import TableStores, open_stores
+
+if TYPE_CHECKING:
+    from slatespark.options import ReadOptions
 
 
 @dataclass(frozen=True)
@@ -23,6 +27,12 @@ class Place:
     wal_path: str | None
     storage: Mapping[str, str]
     clock: str | None = None
+
+    @classmethod
+    def of(cls, stores: TableStores, options: ReadOptions) -> Place:
+        """Return the place of a table for tasks, which may have another working folder."""
+        wal_path = stores.wal.url if stores.wal_is_apart else None
+        return cls(stores.url, wal_path, options.storage, options.clock)
 
     def __repr__(self) -> str:
         return f"Place({self.path!r})"

@@ -359,9 +359,7 @@ class SlateTable(TableReads, TableVersions):
             When that point in the past can no longer be read exactly.
         """
         core, read = self._store.begin(readTimestamp, **options), self._frames.read_options()
-        return SlateTransaction(
-            self._frames.spark, core, Place(read.path, read.wal_path, read.storage, read.clock), self.name
-        )
+        return SlateTransaction(self._frames.spark, core, Place.of(self._frames.stores(), read), self.name)
 
     def alias(self, name: str) -> Self:
         """Return the table under an alias that conditions can use, as in `t.id`.

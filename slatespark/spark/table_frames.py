@@ -113,14 +113,14 @@ class TableFrames:
         read = self._plan_parquet(parsed)
         if read is None or read.share is None:
             return self.read(options)
-        stores = self._stores()
-        place = Place(stores.url, parsed.wal_path, parsed.storage, parsed.clock)  # tasks may be elsewhere
+        stores = self.stores()
+        place = Place.of(stores, parsed)
         with own_errors():
             return parquet_frame(self.spark, place, stores.url, read)
 
     def _changes(self, options: ReadOptions) -> DataFrame:
         """Return changes, planned by this process: it has imported what the data source's own would have to."""
-        place = Place(self._stores().url, options.wal_path, options.storage, options.clock)  # tasks may be elsewhere
+        place = Place.of(self.stores(), options)
         return feed_frame(self.spark, place, fetch_feed_plan(place.open(), options, resolve_clock(options.clock)))
 
     def explain_parquet(self, options: Mapping[str, Any], files: int) -> Mapping[str, int]:
@@ -133,16 +133,16 @@ class TableFrames:
         """
         own = {name: value for name, value in options.items() if normalize_name(name) != "order"}
         parsed = replace(ReadOptions.parse({"path": self.path, **self._texts(own)}), pin_ms=None)
-        reason = refusal(self.spark, self._stores(), parsed)
+        reason = refusal(self.spark, self.stores(), parsed)
         return (
-            plan_parquet_read(self.spark, self._stores(), parsed, self.clock).reasons
+            plan_parquet_read(self.spark, self.stores(), parsed, self.clock).reasons
             if reason is None
             else {reason: files}
         )
 
     def _plan_parquet(self, options: ReadOptions) -> ParquetRead | None:
         """Return how a read is divided between Spark's reader of Parquet and our tasks; None if it has no copies."""
-        stores = self._stores()
+        stores = self.stores()
         if options.use_copies is False or refusal(self.spark, stores, options) is not None:
             return None
         if options.use_copies is None and resolve_definition(stores).columnar == "false":
@@ -183,14 +183,14 @@ class TableFrames:
     def as_of(self, rows: DataFrame, ts: str, how: str, options: Mapping[str, Any]) -> DataFrame:
         """Return rows joined with the versions that were valid at their times; see `SlateTable.asOf`."""
         parsed = parse_join({"path": self.path, **self.options}, self._texts(options), how)
-        place = Place(self._stores().url, parsed.wal_path, parsed.storage, parsed.clock)  # tasks may be elsewhere
+        place = Place.of(self.stores(), parsed)
         with own_errors():
             return as_of_frame(rows, place, parsed, self.clock, self.key_columns(), ts, how)
 
     def lookup(self, keys: DataFrame, options: Mapping[str, Any]) -> DataFrame:
         """Return the rows that have the keys of a DataFrame; see `SlateTable.lookup`."""
         parsed = ReadOptions.parse({"path": self.path, **self.options, **self._texts(options)})
-        place = Place(self._stores().url, parsed.wal_path, parsed.storage, parsed.clock)  # tasks may be elsewhere
+        place = Place.of(self.stores(), parsed)
         with own_errors():
             return self._aliased(lookup_frame(keys, place, parsed, self.clock, self.key_columns()))
 
@@ -203,7 +203,7 @@ class TableFrames:
         ----------
         narrowed : read options: `filter`, or none
         """
-        snapshot = resolve_snapshot(self._stores(), self.read_options(), self.clock)
+        snapshot = resolve_snapshot(self.stores(), self.read_options(), self.clock)
         reads = ReadSet.of_condition(snapshot, (narrowed or {}).get("filter"), self.codec())
         rows = self.read(narrowed or {})
         keys = tuple(resolve_columns(self.key_columns(), rows.columns))
@@ -226,7 +226,7 @@ class TableFrames:
         """
         write = WriteOptions.parse({"path": self.path, **self._texts(options)})
         refuse_cooperation(write, operation, f"Write the rows, or operation=delete for their keys. Or: {OTHER_MODES}")
-        return is_committed(self._stores(), write)
+        return is_committed(self.stores(), write)
 
     def delete(
         self, condition: Expression | None, options: Mapping[str, Any], *, progress: AskedProgress = "auto"
@@ -263,7 +263,7 @@ class TableFrames:
 
     def codec(self) -> RowCodec:
         """Return the codec of the newest version's rows."""
-        stores = self._stores()
+        stores = self.stores()
         return resolve_codec(stores, fetch_latest_manifest(stores)[1])
 
     def key_columns(self) -> tuple[str, ...]:
@@ -289,7 +289,8 @@ class TableFrames:
         given = {**self.options, **options}
         return {name: _option_text(name, value) for name, value in given.items() if value is not None}
 
-    def _stores(self) -> TableStores:
+    def stores(self) -> TableStores:
+        """Return the stores of the table."""
         options = self.read_options()
         return open_stores(options.path, storage=options.storage, wal_path=options.wal_path)
 

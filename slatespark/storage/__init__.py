@@ -71,6 +71,15 @@ def open_store(url: str, options: Mapping[str, object] | None = None) -> ObjectS
     return RemoteStore(url, options)
 
 
+def absolute_location(location: str) -> str:
+    """Return a location that means the same in a process with another working folder."""
+    scheme = _SCHEME.match(location)
+    is_local = "://" not in location if scheme is None else scheme[1].lower() in ("file", "local")
+    if not is_local or not location.strip() or _FEW_SLASHES.match(location):  # the last two are refused
+        return location
+    return str(_local_folder(location).absolute())
+
+
 def open_scratch(folder: str) -> ObjectStore:
     """Return a store for temporary files of this process."""
     return LocalStore(folder, is_scratch=True)

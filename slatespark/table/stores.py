@@ -19,6 +19,7 @@ from slatespark.format.manifest_state import Manifest
 from slatespark.format.paths import MANIFEST_DIR
 from slatespark.format.ulid import Ulid
 from slatespark.options.values import parse_location
+from slatespark.storage import absolute_location as absolute_location
 from slatespark.storage import open_store
 from slatespark.storage.object_store import ObjectStore
 from slatespark.table.heads import Heads
@@ -119,7 +120,7 @@ def resolve_external(stores: TableStores, external_path: str) -> str:
     candidates = [root] if root else _ancestors(stores.url)
     for base in candidates:
         url = f"{base.rstrip('/')}/{external_path}"
-        if stores.at(url).list(MANIFEST_DIR):
+        if url != stores.url and stores.at(url).list(MANIFEST_DIR):
             return url
     raise TableNotFoundError(
         f"{stores.url}: this table is a clone and needs files of {external_path!r}, which was not found.",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 
+from slatespark import SlateStore
 from tests.support.cluster import Cluster
 from tests.support.moto_server import MotoServer
 from tests.support.moto_server import moto_server as moto_server
@@ -127,3 +129,26 @@ def test_executors_and_the_client_share_a_typed_table(cluster: Cluster, moto_ser
 
 def in_order(rows: dict[tuple[str, int], list[Any]]) -> list[list[Any]]:
     return [[*key, *row] for key, row in sorted(rows.items())]
+
+
+RELATIVE: Final = """
+import os
+
+from slatespark import SlateTable
+
+path = os.path.relpath(arguments["path"])
+table = SlateTable.create(spark, path, "id BIGINT", "id")
+table.write(spark.range(100))
+spark.range(100, 200).write.format("slate").mode("append").save(path)
+with table.begin() as txn:
+    txn.write(spark.range(200, 300))
+    read = txn.read().count()
+table.compact(full=True)
+result = [read, spark.read.format("slate").load(path).count(), table.toDF().count(), os.path.isdir(arguments["path"])]
+"""
+
+
+def test_a_relative_path_is_of_the_driver(cluster: Cluster, tmp_path: Path) -> None:
+    """Each executor has a working folder of its own."""
+    assert cluster.run(RELATIVE, path=str(tmp_path / "t")) == [300, 300, 300, True]
+    assert SlateStore.open(tmp_path / "t").verify().findings == ()

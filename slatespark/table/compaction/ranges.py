@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Final, TypeAlias
 
@@ -52,6 +53,8 @@ def plan_tasks(
         for keys in plan.keys
         for split in plan_splits(plan.layers, keys, target_bytes=target_bytes, sample=partial(sample_index, stores))
     )
+    wal_path = stores.wal.url if stores.wal_is_apart else None
+    options = replace(options, path=stores.url, wal_path=wal_path)  # tasks may have another working folder
     return [
         RangeTask(split.keys, split.layers, stage.rules, options, planned_ms, stage.stage, copies)
         for split in splits

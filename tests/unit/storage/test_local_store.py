@@ -13,7 +13,7 @@ import pytest
 from slatespark.errors import InvalidRequestError, UnavailableError
 from slatespark.format.paths import numbered
 from slatespark.ranges import ByteRange
-from slatespark.storage import durable_files, open_store
+from slatespark.storage import absolute_location, durable_files, open_store
 from slatespark.storage.local_store import MAP_BYTES, LocalStore
 from slatespark.storage.mapped_files import MappedFiles
 from slatespark.storage.object_store import ObjectStore
@@ -249,3 +249,14 @@ def test_nothing_is_listed_behind_a_link(tmp_path: Path) -> None:
     (tmp_path / "elsewhere" / "y").write_bytes(b"2")
     (tmp_path / "root" / "a" / "link").symlink_to(tmp_path / "elsewhere")
     assert [meta.path for meta in store.list_below("a/")] == ["a/x"]
+
+
+def test_an_absolute_location(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", "/home/me")
+    here = str(tmp_path / "a")
+    for given in ("a", "./a", here, f"file:{here}", f"file://{here}", f"file://localhost{here}"):
+        assert absolute_location(given) == here
+    assert absolute_location("~/a") == "/home/me/a"
+    for kept in ("s3://bucket/a", "memory://a", "s3:/bucket/a", "", "  "):
+        assert absolute_location(kept) == kept
