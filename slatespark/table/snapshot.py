@@ -186,7 +186,7 @@ def fetch_newest_state(stores: TableStores) -> tuple[int, Manifest, WalTail]:
 def _is_drained(stores: TableStores, version: Version[Manifest]) -> bool:
     """Tell whether a version is a commit of ours, or the claim right after one, so that no row is in the WAL."""
     number, manifest = version.number, version.value
-    if is_own_commit(stores.main, number, manifest):
+    if _is_without_wal(stores, number, manifest):
         return True
     if not may_be_claim(manifest):
         return False
@@ -195,7 +195,12 @@ def _is_drained(stores: TableStores, version: Version[Manifest]) -> bool:
     except SnapshotExpiredError:
         return False
     is_claim = find_claim(stores.main, number, manifest_digest(data)) is not None
-    return is_claim and is_own_commit(stores.main, number - 1, before)
+    return is_claim and _is_without_wal(stores, number - 1, before)
+
+
+def _is_without_wal(stores: TableStores, number: int, manifest: Manifest) -> bool:
+    """Tell whether a version is a commit of ours that left no row in the WAL, as all but that of a clone do."""
+    return manifest.replay_after_wal_id >= manifest.wal_id_last_seen and is_own_commit(stores.main, number, manifest)
 
 
 def fetch_wal_tail(stores: TableStores, manifest: Manifest, end: int | None) -> WalTail:

@@ -12,6 +12,7 @@ import pytest
 from slatespark import SlateStore
 from slatespark.format.manifest import Manifest
 from slatespark.table.clock import SystemClock
+from slatespark.table.commit import claim
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.stores import TableStores, open_stores
 from slatespark.table.write.clone import clone_table
@@ -199,6 +200,51 @@ def test_in_a_bucket(moto_server: MotoServer) -> None:
     ]
     (owner,) = fetch_latest_manifest(clone._stores)[1].external_dbs
     assert owner.path == "shop/parent"
+
+
+def test_a_claim_hides_no_row_of_the_wal_of_a_clone(family: Family, monkeypatch: pytest.MonkeyPatch) -> None:
+    family.clone("parent", "clone")
+    store = SlateStore.open(str(family.root / "clone"))
+    reader = SlateStore.open(str(family.root / "clone"))
+    assert reader.scan(mergeOperator="concat").read_all().num_rows == len(FIRST)
+
+    def die(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(claim, "_fence_wal", die)
+    with pytest.raises(KeyboardInterrupt):
+        store.write(pa.table({"key": [b"x"], "value": [b"1"]}))
+    assert next(row.operation for row in reader.history()) == "claim"
+    for _ in range(2):
+        again = SlateStore.open(str(family.root / "clone"))
+        assert (reader.get(b"k3"), again.get(b"k3")) == ({"key": b"k3", "value": b"in the WAL"},) * 2
+    assert family.rows("clone") == FIRST
+
+
+def test_a_clone_of_the_client_has_the_definition_of_its_own_parent(tmp_path: Path) -> None:
+    """Not that of a database further up, whose files it borrows too, even if that has been changed more often."""
+    first = SlateStore.create(str(tmp_path / "first"), "id BIGINT, v STRING", "id")
+    first.write(pa.table({"id": [1], "v": ["a"]}))
+    second = first.clone(str(tmp_path / "second"))
+    second.write(pa.table({"id": [2], "v": ["b"], "price": [7]}), mergeSchema=True)
+    first.setProperties(versionRetention="1d")
+    first.setProperties(versionRetention="2d")
+    first.dropColumns("v")
+    clone_database(Location.local(tmp_path / "second"), "third")
+    third = SlateStore.open(str(tmp_path / "third"))
+    assert third.scan().read_all().equals(second.scan().read_all())
+    third.write(pa.table({"id": [3], "v": ["c"], "price": [9]}))
+    assert third.get(3) == {"id": 3, "v": "c", "price": 9}
+
+
+def test_a_clone_named_like_its_parent(tmp_path: Path) -> None:
+    parent = SlateStore.create(str(tmp_path / "prices"))
+    parent.write(pa.table({"key": [b"a"], "value": [b"1"]}))
+    clone = parent.clone(str(tmp_path / "trial" / "prices"))
+    assert clone.get(b"a") == {"key": b"a", "value": b"1"}
+    assert [row.key for row in read_rows(Location("trial/prices", directory=tmp_path))] == [b"a"]
+    SlateStore.drop(str(tmp_path / "trial" / "prices"), force=True)
+    assert "slatespark/clone/trial/prices" not in [point.name for point in parent.checkpoints()]
 
 
 def test_a_clone_of_the_client_follows_its_parents_definition(tmp_path: Path) -> None:

@@ -107,8 +107,8 @@ def _inherit(stores: TableStores, manifest: Manifest | None) -> Version[TableDef
     inherited = [found for database in databases if (found := _find_parent(stores, database))]
     if not inherited:
         return Version(0, NO_DEFINITION)
-    newest = max(inherited, key=lambda found: found.number).value
-    return Version(0, replace(newest, earlier_bounds=()))  # which name versions of the parent
+    nearest = inherited[-1].value  # the client lists a clone's own parent last, behind those that it borrows from too
+    return Version(0, replace(nearest, earlier_bounds=()))  # which name versions of the parent
 
 
 def _find_parent(stores: TableStores, database: ExternalDb) -> Version[TableDefinition] | None:

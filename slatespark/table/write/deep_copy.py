@@ -181,6 +181,7 @@ def plan_copy(
     return replace(
         add_runs(base, added, base.run_ids()),
         nonce=nonce,
+        initialized=True,  # the first version of a clone is not
         external_dbs=(),
         writer_epoch=0,
         compactor_epoch=0,

@@ -170,6 +170,13 @@ def test_a_copy_of_a_clone_has_the_files_of_its_parent(original: Original) -> No
     assert rows(copy) == {b"a": b"3", b"b": b"2", b"c": b"5"}
 
 
+def test_a_copy_of_the_first_version_of_a_clone_is_a_table(original: Original) -> None:
+    copy = original.table.clone(original.at("clone")).copyTo(original.at("c"), versionAsOf=1)
+    assert fetch_latest_manifest(original.of("c"))[1].initialized
+    copy.write(table_of([(b"c", b"5")]))
+    assert rows(copy)[b"c"] == b"5"
+
+
 def test_a_wal_apart_comes_home(tmp_path: Path) -> None:
     table = SlateStore.create(str(tmp_path / "p"), walPath=str(tmp_path / "logs"))
     table.write(table_of([(b"a", b"1")]))
