@@ -82,7 +82,7 @@ def _holds(kept: KeptVersions, before: int | None, after: int, manifest: Manifes
     if before == after - 1 and _is_flush_under_snapshot(kept.manifest(before), manifest, seq):
         return True
     record = max((kept.records[known] for known in kept.records if known <= after), key=_number, default=None)
-    if record is None or record.operation not in _KEEPING or record.removed or record.replaced:
+    if record is None or record.operation not in _KEEPING or record.removed or record.replaces:
         return False
     if record.manifest_id < after and not _stands_unchanged(record, manifest):
         return False

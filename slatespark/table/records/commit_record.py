@@ -30,6 +30,7 @@ _CHECKED_IF_THERE: Final = {
     "start_seq": int | None,
     "end_seq": int | None,
     "fence": int | None,
+    "forgotten": bool,
 }
 
 
@@ -37,6 +38,7 @@ CLIENT_EPOCH: Final = 1 << 63  # in place of an epoch that we left: a live clien
 
 
 CHECKSUM: Final = "checksum"  # of a commit record; those of old releases have none
+FORGOTTEN: Final = "forgotten"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,7 @@ class CommitRecord:
     start_seq, end_seq : the sequence numbers [start_seq, end_seq) that it took, with or without rows; None if a client
         committed it, and in records of old releases
     fence : id of its fence in the WAL, 0 without one; None where `start_seq` is
+    forgotten : whether an erasure removed some of the replaced intervals, as their bounds named its keys
     """
 
     manifest_id: int
@@ -79,6 +82,12 @@ class CommitRecord:
     start_seq: int | None = None
     end_seq: int | None = None
     fence: int | None = None
+    forgotten: bool = False
+
+    @property
+    def replaces(self) -> bool:
+        """Whether it replaced intervals, also such that are not known any more."""
+        return bool(self.replaced) or self.forgotten
 
     @property
     def first_taken_seq(self) -> int | None:

@@ -16,7 +16,7 @@ from slatespark.format.named_keys import NamedKey, first_named
 from slatespark.ranges import ALL_KEYS, KeyRange
 from slatespark.storage import ObjectStore, run_concurrently
 from slatespark.table.records.claims import CLAIMS_DIR
-from slatespark.table.records.commit_record import BATCHES_DIR, CHECKSUM, COMMITS_DIR, with_checksum
+from slatespark.table.records.commit_record import BATCHES_DIR, CHECKSUM, COMMITS_DIR, FORGOTTEN, with_checksum
 from slatespark.table.records.json_objects import REQUESTS_TOGETHER, decode_json, encode_json, hex_bounds
 
 _FOLDERS: Final = (COMMITS_DIR, BATCHES_DIR, CLAIMS_DIR)
@@ -96,8 +96,9 @@ def _without(content: dict[str, Any], ranges: Sequence[KeyRange]) -> dict[str, A
     if isinstance(batched, list):
         return {**content, "commits": [_without(each, ranges) if isinstance(each, dict) else each for each in batched]}
     left = dict(content)
-    if _REPLACED in left:
-        left[_REPLACED] = [each for each in _list(left[_REPLACED]) if not _is_of(each, ranges)]
+    replaced = _list(left.get(_REPLACED))
+    if any(_is_of(each, ranges) for each in replaced):
+        left |= {_REPLACED: [each for each in replaced if not _is_of(each, ranges)], FORGOTTEN: True}
     if any(_is_of(each, ranges) for each in _list(left.get(_REMOVES))):
         left[_REMOVES] = [hex_bounds(ALL_KEYS)]
     return with_checksum(left) if CHECKSUM in left else left

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -56,7 +56,7 @@ def choose_keys(
 def _encoded(keys: Any, codec: RowCodec) -> list[bytes]:
     if isinstance(keys, _WITH_COLUMNS) or hasattr(keys, "__arrow_c_stream__"):
         return _keys_of_rows(keys, codec)
-    if isinstance(keys, str | bytes) or not isinstance(keys, Iterable):
+    if isinstance(keys, str | bytes | Mapping) or not isinstance(keys, Iterable):
         raise InvalidRequestError(
             f"keys: {type(keys).__name__} is not a sequence of keys.", todo="Give a list of keys, or a pyarrow Table."
         )

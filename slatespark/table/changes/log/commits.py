@@ -126,7 +126,7 @@ def _why_untold(record: CommitRecord) -> str:
         return ""
     if record.manifest_id == 1 and record.start_seq is not None:
         return ""  # there was nothing before
-    if record.operation in _OF_ROWS and not record.replaced and record.start_seq is not None:
+    if record.operation in _OF_ROWS and not record.replaces and record.start_seq is not None:
         return ""
     if record.operation in (Operation.WRITE, Operation.TRANSACTION, Operation.INGEST):
         return ""

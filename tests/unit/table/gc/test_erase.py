@@ -9,7 +9,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pytest
 
-from slatespark import CommitConflictError, InvalidRequestError, OptionError, SlateStore
+from slatespark import CommitConflictError, HistoryTrimmedError, InvalidRequestError, OptionError, SlateStore
 from slatespark.format.paths import COMPACTED_DIR
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.table.log.compactions import fetch_compactions
@@ -103,6 +103,35 @@ def test_a_tombstone_alone_goes(table: SlateStore) -> None:
     assert report.erasure is not None
     assert report.erasure.removed.rows == 2
     assert (ALICE, 7) not in [row[:2] for row in shown(table)]
+
+
+def test_keys_are_no_mapping(table: SlateStore) -> None:
+    before = shown(table)
+    with pytest.raises(InvalidRequestError):
+        table.erase(keys={"person": ALICE, "day": 1})
+    assert shown(table) == before
+
+
+@pytest.mark.parametrize("how", ["overwrite", "deleteRange"])
+def test_the_log_still_refuses_a_replaced_range_whose_bounds_are_forgotten(clock: FakeClock, how: str) -> None:
+    store = SlateStore.create(f"memory://erase-{next(_names)}/db", clock=clock)
+    store.write(table_of([(b"a", b"1"), (b"b", b"1"), (b"b2", b"1")]))
+    first = store.createCheckpoint("before").version
+    if how == "overwrite":
+        store.write(table_of([]), mode="overwrite", startKey=b"b", endKey=b"c")
+    else:
+        store.deleteRange(startKey=b"b", endKey=b"c")
+    last = store.createCheckpoint("after").version
+
+    def refused() -> None:
+        with pytest.raises(HistoryTrimmedError):
+            store.changes(
+                changes="log", startingVersion=first, startingBoundInclusive=False, endingVersion=last
+            ).read_all()
+
+    refused()
+    store.erase(b"b")
+    refused()
 
 
 def test_several_keys(table: SlateStore) -> None:
