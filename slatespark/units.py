@@ -94,7 +94,7 @@ def parse_time_ms(value: str | int | datetime, *, name: str = "time") -> int:
     OptionError
         The value has another form or does not fit 64 bits.
     """
-    if isinstance(value, datetime):
+    if isinstance(value, datetime) and value == value:  # unlike NaT of pandas, which is a datetime too
         return datetime_to_ms(value)
     if isinstance(value, str):
         text = _stripped(value, name)

@@ -49,6 +49,8 @@ def parse_location(value: object, name: str) -> str:
     text = os.fspath(value) if isinstance(value, str | os.PathLike) else None
     if not isinstance(text, str):
         raise OptionError(f"{name}: {value!r} is neither text nor a path of text.", todo="Give a local path or a URL.")
+    if not text.strip():  # else it would be the current folder
+        raise OptionError(f"{name}: it is empty.", todo="Give a local path or a URL; . is the current folder.")
     return text
 
 

@@ -22,28 +22,28 @@ if TYPE_CHECKING:
 DETAIL: Final = (
     "url STRING, kind STRING, version BIGINT, keyColumns ARRAY<STRING>, keyFormat STRING, valueFormat STRING, "
     "properties MAP<STRING, STRING>, files BIGINT, storedBytes BIGINT, l0Views BIGINT, sortedRuns BIGINT, "
-    "lastSeq BIGINT, clockTick TIMESTAMP, versions ARRAY<BIGINT>, storedHistoryFloor TIMESTAMP, "
-    "historyFloor TIMESTAMP, segmentExtractor STRING, segments ARRAY<BINARY>, "
+    "lastSeq BIGINT, clockTick TIMESTAMP_LTZ, versions ARRAY<BIGINT>, storedHistoryFloor TIMESTAMP_LTZ, "
+    "historyFloor TIMESTAMP_LTZ, segmentExtractor STRING, segments ARRAY<BINARY>, "
     "copies BIGINT, copyBytes BIGINT"
 )
 HISTORY: Final = (
-    "version BIGINT, timestamp TIMESTAMP, operation STRING, engine STRING, writeId STRING, firstSeq BIGINT, "
+    "version BIGINT, timestamp TIMESTAMP_LTZ, operation STRING, engine STRING, writeId STRING, firstSeq BIGINT, "
     "lastSeq BIGINT, rows MAP<STRING, BIGINT>, files BIGINT, filesRemoved BIGINT"
 )
 FILES: Final = (
     "layer STRING, id STRING, root STRING, startKey BINARY, endKey BINARY, storedBytes BIGINT, compression STRING, "
-    "created TIMESTAMP, rows BIGINT, blocks BIGINT, minSeq BIGINT, maxSeq BIGINT, minCreateTs TIMESTAMP, "
-    "maxCreateTs TIMESTAMP, minExpireTs TIMESTAMP, maxExpireTs TIMESTAMP, features ARRAY<STRING>, "
+    "created TIMESTAMP_LTZ, rows BIGINT, blocks BIGINT, minSeq BIGINT, maxSeq BIGINT, minCreateTs TIMESTAMP_LTZ, "
+    "maxCreateTs TIMESTAMP_LTZ, minExpireTs TIMESTAMP_LTZ, maxExpireTs TIMESTAMP_LTZ, features ARRAY<STRING>, "
     "propertiesVersion INT, showsRows BOOLEAN, segment BINARY, copyBytes BIGINT"
 )
-SEQUENCES: Final = "seq BIGINT, timestamp TIMESTAMP"
+SEQUENCES: Final = "seq BIGINT, timestamp TIMESTAMP_LTZ"
 RUNS: Final = (
     "number INT, layer STRING, files BIGINT, storedBytes BIGINT, startKey BINARY, endKey BINARY, segment BINARY"
 )
-CHECKPOINTS: Final = "id STRING, name STRING, version BIGINT, created TIMESTAMP, expires TIMESTAMP"
+CHECKPOINTS: Final = "id STRING, name STRING, version BIGINT, created TIMESTAMP_LTZ, expires TIMESTAMP_LTZ"
 EXPIRY: Final = (
-    "state STRING, expiresFrom TIMESTAMP, expiresBefore TIMESTAMP, rows BIGINT, storedBytes BIGINT, walRows BIGINT, "
-    "walBytes BIGINT"
+    "state STRING, expiresFrom TIMESTAMP_LTZ, expiresBefore TIMESTAMP_LTZ, rows BIGINT, storedBytes BIGINT, "
+    "walRows BIGINT, walBytes BIGINT"
 )
 
 

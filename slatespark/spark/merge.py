@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from pyspark.sql import Column
 from pyspark.sql.types import DataType
 
 from slatespark.display.progress import AskedProgress
@@ -58,6 +59,11 @@ class SlateMergeBuilder:
         *,
         evolves: bool = False,
     ) -> None:
+        if not isinstance(condition, str | Column):  # else Spark would pair all rows
+            raise InvalidRequestError(
+                f"merge: the condition is of the type {type(condition).__name__}.",
+                todo="Give a Column, or SQL text such as t.id = s.id.",
+            )
         self._target, self._source, self._condition, self._clauses = target, source, condition, clauses
         self._evolves = evolves
 

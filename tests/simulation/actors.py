@@ -37,6 +37,7 @@ class Operation:
     is_blind : depends on nothing that it read
     alone : of the operations with the same one, only one runs at a time
     is_shared : another process may commit it, also after this one has ended
+    pins_for_minutes : keeps a version by a checkpoint that ends while a process sleeps
     key : identifies an idempotent write, which the next process repeats until it is acknowledged
     """
 
@@ -47,6 +48,7 @@ class Operation:
     key: str = ""
     alone: str = ""
     is_shared: bool = False
+    pins_for_minutes: bool = False
 
 
 @dataclass(eq=False)
@@ -169,7 +171,7 @@ class Actor:
             allowed += [UnavailableError]
         if not operation.is_blind or world.has_clients:
             allowed += [ConflictError]
-        if world.collects:
+        if world.collects or (self.had_fault and operation.pins_for_minutes):
             allowed += [HistoryTrimmedError]
         if world.is_odd:
             allowed += [ClockRegressionError]

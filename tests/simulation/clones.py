@@ -29,7 +29,7 @@ def clone(rng: Chance, value: str) -> Operation:
         made.write(table_of([(key, written[key])]))
         world.clones[url] = in_order(written)
 
-    return Operation(f"clone {value}", act, always(unchanged), is_blind=False)
+    return Operation(f"clone {value}", act, always(unchanged), is_blind=False, pins_for_minutes=True)
 
 
 def drop_clone(rng: Chance, value: str) -> Operation:

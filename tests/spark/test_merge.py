@@ -395,3 +395,10 @@ def test_columns_that_are_not_there(spark: SparkSession, table: SlateTable) -> N
 def test_a_source_with_a_column_of_the_merge(spark: SparkSession, table: SlateTable, name: str) -> None:
     with pytest.raises(SchemaError):
         merge(table, rows_of(spark, *START).selectExpr("*", f"3 AS {name}")).whenMatchedUpdateAll().execute()
+
+
+@pytest.mark.parametrize("condition", [None, True, [], ["id"]])
+def test_a_condition_that_is_none_is_refused(spark: SparkSession, table: SlateTable, condition: object) -> None:
+    """Spark would pair all rows, and a deletion of matched ones empty the table."""
+    with pytest.raises(InvalidRequestError):
+        table.merge(table.toDF(), condition)  # type: ignore[arg-type]

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from slatespark import storageOptions
+from slatespark import SlateTable, storageOptions
 from slatespark.options import ReadOptions
 
 if TYPE_CHECKING:
@@ -85,3 +86,18 @@ def test_the_options_are_accepted_by_a_read(fresh: SparkSession) -> None:
 def test_workers_run_the_python_of_the_tests(spark: SparkSession) -> None:
     [row] = spark.range(1).rdd.map(lambda _: sys.executable).collect()
     assert row == sys.executable
+
+
+def test_tables_of_facts_have_instants_whatever_the_session_takes_timestamps_for(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    local = spark.newSession()
+    local.conf.set("spark.sql.timestampType", "TIMESTAMP_NTZ")
+    table = SlateTable.create(local, tmp_path / "t", "id BIGINT", "id", defaultTtl="1d")
+    table.write(local.range(3))
+    table.createCheckpoint("kept")
+    for found in (table.history(), table.detail(), table.files(), table.checkpoints(), table.expiry()):
+        kinds = {field.dataType.simpleString() for field in found.schema}
+        assert "timestamp" in kinds
+        assert "timestamp_ntz" not in kinds
+        assert found.collect()

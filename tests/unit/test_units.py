@@ -3,6 +3,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from slatespark.errors import OptionError
@@ -100,3 +101,8 @@ def test_sizes_for_people() -> None:
 @pytest.mark.parametrize("text", ["0ms", "1ms", "1500ms", "90s", "5m", "90m", "24h", "168h"])
 def test_durations_for_people(text: str) -> None:
     assert duration_to_text(parse_duration_ms(text)) == text
+
+
+def test_no_time_of_pandas_is_no_instant() -> None:
+    with pytest.raises(OptionError):
+        parse_time_ms(pd.NaT)  # type: ignore[arg-type]

@@ -163,9 +163,10 @@ def key_table(keys: object, codec: RowCodec) -> pa.Table:
     InvalidRequestError
         When the argument has another form, or the values do not make a key.
     """
-    if isinstance(keys, str | bytes | Mapping) or not isinstance(keys, Iterable):
+    if isinstance(keys, str | bytes | Mapping) or not isinstance(keys, Iterable) or hasattr(keys, "columns"):
         raise InvalidRequestError(
-            f"keys: {keys!r} is not a list of keys.", todo="Give a list, with a tuple of values for each key."
+            f"keys: {type(keys).__name__} is not a list of keys.",
+            todo="Give a list, with a tuple of values for each key.",
         )
     found = [tuple(key) if isinstance(key, tuple | list) else (key,) for key in keys]
     fields = codec.key_fields

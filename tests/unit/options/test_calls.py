@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from slatespark import SlateStore
 from slatespark.errors import OptionError, SchemaError
 from slatespark.options import Call, ReadOptions, WriteOptions, option_keys
 from slatespark.table.compaction.options import parse_compaction, parse_worker
@@ -102,3 +103,11 @@ def test_options_of_other_calls_are_not_suggested() -> None:
             with pytest.raises(OptionError) as caught:
                 PARSERS[call]({misspelt: None})
             assert misspelt[:-1] not in str(caught.value).replace(misspelt, "")
+
+
+@pytest.mark.parametrize("path", ["", "  "])
+def test_an_empty_path_is_not_the_current_folder(path: str) -> None:
+    with pytest.raises(OptionError):
+        SlateStore.open(path)
+    with pytest.raises(OptionError):
+        SlateStore.drop(path)

@@ -6,9 +6,11 @@ from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 
+import pandas as pd
+import pyarrow as pa
 import pytest
 
-from slatespark import SlateStore, TransactionConflictError
+from slatespark import InvalidRequestError, SlateStore, TransactionConflictError
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.transaction.transaction import Transaction
@@ -170,3 +172,12 @@ def test_what_others_committed_is_fetched_once(counted: FailingStore) -> None:
     assert looks(counted) == 4
     with pytest.raises(TransactionConflictError, match="7832"):
         txn.getForUpdate([b"x2"])
+
+
+def test_keys_are_no_table(store: SlateStore) -> None:
+    """To go through a DataFrame of pandas yields the names of its columns."""
+    for keys in (pd.DataFrame({"key": [b"a"]}), pa.table({"key": [b"a"]}), {"key": b"a"}):
+        with store.begin() as txn, pytest.raises(InvalidRequestError):
+            txn.delete(keys=keys)
+        with store.begin() as txn, pytest.raises(InvalidRequestError):
+            txn.getForUpdate(keys)
