@@ -5,10 +5,10 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Final
 
-from slatespark.errors import InvalidRequestError, TableNotFoundError, UnavailableError
+from slatespark.errors import InvalidRequestError, SnapshotExpiredError, TableNotFoundError, UnavailableError
 from slatespark.format.manifest import Manifest
 from slatespark.format.paths import DELETING_MARKER, MANIFEST_DIR, SST_EXTENSION, WAL_DIR, numbered, wal_path
-from slatespark.table.log.manifests import fetch_latest_manifest
+from slatespark.table.log.manifests import fetch_latest_manifest, fetch_manifest
 from slatespark.table.snapshot import WalTail, fetch_newest_state
 from slatespark.table.stores import TableStores
 
@@ -33,8 +33,9 @@ def fetch_state_with_wal(stores: TableStores) -> tuple[int, Manifest, WalTail]:
         if fetch_latest_manifest(stores).number == number:  # else replay may start later, and this file be collected
             missing = wal_path(manifest.replay_after_wal_id)
             raise InvalidRequestError(
-                f"{stores.wal.url}/{missing} does not exist, so this is not the WAL of {stores.url}.",
-                why="Replay starts behind that file, and no collector deletes it.",
+                f"{stores.wal.url} is not the WAL of {stores.url}, by {missing}.",
+                why="Replay starts behind that file: a table's own WAL has it, as no collector deletes it. That of a "
+                "clone which nobody has written to has not, as it is the parent's.",
                 todo="Give the location of the WAL with the option walPath.",
             )
     raise UnavailableError(f"{stores.url}: the manifest changes faster than its WAL can be found.", todo="Retry.")
@@ -78,4 +79,12 @@ def _is_of(stores: TableStores, manifest: Manifest) -> bool:
         # A clone starts without its parent's file of this number, and without any earlier one.
         numbers = (numbered(meta.path, SST_EXTENSION) for meta in stores.wal.list(WAL_DIR))
         return bool(manifest.external_dbs) and all(number is None or number > after for number in numbers)
-    return True
+    return not manifest.external_dbs or not _begins_behind(stores, after)
+
+
+def _begins_behind(stores: TableStores, after: int) -> bool:
+    """Tell whether a clone began behind a WAL file, which is its parent's then."""
+    try:
+        return fetch_manifest(stores, 1).replay_after_wal_id == after
+    except SnapshotExpiredError:
+        return False

@@ -66,6 +66,32 @@ def test_the_wal_of_another_table(change: str, has_manifests: bool, other: Path,
     CHANGES[change](table)
 
 
+@pytest.mark.parametrize("change", CHANGES)
+def test_the_wal_of_the_parent_of_a_clone(change: str, tmp_path: Path) -> None:
+    """It has the file behind which the clone began, which the clone's own WAL never has."""
+    parents = {"walPath": str(tmp_path / "wal")}
+    parent = SlateStore.create(tmp_path / "parent", autoCompact=False, **parents)
+    parent.write(rows(b"a"))
+    parent.write(rows(b"b"))
+    clone = parent.clone(tmp_path / "clone")
+    before = folder_state(tmp_path / "wal")
+    with pytest.raises(InvalidRequestError, match="walPath"):
+        CHANGES[change](SlateStore.open(tmp_path / "clone", **parents))
+    assert folder_state(tmp_path / "wal") == before
+    clone.write(rows(b"c"))
+    CHANGES[change](SlateStore.open(tmp_path / "clone"))
+
+
+def test_a_clone_with_a_wal_apart(tmp_path: Path) -> None:
+    SlateStore.create(tmp_path / "parent").write(rows(b"a"))
+    SlateStore.open(tmp_path / "parent").clone(tmp_path / "clone")
+    own = {"walPath": str(tmp_path / "wal of the clone")}
+    for key in (b"b", b"c"):
+        SlateStore.open(tmp_path / "clone", **own).write(rows(key))
+    SlateStore.open(tmp_path / "clone", **own).vacuum()
+    assert SlateStore.open(tmp_path / "clone", **own).scan().read_all()["key"].to_pylist() == [b"a", b"b", b"c"]
+
+
 def test_a_table_is_not_created_over_the_wal_of_another(tmp_path: Path) -> None:
     SlateStore.create(tmp_path / "other")
     with pytest.raises(InvalidRequestError, match="database"):
