@@ -17,6 +17,7 @@ from slatespark.errors import InvalidRequestError, SnapshotExpiredError, TableEx
 from slatespark.format.manifest import NO_TICK, ExternalDb, Manifest
 from slatespark.format.paths import COMPACTED_DIR, COMPACTIONS_DIR, MANIFEST_DIR, WAL_DIR, wal_path
 from slatespark.storage import open_store
+from slatespark.table.checkpoints.released import refuse_released
 from slatespark.table.checkpoints.resolve import resolve_checkpoint
 from slatespark.table.checkpoints.store import (
     OWN_NAMES,
@@ -92,7 +93,7 @@ def clone_table(
     HistoryTrimmedError
         When the version was collected, or its checkpoint deleted while it was cloned.
     """
-    fetch_latest_manifest(stores)
+    latest = fetch_latest_manifest(stores)[1]
     refuse_newer(stores)
     made = open_stores(target, storage=stores.storage)
     _refuse_occupied(made)
@@ -100,6 +101,7 @@ def clone_table(
     began_ms = clock.now_ms() if version is None and checkpoint is None else None
     number, source_id = _hold(stores, clock, version, checkpoint)
     source = fetch_manifest(stores, number)
+    refuse_released(stores, source, latest)  # before anything is at the target
     owners = _plan_owners(stores, clock, source, source_id, root)
     unfinished = plan_clone(source, [owner.entry for owner in owners], draw_nonce(clock))
     _publish(made, clock, 1, unfinished, source)

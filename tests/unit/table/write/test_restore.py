@@ -236,4 +236,8 @@ def test_a_version_of_a_clone_that_needs_released_files() -> None:
         clone.createCheckpoint("empty", version=version)
     with pytest.raises(HistoryTrimmedError):
         clone.restoreToVersion(version)
+    target = f"memory://{place()}"
+    with pytest.raises(HistoryTrimmedError):
+        clone.clone(target, version=version)
+    assert not [*open_stores(target, storage={}).main.list("")]
     clone.createCheckpoint("newest", version=clone.detail().version)
