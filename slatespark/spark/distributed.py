@@ -5,14 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 
-from slatespark.errors import SchemaError
+from slatespark.errors import InvalidRequestError, SchemaError
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column
 
 _POSITION = "__slate_position"
+
+
+def require_frame(rows: object, name: str) -> None:
+    """Raise `InvalidRequestError` if an argument is no DataFrame of Spark, classic or Connect."""
+    if not isinstance(rows, DataFrame):
+        raise InvalidRequestError(
+            f"{name}: {type(rows).__name__} is not a DataFrame of Spark.",
+            todo="Make one with spark.createDataFrame(...), or toDF() of a table. SlateStore takes pandas and Arrow.",
+        )
 
 
 def sort_for_load(rows: DataFrame, key_columns: Sequence[str]) -> DataFrame:

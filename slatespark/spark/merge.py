@@ -12,6 +12,7 @@ from pyspark.sql.types import DataType
 from slatespark.display.progress import AskedProgress
 from slatespark.errors import InvalidRequestError
 from slatespark.spark.assignments import Expression, checked, refuse_keys, resolve_names
+from slatespark.spark.distributed import require_frame
 from slatespark.spark.failures import own_errors
 from slatespark.spark.merge_needs import find_target_filter, find_unmatched_nulls, needed_columns, writes_every_row
 from slatespark.spark.merge_rows import (
@@ -59,6 +60,7 @@ class SlateMergeBuilder:
         *,
         evolves: bool = False,
     ) -> None:
+        require_frame(source, "merge")
         if not isinstance(condition, str | Column):  # else Spark would pair all rows
             raise InvalidRequestError(
                 f"merge: the condition is of the type {type(condition).__name__}.",

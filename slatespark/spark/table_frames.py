@@ -17,7 +17,14 @@ from slatespark.options.values import normalize_name
 from slatespark.spark.as_of_frame import as_of_frame
 from slatespark.spark.assignments import Expression, expression, refuse_keys, resolve_names, updated_rows
 from slatespark.spark.conditions import narrowing
-from slatespark.spark.distributed import quoted, resolve_columns, select_columns, sort_for_load, split_names
+from slatespark.spark.distributed import (
+    quoted,
+    require_frame,
+    resolve_columns,
+    select_columns,
+    sort_for_load,
+    split_names,
+)
 from slatespark.spark.failures import own_errors
 from slatespark.spark.jobs import beside_spark, described, find_context, job_text, run_job
 from slatespark.spark.lookup_frame import lookup_frame
@@ -178,10 +185,12 @@ class TableFrames:
         """Write rows sorted by key; see `SlateTable.write`."""
         if mode not in ("append", "overwrite"):
             raise OptionError(f"mode: {mode!r} is not acceptable.", todo="Choose append or overwrite.")
+        require_frame(rows, "write")
         self.write(sort_for_load(rows, self.key_columns()), mode, options, progress=progress)
 
     def as_of(self, rows: DataFrame, ts: str, how: str, options: Mapping[str, Any]) -> DataFrame:
         """Return rows joined with the versions that were valid at their times; see `SlateTable.asOf`."""
+        require_frame(rows, "asOf")
         parsed = parse_join({"path": self.path, **self.options}, self._texts(options), how)
         place = Place.of(self.stores(), parsed)
         with own_errors():
@@ -189,6 +198,7 @@ class TableFrames:
 
     def lookup(self, keys: DataFrame, options: Mapping[str, Any]) -> DataFrame:
         """Return the rows that have the keys of a DataFrame; see `SlateTable.lookup`."""
+        require_frame(keys, "lookup")
         parsed = ReadOptions.parse({"path": self.path, **self.options, **self._texts(options)})
         place = Place.of(self.stores(), parsed)
         with own_errors():

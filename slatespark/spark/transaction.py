@@ -12,7 +12,14 @@ from slatespark.errors import OptionError
 from slatespark.options import refuse_filter
 from slatespark.spark.assignments import Expression, expression
 from slatespark.spark.conditions import narrowing
-from slatespark.spark.distributed import quoted, resolve_columns, select_columns, sort_for_load, split_names
+from slatespark.spark.distributed import (
+    quoted,
+    require_frame,
+    resolve_columns,
+    select_columns,
+    sort_for_load,
+    split_names,
+)
 from slatespark.spark.jobs import described, job_text
 from slatespark.spark.place import Place
 from slatespark.spark.plan_frame import plan_frame
@@ -194,6 +201,7 @@ class SlateTransaction:
         SchemaError, OptionError, InvalidRequestError
             When rows or options do not fit; the transaction is unchanged.
         """
+        require_frame(df, "write")
         load = self._core.planLoad(arrow_schema(df.schema), **writeOptions)
         rows = sort_for_load(df, self._codec.key_columns)
         with described(self._spark, job_text("transaction on", self._place.path, self.readVersion)):

@@ -402,3 +402,17 @@ def test_a_condition_that_is_none_is_refused(spark: SparkSession, table: SlateTa
     """Spark would pair all rows, and a deletion of matched ones empty the table."""
     with pytest.raises(InvalidRequestError):
         table.merge(table.toDF(), condition)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("rows", [None, [1], pa.table({"id": [1]})], ids=["none", "list", "arrow"])
+def test_other_rows_than_those_of_spark_are_refused(table: SlateTable, rows: Any) -> None:
+    calls: list[Callable[[], object]] = [
+        lambda: table.merge(rows, "true"),
+        lambda: table.write(rows),
+        lambda: table.lookup(rows),
+        lambda: table.asOf(rows, "at"),
+        lambda: table.begin().write(rows),
+    ]
+    for call in calls:
+        with pytest.raises(InvalidRequestError):
+            call()

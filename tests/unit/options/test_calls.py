@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from slatespark import SlateStore
-from slatespark.errors import OptionError, SchemaError
+from slatespark.errors import InvalidRequestError, OptionError, SchemaError
 from slatespark.options import Call, ReadOptions, WriteOptions, option_keys
 from slatespark.table.compaction.options import parse_compaction, parse_worker
 from slatespark.table.rows.sst_writer import SstWriter
@@ -111,3 +112,15 @@ def test_an_empty_path_is_not_the_current_folder(path: str) -> None:
         SlateStore.open(path)
     with pytest.raises(OptionError):
         SlateStore.drop(path)
+
+
+@pytest.mark.parametrize("schema", [{"id": "BIGINT"}, ["id BIGINT"], pa.table({"id": [1]})], ids=type)
+def test_a_schema_that_is_none(schema: Any) -> None:
+    with pytest.raises(SchemaError):
+        SlateStore.create("memory://calls/t", schema, "id")
+
+
+def test_names_of_columns_are_arguments() -> None:
+    store = SlateStore.create("memory://calls/names", "id BIGINT, a STRING", "id")
+    with pytest.raises(InvalidRequestError):
+        store.dropColumns(["a"])  # type: ignore[arg-type]
