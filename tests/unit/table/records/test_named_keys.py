@@ -70,7 +70,7 @@ def test_a_record_without_checksum_gets_none() -> None:
     path = "slatespark/commits/00000000000000000003.json"
     store.put(path, [b'{"manifest_id":3,"replaced":[["626f62","626f6200"]]}'])
     assert forget_keys(store, [BOB]) == 1
-    assert bytes(store.get(path)) == b'{"manifest_id":3,"replaced":[]}'
+    assert bytes(store.get(path)) == b'{"forgotten":true,"manifest_id":3,"replaced":[]}'
 
 
 def test_the_timeline_goes_without_the_interval() -> None:
