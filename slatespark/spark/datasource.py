@@ -109,11 +109,13 @@ def _given(options: Mapping[str, str]) -> dict[str, Any]:
         from slatespark.options import no_path
 
         raise no_path("A catalog table cannot be created here.")
+    from slatespark.options.values import normalize_name
     from slatespark.table.stores import absolute_location
 
     # Only here is the working folder that of the caller: each executor has one of its own.
-    is_place = {name: name.lower().replace("_", "") in _PLACES for name in options}
-    return {name: absolute_location(value) if is_place[name] else value for name, value in options.items()}
+    return {
+        name: absolute_location(value) if normalize_name(name) in _PLACES else value for name, value in options.items()
+    }
 
 
 def _fetch_codec(options: ReadOptions) -> RowCodec:

@@ -31,8 +31,7 @@ class Place:
     @classmethod
     def of(cls, stores: TableStores, options: ReadOptions) -> Place:
         """Return the place of a table for tasks, which may have another working folder."""
-        wal_path = stores.wal.url if stores.wal_is_apart else None
-        return cls(stores.url, wal_path, options.storage, options.clock)
+        return cls(stores.url, stores.wal_url, options.storage, options.clock)
 
     def __repr__(self) -> str:
         return f"Place({self.path!r})"

@@ -59,6 +59,11 @@ class TableStores:
         """The location of the table, for messages."""
         return self.main.url
 
+    @property
+    def wal_url(self) -> str | None:
+        """The location of the WAL if the caller gave one."""
+        return self.wal.url if self.wal_is_apart else None
+
     def at(self, root: str) -> ObjectStore:
         """Return the store of a root: `OWN_ROOT`, `SCRATCH_ROOT`, or the URL of another database."""
         if root == OWN_ROOT:

@@ -53,8 +53,7 @@ def plan_tasks(
         for keys in plan.keys
         for split in plan_splits(plan.layers, keys, target_bytes=target_bytes, sample=partial(sample_index, stores))
     )
-    wal_path = stores.wal.url if stores.wal_is_apart else None
-    options = replace(options, path=stores.url, wal_path=wal_path)  # tasks may have another working folder
+    options = replace(options, path=stores.url, wal_path=stores.wal_url)  # tasks may have another working folder
     return [
         RangeTask(split.keys, split.layers, stage.rules, options, planned_ms, stage.stage, copies)
         for split in splits

@@ -161,9 +161,8 @@ def _properties_of_all(stores: TableStores, manifest: Manifest) -> Iterator[SstP
     roots = external_roots(stores, manifest)
     for sst_id in shown - known.keys():
         store, path = stores.at(roots.get(sst_id, OWN_ROOT)), sst_path(sst_id)
-        gap = fetch_end(store, path).gap
-        with object_context(store, path):
-            found = decode_properties(gap)
+        with object_context(store, path):  # the file may be gone, or what lies in its gap damaged
+            found = decode_properties(fetch_end(store, path).gap)
         yield None if found is None else found[0]
 
 

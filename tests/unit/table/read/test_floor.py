@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from slatespark import HistoryTrimmedError, InvalidRequestError, OptionError, SlateStore
+from slatespark import HistoryTrimmedError, InvalidRequestError, OptionError, SlateStore, SnapshotExpiredError
 from slatespark.format.manifest import Manifest
 from slatespark.format.paths import manifest_path
 from slatespark.table.commit.claim import claim_epochs
@@ -245,6 +245,17 @@ def test_a_clone_begins_with_the_first_row_of_its_parent() -> None:
         values(again, timestampAsOf=9)
     copied.compact(full=True)
     refused_before_the_first_row()
+
+
+def test_a_clone_whose_parents_files_are_gone() -> None:
+    store = new_store()
+    write(store, (b"a", 10))
+    copied = store.clone(beside(store, "clone"))
+    main = stores_of(store).main
+    for found in [*main.list("compacted/")]:
+        main.delete(found.path)
+    with pytest.raises(SnapshotExpiredError):
+        values(copied, timestampAsOf=9)
 
 
 # --- recent_snapshot_min_seq ----------------------------------------------------------------------------------------
