@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from slatespark.errors import (
@@ -15,8 +16,8 @@ from slatespark.errors import (
     TableNotFoundError,
     UnsupportedFormatError,
 )
-from slatespark.format.manifest_state import Manifest
-from slatespark.format.paths import MANIFEST_DIR
+from slatespark.format.manifest_state import ExternalDb, Manifest
+from slatespark.format.paths import MANIFEST_DIR, sst_path
 from slatespark.format.ulid import Ulid
 from slatespark.options.values import parse_location
 from slatespark.storage import absolute_location as absolute_location
@@ -110,11 +111,12 @@ def _other_root(url: str, storage: tuple[tuple[str, str], ...]) -> ObjectStore:
     return open_store(url, dict(storage))
 
 
-def resolve_external(stores: TableStores, external_path: str) -> str:
+def resolve_external(stores: TableStores, database: ExternalDb) -> str:
     """Return the URL of a database that a clone refers to.
 
     The manifest names it relative to the root of the client's object store, which no manifest records. So it is
-    searched under `storage.root`, or else under the ancestors of the table, nearest first.
+    searched under `storage.root`, or else under the ancestors of the table, nearest first. A database that holds a file
+    of the clone is preferred to others of that name.
 
     Raises
     ------
@@ -122,16 +124,25 @@ def resolve_external(stores: TableStores, external_path: str) -> str:
         When it does not exist there.
     """
     root = stores.storage.get("root")
-    candidates = [root] if root else _ancestors(stores.url)
-    for base in candidates:
-        url = f"{base.rstrip('/')}/{external_path}"
-        if url != stores.url and stores.at(url).list(MANIFEST_DIR):
-            return url
+    bases = [root] if root else _ancestors(stores.url)
+    urls = [url for base in bases if (url := f"{base.rstrip('/')}/{database.path}") != stores.url]
+    holders = (url for url in urls if database.sst_ids and _exists(stores.at(url), sst_path(database.sst_ids[0])))
+    databases = (url for url in urls if stores.at(url).list(MANIFEST_DIR))
+    for url in chain(holders, databases):
+        return url
     raise TableNotFoundError(
-        f"{stores.url}: this table is a clone and needs files of {external_path!r}, which was not found.",
-        why=f"Looked below {', '.join(candidates)}.",
+        f"{stores.url}: this table is a clone and needs files of {database.path!r}, which was not found.",
+        why=f"Looked below {', '.join(bases)}.",
         todo="Give the root of external paths in the option storage.root.",
     )
+
+
+def _exists(store: ObjectStore, path: str) -> bool:
+    try:
+        store.head(path)
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def external_roots(stores: TableStores, manifest: Manifest) -> dict[Ulid, str]:
@@ -140,7 +151,7 @@ def external_roots(stores: TableStores, manifest: Manifest) -> dict[Ulid, str]:
         sst_id: root
         for database in manifest.external_dbs
         if database.sst_ids
-        for root in [resolve_external(stores, database.path)]
+        for root in [resolve_external(stores, database)]
         for sst_id in database.sst_ids
     }
 

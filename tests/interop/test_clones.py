@@ -247,6 +247,35 @@ def test_a_clone_named_like_its_parent(tmp_path: Path) -> None:
     assert "slatespark/clone/trial/prices" not in [point.name for point in parent.checkpoints()]
 
 
+def test_another_table_of_the_parents_name_is_nearer(tmp_path: Path) -> None:
+    parent = SlateStore.create(str(tmp_path / "prices"), "id BIGINT", "id")
+    parent.write(pa.table({"id": [1]}))
+    parent.clone(str(tmp_path / "trial" / "ours"))
+    clone_database(Location("prices", directory=tmp_path), "trial/theirs")
+    SlateStore.create(str(tmp_path / "trial" / "prices"), "name STRING", "name").write(pa.table({"name": ["x"]}))
+    for name in ("ours", "theirs"):
+        clone = SlateStore.open(str(tmp_path / "trial" / name))
+        assert clone.scan().read_all().to_pydict() == {"id": [1]}
+        assert clone.verify().findings == ()
+    SlateStore.drop(str(tmp_path / "trial" / "ours"), force=True)
+    assert "slatespark/clone/trial/ours" not in [point.name for point in parent.checkpoints()]
+
+
+def test_a_clone_of_the_client_of_its_own_clone_has_the_definition(tmp_path: Path) -> None:
+    """The clone between has none itself, and borrows no file any more."""
+    first = SlateStore.create(str(tmp_path / "first"), "id BIGINT, v STRING", "id")
+    first.write(pa.table({"id": [1], "v": ["a"]}))
+    clone_database(Location.local(tmp_path / "first"), "second")
+    with Client.open(Location.local(tmp_path / "second"), COMPACTING) as client:
+        (row,) = client.scan()
+        client.put(row.key, row.value)
+        client.flush_memtable()
+        compact_full(client)
+    clone_database(Location.local(tmp_path / "second"), "third")
+    assert [each.path for each in SlateStore.open(str(tmp_path / "third")).detail().external] == ["second"]
+    assert SlateStore.open(str(tmp_path / "third")).get(1) == {"id": 1, "v": "a"}
+
+
 def test_a_clone_of_the_client_follows_its_parents_definition(tmp_path: Path) -> None:
     """It has none of its own, and nobody announces a change of the parent's to its readers."""
     parent = SlateStore.create(str(tmp_path / "parent"), "id BIGINT, v STRING", "id")

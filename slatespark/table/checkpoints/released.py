@@ -27,7 +27,7 @@ def refuse_released(stores: TableStores, source: Manifest, latest: Manifest) -> 
     for database in used_databases(source):
         if shown.issuperset(database.sst_ids):
             continue
-        url = resolve_external(stores, database.path)
+        url = resolve_external(stores, database)
         points = fetch_latest_manifest(replace(stores, main=stores.at(url)))[1].checkpoints
         if database.final_checkpoint_id not in {point.id for point in points}:
             raise HistoryTrimmedError(

@@ -12,7 +12,7 @@ from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import CorruptDataError, InternalError, TableNotFoundError
 from slatespark.format.manifest import ExternalDb, Manifest
 from slatespark.storage import run_ahead
-from slatespark.storage.object_store import Buffer, ObjectStore
+from slatespark.storage.object_store import Buffer
 from slatespark.table.clock import Clock
 from slatespark.table.definition.definition_json import decode_definition, encode_definition
 from slatespark.table.definition.table_definition import NO_DEFINITION, TableDefinition
@@ -24,18 +24,12 @@ from slatespark.table.records.json_objects import ROOT
 from slatespark.table.stores import TableStores, object_context, resolve_external
 
 DEFINITION_DIR: Final = f"{ROOT}table/"
-
-
 DEFINITION_EXTENSION: Final = "json"
 
 
 def definition_log(stores: TableStores) -> NumberedLog:
     """Return the chain of definitions."""
-    return _log_in(stores.main, stores.heads)
-
-
-def _log_in(store: ObjectStore, heads: Heads) -> NumberedLog:
-    return NumberedLog(store, DEFINITION_DIR, DEFINITION_EXTENSION, definition_path, None, heads)
+    return NumberedLog(stores.main, DEFINITION_DIR, DEFINITION_EXTENSION, definition_path, None, stores.heads)
 
 
 def definition_path(number: int) -> str:
@@ -101,24 +95,35 @@ class DefinitionLook:
         return _inherit(self._stores, version.value) if own is None else own
 
 
-def _inherit(stores: TableStores, manifest: Manifest | None) -> Version[TableDefinition]:
-    """Return the definition of a table that stores none itself."""
+def _inherit(
+    stores: TableStores, manifest: Manifest | None, heirs: frozenset[str] = frozenset()
+) -> Version[TableDefinition]:
+    """Return the definition of a table that stores none itself; `heirs` are its clones that ask for theirs."""
     databases = () if manifest is None else manifest.external_dbs
-    inherited = [found for database in databases if (found := _find_parent(stores, database))]
+    inherited = [found for database in databases if (found := _find_parent(stores, database, heirs))]
     if not inherited:
         return Version(0, NO_DEFINITION)
     nearest = inherited[-1].value  # the client lists a clone's own parent last, behind those that it borrows from too
     return Version(0, replace(nearest, earlier_bounds=()))  # which name versions of the parent
 
 
-def _find_parent(stores: TableStores, database: ExternalDb) -> Version[TableDefinition] | None:
+def _find_parent(stores: TableStores, database: ExternalDb, heirs: frozenset[str]) -> Version[TableDefinition] | None:
+    """Return the definition of a database that a clone refers to, itself perhaps a clone that a client made."""
     try:
-        url = resolve_external(stores, database.path)
+        main = stores.at(resolve_external(stores, database))
     except TableNotFoundError:
         if database.sst_ids:  # its rows are needed
             raise
         return None
-    return _find_newest(_log_in(stores.at(url), Heads()))
+    parent = replace(stores, main=main, wal=main, wal_is_apart=False, heads=Heads())
+    own = _find_newest(definition_log(parent))
+    if own is not None or main.url in heirs:
+        return own
+    try:
+        newest = fetch_latest_manifest(parent).value
+    except TableNotFoundError:  # only its SSTs are left
+        return None
+    return _inherit(parent, newest, heirs | {stores.url})
 
 
 def _find_newest(log: NumberedLog) -> Version[TableDefinition] | None:

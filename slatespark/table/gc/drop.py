@@ -242,7 +242,7 @@ class _Drop:
             if database.final_checkpoint_id is None:
                 continue
             with contextlib.suppress(TableNotFoundError, InvalidRequestError):  # the parent or its checkpoint is gone
-                parent = self.stores.at(resolve_external(self.stores, database.path))
+                parent = self.stores.at(resolve_external(self.stores, database))
                 delete_checkpoint(
                     replace(self.stores, main=parent, wal=parent), self.clock, str(database.final_checkpoint_id)
                 )

@@ -182,7 +182,7 @@ class _Verification:
             if not database.sst_ids or self.files.unreachable.issuperset(database.sst_ids):
                 continue
             try:
-                root = resolve_external(self.stores, database.path)
+                root = resolve_external(self.stores, database)
             except InvalidRequestError as exc:
                 self.files.unreachable.update(database.sst_ids)
                 self.findings.error(self._url(manifest_path(number)), "external database", exc)
@@ -195,7 +195,7 @@ class _Verification:
         for database in newest.manifest.external_dbs:
             if not database.sst_ids or self.files.unreachable.issuperset(database.sst_ids):
                 continue
-            root = resolve_external(self.stores, database.path)
+            root = resolve_external(self.stores, database)
             try:
                 _, parent = fetch_latest_manifest(TableStores(self.stores.at(root), self.stores.at(root)))
             except (CorruptDataError, UnsupportedFormatError) as exc:

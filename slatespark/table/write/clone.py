@@ -144,7 +144,7 @@ def _plan_owners(stores: TableStores, clock: Clock, source: Manifest, source_id:
     own = tuple(sst_id for sst_id in source.ssts if sst_id not in borrowed)
     owners = [Owner(stores, ExternalDb(_path_below(root, stores.url), source_id, new_uuid(clock), own))]
     for database in inherited:
-        main = stores.at(resolve_external(stores, database.path))
+        main = stores.at(resolve_external(stores, database))
         keeper = database.final_checkpoint_id or database.source_checkpoint_id
         entry = replace(database, source_checkpoint_id=keeper, final_checkpoint_id=new_uuid(clock))
         owners.append(Owner(replace(stores, main=main, wal=main), entry))
@@ -268,7 +268,7 @@ def _root_in_use(stores: TableStores) -> str | None:
         return open_store(given, stores.storage).url
     for database in fetch_latest_manifest(stores)[1].external_dbs:
         if database.sst_ids:
-            return resolve_external(stores, database.path).removesuffix(f"/{database.path}")
+            return resolve_external(stores, database).removesuffix(f"/{database.path}")
     return None
 
 
