@@ -6,6 +6,7 @@ Among them are those for which it asks for other packages without need.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
@@ -32,13 +33,24 @@ def map_in_arrow(rows: DataFrame, task: ArrowTask, schema: StructType | str) -> 
     task : called once per partition, on an executor
     schema : of the batches that it yields
     """
-    is_classic = getattr(rows, "_jdf", None) is not None
-    if is_classic and not all(name.isidentifier() for name in rows.columns):
-        return _map_by_columns(rows, task, schema)
+    if not all(name.isidentifier() for name in rows.columns):
+        names = tuple(rows.columns)
+        rows, task = rows.toDF(*(f"_{place}" for place in range(len(names)))), _Named(task, names)
     try:
         return rows.mapInArrow(task, schema)
     except PySparkImportError:
         return _map_by_columns(rows, task, schema)
+
+
+@dataclass(frozen=True)
+class _Named:
+    """A task over batches whose columns had their names taken away."""
+
+    task: ArrowTask
+    names: tuple[str, ...]
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return self.task(batch.rename_columns(list(self.names)) for batch in batches)
 
 
 def _map_by_columns(rows: Any, task: ArrowTask, schema: StructType | str) -> DataFrame:
@@ -48,7 +60,7 @@ def _map_by_columns(rows: Any, task: ArrowTask, schema: StructType | str) -> Dat
     from pyspark.util import PythonEvalType
 
     function = UserDefinedFunction(task, schema, type(task).__name__, PythonEvalType.SQL_MAP_ARROW_ITER_UDF)
-    column: Any = function(*[rows[quoted(name)] for name in rows.columns])
+    column: Any = function(*[rows[name] for name in rows.columns])
     return DataFrame(rows._jdf.mapInArrow(column._jc, False, None), rows.sparkSession)
 
 

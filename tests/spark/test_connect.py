@@ -51,6 +51,17 @@ result["got"] = table.get(7)
 history = table.history().where("operation != 'claim'").orderBy("version")
 result["operations"] = [row.operation for row in history.collect()]
 result["changes"] = table.changes(startingVersion=3, columns=["id", "_change_type"]).count()
+
+# columns of any name
+odd = SlateTable.create(spark, str(folder / "odd"), "`k.1` BIGINT, `v *` STRING", "k.1", history=True)
+odd.write(spark.sql("SELECT id AS `k.1`, string(id) AS `v *` FROM range(3)"), timestamp=1000)
+with odd.begin() as txn:
+    txn.write(spark.sql("SELECT 3L AS `k.1`, 'x' AS `v *`"))
+    txn.delete("`k.1` = 0")
+wanted = spark.sql("SELECT id AS `k.1`, timestamp_millis(1500) AS ts FROM range(2)")
+found = [odd.lookup(wanted.select("`k.1`")), odd.asOf(wanted, "ts").drop("ts")]
+result["odd"] = [[list(row) for row in frame.orderBy("`k.1`").collect()] for frame in found]
+
 table.compact(full=True, progress=lambda step, done, total: None)
 result["tags"] = sorted(spark.getTags())
 result["runs"] = table.runs().count()
@@ -124,6 +135,7 @@ def test_a_session_of_spark_connect(tmp_path: Path) -> None:
     assert found["got"] == {"id": 7, "v": 7}
     assert found["operations"] == ["write"] * 4 + ["transaction"]
     assert found["changes"] > 0
+    assert found["odd"] == [[[1, "1"]], [[0, "0"], [1, "1"]]]
     assert found["runs"] == 1
     assert found["tags"] == []  # those that name our operations are gone
     assert "BIGINT" in found["error"]

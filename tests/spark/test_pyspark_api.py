@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 
+def _refuse(*_: Any) -> DataFrame:
+    raise PySparkImportError("pandas must be installed")
+
+
 class Doubled:
     """A task that is an object, as ours are: PySpark asks functions for their name."""
 
@@ -32,18 +36,29 @@ class Doubled:
 def test_map_in_arrow_with_and_without_pandas(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, *, has_pandas: bool
 ) -> None:
-    def refuse(*_: Any) -> DataFrame:
-        raise PySparkImportError("pandas must be installed")
-
     rows = spark.range(0, 4, 1, 2).selectExpr("id", "cast(id AS STRING) AS text")
     if not has_pandas:
-        monkeypatch.setattr(type(rows), "mapInArrow", refuse)
+        monkeypatch.setattr(type(rows), "mapInArrow", _refuse)
     found = map_in_arrow(rows, Doubled(), "doubled BIGINT, text STRING")
     assert found.columns == ["doubled", "text"]
     assert found.collect() == [(0, "0"), (2, "1"), (4, "2"), (6, "3")]
 
 
+class Named:
+    """A task that tells the names of its columns."""
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield pa.record_batch([batch.column(0), pa.array([str(batch.schema.names)] * len(batch))], ["id", "names"])
+
+
 @pytest.mark.smoke
-def test_columns_of_any_name_are_mapped(spark: SparkSession) -> None:
-    rows = spark.createDataFrame(pa.table({"a.b": [1, 2], "x`y *": ["one", "two"]}))
-    assert map_in_arrow(rows, Doubled(), "doubled BIGINT, text STRING").collect() == [(2, "one"), (4, "two")]
+@pytest.mark.parametrize("has_pandas", [True, False])
+def test_columns_of_any_name_are_mapped(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, *, has_pandas: bool
+) -> None:
+    names = ["a.b", "x`y *", "_0"]
+    rows = spark.createDataFrame(pa.table([[1, 2], ["one", "two"], [3, 4]], names))
+    if not has_pandas:
+        monkeypatch.setattr(type(rows), "mapInArrow", _refuse)
+    assert map_in_arrow(rows, Named(), "id BIGINT, names STRING").collect() == [(1, str(names)), (2, str(names))]
