@@ -6,6 +6,7 @@ and in the sequence tracker (`*_s`).
 
 from __future__ import annotations
 
+import operator
 import re
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -29,6 +30,13 @@ _ISO_DURATION: Final = re.compile(
 _SIZE: Final = re.compile(r"(\d+)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
 
 
+def plain_number(value: object) -> object:
+    """Return a whole number of another type, such as numpy's, as an int; anything else, booleans too, unchanged."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        return value
+    return operator.index(value)
+
+
 def parse_duration_ms(value: str | int | timedelta, *, name: str = "duration") -> int:
     """Return a non-negative duration in ms.
 
@@ -42,14 +50,15 @@ def parse_duration_ms(value: str | int | timedelta, *, name: str = "duration") -
     OptionError
         The value has another form, is negative, or does not fit 64 bits.
     """
-    if isinstance(value, bool) or not isinstance(value, str | int | timedelta):
-        raise _bad_duration(value, name)
+    number = plain_number(value)
     if isinstance(value, timedelta):
         ms = value // timedelta(milliseconds=1)
-    elif isinstance(value, int):
-        ms = value
-    else:
+    elif isinstance(value, str):
         ms = _duration_text_ms(_stripped(value, name), name)
+    elif isinstance(number, int) and not isinstance(number, bool):
+        ms = number
+    else:
+        raise _bad_duration(value, name)
     if not 0 <= ms <= MAX_MS:
         raise OptionError(f"{name}: {value!r} is out of range.", todo="A duration must be between 0 and 2^63 - 1 ms.")
     return ms
@@ -102,11 +111,12 @@ def parse_time_ms(value: str | int | datetime, *, name: str = "time") -> int:
             value = int(text)
         else:
             return datetime_to_ms(_parse_iso(text, name))
-    if isinstance(value, bool) or not isinstance(value, int):
+    number = plain_number(value)
+    if isinstance(number, bool) or not isinstance(number, int):
         raise OptionError(f"{name}: {value!r} is not an instant.", todo="Write 2026-01-31T12:00:00Z or ms since 1970.")
-    if not MIN_MS <= value <= MAX_MS:
+    if not MIN_MS <= number <= MAX_MS:
         raise OptionError(f"{name}: {value!r} is out of range.", todo="Use ms since 1970 within 64 bits.")
-    return value
+    return number
 
 
 def _parse_iso(text: str, name: str) -> datetime:
@@ -172,10 +182,11 @@ def parse_bytes(value: str | int, *, name: str = "size") -> int:
         The value has another form or is not positive.
     """
     match = _SIZE.fullmatch(_stripped(value, name)) if isinstance(value, str) else None
+    number = plain_number(value)
     if match is not None:
         size = int(match[1]) * _UNIT_BYTES[match[2].lower()]
-    elif isinstance(value, int) and not isinstance(value, bool):
-        size = value
+    elif isinstance(number, int) and not isinstance(number, bool):
+        size = number
     else:
         raise OptionError(f"{name}: {value!r} is not a size.", todo="Write 64m, 512k, 1g, or a number of bytes.")
     if not 0 < size <= MAX_MS:

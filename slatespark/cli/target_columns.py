@@ -28,6 +28,7 @@ class TargetColumns:
     adds_columns : whether columns that the table lacks are accepted, and columns that rows lack become null
     as_text : whether bytes are UTF-8 text, not hexadecimal
     null_text : text that means null in CSV, besides an empty field
+    is_new : whether there is no table yet
     """
 
     schema: pa.Schema | None = None
@@ -35,6 +36,7 @@ class TargetColumns:
     adds_columns: bool = False
     as_text: bool = False
     null_text: str | None = None
+    is_new: bool = False
 
     def is_typed(self, name: str) -> bool:
         """Tell whether the type of a column is given, under its name in any case."""
@@ -62,6 +64,11 @@ class TargetColumns:
             return self.schema.field(at).type
         if self.adds_columns:
             return None
+        if self.is_new:
+            raise SchemaError(
+                f"There is no table yet, and one without --key-columns has no column {name!r}.",
+                todo=f"Name the key with --key-columns. Without it, the columns are {', '.join(self.schema.names)}.",
+            )
         raise SchemaError(
             f"The table has no column {name!r}.",
             todo=f"It has {', '.join(self.schema.names)}; --merge-schema adds columns.",

@@ -107,7 +107,7 @@ def _import_columns(arguments: TableArguments, types: dict[str, pa.DataType]) ->
     try:
         codec = table_codec(arguments.open_stores())
     except TableNotFoundError:
-        return TargetColumns(None if "keyColumns" in arguments.options else RAW_CODEC.schema, types)
+        return TargetColumns(None if "keyColumns" in arguments.options else RAW_CODEC.schema, types, is_new=True)
     target = target_columns(codec, arguments.options, adds_columns=False, as_text=False)
     return replace(target, types={**types, **target.types})
 

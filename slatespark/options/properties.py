@@ -156,5 +156,5 @@ def split_creation(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, 
     properties = parse_properties({key: value for key, value in given.items() if normalize_name(key) in known})
     chosen = {formats[normalize_name(key)]: value for key, value in given.items() if normalize_name(key) in formats}
     rest = {key: value for key, value in given.items() if normalize_name(key) not in known | set(formats)}
-    refuse_misspelt(rest, [*TABLE_PROPERTIES, *formats.values()])
+    refuse_misspelt(rest, [*TABLE_PROPERTIES, *formats.values(), "keyColumns", "schema"])
     return chosen, properties, rest

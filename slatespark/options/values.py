@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 
 from slatespark.errors import OptionError
 from slatespark.ranges import ALL_KEYS, KeyRange, prefix_range
-from slatespark.units import parse_bytes, parse_duration_ms, parse_time_ms
+from slatespark.units import parse_bytes, parse_duration_ms, parse_time_ms, plain_number
 
 MIB: Final = 1 << 20
 
@@ -28,7 +28,8 @@ HOUR_MS: Final = 60 * MINUTE_MS
 MAX_TTL_MS: Final = 1000 * 365 * 24 * HOUR_MS  # 1,000 years
 MAX_DIGITS: Final = 20  # of a number as text; for thousands of them Python raises an error of its own
 
-_MISSPELT: Final = 0.75  # similarity of names; storage options differ more from the names of properties
+_NEAR: Final = 0.6  # similarity of names
+_MISSPELT: Final = 0.75  # storage options differ more from the names of properties
 _HEX_LITERAL: Final = re.compile(r"[xX]'((?:[0-9a-fA-F]{2})*)'")
 _STREAM_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,100}")
 _DECIMAL: Final = re.compile(r"\d+(\.\d+)?", re.ASCII)
@@ -97,7 +98,7 @@ def parse_count(low: int, high: int) -> Parser:
     """Return a parser of integers in `[low, high]`."""
 
     def parse(value: object, name: str) -> int:
-        text = value.strip() if isinstance(value, str) else value
+        text = value.strip() if isinstance(value, str) else plain_number(value)
         if isinstance(text, str) and text.isascii() and text.isdigit() and len(text) <= MAX_DIGITS:
             text = int(text)
         if not isinstance(text, int) or isinstance(text, bool) or not low <= text <= high:
@@ -245,7 +246,8 @@ def is_bare_number(value: object) -> bool:
     """Tell whether a duration is a number without a unit."""
     if isinstance(value, str):
         return value.strip().isascii() and value.strip().isdigit()
-    return isinstance(value, int) and not isinstance(value, bool)
+    number = plain_number(value)
+    return isinstance(number, int) and not isinstance(number, bool)
 
 
 def parse_duration_of(least_ms: int) -> Parser:
@@ -340,6 +342,6 @@ def refuse_misspelt(given: Iterable[str], known: Sequence[str]) -> None:
 def unknown_option(key: str, known: list[str]) -> OptionError:
     """Return the error for an unknown option, with the nearest known one."""
     by_plain = {normalize_name(name): name for name in known}
-    near = difflib.get_close_matches(normalize_name(key), by_plain, n=1, cutoff=0.5)
+    near = difflib.get_close_matches(normalize_name(key), by_plain, n=1, cutoff=_NEAR)
     todo = f"Did you mean {by_plain[near[0]]}?" if near else f"Known options: {', '.join(known)}, {STORAGE_PREFIX}*."
     return OptionError(f"Unknown option {key!r}.", todo=todo)

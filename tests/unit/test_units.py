@@ -3,6 +3,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -29,6 +30,7 @@ DAY_MS = 86_400_000
         ("PT1.5S", 1500),
         (timedelta(hours=1), 3_600_000),
         (42, 42),
+        (np.int32(42), 42),
     ],
 )
 def test_durations(text: str | int | timedelta, ms: int) -> None:
@@ -39,7 +41,7 @@ def test_durations(text: str | int | timedelta, ms: int) -> None:
     "text",
     [
         *("", "d", "7y", "-7d", "P", "PT", "1.5d", "7d7d", -1, "9223372036854775808", timedelta(days=-1), True),
-        *(1.5, b"7d", [7], float("nan"), {}),
+        *(1.5, b"7d", [7], float("nan"), {}, np.bool_(True), np.float64(1)),
         *("9" * 5000, "9" * 5000 + "d", "P" + "9" * 5000 + "D"),
     ],
 )
@@ -56,6 +58,7 @@ def test_wrong_durations_are_refused_by_name(text: Any) -> None:
         ("1970-01-01 01:00:00+01:00", 0),
         ("-5", -5),
         (17, 17),
+        (np.int64(17), 17),
         (datetime(1970, 1, 1, 0, 0, 1), 1000),  # noqa: DTZ001  # a naive time is UTC
         (datetime(1970, 1, 1, 2, tzinfo=timezone(timedelta(hours=1))), 3_600_000),
     ],
@@ -76,7 +79,8 @@ def test_an_instant_beyond_the_calendar_stays_a_number() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "size"), [("64m", 64 << 20), ("1g", 1 << 30), ("512K", 512 << 10), ("7", 7), ("2MiB", 2 << 20), (9, 9)]
+    ("text", "size"),
+    [("64m", 64 << 20), ("1g", 1 << 30), ("512K", 512 << 10), ("7", 7), ("2MiB", 2 << 20), (9, 9), (np.uint8(9), 9)],
 )
 def test_sizes(text: str | int, size: int) -> None:
     assert parse_bytes(text) == size

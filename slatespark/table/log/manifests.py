@@ -66,7 +66,7 @@ def fetch_latest_manifest(stores: TableStores) -> Version[Manifest]:
         raise TableNotFoundError(
             f"{stores.url} is not a SlateDB database.",
             why="It has no manifest/ folder with a manifest in it.",
-            todo="Check the path, or write to it to create a table.",
+            todo="Check the path, or create a table there.",
         )
     number, data = found
     return Version(number, _decode_manifest(log, number, bytes(data)))

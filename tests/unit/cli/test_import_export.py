@@ -191,6 +191,12 @@ def test_import_creates_with_other_formats(tmp_path: Path) -> None:
     assert SlateStore.open(str(tmp_path / "t")).definition.key_format == "utf8"
 
 
+def test_import_into_no_table_without_a_key_creates_none(tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text("id,name\n1,ada\n")
+    assert "--key-columns" in refused("SchemaError", "import", tmp_path / "new", tmp_path / "in.csv")
+    assert not (tmp_path / "new").exists()
+
+
 def test_several_files_are_one_commit(table: Path, tmp_path: Path) -> None:
     for number in range(3):
         row = {**EMPTY, "id": number + 100}

@@ -18,3 +18,8 @@ def test_an_unknown_name_is_refused_with_either() -> None:
     for name in ("regoin", "storage.regoin"):
         with pytest.raises(OptionError, match=r"storage\.region"):
             SlateStore.open("s3://bucket/table", **{name: "eu-west-1"})
+
+
+def test_an_argument_of_a_creation_in_another_spelling_is_no_storage_option() -> None:
+    with pytest.raises(OptionError, match="keyColumns"):
+        SlateStore.create("memory://no-table", "id BIGINT", key_columns="id")
