@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
-_FEW_SLASHES = re.compile(r"(s3a?|gc?s|az|abfss?|memory|https?):/?(?!/)", re.IGNORECASE)
+_FEW_SLASHES = re.compile(r"(s3a?|gc?s|az|abfss?|wasbs?|dbfs|hdfs|memory|https?):/?(?!/)", re.IGNORECASE)
 
 
 def open_store(url: str, options: Mapping[str, object] | None = None) -> ObjectStore:

@@ -89,7 +89,7 @@ def table_path(table: str | os.PathLike[str]) -> str:
 
 def table_paths(tables: Iterable[str | os.PathLike[str]] | str | os.PathLike[str]) -> list[str]:
     """Return the paths or URLs of some tables; one alone is no sequence of letters."""
-    given = [tables] if isinstance(tables, str | os.PathLike) else tables
+    given = tables if isinstance(tables, Iterable) and not isinstance(tables, str | os.PathLike) else [tables]
     return [table_path(each) for each in given]
 
 

@@ -78,6 +78,7 @@ def test_invalid_urls(url: str) -> None:
         ("gs:/lake/x", "gs://lake/x"),
         ("az:lake", "az://lake"),
         ("abfss:/c@a.dfs.core.windows.net/x", "abfss://c@a.dfs.core.windows.net/x"),
+        ("dbfs:/tables/x", "dbfs://tables/x"),
         ("memory:/m2", "memory://m2"),
         ("memory:m3", "memory://m3"),
         ("https:/host/x", "https://host/x"),

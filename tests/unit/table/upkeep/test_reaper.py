@@ -241,6 +241,12 @@ def test_a_backlog_starves_no_other_table(steps: list[str]) -> None:
     assert steps == [long.url, short.url] * 4 + [long.url] * 7
 
 
+@pytest.mark.parametrize("tables", [3, [3], None])
+def test_what_is_no_table_is_refused(tables: Any) -> None:
+    with pytest.raises(OptionError, match="table"):
+        Reaper(tables)
+
+
 def test_a_conflict_lets_the_other_tables_go_first(steps: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     clock = FakeClock(START_MS)
     contested, other = (new_table(clock, 0, retention="1h") for _ in range(2))
