@@ -84,7 +84,7 @@ def schema_of_spark_json(content: dict[str, Any]) -> pa.Schema:
     """
     try:
         return canonical_schema(pa.schema(_json_fields(content)))
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError, pa.ArrowException) as exc:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError, pa.ArrowException) as exc:
         raise SchemaError(f"This is not a Spark schema: {exc!r}.") from exc
 
 

@@ -68,5 +68,5 @@ def _decimal_type(plain: str) -> pa.DataType | None:
     precision, _, scale = digits[1:-1].partition(",")
     try:
         return pa.decimal128(int(precision), int(scale or 0))
-    except ValueError:
+    except (ValueError, OverflowError):
         return None

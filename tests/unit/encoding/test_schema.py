@@ -125,6 +125,7 @@ def fields(*parts: Any) -> dict[str, Any]:
         fields({"name": "c", "type": "geometry", "nullable": True}),
         fields({"name": "c", "type": "decimal(50,2)", "nullable": True}),
         fields({"name": "c", "type": "decimal(x)", "nullable": True}),
+        fields({"name": "c", "type": f"decimal(1{'0' * 30},0)", "nullable": True}),
         fields({"name": "c", "type": {"type": "map"}, "nullable": True}),
         fields({"name": "c", "type": {"type": "array", "elementType": "long", "containsNull": "no"}, "nullable": True}),
         fields({"name": "\ud800", "type": "long", "nullable": True}),
