@@ -31,12 +31,13 @@ _OPTIONS: Final = """\
 
 The same options serve Spark (`.option(key, value)`, text) and [SlateStore](slate-store.md) (keyword arguments,
 Python values). Case and underscores in a key do not matter: `versionAsOf`, `versionasof` and `version_as_of`
-are one option. An unknown key is refused with the nearest known one. `None` means not given.
+are one option. An unknown key is refused with the nearest known one. `None` means not given; in `setProperties` it is
+`none`.
 
 | Kind of value | Spellings |
 |---|---|
 | flag | `true`, `false` |
-| size | bytes as a number, or `512k`, `64m`, `1g`; factors of 1024 |
+| size | bytes as a number, or `512k`, `64m`, `64MiB`, `1g`, `1t`; factors of 1024 |
 | duration | ms as a number, or `500ms`, `90m`, `7d`, `2w`, `P7D`, `PT1H30M` |
 | instant | ms since 1970 as a number, or ISO-8601; without an offset it is UTC |
 | key | hexadecimal text; in Python also `bytes` |
@@ -45,15 +46,22 @@ are one option. An unknown key is refused with the nearest known one. `None` mea
 ## Reading
 
 {reading}
-`versionAsOf`, `timestampAsOf`, `seqAsOf` and `checkpoint` exclude each other, and so do `keyPrefix` and `startKey` or
-`endKey`.
+`versionAsOf`, `seqAsOf` and `checkpoint` exclude each other, and on plain tables `timestampAsOf` too. So do `keyPrefix`
+and `startKey` or `endKey`.
 
 ## Writing
 
 {writing}
-`opColumn` excludes `operation`. The mode is not an option: `append` upserts by key, `overwrite` replaces the
+`opColumn` excludes an `operation` other than `upsert`, `ttlColumn` excludes `expireAtColumn`, `timestamp` excludes
+`timestampColumn`, and `replaceWhere` excludes `startKey`, `endKey` and `keyPrefix`. `txnAppId` and `txnVersion` are
+given together. The mode is not an option: `append` upserts by key, `overwrite` replaces the
 whole table ([Spark](spark.md#writing), [SlateStore](slate-store.md#write)).
 
+## Other calls
+
+These take some of the options above; any other is refused.
+
+{calls}
 ## Storage
 
 `storage.*` options go to the backend, except `storage.root`: it is the root of the external paths of a clone. In
@@ -73,6 +81,17 @@ environment, configuration files, role.
 
 _COLUMNS: Final = "columns"  # an argument of some reads, else an option
 _OF_OPEN_TABLE: Final = ("path", "walPath")  # known where it is opened
+
+_CALLS: Final = {
+    Call.AS_OF_JOIN: "asOf",
+    Call.BEGIN: "begin",
+    Call.TRANSACTION_READ: "txn.read",
+    Call.TRANSACTION_WRITE: "txn.write",
+    Call.SST_WRITER: "SstWriter.write",
+    Call.INGEST: "ingest",
+    Call.COMPACT: "compact",
+    Call.WORKER: "CompactionWorker",
+}
 
 # By the parser of an option; all others take text.
 _TYPES: Final = {
@@ -120,7 +139,7 @@ what happened, why, and what to do. The class says what the caller should do nex
 | Class | Action |
 |---|---|
 | `InvalidRequestError` | fix the call; nothing was changed |
-| `ConflictError` | retry |
+| `ConflictError` | read again and write again, unless the message asks for other rows |
 | `UnavailableError` | retry later; after a commit, check first whether it succeeded |
 | `HistoryTrimmedError` | read a later point in time |
 | `CorruptDataError` | restore the named object |
@@ -142,6 +161,7 @@ def reference_pages() -> dict[Path, str]:
     options = _OPTIONS.format(
         reading=_table(("Option", "Default", "Meaning"), _option_cells(ReadOptions)),
         writing=_table(("Option", "Default", "Meaning"), _option_cells(WriteOptions)),
+        calls=_table(("Call", "Options"), _call_cells()),
         s3=_storage_table(S3_OPTIONS),
         azure=_storage_table(AZURE_OPTIONS),
         google=_storage_table(GOOGLE_OPTIONS),
@@ -160,6 +180,13 @@ def _storage_table(options: Mapping[str, str]) -> str:
 
 def _option_cells(cls: type[ReadOptions | WriteOptions]) -> list[tuple[str, ...]]:
     return [(f"`{key}`", default or "", meaning) for key, default, meaning in option_rows(cls)]
+
+
+def _call_cells() -> list[tuple[str, ...]]:
+    return [
+        (f"`{name}`", ", ".join(f"`{key}`" for cls in (ReadOptions, WriteOptions) for key in _keys(cls, call)))
+        for call, name in _CALLS.items()
+    ]
 
 
 def _keywords() -> str:

@@ -131,14 +131,15 @@ class FeedOptions:
     )
     stream_retention_ms: int | None = _feed_option(
         "streamRetention",
-        doc="Stream: how long the versions that it needs to go on are kept after it stopped.",
+        doc="Stream: how long the versions that it needs to go on are kept after it stopped; at least a second.",
         parse=parse_duration_of(1000),
         shown="`24h`",
     )
     stream_id: str | None = _feed_option(
         "streamId",
         doc="Stream: names its checkpoints `slatespark/stream/<streamId>`; only one query may use it at a time. "
-        "Default: a random name, which the offsets remember.",
+        "At most 100 letters, digits, dots, hyphens and underscores. Default: a random name, which the offsets "
+        "remember.",
         parse=parse_stream_id,
     )
 

@@ -144,7 +144,7 @@ def refuse_hold(properties: Mapping[str, str]) -> None:
 
 
 def split_creation(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str], dict[str, Any]]:
-    """Return the formats, the table properties, and the remaining arguments of a creation.
+    """Return the formats, the table properties, and the remaining arguments of a creation; None means not given.
 
     Raises
     ------
@@ -153,6 +153,7 @@ def split_creation(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, 
     """
     formats = {normalize_name(name): name for name in ("keyFormat", "valueFormat")}
     known = {normalize_name(name) for name in TABLE_PROPERTIES}
+    given = {key: value for key, value in given.items() if value is not None}
     properties = parse_properties({key: value for key, value in given.items() if normalize_name(key) in known})
     chosen = {formats[normalize_name(key)]: value for key, value in given.items() if normalize_name(key) in formats}
     rest = {key: value for key, value in given.items() if normalize_name(key) not in known | set(formats)}

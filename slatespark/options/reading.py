@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
 from slatespark.errors import OptionError
@@ -38,6 +38,7 @@ from slatespark.options.values import (
 )
 from slatespark.ranges import KeyRange
 
+_FINDING: Final = ("path", "walPath", "clock", "versionAsOf", "timestampAsOf", "seqAsOf", "checkpoint")
 _ANY_READ: Final = (Call.READ, Call.TRANSACTION_READ)
 _OUTSIDE: Final = (Call.READ,)  # not in a transaction, which fixes the table and the state that its reads see
 _VERSION: Final = (Call.READ, Call.AS_OF_JOIN)
@@ -258,6 +259,13 @@ class ReadOptions(FeedOptions):
         FeedOptions.refuse_for_stream(self)
         if self.pin_ms is not None:
             raise OptionError("pin is given for a stream.", todo="Use streamRetention.")
+
+    def require_version_only(self, call: str) -> None:
+        """Raise `OptionError` for an option that does not choose a version, which `call` would ignore."""
+        for item in fields(self):
+            key = item.metadata.get("key")
+            if key is not None and key not in _FINDING and getattr(self, item.name) != item.default:
+                raise OptionError(f"{call} takes no {key}.", todo="Leave it out: it is about the rows of a read.")
 
     def of_version(self, version: int) -> ReadOptions:
         """Return the options of a read of one version, for those of a change feed."""

@@ -220,7 +220,7 @@ class WriteOptions:
     txn_app_id: str | None = option(
         "txnAppId",
         doc="Name of the writing job. Together with `txnVersion` it identifies the write; a write that was already "
-        "committed under this pair is skipped.",
+        "committed under this pair is skipped. At most 512 bytes of UTF-8, not beginning with `stream:`.",
         parse=parse_app_id,
         calls=_COMMIT,
         default=None,
@@ -277,7 +277,7 @@ class WriteOptions:
         "segmentExtractor", doc="name of the segment extractor, as SlateDB clients give it"
     )
     segment_prefix_length: str | None = _declaration(
-        "segmentPrefixLength", doc="length of the prefixes of keys that make the segments, in bytes"
+        "segmentPrefixLength", doc="length of the prefixes of keys that make the segments, in bytes: 1 to 65535"
     )
     segment_delimiter: str | None = _declaration(
         "segmentDelimiter",
@@ -316,7 +316,7 @@ class WriteOptions:
     )
     bloom_bits_per_key: int = option(
         "bloomBitsPerKey",
-        doc="Bits per key of the bloom filters; 0 for no filters.",
+        doc="Bits per key of the bloom filters, 0 to 64; 0 for no filters.",
         parse=parse_count(0, 64),
         calls=_FILES,
         default=10,
@@ -331,8 +331,8 @@ class WriteOptions:
     )
     throughput_bytes_per_s: int | None = option(
         "throughputMBPerSec",
-        doc="Upload rate of the write over all its tasks, in millions of bytes per second. `auto`: the rate at which "
-        "the last reap of the table deleted. Default: no limit.",
+        doc="Upload rate of the write over all its tasks, in millions of bytes per second: 0.001 to 1000000. `auto`: "
+        "the rate at which the last reap of the table deleted. Default: no limit.",
         parse=parse_throughput,
         calls=(Call.WRITE, Call.INGEST),
         default=None,

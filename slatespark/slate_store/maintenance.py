@@ -81,7 +81,7 @@ class Maintenance(OpenTable):
             function to call with the step, how much is done, and how much there is in all, 0 if unknown
         runner : merges key ranges and returns the results; by default on threads of this process
         options : the write options `compression`, `blockSize`, `sstSize`, `bloomBitsPerKey`, `writeBuffer`,
-            `mergeOperator`, `ifClientActive`, and those that name keys
+            `mergeOperator`, `ifClientActive`, `clientTimeout`, and those that name keys
 
         Raises
         ------

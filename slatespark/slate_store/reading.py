@@ -64,7 +64,7 @@ class Reads(OpenTable):
     def versions(self, **options: Unpack[ReadKeywords]) -> pa.RecordBatchReader:
         """Return every version of each row of a history table, with its interval of validity.
 
-        The columns are those of the table, `_valid_from`, `_valid_to` (null while it is valid) and `_is_current`. A
+        The columns are those of the table, `_valid_from`, `_valid_to` (null while no end is known) and `_is_current`. A
         version ends when the next version or a deletion of its key begins, or when it expires. A read as of any instant
         in the interval shows the row. The newest version of a key comes first.
 

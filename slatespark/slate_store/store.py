@@ -31,7 +31,7 @@ _ALWAYS: Final = "always"
 
 
 class SlateStore(Explanations, Reads, Writes, Versions, Inspection, Maintenance):
-    """A SlateDB database as a table of `key` and `value`, read and written with pyarrow.
+    """A SlateDB database as a table, of typed columns or of `key` and `value`, read and written with pyarrow.
 
     Made by `open` or `create`. Options are keyword arguments of the methods, named as in the reference of options,
     with Python values: times are ms since the epoch, ISO text or datetimes; keys are bytes.

@@ -85,7 +85,8 @@ class Writes(OpenTable):
         Parameters
         ----------
         readTimestamp : read the table as of an instant, as `timestampAsOf`; by default its newest state
-        options : `txnAppId` and `txnVersion`, `ifClientActive`, `pin`, `mergeOperator`, sizes and codec of files
+        options : `txnAppId` and `txnVersion`, `ifClientActive`, `gcMinAge`, `commitRewriteLimit`, `pin`,
+            `mergeOperator`, sizes and codec of files
 
         Raises
         ------
@@ -314,7 +315,7 @@ class Writes(OpenTable):
 
         Parameters
         ----------
-        properties : by name, such as `defaultTtl="30d"`; None takes the property away
+        properties : by name, such as `defaultTtl="30d"`; None is `none`, which turns a duration off
 
         Raises
         ------

@@ -396,7 +396,7 @@ class SlateTable(TableReads, TableVersions):
 
         Parameters
         ----------
-        properties : by name, such as `defaultTtl="30d"`; None takes the property away
+        properties : by name, such as `defaultTtl="30d"`; None is `none`, which turns a duration off
 
         Raises
         ------

@@ -54,7 +54,7 @@ class TableReads:
     def versions(self, **readOptions: Unpack[ReadKeywords]) -> DataFrame:
         """Return every version of each row of a history table, with the time when it was valid.
 
-        The columns are those of the table, `_valid_from`, `_valid_to` (null while it is valid) and `_is_current`. A
+        The columns are those of the table, `_valid_from`, `_valid_to` (null while no end is known) and `_is_current`. A
         read as of any instant in between shows that version.
 
         Parameters

@@ -55,7 +55,10 @@ FACTS = {
         f"up to {MAX_COMMIT_ATTEMPTS} times",
         f"expires after {LEASE_LIFETIME_MS // 3_600_000} hours",
     ],
-    "docs/how-to/work-beside-a-live-client.md": [f"within the last {HEARTBEAT_FRESH_MS // 1000} seconds"],
+    "docs/how-to/work-beside-a-live-client.md": [
+        f"within the last {HEARTBEAT_FRESH_MS // 1000} seconds",
+        f"the race is lost {MAX_COMMIT_ATTEMPTS} times",
+    ],
     "docs/how-to/troubleshooting.md": [
         f"more than {SECONDS[MAX_AHEAD_MS // 1000]} ahead",
         f"faster {MAX_COMMIT_ATTEMPTS} times in a row",

@@ -189,6 +189,7 @@ def describe_table(stores: TableStores, options: ReadOptions, clock: Clock, *, c
     ------
     TableNotFoundError, HistoryTrimmedError, CorruptDataError, UnsupportedFormatError, InvalidRequestError
     """
+    options.require_version_only("A description")
     snapshot = resolve_snapshot(stores, options, clock)
     manifest = snapshot.manifest
     # Only reading files requires their owners; without them the facts of a clone need no parent.
@@ -200,6 +201,7 @@ def describe_table(stores: TableStores, options: ReadOptions, clock: Clock, *, c
 
 def summarise_table(stores: TableStores, options: ReadOptions, clock: Clock) -> TableSummary:
     """Return facts and layers of the version that a read with these options sees; raises as `describe_table`."""
+    options.require_version_only("A description")
     snapshot = resolve_snapshot(stores, options, clock)
     layers = plan_layers(snapshot.manifest, {})
     found = _find_definition(stores, snapshot.manifest)

@@ -100,6 +100,7 @@ def list_files(
     stores: TableStores, options: ReadOptions, clock: Clock, *, count_rows: bool = False
 ) -> tuple[FileFacts, ...]:
     """Return the files of the version that a read with these options resolves to, layer by layer, newest first."""
+    options.require_version_only("A list of files")
     manifest = resolve_snapshot(stores, options, clock).manifest
     layers = fetch_layers(stores, manifest)
     known = file_properties(stores, manifest, limit=MAX_COMMIT_RECORDS)
@@ -119,6 +120,7 @@ def list_files(
 
 def list_layers(stores: TableStores, options: ReadOptions, clock: Clock) -> tuple[LayerFacts, ...]:
     """Return the layers of the version that a read with these options resolves to, newest first, from the manifest."""
+    options.require_version_only("A list of layers")
     manifest = resolve_snapshot(stores, options, clock).manifest
     return layer_facts(fetch_layers(stores, manifest), KeySegments.of(manifest))
 

@@ -71,6 +71,7 @@ def read_timeline(stores: TableStores, options: ReadOptions, clock: Clock) -> Ke
     ------
     TableNotFoundError, HistoryTrimmedError, OptionError, CorruptDataError
     """
+    options.require_version_only("A timeline")
     snapshot = resolve_snapshot(stores, options, clock)
     layers = fetch_layers(stores, snapshot.manifest)
     records = _records_until(stores, snapshot.manifest_id)

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from slatespark.encoding.column_list import parse_columns
 from slatespark.encoding.row_codec import RAW_CODEC
 from slatespark.errors import InvalidRequestError, OptionError
 from slatespark.format.external_sst import label_sst
@@ -40,7 +41,7 @@ class SstWriter:
     Parameters
     ----------
     path : of the file, a local path or URL; nothing may be there
-    schema : columns of the table, with types and nullability; by default those of the rows
+    schema : columns of the table, with types and nullability, as for `SlateStore.create`; by default those of the rows
     keyColumns : which of them make the key, in order; None for a table of `key` and `value`
     clock : where time comes from, the system clock by default
     keyFormat, valueFormat : as for `SlateStore.create`
@@ -62,7 +63,7 @@ class SstWriter:
     def __init__(
         self,
         path: str | os.PathLike[str],
-        schema: pa.Schema | None = None,
+        schema: pa.Schema | str | None = None,
         keyColumns: str | Sequence[str] | None = None,
         *,
         clock: Clock | None = None,
@@ -70,7 +71,8 @@ class SstWriter:
         valueFormat: str | None = None,
         **storage: Any,
     ) -> None:
-        self._path, self._schema = parse_location(path, "path"), schema
+        self._path = parse_location(path, "path")
+        self._schema = parse_columns(schema) if isinstance(schema, str) else schema
         self._clock = SystemClock() if clock is None else check_clock(clock)
         self._formats = {"keyColumns": keyColumns, "keyFormat": keyFormat, "valueFormat": valueFormat}
         self._storage = {name.removeprefix(STORAGE_PREFIX): value for name, value in storage.items()}

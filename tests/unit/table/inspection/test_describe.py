@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from slatespark import SlateStore
+from slatespark import OptionError, SlateStore
 from slatespark.display.files_text import files_text
 from slatespark.options import ReadOptions
 from slatespark.table.clock import SystemClock
@@ -160,3 +160,22 @@ def test_a_clone_without_its_parent(tmp_path: Path) -> None:
     store = SlateStore.open(str(tmp_path / "child"))
     assert store.detail().kind == "unknown"
     assert "kind  " in str(store)
+
+
+@pytest.mark.parametrize(
+    "option", [{"filter": "_seq = 1"}, {"includeExpired": True}, {"now": 0}, {"startKey": b"a"}, {"readBuffer": "1m"}]
+)
+def test_an_option_that_would_change_nothing_is_refused(option: dict[str, object]) -> None:
+    store = SlateStore.create("memory://described")
+    for call in (store.detail, store.files, store.runs, store.timeline):
+        with pytest.raises(OptionError, match=next(iter(option))):
+            call(**option)
+    SlateStore.drop(store.url)
+
+
+def test_none_is_no_property_of_a_new_table() -> None:
+    store = SlateStore.create(
+        "memory://with-none", "id BIGINT", "id", versionRetention=None, history=None, walPath=None
+    )
+    assert store.definition.properties == {}
+    SlateStore.drop(store.url)

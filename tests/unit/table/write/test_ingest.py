@@ -31,13 +31,13 @@ MADE_MS = NOW_MS - 5000  # by another clock, elsewhere
 _numbers = count()
 
 
-def new_store(schema: pa.Schema | None = SCHEMA, **properties: Any) -> SlateStore:
+def new_store(schema: pa.Schema | str | None = SCHEMA, **properties: Any) -> SlateStore:
     keys = None if schema is None else "id"
     clock = FakeClock(NOW_MS)
     return SlateStore.create(f"memory://ingest-{next(_numbers)}", schema, keys, **{"clock": clock, **properties})
 
 
-def write_file(path: Path, rows: pa.Table, schema: pa.Schema | None = None, **options: Any) -> str:
+def write_file(path: Path, rows: pa.Table, schema: pa.Schema | str | None = None, **options: Any) -> str:
     keys = "id" if "id" in rows.column_names else None
     writer = SstWriter(str(path), schema, keys, clock=FakeClock(MADE_MS))
     assert writer.write(rows, **options) <= rows.num_rows
@@ -49,6 +49,13 @@ def pairs(*keys: bytes, value: bytes = b"v", **more: Any) -> pa.Table:
 
 
 # --- plain tables ---------------------------------------------------------------------------------------------------
+
+
+def test_a_schema_as_text(tmp_path: Path) -> None:
+    store = new_store("id BIGINT, name STRING NOT NULL")
+    path = write_file(tmp_path / "one.sst", pa.table({"id": [1], "name": ["a"]}), "id BIGINT, name STRING NOT NULL")
+    store.ingest(path)
+    assert store.get(1) == {"id": 1, "name": "a"}
 
 
 def test_rows_become_the_newest_ones_as_if_they_were_written_now(tmp_path: Path) -> None:
