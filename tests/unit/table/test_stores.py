@@ -2,14 +2,22 @@ from __future__ import annotations
 
 import itertools
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
 from slatespark.errors import TableNotFoundError
+from slatespark.format.manifest import ExternalDb
+from slatespark.format.paths import sst_path
+from slatespark.format.ulid import Ulid
 from slatespark.storage import open_store
 from slatespark.table.stores import OWN_ROOT, open_stores, resolve_external
 
 _names = itertools.count()
+
+
+def reference(path: str, *sst_ids: Ulid) -> ExternalDb:
+    return ExternalDb(path, UUID(int=1), UUID(int=2), sst_ids)
 
 
 def test_a_wal_in_another_location(tmp_path: Path) -> None:
@@ -46,14 +54,14 @@ def test_a_parent_is_found_below_an_ancestor(parent: str, external: str) -> None
     number = next(_names)
     open_store(parent.format(number)).put("manifest/1.manifest", [b"x"])
     child = open_stores(f"memory://external-{number}/data/clones/child", storage={})
-    assert resolve_external(child, external) == parent.format(number)
+    assert resolve_external(child, reference(external)) == parent.format(number)
 
 
 def test_a_local_parent(tmp_path: Path) -> None:
     (tmp_path / "parent" / "manifest").mkdir(parents=True)
     (tmp_path / "parent" / "manifest" / "1.manifest").write_bytes(b"x")
     child = open_stores(str(tmp_path / "a" / "child"), storage={})
-    assert resolve_external(child, "parent") == f"file://{tmp_path}/parent"
+    assert resolve_external(child, reference("parent")) == f"file://{tmp_path}/parent"
 
 
 def test_a_given_root_is_the_only_location() -> None:
@@ -62,6 +70,16 @@ def test_a_given_root_is_the_only_location() -> None:
     rooted = {"root": f"memory://external-{number}/elsewhere/"}
     child = open_stores(f"memory://external-{number}/child", storage=rooted)
     with pytest.raises(TableNotFoundError, match=f"parent.*external-{number}/elsewhere"):
-        resolve_external(child, "parent")
+        resolve_external(child, reference("parent"))
     open_store(f"memory://external-{number}/elsewhere/parent").put("manifest/1.manifest", [b"x"])
-    assert resolve_external(child, "parent") == f"memory://external-{number}/elsewhere/parent"
+    assert resolve_external(child, reference("parent")) == f"memory://external-{number}/elsewhere/parent"
+
+
+def test_the_holder_of_a_file_is_preferred_to_a_nearer_database_of_that_name() -> None:
+    root, file = f"memory://external-{next(_names)}", Ulid.parse("01M8CHTAX2PYVVNPXVZWFMQX1R")
+    for parent in (f"{root}/parent", f"{root}/near/parent"):
+        open_store(parent).put("manifest/1.manifest", [b"x"])
+    child = open_stores(f"{root}/near/child", storage={})
+    assert resolve_external(child, reference("parent")) == f"{root}/near/parent"
+    open_store(f"{root}/parent").put(sst_path(file), [b"x"])
+    assert resolve_external(child, reference("parent", file)) == f"{root}/parent"

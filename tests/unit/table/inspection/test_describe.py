@@ -3,6 +3,7 @@ from __future__ import annotations
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -165,7 +166,7 @@ def test_a_clone_without_its_parent(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "option", [{"filter": "_seq = 1"}, {"includeExpired": True}, {"now": 0}, {"startKey": b"a"}, {"readBuffer": "1m"}]
 )
-def test_an_option_that_would_change_nothing_is_refused(option: dict[str, object]) -> None:
+def test_an_option_that_would_change_nothing_is_refused(option: dict[str, Any]) -> None:
     store = SlateStore.create("memory://described")
     for call in (store.detail, store.files, store.runs, store.timeline):
         with pytest.raises(OptionError, match=next(iter(option))):
