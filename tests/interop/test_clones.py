@@ -247,6 +247,21 @@ def test_a_clone_named_like_its_parent(tmp_path: Path) -> None:
     assert "slatespark/clone/trial/prices" not in [point.name for point in parent.checkpoints()]
 
 
+def test_of_an_older_version_that_reads_its_parent_while_the_newest_does_not(tmp_path: Path) -> None:
+    """All external paths of a clone start at one root, that of the client."""
+    parent = SlateStore.create(str(tmp_path / "a" / "parent"))
+    parent.write(pa.table({"key": [b"a"], "value": [b"1"]}))
+    clone = parent.clone(str(tmp_path / "b" / "clone"))
+    older = clone.write(pa.table({"key": [b"b"], "value": [b"2"]}))
+    clone.createCheckpoint("older", version=older)
+    clone.compact(full=True, force=True)
+    assert [owner.files for owner in clone.detail().external] == [0]
+    clone.clone(str(tmp_path / "b" / "last"), checkpoint="older")
+    owners = SlateStore.open(str(tmp_path / "b" / "last")).detail().external
+    assert [owner.path for owner in owners] == ["b/clone", "a/parent"]
+    assert [row.key for row in read_rows(Location("b/last", directory=tmp_path))] == [b"a", b"b"]
+
+
 def test_another_table_of_the_parents_name_is_nearer(tmp_path: Path) -> None:
     parent = SlateStore.create(str(tmp_path / "prices"), "id BIGINT", "id")
     parent.write(pa.table({"id": [1]}))

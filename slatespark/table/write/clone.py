@@ -8,7 +8,7 @@ folder that later clones refuse to reuse, and perhaps that checkpoint.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 from uuid import UUID
@@ -17,7 +17,7 @@ from slatespark.errors import InvalidRequestError, SnapshotExpiredError, TableEx
 from slatespark.format.manifest import NO_TICK, ExternalDb, Manifest
 from slatespark.format.paths import COMPACTED_DIR, COMPACTIONS_DIR, MANIFEST_DIR, WAL_DIR, wal_path
 from slatespark.storage import open_store
-from slatespark.table.checkpoints.released import refuse_released
+from slatespark.table.checkpoints.released import refuse_released, used_databases
 from slatespark.table.checkpoints.resolve import resolve_checkpoint
 from slatespark.table.checkpoints.store import (
     OWN_NAMES,
@@ -97,11 +97,12 @@ def clone_table(
     refuse_newer(stores)
     made = open_stores(target, storage=stores.storage)
     _refuse_occupied(made)
-    root = _common_root(stores, made)
+    _common_root(stores, made, latest)  # refuses early
     began_ms = clock.now_ms() if version is None and checkpoint is None else None
     number, source_id = _hold(stores, clock, version, checkpoint)
     source = fetch_manifest(stores, number)
     refuse_released(stores, source, latest)  # before anything is at the target
+    root = _common_root(stores, made, source, latest)
     owners = _plan_owners(stores, clock, source, source_id, root)
     unfinished = plan_clone(source, [owner.entry for owner in owners], draw_nonce(clock))
     _publish(made, clock, 1, unfinished, source)
@@ -139,7 +140,7 @@ def _hold(stores: TableStores, clock: Clock, version: int | None, checkpoint: st
 
 def _plan_owners(stores: TableStores, clock: Clock, source: Manifest, source_id: UUID, root: str) -> list[Owner]:
     """Return the databases that own SSTs of a version: the table itself, and those that it was cloned from."""
-    inherited = [database for database in source.external_dbs if database.sst_ids]
+    inherited = used_databases(source)
     borrowed = {sst_id for database in inherited for sst_id in database.sst_ids}
     own = tuple(sst_id for sst_id in source.ssts if sst_id not in borrowed)
     owners = [Owner(stores, ExternalDb(_path_below(root, stores.url), source_id, new_uuid(clock), own))]
@@ -249,9 +250,9 @@ def _refuse_occupied(made: TableStores) -> None:
             )
 
 
-def _common_root(stores: TableStores, made: TableStores) -> str:
+def _common_root(stores: TableStores, made: TableStores, *versions: Manifest) -> str:
     """Return the URL that database paths in manifests are relative to: `storage.root`, or the common ancestor."""
-    root = _root_in_use(stores) or _shared_ancestor(stores.url, made.url)
+    root = _root_in_use(stores, versions) or _shared_ancestor(stores.url, made.url)
     for url in (stores.url, made.url):
         if not url.startswith(f"{root.rstrip('/')}/"):
             raise InvalidRequestError(
@@ -262,13 +263,12 @@ def _common_root(stores: TableStores, made: TableStores) -> str:
     return root
 
 
-def _root_in_use(stores: TableStores) -> str | None:
-    """Return the given root, or the one that the table's own external paths are relative to."""
+def _root_in_use(stores: TableStores, versions: Iterable[Manifest]) -> str | None:
+    """Return the given root, or the one that external paths in versions of the table are relative to."""
     if given := stores.storage.get("root"):
         return open_store(given, stores.storage).url
-    for database in fetch_latest_manifest(stores)[1].external_dbs:
-        if database.sst_ids:
-            return resolve_external(stores, database).removesuffix(f"/{database.path}")
+    for database in (each for version in versions for each in used_databases(version)):
+        return resolve_external(stores, database).removesuffix(f"/{database.path}")
     return None
 
 
