@@ -48,7 +48,7 @@ from slatespark.table.columns.keys import keys_of_copy, keys_within
 from slatespark.table.commit.wal_place import fetch_state_with_wal
 from slatespark.table.definition.versions import resolve_codec
 from slatespark.table.gc.absence_report import AbsenceReport, KeyLocation
-from slatespark.table.gc.report import KEPT
+from slatespark.table.gc.report import KEPT, CollectedFile
 from slatespark.table.gc.run import vacuum_table
 from slatespark.table.gc.survey import list_unfinished
 from slatespark.table.log.manifests import fetch_latest_manifest, fetch_manifest, manifest_log
@@ -352,7 +352,7 @@ class _AbsenceSearch:
             own = place.url.removeprefix(f"{(self.stores.wal if place.kind == 'wal' else self.stores.main).url}/")
             readers = [verdicts[path] for number in place.versions if (path := log.path(number)) in verdicts]
             # What another database owns stays for this table as long as a version reads it.
-            longest = max(readers, key=lambda file: math.inf if file.until_ms is None else file.until_ms, default=None)
+            longest = max(readers, key=_kept_until, default=None)
             verdict = verdicts.get(own, longest)
             if verdict is None:  # deleted meanwhile
                 yield replace(place, is_kept=False, reason="it was deleted meanwhile")
@@ -370,3 +370,8 @@ class _AbsenceSearch:
             )
         ulid: Ulid | None = copy_id(path) if path.startswith(COLUMNS_DIR) else sst_id(path)
         return ulid in manifest.ssts
+
+
+def _kept_until(file: CollectedFile) -> tuple[bool, float]:
+    """Order objects by how long they are kept, those that are not kept first."""
+    return file.action == KEPT, math.inf if file.until_ms is None else file.until_ms

@@ -127,6 +127,10 @@ def test_files_of_the_parent_of_a_clone(table: SlateStore) -> None:
     assert place.url.startswith(f"{table.url}/compacted/")
     clone.write(table_of([(b"a", b"x")]), mode="overwrite")
     assert not clone.proveAbsent(b"k2").gone, "an older version reads it"
+    clone.createCheckpoint("kept", lifetime="30d", version=2)
+    (place,) = [each for each in clone.proveAbsent(b"k2").found if each.rows]
+    assert place.is_kept
+    assert place.checkpoints == ("kept",)
 
 
 def test_typed_keys_and_ranges(clock: FakeClock) -> None:
