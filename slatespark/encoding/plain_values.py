@@ -46,19 +46,25 @@ def require_utf8(name: str, column: pa.Array | pa.ChunkedArray) -> None:
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
-    """Return the type with integers instead of dates and times."""
+    """Return the type with integers instead of dates and times, and with parts that may be null.
+
+    Spark leaves parts null below a struct that is null, and Arrow casts no null to a part that takes none.
+    """
     if pa.types.is_date32(kind):
         return pa.int32()
     if pa.types.is_timestamp(kind) or pa.types.is_duration(kind) or pa.types.is_time64(kind):
         return pa.int64()
     if pa.types.is_list(kind):
-        return pa.list_(kind.value_field.with_type(plain_type(kind.value_type)))
+        return pa.list_(_plain_part(kind.value_field))
     if pa.types.is_map(kind):
-        key, item = kind.key_field, kind.item_field
-        return pa.map_(key.with_type(plain_type(key.type)), item.with_type(plain_type(item.type)))
+        return pa.map_(plain_type(kind.key_type), _plain_part(kind.item_field))
     if pa.types.is_struct(kind):
-        return pa.struct([part.with_type(plain_type(part.type)) for part in kind])
+        return pa.struct([_plain_part(part) for part in kind])
     return kind
+
+
+def _plain_part(part: pa.Field) -> pa.Field:
+    return part.with_type(plain_type(part.type)).with_nullable(True)
 
 
 def unscaled(value: Decimal, scale: int) -> int:

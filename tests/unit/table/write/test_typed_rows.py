@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from slatespark import SlateStore
+from slatespark.encoding.column_types import VARIANT, list_of, map_of
 from slatespark.errors import CommitConflictError, InvalidRequestError, OptionError, SchemaError, TableExistsError
 from slatespark.options import WriteOptions
 from slatespark.table.clock import SystemClock
@@ -329,3 +330,33 @@ def test_a_missing_column_that_takes_no_nulls_is_found_before_any_row(options: d
     without = pa.schema([("tenant", pa.string()), ("id", pa.int32()), ("v", pa.float64())])
     with pytest.raises(SchemaError, match="lack"):
         make().write(without.empty_table(), **options)
+
+
+def _below_null(kind: pa.DataType) -> pa.StructArray:
+    """A value, and a null below which the parts are null as well, as Spark lays them out."""
+    parts = [
+        pa.array([value, None], part.type) for value, part in zip((b"\x0c\x01", b"\x01\x00\x00"), kind, strict=True)
+    ]
+    return pa.StructArray.from_arrays(parts, fields=list(kind), mask=pa.array([False, True]))
+
+
+@pytest.mark.parametrize("value_format", ["avro", "json"])
+def test_a_null_struct_whose_parts_take_no_null(value_format: str) -> None:
+    strict = pa.struct([pa.field("a", pa.binary(), nullable=False), pa.field("b", pa.binary(), nullable=False)])
+    columns = {
+        "variant": _below_null(VARIANT),
+        "struct": _below_null(strict),
+        "list": pa.ListArray.from_arrays([0, 2, 2], _below_null(strict), type=list_of(strict)),
+        "map": pa.MapArray.from_arrays([0, 2, 2], ["x", "y"], _below_null(strict), type=map_of(pa.string(), strict)),
+    }
+    rows = pa.table({"id": [1, 2], **columns})
+    store = SlateStore.create(f"memory://strict-{value_format}", rows.schema, "id", valueFormat=value_format)
+    store.write(rows)
+    for columnar in (False, True):
+        assert store.scan().read_all().to_pylist() == rows.to_pylist()
+        store.compact(full=True, force=True, columnar=columnar)
+    assert store.scan().read_all().to_pylist() == rows.to_pylist()
+    missing = rows.set_column(2, "struct", pa.StructArray.from_arrays([pa.array([None, b""])] * 2, fields=list(strict)))
+    with pytest.raises(SchemaError, match="struct"):
+        store.write(missing)
+    SlateStore.drop(store.url, force=True)
