@@ -129,6 +129,24 @@ def test_limits_split_a_batch_and_a_failed_one_comes_again(spark: SparkSession, 
     assert max(mirror.sizes.values()) <= 3
 
 
+@pytest.mark.parametrize("options", [{}, {"maxRowsPerTrigger": "3"}, {"changes": "log", "startingVersion": "1"}])
+def test_the_first_batch_comes_again_too(spark: SparkSession, tmp_path: Path, options: dict[str, str]) -> None:
+    mirror = Mirror(spark, tmp_path)
+    mirror.store.write(rows(range(7)))
+
+    def fail(_: int) -> None:
+        raise RuntimeError("the batch fails")
+
+    mirror.fails = fail
+    with pytest.raises(StreamingQueryException):
+        mirror.run(**options)
+    mirror.store.write(rows(range(5, 9), 1))
+    mirror.store.vacuum(minAge="0s", force=True)
+    mirror.fails = lambda _: None
+    while mirror.state != mirror.now():
+        mirror.run(**options)
+
+
 def test_errors_are_ours(spark: SparkSession, tmp_path: Path) -> None:
     mirror, other = Mirror(spark, tmp_path / "a"), Mirror(spark, tmp_path / "b")
     for each in (mirror, other):

@@ -79,6 +79,14 @@ class Consumer:
         self.sizes.append(len(changes))
         self.state = applied(self.state, changes, self._keys)
 
+    def begin_again(self) -> None:
+        """Go on in another process before the first batch was done: Spark has stored its end, and not its start."""
+        self.restart()
+        self.state = {}
+        del self.offsets[2:]
+        self.offsets[0] = self._text(self.stream.initial())
+        self.replay()
+
     def catch_up(self) -> int:
         """Run batches until nothing is new, and return how many there were."""
         count = 0

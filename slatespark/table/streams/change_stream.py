@@ -198,6 +198,7 @@ class ChangeStream:
         """
         if start == end:
             return None
+        start = self._repeated(start, end)
         if self._is_logged(start):
             self._check_table(start)
             return self._log.plan(start, end)
@@ -320,6 +321,19 @@ class ChangeStream:
             self._manifests[version] = fetch_manifest(self._stores, version)
         return self._manifests[version]
 
+    def _repeated(self, start: Position, end: Position) -> Position:
+        """Return where a batch starts, in the name of the run that planned it first.
+
+        Spark stores no start of the first batch. It asks each run for one until that batch is done, and a run draws a
+        name for its stream.
+        """
+        if start.stream_id == end.stream_id or start != self.initial():
+            return start
+        self._holds.go_on_as(end.stream_id)
+        self._states.clear()  # which name the stream
+        self._initial = replace(start, table=name_table(start.identity, self._holds.stream_id))
+        return self._initial
+
     def _existing(self, position: Position) -> Position:
         """Return a position whose versions exist and are held: the one given, or one behind what was lost."""
         self._holds.go_on_as(position.stream_id)
@@ -390,8 +404,10 @@ def _version_behind(start: Position, end: Position) -> int:
         is_one = is_one and (start.part is None or start.part.version == after)
     if not is_one or start.table != end.table or start.version > after:
         raise InvalidRequestError(
-            f"The offsets {start} and {end} are not those of one batch.",
-            todo="Start the query with a new checkpoint folder.",
+            f"A batch from version {start.version} to version {after} of stream {start.stream_id} is none of stream "
+            f"{end.stream_id}.",
+            why="Other options say where the stream starts, or its checkpoint folder was changed.",
+            todo="Start the query with the options that it had, or with a new checkpoint folder.",
         )
     return after
 

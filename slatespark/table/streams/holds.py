@@ -63,9 +63,25 @@ class Holds:
         return f"{STREAM_NAMES}{self.stream_id}"
 
     def go_on_as(self, stream_id: str) -> None:
-        """Take the name of the runs before, unless the stream was given one."""
-        if not self._is_named:
-            self.stream_id, self._is_named = stream_id, True
+        """Take the name of the runs before, unless the stream was given one; what was held under another is released."""
+        if self._is_named:
+            return
+        if stream_id != self.stream_id:
+            self._release()
+        self.stream_id, self._is_named = stream_id, True
+
+    def _release(self) -> None:
+        """Hold nothing any more, and know no other run."""
+        self._earlier = None
+        if not self._expires_s:
+            return
+
+        def change(newest: Version[Manifest]) -> Manifest:
+            points = newest.value.checkpoints
+            return replace(newest.value, checkpoints=tuple(point for point in points if point.name != self.name))
+
+        manifest_object(self._stores, self._clock).update(self._clock, change)
+        self._expires_s = {}
 
     @property
     def versions(self) -> Collection[int]:

@@ -34,6 +34,10 @@ def rows(ids: range, n: int = 0) -> pa.Table:
     return pa.table({"id": list(ids), "n": [n] * len(ids)}, SCHEMA)
 
 
+def numbers(state: Any) -> dict[Any, int]:
+    return {key: row["n"] for key, row in state.items()}
+
+
 class Place:
     """A table in memory that keeps no version of its own accord."""
 
@@ -139,6 +143,39 @@ def test_each_batch_can_be_replayed_by_its_offsets_alone() -> None:
                 break
     consumer.catch_up()
     assert consumer.state == place.now()
+
+
+@pytest.mark.parametrize("stream_id", [None, "mine"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"maxRowsPerTrigger": 3},
+        {"startingVersion": 1},
+        {"startingVersion": 2, "startingBoundInclusive": False},
+        {"changes": "log"},
+        {"changes": "log", "startingVersion": 1},
+    ],
+)
+def test_a_first_batch_that_failed_is_repeated(options: dict[str, Any], stream_id: str | None) -> None:
+    place = Place()
+    place.store.write(rows(range(10)))
+    place.store.write(rows(range(5, 15), 1))
+    consumer = place.consumer(streamId=stream_id, **options)
+    assert consumer.step()
+    first = consumer.last
+    for _ in range(2):
+        place.store.write(rows(range(12, 20), 2))
+        place.vacuum()
+        consumer.begin_again()
+        assert consumer.last == first
+    consumer.restart()
+    consumer.catch_up()
+    assert numbers(consumer.state) == numbers(place.now())
+    assert len({name for name, _ in place.holds()}) <= 1
+    place.store.delete("id < 3")
+    consumer.catch_up()
+    assert numbers(consumer.state) == numbers(place.now())
 
 
 @pytest.mark.parametrize("limit", ["maxRowsPerTrigger", "maxBytesPerTrigger", "maxFilesPerTrigger"])
