@@ -130,7 +130,7 @@ def test_limits_split_a_batch_and_a_failed_one_comes_again(spark: SparkSession, 
 
 
 @pytest.mark.parametrize("options", [{}, {"maxRowsPerTrigger": "3"}, {"changes": "log", "startingVersion": "1"}])
-def test_the_first_batch_comes_again_too(spark: SparkSession, tmp_path: Path, options: dict[str, str]) -> None:
+def test_the_first_batch_comes_again_too(spark: SparkSession, tmp_path: Path, options: dict[str, Any]) -> None:
     mirror = Mirror(spark, tmp_path)
     mirror.store.write(rows(range(7)))
 

@@ -63,7 +63,7 @@ class Holds:
         return f"{STREAM_NAMES}{self.stream_id}"
 
     def go_on_as(self, stream_id: str) -> None:
-        """Take the name of the runs before, unless the stream was given one; what was held under another is released."""
+        """Take the name of the runs before, unless the stream was given one; release what was held under another."""
         if self._is_named:
             return
         if stream_id != self.stream_id:
