@@ -17,8 +17,19 @@ Expression: TypeAlias = Column | str
 
 
 def expression(given: Expression) -> Column:
-    """Return a Column; SQL text is parsed."""
+    """Return a Column; SQL text is parsed. Raises `InvalidRequestError` for anything else."""
+    require_expression(given)
     return F.expr(given) if isinstance(given, str) else given
+
+
+def require_expression(given: object) -> None:
+    """Raise `InvalidRequestError` for a condition or value that is no expression."""
+    if not isinstance(given, str | Column):
+        raise InvalidRequestError(
+            f"{given!r} is not an expression.",
+            why=f"It is of the type {type(given).__name__}.",
+            todo="Give SQL text such as 't.id = 1', or a Column; lit(...) makes one of a value.",
+        )
 
 
 def checked(assigned: Mapping[str, Expression] | None, method: str, argument: str) -> Mapping[str, Expression]:
@@ -102,9 +113,16 @@ def _column(given: str, columns: Sequence[str], alias: str | None, called: str) 
         names.append(given[len(alias) + 1 :])
     by_name = {column.lower(): column for column in columns}
     for name in names:
-        for spelled in (name.lower(), name.lower().strip("`")):
+        for spelled in (name.lower(), _unquoted(name.lower())):
             if spelled in by_name:
                 return by_name[spelled]
     raise SchemaError(
-        f"{called} sets column {given}, which the table does not have.", todo=f"Its columns are {', '.join(columns)}."
+        f"{called} sets column {given}, which the table does not have.",
+        todo=f"Its columns are {', '.join(columns)}. A field of a struct is set with the whole struct.",
     )
+
+
+def _unquoted(name: str) -> str:
+    """Return the name that text in backticks stands for; other text as it is."""
+    is_quoted = len(name) > 1 and name[0] == name[-1] == "`"
+    return name[1:-1].replace("``", "`") if is_quoted else name

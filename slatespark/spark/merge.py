@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import Column
 from pyspark.sql.types import DataType
 
 from slatespark.display.progress import AskedProgress
 from slatespark.errors import InvalidRequestError
-from slatespark.spark.assignments import Expression, checked, refuse_keys, resolve_names
+from slatespark.spark.assignments import Expression, checked, refuse_keys, require_expression, resolve_names
 from slatespark.spark.distributed import require_frame
 from slatespark.spark.failures import own_errors
 from slatespark.spark.merge_needs import find_target_filter, find_unmatched_nulls, needed_columns, writes_every_row
@@ -61,11 +60,7 @@ class SlateMergeBuilder:
         evolves: bool = False,
     ) -> None:
         require_frame(source, "merge")
-        if not isinstance(condition, str | Column):  # else Spark would pair all rows
-            raise InvalidRequestError(
-                f"merge: the condition is of the type {type(condition).__name__}.",
-                todo="Give a Column, or SQL text such as t.id = s.id.",
-            )
+        require_expression(condition)  # else Spark would pair all rows
         self._target, self._source, self._condition, self._clauses = target, source, condition, clauses
         self._evolves = evolves
 
@@ -217,6 +212,8 @@ class SlateMergeBuilder:
     # --- private helpers ----------------------------------------------------------------------------------------------
 
     def _with(self, clause: MergeClause) -> SlateMergeBuilder:
+        if clause.condition is not None:
+            require_expression(clause.condition)
         same = (known for known in self._clauses if known.kind == clause.kind)
         before = next((known for known in same if known.condition is None), None)
         if before is not None:

@@ -15,6 +15,7 @@ from slatespark.display.progress import AskedProgress
 from slatespark.errors import TableExistsError
 from slatespark.options.flags import parsing_flags
 from slatespark.options.keywords import WriteKeywords
+from slatespark.options.values import parse_text
 from slatespark.slate_store import SlateStore
 from slatespark.spark import arguments, creation, fact_frames
 from slatespark.spark.arguments import Instant, Names, PathArgument
@@ -368,7 +369,7 @@ class SlateTable(TableReads, TableVersions):
         ----------
         name : the alias
         """
-        return type(self)(self._store, replace(self._frames, name=name))
+        return type(self)(self._store, replace(self._frames, name=parse_text(name, "alias")))
 
     def merge(self, source: DataFrame, condition: Expression) -> SlateMergeBuilder:
         """Return a builder that merges `source` into this table.

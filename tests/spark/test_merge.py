@@ -13,7 +13,7 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 
-from slatespark import InvalidRequestError, SchemaError, SlateStore, SlateTable, TransactionConflictError
+from slatespark import InvalidRequestError, OptionError, SchemaError, SlateStore, SlateTable, TransactionConflictError
 from slatespark.spark.merge import SlateMergeBuilder
 from slatespark.spark.merge_needs import find_target_filter, writes_every_row
 from slatespark.spark.merge_rows import MergeClause
@@ -402,6 +402,25 @@ def test_a_condition_that_is_none_is_refused(spark: SparkSession, table: SlateTa
     """Spark would pair all rows, and a deletion of matched ones empty the table."""
     with pytest.raises(InvalidRequestError):
         table.merge(table.toDF(), condition)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("condition", [True, 5, ["id"]])
+def test_what_is_no_expression_is_refused_everywhere(table: SlateTable, condition: Any) -> None:
+    merge = table.alias("t").merge(table.toDF().alias("s"), "t.tenant = s.tenant AND t.id = s.id")
+    calls: list[Callable[[], object]] = [
+        lambda: table.delete(condition),
+        lambda: table.update(condition, {"n": "1"}),
+        lambda: table.toDF(where=condition),
+        lambda: table.begin().delete(condition),
+        lambda: merge.whenMatchedDelete(condition),
+        lambda: merge.whenNotMatchedInsertAll(condition),
+    ]
+    for call in calls:
+        with pytest.raises(InvalidRequestError):
+            call()
+    with pytest.raises(OptionError):
+        table.alias(condition)
+    assert stored(table) == START
 
 
 @pytest.mark.parametrize("rows", [None, [1], pa.table({"id": [1]})], ids=["none", "list", "arrow"])

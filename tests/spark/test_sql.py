@@ -183,6 +183,8 @@ def test_other_statements_are_sparks(run: Run) -> None:
         "CREATE OR REPLACE TABLE @T (id BIGINT PRIMARY KEY)",
         "CREATE TABLE named (id BIGINT) USING slate",
         "INSERT INTO @T SELECT 1",
+        "DELETE FROM @T WHERE id IN (SELECT id FROM @T)",
+        "UPDATE @T SET n = (SELECT max(n) FROM @T)",
         "DROP TABLE @T",
         "OPTIMIZE @T ZORDER BY (id)",
         "OPTIMIZE @T WHERE n > 1",

@@ -59,6 +59,15 @@ def test_what_is_refused(table: SlateTable) -> None:
     assert shown(table) == START
 
 
+def test_a_name_in_backticks(spark: SparkSession, tmp_path: Path) -> None:
+    table = SlateTable.create(spark, tmp_path / "t", "id BIGINT, `x``y` INT", "id")
+    table.write(spark.sql("SELECT 1L AS id, 2 AS `x``y`"))
+    table.update(set={"`x``y`": "`x``y` + 1"})
+    table.alias("t").update(set={"t.`x``y`": "`x``y` + 1"})
+    table.update(set={"x`y": "`x``y` + 1"})
+    assert shown(table) == [(1, 5)]
+
+
 def test_a_change_after_the_read_is_a_conflict(
     spark: SparkSession, table: SlateTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:

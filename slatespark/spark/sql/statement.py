@@ -147,8 +147,18 @@ class Statement:
         return self.text[self._tokens[start].span.start : self._tokens[self._at - 1].span.end]
 
     def expression_until(self, *words: str, sign: str | None = None, called: str) -> str:
-        """Read an expression as `text_until`, for `enclosed`."""
-        return enclosed(self.text_until(*words, sign=sign, called=called))
+        """Read an expression as `text_until`, for `enclosed`; refuse one that reads a table by its path."""
+        start = self._at
+        text = self.text_until(*words, sign=sign, called=called)
+        for number in range(start + 1, self._at - 2):
+            begun, name, dot, path = self._tokens[number - 1 : number + 3]
+            if begun.is_word("FROM", "JOIN") and dot.is_sign(".") and names_path((name.text, path.text)):
+                raise self.error(
+                    "a query within an expression reads no table by its path",
+                    at=name,
+                    todo="Create a temporary view of the table, and name that.",
+                )
+        return enclosed(text)
 
     def text_in_parentheses(self, called: str) -> str:
         """Read `(...)`; what stands inside, as it was written."""

@@ -45,6 +45,14 @@ def test_text_without_an_end_or_a_beginning_is_refused(text: str) -> None:
         read_whole()
 
 
+def test_an_expression_reads_no_table_by_its_path() -> None:
+    for text in ("id IN (SELECT id FROM slate.`/t`)", "id = (SELECT 1 FROM x JOIN SLATE . `/t` USING (id))"):
+        with pytest.raises(OptionError, match="temporary view"):
+            Statement(text).expression_until(called="a condition")
+    for text in ("slate.`id` = 1", "id IN (SELECT id FROM slate)", "id IN (SELECT slate.`id` FROM v AS slate)"):
+        assert Statement(text).expression_until(called="a condition") == f"({text})"
+
+
 def test_a_list_is_cut_at_its_own_commas() -> None:
     read = Statement("(a, f(b, c), 'x,y') rest")
     assert read.list_in_parentheses("a value") == ["a", "f(b, c)", "'x,y'"]
