@@ -165,7 +165,7 @@ def _parse_text(text: str, field: pa.Field, where: str, *, as_text: bool) -> Any
     if pa.types.is_nested(kind):
         try:
             value = json.loads(text, parse_float=Decimal, parse_constant=Decimal)
-        except ValueError as exc:
+        except (ValueError, ArithmeticError, RecursionError) as exc:
             raise _mismatch(text, field, where, "Write nested values as JSON.") from exc
         return None if value is None else _convert(value, field, where, as_text=as_text)
     return _convert(text, field, where, as_text=as_text)

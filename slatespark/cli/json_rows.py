@@ -63,6 +63,8 @@ def parse_object(text: str | bytes, where: str, parse_float: Callable[[str], Any
         item = json.loads(text, parse_float=parse_float, parse_constant=Decimal)
     except (ValueError, RecursionError) as exc:
         raise InvalidRequestError(f"{where} is not JSON: {exc}.") from exc
+    except ArithmeticError as exc:  # of `Decimal`
+        raise InvalidRequestError(f"{where} has a number with too large an exponent.") from exc
     if not isinstance(item, dict):
         raise InvalidRequestError(f"{where} is not a JSON object.", todo="Write one object per line.")
     return item

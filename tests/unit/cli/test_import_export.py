@@ -248,6 +248,7 @@ def test_columns_that_the_table_lacks(table: Path, tmp_path: Path) -> None:
         ("in.jsonl", b"\n{]\n", "InvalidRequestError", "line 2 is not JSON"),
         ("in.jsonl", b'"text"', "InvalidRequestError", "line 1 is not a JSON object"),
         ("in.jsonl", b"\xff\xfe", "InvalidRequestError", "line 1 is not JSON"),
+        ("in.jsonl", b'{"id": 4e44444444444444444444}', "InvalidRequestError", "line 1"),
         ("in.parquet", b"no parquet at all", "InvalidRequestError", "in.parquet"),
         ("in.parquet", b"", "InvalidRequestError", "in.parquet"),
     ],

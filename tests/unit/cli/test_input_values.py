@@ -187,6 +187,8 @@ def test_what_does_not_fit_is_named(value: object, kind: pa.DataType) -> None:
         ("9007199254740993", pa.float64()),
         (" 16777217", pa.float32()),
         ("[1e400]", pa.list_(pa.float64())),
+        (f"[4e{'4' * 30}]", pa.list_(pa.float64())),
+        ("[" * 100_000, pa.list_(pa.float64())),
     ],
 )
 def test_text_that_does_not_fit_is_named(text: str, kind: pa.DataType) -> None:
