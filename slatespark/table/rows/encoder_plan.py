@@ -125,12 +125,29 @@ def _check_present(stored: Sequence[pa.Field], codec: RowCodec, options: WriteOp
             todo="Leave it out, or set mergeSchema=true.",
         )
     if missing:
+        _refuse_taken(missing, options)
         key = missing[0] in codec.key_columns
         takes_nulls = not key and all(codec.schema.field(name).nullable for name in missing)
         raise SchemaError(
             f"The rows lack the table's {'key ' if key else ''}column {', '.join(missing)}.",
             todo="Add it, or set mergeSchema=true to store nulls." if takes_nulls else "Add it: it takes no nulls.",
         )
+
+
+def _refuse_taken(missing: Sequence[str], options: WriteOptions) -> None:
+    """Refuse an option that takes a column of the table from the rows."""
+    taking = {
+        "opColumn": options.op_column,
+        "ttlColumn": options.ttl_column,
+        "expireAtColumn": options.expire_at_column,
+    }
+    for name, column in taking.items():
+        if column is not None and column.lower() in {each.lower() for each in missing}:
+            raise SchemaError(
+                f"{name} is {column}, which is a column of the table.",
+                why="The column that it names is not stored.",
+                todo="Give it in a column of another name.",
+            )
 
 
 def _check_type(field: pa.Field, target: pa.Field) -> None:

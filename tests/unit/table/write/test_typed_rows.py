@@ -332,6 +332,14 @@ def test_a_missing_column_that_takes_no_nulls_is_found_before_any_row(options: d
         make().write(without.empty_table(), **options)
 
 
+@pytest.mark.parametrize("option", ["ttlColumn", "expireAtColumn", "opColumn"])
+def test_a_column_of_the_table_that_an_option_takes_from_the_rows(option: str) -> None:
+    store = make()
+    given = pa.table({"tenant": ["a"], "id": [1], "v": [0.5], "n": ["put" if option == "opColumn" else 5]})
+    with pytest.raises(SchemaError, match=option):
+        store.write(given, **{option: "N"})
+
+
 def _below_null(kind: pa.DataType) -> pa.StructArray:
     """A value, and a null below which the parts are null as well, as Spark lays them out."""
     parts = [
