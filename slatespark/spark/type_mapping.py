@@ -220,6 +220,8 @@ def _widens(kind: DataType, wanted: DataType) -> bool:
         names = [name.lower() for name in kind.names] == [name.lower() for name in wanted.names]
         parts = zip(kind.fields, wanted.fields, strict=False)
         return names and all(_widens(part.dataType, field.dataType) for part, field in parts)
+    if isinstance(kind, DayTimeIntervalType) and isinstance(wanted, DayTimeIntervalType):
+        return True  # a column has the widest of them
     return type(kind) in _WIDTHS and type(wanted) in _WIDTHS[type(kind)]
 
 

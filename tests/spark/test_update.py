@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -66,6 +67,16 @@ def test_a_name_in_backticks(spark: SparkSession, tmp_path: Path) -> None:
     table.alias("t").update(set={"t.`x``y`": "`x``y` + 1"})
     table.update(set={"x`y": "`x``y` + 1"})
     assert shown(table) == [(1, 5)]
+
+
+def test_intervals_of_less_precision(spark: SparkSession, tmp_path: Path) -> None:
+    table = SlateTable.create(spark, tmp_path / "t", "id BIGINT, i INTERVAL DAY TO SECOND", "id")
+    table.write(spark.sql("SELECT 1L AS id, INTERVAL '3' DAY AS i"))
+    table.update(set={"i": "INTERVAL '7' HOUR"})
+    assert shown(table) == [(1, timedelta(hours=7))]
+    source = spark.sql("SELECT 1L AS id, INTERVAL '5' DAY AS i")
+    table.alias("t").merge(source.alias("s"), "t.id = s.id").whenMatchedUpdateAll().execute()
+    assert shown(table) == [(1, timedelta(days=5))]
 
 
 def test_a_change_after_the_read_is_a_conflict(
