@@ -327,11 +327,11 @@ class ChangeStream:
         Spark stores no start of the first batch. It asks each run for one until that batch is done, and a run draws a
         name for its stream.
         """
-        if start.stream_id == end.stream_id or start != self.initial():
+        if start.stream_id == end.stream_id or start.identity != end.identity or start != self.initial():
             return start
         self._holds.go_on_as(end.stream_id)
         self._states.clear()  # which name the stream
-        self._initial = replace(start, table=name_table(start.identity, self._holds.stream_id))
+        self._initial = replace(start, table=end.table)
         return self._initial
 
     def _existing(self, position: Position) -> Position:

@@ -178,6 +178,20 @@ def test_a_first_batch_that_failed_is_repeated(options: dict[str, Any], stream_i
     assert numbers(consumer.state) == numbers(place.now())
 
 
+def test_a_first_batch_is_repeated_under_another_name() -> None:
+    place = Place()
+    place.store.write(rows(range(3)))
+    consumer = place.consumer(streamId="old")
+    assert consumer.step()
+    first = consumer.last
+    consumer.restart(streamId="new")
+    consumer.begin_again()
+    assert consumer.last == first
+    place.store.write(rows(range(2, 5), 1))
+    consumer.catch_up()
+    assert consumer.state == place.now()
+
+
 @pytest.mark.parametrize("limit", ["maxRowsPerTrigger", "maxBytesPerTrigger", "maxFilesPerTrigger"])
 def test_limits_of_one_are_not_stuck(limit: str) -> None:
     place = Place()
