@@ -27,7 +27,6 @@ class SlateStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads the changes of a table as a stream."""
 
     def __init__(self, options: ReadOptions, projection: Projection) -> None:
-        options.refuse_for_stream()
         self._options, self._projection = options, projection
         self._opened: ChangeStream | None = None
         self._reached: Position | None = None  # the end of the last batch, which PySpark 4.1 does not tell

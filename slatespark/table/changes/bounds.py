@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from slatespark.errors import HistoryTrimmedError, InvalidRequestError, OptionError
 from slatespark.options import ReadOptions
@@ -15,7 +16,8 @@ from slatespark.table.records.commits import fetch_records_between
 from slatespark.table.snapshot import pin_version
 from slatespark.table.stores import TableStores
 
-NOTHING = 0  # the version before the first: no rows
+NOTHING: Final = 0  # the version before the first: no rows
+FIRST_VERSION: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +138,13 @@ class _Search:
         timeline = Timeline(self.stores, self.kept, definition.has_own_time)
         timeline.refuse_future(time_ms, present_of_read(self.clock))
         wanted_ms = time_ms if is_reached else time_ms - 1
-        if or_nothing and self.kept.numbers[0] == 1 and wanted_ms < timeline.time_ms(1):
+        if or_nothing and (created_ms := self._created_ms(timeline)) is not None and wanted_ms < created_ms:
             return NOTHING
         return timeline.find(wanted_ms)
+
+    def _created_ms(self, timeline: Timeline) -> int | None:
+        """Return the time of the first version; None if nobody knows it any more."""
+        if self.kept.numbers[0] == FIRST_VERSION:
+            return timeline.time_ms(FIRST_VERSION)
+        record = None if timeline.own_time else self._record(FIRST_VERSION)
+        return None if record is None else record.committed_ms

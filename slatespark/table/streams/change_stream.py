@@ -31,14 +31,13 @@ from slatespark.table.stores import TableStores
 from slatespark.table.streams.holds import Holds
 from slatespark.table.streams.limits import LimitedUnit, Limits
 from slatespark.table.streams.log_stream import LogStream
-from slatespark.table.streams.position import Part, Position, name_table
+from slatespark.table.streams.position import Part, Position, name_table, no_batch
 from slatespark.table.streams.promised_columns import PromisedColumns
 from slatespark.table.streams.throttle import Throttle
 from slatespark.units import duration_to_text
 
 POLL_INTERVAL_MS: Final = 1000
 STREAM_RETENTION_MS: Final = 24 * 3_600_000
-FIRST_VERSION: Final = 1
 
 _STATES: Final = 8
 
@@ -116,20 +115,10 @@ class ChangeStream:
         """
         if self._initial is None:
             version = resolve_start(self._stores, self._options, self._clock)
-            if self._options.shows_log and self._options.has_start:
-                version = max(version, FIRST_VERSION)  # every write since, instead of the rows
             table = name_table(resolve_identity(self._stores.main, self._machine), self._holds.stream_id)
-            self._initial = self._start(table, version)
-        return self._initial
-
-    def _start(self, table: str, version: int) -> Position:
-        try:
             self._holds.take({version} - {NOTHING})
-            return self._state(table, version)
-        except SnapshotExpiredError:
-            if not (self._options.shows_log and version == FIRST_VERSION):
-                raise
-            return Position(table, version, 0, 0)  # the log needs the writes after it, and not the version itself
+            self._initial = self._state(table, version)
+        return self._initial
 
     def stop_at_newest(self) -> None:
         """Let this run end at the version that is the newest one when it begins."""
@@ -182,7 +171,8 @@ class ChangeStream:
 
     def _is_logged(self, start: Position) -> bool:
         """Tell whether the log follows a position, not the rows with which a stream without a start begins."""
-        return self._options.shows_log and start.version != NOTHING and start.part is None
+        follows = start.version != NOTHING or self._options.has_start
+        return self._options.shows_log and follows and start.part is None
 
     def plan(self, start: Position, end: Position) -> FeedPlan | None:
         """Return the plan of the changes between two positions, by these alone; None where there are none.
@@ -200,7 +190,8 @@ class ChangeStream:
             return None
         start = self._repeated(start, end)
         if self._is_logged(start):
-            self._check_table(start)
+            for position in {start.identity: start, end.identity: end}.values():
+                self._check_table(position)
             return self._log.plan(start, end)
         start, end = self._existing(start), self._existing(end)
         after = _version_behind(start, end)
@@ -327,7 +318,9 @@ class ChangeStream:
         Spark stores no start of the first batch. It asks each run for one until that batch is done, and a run draws a
         name for its stream.
         """
-        if start.stream_id == end.stream_id or start.identity != end.identity or start != self.initial():
+        if start.stream_id == end.stream_id or start.identity != end.identity:
+            return start
+        if replace(start, table=end.table) != replace(self.initial(), table=end.table):
             return start
         self._holds.go_on_as(end.stream_id)
         self._states.clear()  # which name the stream
@@ -403,12 +396,7 @@ def _version_behind(start: Position, end: Position) -> int:
         after, is_one = end.part.version, start.version == end.version and start.part in (None, start.part)
         is_one = is_one and (start.part is None or start.part.version == after)
     if not is_one or start.table != end.table or start.version > after:
-        raise InvalidRequestError(
-            f"A batch from version {start.version} to version {after} of stream {start.stream_id} is none of stream "
-            f"{end.stream_id}.",
-            why="Other options say where the stream starts, or its checkpoint folder was changed.",
-            todo="Start the query with the options that it had, or with a new checkpoint folder.",
-        )
+        raise no_batch(start.version, after)
     return after
 
 

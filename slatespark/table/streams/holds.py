@@ -183,9 +183,9 @@ class Holds:
             self._earlier = others
         if not others <= self._earlier:
             raise InvalidRequestError(
-                f"{self._stores.url}: another query uses streamId {self.stream_id!r}.",
+                f"{self._stores.url}: another query, or another source of this one, uses streamId {self.stream_id!r}.",
                 why="It started after this one, which can no longer rely on its versions.",
-                todo="Give each query a streamId of its own, or none.",
+                todo="Give each source a streamId of its own, or none.",
             )
 
     def _lasts_for(self, parts: int) -> bool:

@@ -10,7 +10,7 @@ from slatespark.table.changes.log.positions import LogPosition, LogTail, refuse_
 from slatespark.table.clock import Clock
 from slatespark.table.stores import TableStores
 from slatespark.table.streams.limits import Limits
-from slatespark.table.streams.position import Position
+from slatespark.table.streams.position import Position, no_batch
 from slatespark.table.streams.promised_columns import PromisedColumns
 from slatespark.table.streams.throttle import Throttle
 
@@ -78,6 +78,8 @@ class LogStream:
                 f"{self._stores.url}: the offset is of a stream of kind net.",
                 todo="Start the query with a new checkpoint folder, or with changes=net.",
             )
+        if start.version > end.version:
+            raise no_batch(start.version, end.version)
         given = _logged(start), _logged(end)
         promised = self._columns.projection
         with self._columns.kept():

@@ -113,6 +113,15 @@ def decode_position(offset: Mapping[str, Any]) -> Position:
     return Position(table, version, seq, wal, found)
 
 
+def no_batch(before: int, after: int) -> InvalidRequestError:
+    """Return the error for a batch that a stream has never had, from one version to another."""
+    return InvalidRequestError(
+        f"No batch of the stream goes from version {before} to version {after}.",
+        why="Other options say where the stream starts, or its checkpoint folder was changed.",
+        todo="Start the query with the options that it had, or with a new checkpoint folder.",
+    )
+
+
 def _no_offset(offset: Mapping[str, Any]) -> InvalidRequestError:
     return InvalidRequestError(
         f"{dict(offset)!r} is not an offset of a slate stream.",

@@ -19,9 +19,12 @@ from slatespark import (
     SnapshotExpiredError,
     TableNotFoundError,
 )
+from slatespark.options import WriteOptions
 from slatespark.storage import open_store
 from slatespark.storage.counted_store import RequestTally
+from slatespark.table.stores import open_stores
 from slatespark.table.streams.position import decode_position
+from slatespark.table.write.load_run import load_batches
 from tests.support.change_streams import Consumer
 from tests.support.fake_clock import FakeClock
 from tests.support.feeds import state_of
@@ -176,6 +179,49 @@ def test_a_first_batch_that_failed_is_repeated(options: dict[str, Any], stream_i
     place.store.delete("id < 3")
     consumer.catch_up()
     assert numbers(consumer.state) == numbers(place.now())
+
+
+def test_a_first_batch_is_repeated_for_each_use_of_its_source() -> None:
+    place = Place()
+    place.store.write(rows(range(3)))
+    consumer = place.consumer()
+    assert consumer.step()
+    wanted = consumer.last
+    consumer.begin_again()
+    assert consumer.last == wanted
+    consumer.replay()  # with the start that Spark was told before
+    assert consumer.last == wanted
+
+
+@pytest.mark.parametrize("kind", [{}, {"changes": "log"}, {"changes": "log", "startingVersion": 1}])
+def test_a_first_batch_of_a_table_that_was_created_anew(kind: dict[str, Any]) -> None:
+    place = Place()
+    place.store.write(rows(range(3)))
+    consumer = place.consumer(**kind)
+    assert consumer.step()
+    SlateStore.drop(place.store.url, force=True, clock=place.clock)
+    again = SlateStore.create(place.store.url, SCHEMA, "id", clock=place.clock)
+    for number in range(3):
+        again.write(rows(range(number, 9)))
+    with pytest.raises(InvalidRequestError):
+        consumer.begin_again()
+
+
+def test_a_start_in_time_before_a_first_version_that_was_collected() -> None:
+    place = Place()
+    before_ms = place.clock.now_ms() - 1
+    place.store.write(rows(range(3)))
+    consumer = place.consumer(startingTimestamp=before_ms)
+    assert consumer.step()
+    wanted = consumer.last
+    place.store.write(rows(range(2, 5), 1))
+    place.vacuum()
+    with pytest.raises(SnapshotExpiredError):
+        place.store.scan(versionAsOf=1)
+    consumer.begin_again()
+    assert consumer.last == wanted
+    consumer.catch_up()
+    assert consumer.state == place.now()
 
 
 def test_a_first_batch_is_repeated_under_another_name() -> None:
@@ -506,6 +552,20 @@ def test_no_value_of_a_changed_column_is_left_out(kind: str, change: str) -> Non
     row = consumer.state[9,]
     assert row.get("more") == ("x" if change == "add" else None)
     assert ("n" in row) is (change == "add")
+
+
+@pytest.mark.parametrize("start", [{"startingVersion": 1}, {"startingTimestamp": 0}])
+def test_a_log_of_all_writes_has_those_of_the_first_version(start: dict[str, int]) -> None:
+    """As a write of Spark creates a table: with rows in its first version."""
+    clock, url = FakeClock(), f"memory://streams/{next(NAMES)}"
+    options = WriteOptions.parse({"path": url, "keyColumns": "id"})
+    load_batches(open_stores(url, storage={}), clock, SCHEMA, rows(range(4)).to_batches(), options)
+    store = SlateStore.open(url, clock=clock)
+    assert store.scan(versionAsOf=1).read_all().num_rows == 4
+    store.write(rows(range(1), 1))
+    consumer = Consumer(store, clock, ["id"], changes="log", **start)
+    consumer.catch_up()
+    assert consumer.sizes == [5]
 
 
 def test_a_log_of_all_writes_needs_no_first_version() -> None:
