@@ -23,11 +23,13 @@ _UNIT_BYTES: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 <<
 
 _MAX_CHARS: Final = 100  # no valid value is longer; for thousands of digits Python raises an error of its own
 
-_SIMPLE_DURATION: Final = re.compile(r"(\d+)\s*(ms|s|m|h|d|w)", re.IGNORECASE)
+# Without ASCII, the long s of old prints is an s, and the sign for Kelvin a k.
+_ANY_CASE: Final = re.IGNORECASE | re.ASCII
+_SIMPLE_DURATION: Final = re.compile(r"(\d+)\s*(ms|s|m|h|d|w)", _ANY_CASE)
 _ISO_DURATION: Final = re.compile(
-    r"P(?:(\d+)W)?(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:\.(\d{1,3}))?S)?)?", re.IGNORECASE
+    r"P(?:(\d+)W)?(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:\.(\d{1,3}))?S)?)?", _ANY_CASE
 )
-_SIZE: Final = re.compile(r"(\d+)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
+_SIZE: Final = re.compile(r"(\d+)\s*([kmgt]?)(?:i?b)?", _ANY_CASE)
 
 
 def plain_number(value: object) -> object:

@@ -41,6 +41,7 @@ def test_durations(text: str | int | timedelta, ms: int) -> None:
     "text",
     [
         *("", "d", "7y", "-7d", "P", "PT", "1.5d", "7d7d", -1, "9223372036854775808", timedelta(days=-1), True),
+        *("7\u017f", "PT7\u017f", "\u0667d", "7\u00a0d"),
         *(1.5, b"7d", [7], float("nan"), {}, np.bool_(True), np.float64(1)),
         *("9" * 5000, "9" * 5000 + "d", "P" + "9" * 5000 + "D"),
     ],
@@ -86,7 +87,9 @@ def test_sizes(text: str | int, size: int) -> None:
     assert parse_bytes(text) == size
 
 
-@pytest.mark.parametrize("text", ["", "0", "-1", "1.5m", "m", "1x", 0, True, "9" * 5000 + "m", "1" + " " * 200 + "x"])
+@pytest.mark.parametrize(
+    "text", ["", "0", "-1", "1.5m", "m", "1x", 0, True, "9" * 5000 + "m", "1" + " " * 200 + "x", "7\u212a", "\u0667m"]
+)
 def test_wrong_sizes_are_refused(text: str | int) -> None:
     with pytest.raises(OptionError, match="splitSize"):
         parse_bytes(text, name="splitSize")
