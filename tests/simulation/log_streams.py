@@ -1,6 +1,7 @@
 """A stream of `changes=log` as a query of Spark runs it: every write, in order, each once.
 
-What it delivers is applied to the rows that it began with. Then they are what the table showed at some moment.
+What it delivers is applied to the rows that it began with, or to none by a query that asks for all writes from the
+first version on. Then they are what the table showed at some moment.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from slatespark.table.changes.feed import run_feed
 from slatespark.table.records.commits import fetch_records_between
 from slatespark.table.streams.change_stream import ChangeStream
 from tests.simulation.actors import Operation
+from tests.simulation.base import RETIRED
 from tests.simulation.chance import Chance
 from tests.simulation.model import unchanged
 from tests.simulation.operations import always, in_order
@@ -51,10 +53,13 @@ def follow_log(rng: Chance, value: str) -> Operation:
     limit = rng.choice([None, 1, 3])
     limited = [limit is not None and rng.random() < 0.7 for _ in range(BATCHES)]
     name, delays = f"log {rng.randrange(2)}", [rng.randrange(400) for _ in range(BATCHES)]
+    options: dict[str, Any] = {"changes": "log", "maxRowsPerTrigger": limit}
+    if name == "log 1":
+        options["startingVersion"] = 1
 
     def act(world: World, table: SlateStore) -> None:
         log = world.logs.setdefault(name, Log())
-        stream = open_stream(world, table, {"changes": "log"} | ({"maxRowsPerTrigger": limit} if limit else {}))
+        stream = open_stream(world, table, options)
         try:
             if len(log.offsets) <= 2:  # Spark stores no start of the first batch
                 log.offsets[:1] = [encode_offset(stream.initial())]
@@ -98,7 +103,7 @@ def _deliver(world: World, table: SlateStore, stream: ChangeStream, log: Log, *,
     _apply(log.rows, writes)
     log.batches.append(writes)
     if is_whole and end.part is None:
-        made = in_order(log.rows)
+        made = in_order({key: value for key, value in log.rows.items() if value != RETIRED})  # no read shows them
         is_right = made in world.model.moments or made in world.model.kept.values()  # without rows of the WAL
         world.require(is_right, f"the log makes {dict(made)}, which the table has never shown")
 
