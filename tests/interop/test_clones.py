@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from slatespark import SlateStore
 from slatespark.format.manifest import Manifest
 from slatespark.table.clock import SystemClock
 from slatespark.table.commit import claim
-from slatespark.table.log.manifests import fetch_latest_manifest
+from slatespark.table.log.manifests import fetch_latest_manifest, publish_manifest
 from slatespark.table.stores import TableStores, open_stores
 from slatespark.table.write.clone import clone_table
 from tests.support.client import Client, ClientOptions, Location, read_rows
@@ -288,6 +289,18 @@ def test_a_clone_of_the_client_of_its_own_clone_has_the_definition(tmp_path: Pat
         compact_full(client)
     clone_database(Location.local(tmp_path / "second"), "third")
     assert [each.path for each in SlateStore.open(str(tmp_path / "third")).detail().external] == ["second"]
+    assert SlateStore.open(str(tmp_path / "third")).get(1) == {"id": 1, "v": "a"}
+
+
+def test_a_parent_without_a_definition_hides_none_of_those_further_up(tmp_path: Path) -> None:
+    """The clone between borrows nothing any more when it is asked, and the last one does."""
+    first = SlateStore.create(str(tmp_path / "first"), "id BIGINT, v STRING", "id")
+    first.write(pa.table({"id": [1], "v": ["a"]}))
+    clone_database(Location.local(tmp_path / "first"), "second")
+    clone_database(Location.local(tmp_path / "second"), "third")
+    stores = open_stores(str(tmp_path / "second"), storage={})
+    number, manifest = fetch_latest_manifest(stores)
+    publish_manifest(stores, number + 1, replace(manifest, external_dbs=()), manifest, SystemClock())
     assert SlateStore.open(str(tmp_path / "third")).get(1) == {"id": 1, "v": "a"}
 
 

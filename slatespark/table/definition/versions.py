@@ -123,7 +123,8 @@ def _find_parent(stores: TableStores, database: ExternalDb, heirs: frozenset[str
         newest = fetch_latest_manifest(parent).value
     except TableNotFoundError:  # only its SSTs are left
         return None
-    return _inherit(parent, newest, heirs | {stores.url})
+    inherited = _inherit(parent, newest, heirs | {stores.url})
+    return None if inherited.value == NO_DEFINITION else inherited
 
 
 def _find_newest(log: NumberedLog) -> Version[TableDefinition] | None:
