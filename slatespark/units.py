@@ -32,10 +32,10 @@ _ISO_DURATION: Final = re.compile(
 _SIZE: Final = re.compile(r"(\d+)\s*([kmgt]?)(?:i?b)?", _ANY_CASE)
 
 
-def plain_number(value: object) -> object:
-    """Return a whole number of another type, such as numpy's, as an int; anything else, booleans too, unchanged."""
+def whole_number(value: object) -> int | None:
+    """Return a whole number of any type, such as numpy's; None for anything else, booleans too."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):
-        return value
+        return None
     return operator.index(value)
 
 
@@ -52,12 +52,12 @@ def parse_duration_ms(value: str | int | timedelta, *, name: str = "duration") -
     OptionError
         The value has another form, is negative, or does not fit 64 bits.
     """
-    number = plain_number(value)
+    number = whole_number(value)
     if isinstance(value, timedelta):
         ms = value // timedelta(milliseconds=1)
     elif isinstance(value, str):
         ms = _duration_text_ms(_stripped(value, name), name)
-    elif isinstance(number, int) and not isinstance(number, bool):
+    elif number is not None:
         ms = number
     else:
         raise _bad_duration(value, name)
@@ -113,8 +113,8 @@ def parse_time_ms(value: str | int | datetime, *, name: str = "time") -> int:
             value = int(text)
         else:
             return datetime_to_ms(_parse_iso(text, name))
-    number = plain_number(value)
-    if isinstance(number, bool) or not isinstance(number, int):
+    number = whole_number(value)
+    if number is None:
         raise OptionError(f"{name}: {value!r} is not an instant.", todo="Write 2026-01-31T12:00:00Z or ms since 1970.")
     if not MIN_MS <= number <= MAX_MS:
         raise OptionError(f"{name}: {value!r} is out of range.", todo="Use ms since 1970 within 64 bits.")
@@ -184,10 +184,10 @@ def parse_bytes(value: str | int, *, name: str = "size") -> int:
         The value has another form or is not positive.
     """
     match = _SIZE.fullmatch(_stripped(value, name)) if isinstance(value, str) else None
-    number = plain_number(value)
+    number = whole_number(value)
     if match is not None:
         size = int(match[1]) * _UNIT_BYTES[match[2].lower()]
-    elif isinstance(number, int) and not isinstance(number, bool):
+    elif number is not None:
         size = number
     else:
         raise OptionError(f"{name}: {value!r} is not a size.", todo="Write 64m, 512k, 1g, or a number of bytes.")

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 
 from slatespark.errors import OptionError
 from slatespark.ranges import ALL_KEYS, KeyRange, prefix_range
-from slatespark.units import parse_bytes, parse_duration_ms, parse_time_ms, plain_number
+from slatespark.units import parse_bytes, parse_duration_ms, parse_time_ms, whole_number
 
 MIB: Final = 1 << 20
 
@@ -98,14 +98,14 @@ def parse_count(low: int, high: int) -> Parser:
     """Return a parser of integers in `[low, high]`."""
 
     def parse(value: object, name: str) -> int:
-        text = value.strip() if isinstance(value, str) else plain_number(value)
-        if isinstance(text, str) and text.isascii() and text.isdigit() and len(text) <= MAX_DIGITS:
-            text = int(text)
-        if not isinstance(text, int) or isinstance(text, bool) or not low <= text <= high:
+        text = value.strip() if isinstance(value, str) else ""
+        is_text = text.isascii() and text.isdigit() and len(text) <= MAX_DIGITS
+        number = int(text) if is_text else whole_number(value)
+        if number is None or not low <= number <= high:
             raise OptionError(
                 f"{name}: {value!r} is not acceptable.", todo=f"Give a whole number from {low} to {high}."
             )
-        return text
+        return number
 
     return parse
 
@@ -246,8 +246,7 @@ def is_bare_number(value: object) -> bool:
     """Tell whether a duration is a number without a unit."""
     if isinstance(value, str):
         return value.strip().isascii() and value.strip().isdigit()
-    number = plain_number(value)
-    return isinstance(number, int) and not isinstance(number, bool)
+    return whole_number(value) is not None
 
 
 def parse_duration_of(least_ms: int) -> Parser:

@@ -77,8 +77,7 @@ class Holds:
             return
 
         def change(newest: Version[Manifest]) -> Manifest:
-            points = newest.value.checkpoints
-            return replace(newest.value, checkpoints=tuple(point for point in points if point.name != self.name))
+            return replace(newest.value, checkpoints=self._kept(newest.value, (), 0))
 
         manifest_object(self._stores, self._clock).update(self._clock, change)
         self._expires_s = {}
