@@ -84,6 +84,7 @@ _OF_OPEN_TABLE: Final = ("path", "walPath")  # known where it is opened
 
 _CALLS: Final = {
     Call.AS_OF_JOIN: "asOf",
+    Call.INSPECTION: "detail, files, runs, timeline",
     Call.BEGIN: "begin",
     Call.TRANSACTION_READ: "txn.read",
     Call.TRANSACTION_WRITE: "txn.write",
@@ -184,7 +185,10 @@ def _option_cells(cls: type[ReadOptions | WriteOptions]) -> list[tuple[str, ...]
 
 def _call_cells() -> list[tuple[str, ...]]:
     return [
-        (f"`{name}`", ", ".join(f"`{key}`" for cls in (ReadOptions, WriteOptions) for key in _keys(cls, call)))
+        (
+            ", ".join(f"`{each}`" for each in name.split(", ")),
+            ", ".join(f"`{key}`" for cls in (ReadOptions, WriteOptions) for key in _keys(cls, call)),
+        )
         for call, name in _CALLS.items()
     ]
 

@@ -25,6 +25,7 @@ class Call(Enum):
 
     READ = auto()  # any read of a table
     AS_OF_JOIN = auto()
+    INSPECTION = auto()  # of a version: its facts, files, layers, timeline
     WRITE = auto()  # any write of rows to a table
     SST_WRITER = auto()  # SstWriter.write
     INGEST = auto()

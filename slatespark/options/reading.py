@@ -38,10 +38,12 @@ from slatespark.options.values import (
 )
 from slatespark.ranges import KeyRange
 
-_FINDING: Final = ("path", "walPath", "clock", "versionAsOf", "timestampAsOf", "seqAsOf", "checkpoint")
 _ANY_READ: Final = (Call.READ, Call.TRANSACTION_READ)
-_OUTSIDE: Final = (Call.READ,)  # not in a transaction, which fixes the table and the state that its reads see
-_VERSION: Final = (Call.READ, Call.AS_OF_JOIN)
+_OUTSIDE: Final = (
+    Call.READ,
+    Call.INSPECTION,
+)  # not in a transaction, which fixes the table and the state that its reads see
+_VERSION: Final = (Call.READ, Call.AS_OF_JOIN, Call.INSPECTION)
 _ROWS: Final = (Call.READ, Call.TRANSACTION_READ, Call.AS_OF_JOIN)
 
 
@@ -263,9 +265,11 @@ class ReadOptions(FeedOptions):
     def require_version_only(self, call: str) -> None:
         """Raise `OptionError` for an option that does not choose a version, which `call` would ignore."""
         for item in fields(self):
-            key = item.metadata.get("key")
-            if key is not None and key not in _FINDING and getattr(self, item.name) != item.default:
-                raise OptionError(f"{call} takes no {key}.", todo="Leave it out: it is about the rows of a read.")
+            calls = item.metadata.get("calls", (Call.INSPECTION,))  # none of a field that is no option
+            if Call.INSPECTION not in calls and getattr(self, item.name) != item.default:
+                raise OptionError(
+                    f"{call} takes no {item.metadata['key']}.", todo="Leave it out: it is about the rows of a read."
+                )
 
     def of_version(self, version: int) -> ReadOptions:
         """Return the options of a read of one version, for those of a change feed."""

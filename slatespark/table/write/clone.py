@@ -8,7 +8,7 @@ folder that later clones refuse to reuse, and perhaps that checkpoint.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 from uuid import UUID
@@ -97,12 +97,13 @@ def clone_table(
     refuse_newer(stores)
     made = open_stores(target, storage=stores.storage)
     _refuse_occupied(made)
-    _common_root(stores, made, latest)  # refuses early
+    root = _common_root(stores, made, latest)
     began_ms = clock.now_ms() if version is None and checkpoint is None else None
     number, source_id = _hold(stores, clock, version, checkpoint)
     source = fetch_manifest(stores, number)
     refuse_released(stores, source, latest)  # before anything is at the target
-    root = _common_root(stores, made, source, latest)
+    if not used_databases(latest):  # else all external paths of the table have its root
+        root = _common_root(stores, made, source)
     owners = _plan_owners(stores, clock, source, source_id, root)
     unfinished = plan_clone(source, [owner.entry for owner in owners], draw_nonce(clock))
     _publish(made, clock, 1, unfinished, source)
@@ -250,9 +251,9 @@ def _refuse_occupied(made: TableStores) -> None:
             )
 
 
-def _common_root(stores: TableStores, made: TableStores, *versions: Manifest) -> str:
+def _common_root(stores: TableStores, made: TableStores, version: Manifest) -> str:
     """Return the URL that database paths in manifests are relative to: `storage.root`, or the common ancestor."""
-    root = _root_in_use(stores, versions) or _shared_ancestor(stores.url, made.url)
+    root = _root_in_use(stores, version) or _shared_ancestor(stores.url, made.url)
     for url in (stores.url, made.url):
         if not url.startswith(f"{root.rstrip('/')}/"):
             raise InvalidRequestError(
@@ -263,11 +264,11 @@ def _common_root(stores: TableStores, made: TableStores, *versions: Manifest) ->
     return root
 
 
-def _root_in_use(stores: TableStores, versions: Iterable[Manifest]) -> str | None:
-    """Return the given root, or the one that external paths in versions of the table are relative to."""
+def _root_in_use(stores: TableStores, version: Manifest) -> str | None:
+    """Return the given root, or the one that external paths in a version of the table are relative to."""
     if given := stores.storage.get("root"):
         return open_store(given, stores.storage).url
-    for database in (each for version in versions for each in used_databases(version)):
+    for database in used_databases(version):
         return resolve_external(stores, database).removesuffix(f"/{database.path}")
     return None
 
