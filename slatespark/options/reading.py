@@ -39,10 +39,7 @@ from slatespark.options.values import (
 from slatespark.ranges import KeyRange
 
 _ANY_READ: Final = (Call.READ, Call.TRANSACTION_READ)
-_OUTSIDE: Final = (
-    Call.READ,
-    Call.INSPECTION,
-)  # not in a transaction, which fixes the table and the state that its reads see
+_OUTSIDE: Final = (Call.READ, Call.INSPECTION)  # a transaction fixes the table and the state that its reads see
 _VERSION: Final = (Call.READ, Call.AS_OF_JOIN, Call.INSPECTION)
 _ROWS: Final = (Call.READ, Call.TRANSACTION_READ, Call.AS_OF_JOIN)
 
