@@ -85,6 +85,7 @@ _OF_OPEN_TABLE: Final = ("path", "walPath")  # known where it is opened
 _CALLS: Final = {
     Call.AS_OF_JOIN: "asOf",
     Call.INSPECTION: "detail, files, runs, timeline",
+    Call.EXPIRY: "expiry",
     Call.BEGIN: "begin",
     Call.TRANSACTION_READ: "txn.read",
     Call.TRANSACTION_WRITE: "txn.write",

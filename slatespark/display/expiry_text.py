@@ -17,7 +17,7 @@ def expiry_text(report: ExpiryReport) -> str:
             ("now", ms_to_text(report.now_ms)),
             ("stored", f"{plural(report.rows, 'row version')}, {bytes_to_text(report.stored_bytes)}"),
             *([] if report.retention_ms is None else [("retention", duration_text(report.retention_ms * 1000))]),
-            ("rows read", f"of {report.files_read:,} of {plural(report.files, 'file')}"),
+            ("files read", f"{report.files_read:,} of {report.files:,}"),
         ]
     )
     has_wal = any(part.wal_rows for part in report.parts)

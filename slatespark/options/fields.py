@@ -26,6 +26,7 @@ class Call(Enum):
     READ = auto()  # any read of a table
     AS_OF_JOIN = auto()
     INSPECTION = auto()  # of a version: its facts, files, layers, timeline
+    EXPIRY = auto()  # the expiry report of a version
     WRITE = auto()  # any write of rows to a table
     SST_WRITER = auto()  # SstWriter.write
     INGEST = auto()

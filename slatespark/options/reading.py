@@ -39,8 +39,12 @@ from slatespark.options.values import (
 from slatespark.ranges import KeyRange
 
 _ANY_READ: Final = (Call.READ, Call.TRANSACTION_READ)
-_OUTSIDE: Final = (Call.READ, Call.INSPECTION)  # a transaction fixes the table and the state that its reads see
-_VERSION: Final = (Call.READ, Call.AS_OF_JOIN, Call.INSPECTION)
+_OUTSIDE: Final = (
+    Call.READ,
+    Call.INSPECTION,
+    Call.EXPIRY,
+)  # a transaction fixes the table and the state that its reads see
+_VERSION: Final = (Call.READ, Call.AS_OF_JOIN, Call.INSPECTION, Call.EXPIRY)
 _ROWS: Final = (Call.READ, Call.TRANSACTION_READ, Call.AS_OF_JOIN)
 
 
@@ -65,7 +69,7 @@ class ReadOptions(FeedOptions):
         "seqAsOf",
         doc="Sequence number to read the table as of: the state in which it was the last one.",
         parse=parse_count(0, 2**63 - 1),
-        calls=_VERSION,
+        calls=(Call.READ, Call.AS_OF_JOIN, Call.INSPECTION),
         default=None,
     )
     checkpoint: str | None = option(
@@ -78,7 +82,7 @@ class ReadOptions(FeedOptions):
         "found, if later). With `versionAsOf` and `checkpoint`: the tick of that manifest. On tables with "
         "`clock=custom`: the tick instead of the system clock.",
         parse=parse_time,
-        calls=_ANY_READ,
+        calls=(*_ANY_READ, Call.EXPIRY),
         default=None,
     )
     clock: str | None = option(
@@ -187,7 +191,7 @@ class ReadOptions(FeedOptions):
         "readBuffer",
         doc="Memory per task for stored bytes in flight, shared by all files that it merges.",
         parse=parse_size,
-        calls=_ROWS,
+        calls=(*_ROWS, Call.EXPIRY),
         default=64 * MIB,
         shown="`64m`",
     )
@@ -259,13 +263,13 @@ class ReadOptions(FeedOptions):
         if self.pin_ms is not None:
             raise OptionError("pin is given for a stream.", todo="Use streamRetention.")
 
-    def require_version_only(self, call: str) -> None:
-        """Raise `OptionError` for an option that does not choose a version, which `call` would ignore."""
+    def require_options_of(self, call: Call, name: str) -> None:
+        """Raise `OptionError` for an option that `call` does not take and would ignore; `name` begins the message."""
         for item in fields(self):
-            calls = item.metadata.get("calls", (Call.INSPECTION,))  # none of a field that is no option
-            if Call.INSPECTION not in calls and getattr(self, item.name) != item.default:
+            calls = item.metadata.get("calls", (call,))  # none of a field that is no option
+            if call not in calls and getattr(self, item.name) != item.default:
                 raise OptionError(
-                    f"{call} takes no {item.metadata['key']}.", todo="Leave it out: it is about the rows of a read."
+                    f"{name} takes no {item.metadata['key']}.", todo="Leave it out: it is about the rows of a read."
                 )
 
     def of_version(self, version: int) -> ReadOptions:

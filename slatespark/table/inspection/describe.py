@@ -16,7 +16,7 @@ from slatespark.errors import TableNotFoundError
 from slatespark.format.codecs import Compression
 from slatespark.format.manifest import NO_TICK, Manifest
 from slatespark.format.segments import KeySegments
-from slatespark.options import ReadOptions
+from slatespark.options import Call, ReadOptions
 from slatespark.shown import Shown
 from slatespark.table.checkpoints.store import CheckpointFacts, checkpoint_facts
 from slatespark.table.clock import Clock
@@ -189,7 +189,7 @@ def describe_table(stores: TableStores, options: ReadOptions, clock: Clock, *, c
     ------
     TableNotFoundError, HistoryTrimmedError, CorruptDataError, UnsupportedFormatError, InvalidRequestError
     """
-    options.require_version_only("A description")
+    options.require_options_of(Call.INSPECTION, "A description")
     snapshot = resolve_snapshot(stores, options, clock)
     manifest = snapshot.manifest
     # Only reading files requires their owners; without them the facts of a clone need no parent.
@@ -201,7 +201,7 @@ def describe_table(stores: TableStores, options: ReadOptions, clock: Clock, *, c
 
 def summarise_table(stores: TableStores, options: ReadOptions, clock: Clock) -> TableSummary:
     """Return facts and layers of the version that a read with these options sees; raises as `describe_table`."""
-    options.require_version_only("A description")
+    options.require_options_of(Call.INSPECTION, "A description")
     snapshot = resolve_snapshot(stores, options, clock)
     layers = plan_layers(snapshot.manifest, {})
     found = _find_definition(stores, snapshot.manifest)

@@ -14,7 +14,7 @@ from slatespark.format.properties import SstProperties
 from slatespark.format.segments import KeySegments
 from slatespark.format.stats import SstStats
 from slatespark.format.ulid import Ulid
-from slatespark.options import ReadOptions
+from slatespark.options import Call, ReadOptions
 from slatespark.shown import Shown
 from slatespark.table.clock import Clock
 from slatespark.table.definition.versions import resolve_codec
@@ -100,7 +100,7 @@ def list_files(
     stores: TableStores, options: ReadOptions, clock: Clock, *, count_rows: bool = False
 ) -> tuple[FileFacts, ...]:
     """Return the files of the version that a read with these options resolves to, layer by layer, newest first."""
-    options.require_version_only("A list of files")
+    options.require_options_of(Call.INSPECTION, "A list of files")
     manifest = resolve_snapshot(stores, options, clock).manifest
     layers = fetch_layers(stores, manifest)
     known = file_properties(stores, manifest, limit=MAX_COMMIT_RECORDS)
@@ -120,7 +120,7 @@ def list_files(
 
 def list_layers(stores: TableStores, options: ReadOptions, clock: Clock) -> tuple[LayerFacts, ...]:
     """Return the layers of the version that a read with these options resolves to, newest first, from the manifest."""
-    options.require_version_only("A list of layers")
+    options.require_options_of(Call.INSPECTION, "A list of layers")
     manifest = resolve_snapshot(stores, options, clock).manifest
     return layer_facts(fetch_layers(stores, manifest), KeySegments.of(manifest))
 

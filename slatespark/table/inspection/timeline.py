@@ -15,7 +15,7 @@ from typing import Final
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import CorruptDataError, SlateError, SnapshotExpiredError
 from slatespark.format.manifest import decode_manifest
-from slatespark.options import ReadOptions
+from slatespark.options import Call, ReadOptions
 from slatespark.shown import Shown
 from slatespark.table.clock import Clock
 from slatespark.table.definition.versions import resolve_codec
@@ -71,7 +71,7 @@ def read_timeline(stores: TableStores, options: ReadOptions, clock: Clock) -> Ke
     ------
     TableNotFoundError, HistoryTrimmedError, OptionError, CorruptDataError
     """
-    options.require_version_only("A timeline")
+    options.require_options_of(Call.INSPECTION, "A timeline")
     snapshot = resolve_snapshot(stores, options, clock)
     layers = fetch_layers(stores, snapshot.manifest)
     records = _records_until(stores, snapshot.manifest_id)

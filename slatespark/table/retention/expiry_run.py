@@ -15,7 +15,7 @@ from slatespark.format.paths import wal_path
 from slatespark.format.properties import SstProperties
 from slatespark.format.wal import decode_wal
 from slatespark.kernels import key_span
-from slatespark.options import ReadOptions
+from slatespark.options import Call, ReadOptions
 from slatespark.options.values import parse_choice
 from slatespark.storage import run_concurrently
 from slatespark.table.clock import Clock
@@ -65,7 +65,7 @@ def report_expiry(stores: TableStores, options: ReadOptions, clock: Clock, *, pe
     """
     if per is not None:
         per = parse_choice(*PERIODS)(per, "per")
-    _refuse_parts(options)
+    options.require_options_of(Call.EXPIRY, "The expiry report of a table")
     snapshot, definition = resolve_table(stores, options, clock)
     if snapshot.as_of_ts_ms is not None:
         raise OptionError(
@@ -79,14 +79,6 @@ def report_expiry(stores: TableStores, options: ReadOptions, clock: Clock, *, pe
             shown.setdefault(part.file, []).append(part)
     window_bytes = window_size(options.read_buffer_bytes, 1)
     return _ExpiryCount(stores, snapshot, definition.retention_ms, shown, window_bytes).run(per)
-
-
-def _refuse_parts(options: ReadOptions) -> None:
-    """Refuse options that leave rows out of a read: the report covers all stored rows."""
-    given = {"filter": options.filter, **options.given_keys, "seqAsOf": options.seq_as_of}
-    for name, value in given.items():
-        if value is not None:
-            raise OptionError(f"{name}: the expiry report is of a whole table.", todo=f"Leave {name} out.")
 
 
 @dataclass(slots=True)

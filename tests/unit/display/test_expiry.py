@@ -33,11 +33,11 @@ def test_text() -> None:
     assert (
         expiry_text(report(period(10), period(12, wal=20), LATER))
         == """\
-table      file:///t$
-version    7
-now        1970-01-01T10:00:00.005Z
-stored     9 row versions, 2.5 KiB
-rows read  of 1 of 2 files
+table       file:///t$
+version     7
+now         1970-01-01T10:00:00.005Z
+stored      9 row versions, 2.5 KiB
+files read  1 of 2
 
 expires            before             rows    bytes  WAL rows  WAL bytes
 expired            -                     3    300 B         0        0 B
@@ -57,7 +57,7 @@ def test_text_without_a_wal_has_no_columns_for_it() -> None:
 
 
 def test_the_retention_that_ends_rows_too_is_named() -> None:
-    assert "retention  PT604800S" in expiry_text(replace(report(), retention_ms=7 * DAY_MS)).splitlines()
+    assert "retention   PT604800S" in expiry_text(replace(report(), retention_ms=7 * DAY_MS)).splitlines()
     assert "retention" not in expiry_text(report())
 
 

@@ -188,9 +188,21 @@ def test_the_default_follows_the_last_expiry() -> None:
 
 
 @pytest.mark.parametrize(
-    "given", [{"filter": "key = X'00'"}, {"startKey": b"a"}, {"endKey": b"a"}, {"keyPrefix": b"a"}]
+    "given",
+    [
+        {"filter": "key = X'00'"},
+        {"startKey": b"a"},
+        {"endKey": b"a"},
+        {"keyPrefix": b"a"},
+        {"seqAsOf": 1},
+        {"columns": ["key"]},
+        {"includeExpired": True},
+        {"includeDeleted": True},
+        {"useCopies": False},
+        {"startingVersion": 1},
+    ],
 )
-def test_options_that_leave_rows_out_are_refused(given: dict[str, Any], tmp_path: Path) -> None:
+def test_options_of_a_reads_rows_are_refused(given: dict[str, Any], tmp_path: Path) -> None:
     store = SlateStore.create(str(tmp_path / "t"))
     with pytest.raises(OptionError, match=next(iter(given))):
         store.expiry(**given)
