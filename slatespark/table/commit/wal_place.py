@@ -5,11 +5,11 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Final
 
-from slatespark.errors import InvalidRequestError, SnapshotExpiredError, TableNotFoundError, UnavailableError
+from slatespark.errors import InvalidRequestError, TableNotFoundError, UnavailableError
 from slatespark.format.manifest import Manifest
 from slatespark.format.paths import DELETING_MARKER, MANIFEST_DIR, SST_EXTENSION, WAL_DIR, numbered, wal_path
-from slatespark.table.log.manifests import fetch_latest_manifest, fetch_manifest
-from slatespark.table.snapshot import WalTail, fetch_newest_state
+from slatespark.table.log.manifests import fetch_latest_manifest
+from slatespark.table.snapshot import WalTail, begins_behind, fetch_newest_state
 from slatespark.table.stores import TableStores
 
 _ATTEMPTS: Final = 4
@@ -79,12 +79,4 @@ def _is_of(stores: TableStores, manifest: Manifest) -> bool:
         # A clone starts without its parent's file of this number, and without any earlier one.
         numbers = (numbered(meta.path, SST_EXTENSION) for meta in stores.wal.list(WAL_DIR))
         return bool(manifest.external_dbs) and all(number is None or number > after for number in numbers)
-    return not manifest.external_dbs or not _begins_behind(stores, after)
-
-
-def _begins_behind(stores: TableStores, after: int) -> bool:
-    """Tell whether a clone began behind a WAL file, which is its parent's then."""
-    try:
-        return fetch_manifest(stores, 1).replay_after_wal_id == after
-    except SnapshotExpiredError:
-        return False
+    return not manifest.external_dbs or not begins_behind(stores, after)

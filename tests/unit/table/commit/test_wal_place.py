@@ -1,4 +1,4 @@
-"""A wrong `walPath` is refused by everything that writes, before it touches that WAL."""
+"""A wrong `walPath` is refused by everything that writes, before it touches that WAL, and by reads where it shows."""
 
 from __future__ import annotations
 
@@ -78,8 +78,20 @@ def test_the_wal_of_the_parent_of_a_clone(change: str, tmp_path: Path) -> None:
     with pytest.raises(InvalidRequestError, match="walPath"):
         CHANGES[change](SlateStore.open(tmp_path / "clone", **parents))
     assert folder_state(tmp_path / "wal") == before
+    parent.write(rows(b"later"))
+    with pytest.raises(InvalidRequestError, match="walPath"):
+        SlateStore.open(tmp_path / "clone", **parents).scan()
     clone.write(rows(b"c"))
     CHANGES[change](SlateStore.open(tmp_path / "clone"))
+
+
+def test_reads_with_a_wal_that_lacks_the_place_of_replay(other: Path, tmp_path: Path) -> None:
+    table = SlateStore.create(tmp_path / "t", autoCompact=False, walPath=str(tmp_path / "wal"))
+    for key in (b"a", b"b", b"c"):
+        table.write(rows(key))
+    for wrong in (tmp_path / "empty", other):
+        with pytest.raises(InvalidRequestError, match="walPath"):
+            SlateStore.open(tmp_path / "t", walPath=str(wrong)).scan()
 
 
 def test_a_clone_with_a_wal_apart(tmp_path: Path) -> None:
