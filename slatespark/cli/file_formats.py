@@ -41,15 +41,20 @@ def format_of(file: str, given: FileFormat | None) -> FileFormat:
     """
     if given is not None:
         return given
-    path = Path(file)
-    suffix = path.with_suffix("").suffix if path.suffix in _COMPRESSED else path.suffix
-    found = _SUFFIXES.get(suffix.lower())
+    found = format_by_suffix(file)
     if found is None:
         raise OptionError(
             f"{file}: the format cannot be inferred from the name.",
             todo=f"Use --format with one of {', '.join(FileFormat)}, or a suffix like .parquet, .csv or .jsonl.",
         )
     return found
+
+
+def format_by_suffix(file: str) -> FileFormat | None:
+    """Return the format that the suffix of a file names, which may be followed by that of a codec; else None."""
+    path = Path(file)
+    suffix = path.with_suffix("").suffix if path.suffix in _COMPRESSED else path.suffix
+    return _SUFFIXES.get(suffix.lower())
 
 
 def compression_of(file: str) -> str | None:

@@ -9,8 +9,10 @@ import typer
 
 from slatespark.cli.app import app
 from slatespark.cli.arguments import AsJson, MergeSchema, Storage, TablePath, WriteOption
+from slatespark.cli.file_formats import format_by_suffix
 from slatespark.cli.output import EXIT_FAILED, asked_progress, failing_with
 from slatespark.cli.table_arguments import call_with, write_arguments
+from slatespark.errors import InvalidRequestError
 from slatespark.texts import plural
 
 
@@ -28,6 +30,12 @@ def ingest(
     as_json: AsJson = False,
 ) -> None:
     """Publish sorted files made by SstWriter in one commit; their rows become the newest of their keys."""
+    for file in files:
+        if (found := format_by_suffix(file)) is not None:
+            raise InvalidRequestError(
+                f"{file} is a {found} file; ingest takes files that SstWriter wrote.",
+                todo=f"Load it with slatespark import {table} {file}.",
+            )
     arguments = write_arguments(table, {"mergeSchema": merge_schema or None}, option=option, storage=storage)
     store = arguments.open_store()
     before = store.detail().version

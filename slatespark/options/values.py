@@ -40,8 +40,10 @@ MergeOperator: TypeAlias = str | Callable[[bytes | None, list[bytes]], bytes]
 
 def parse_text(value: object, name: str) -> str:
     """Return non-empty text."""
-    if not isinstance(value, str) or not value.strip():
-        raise OptionError(f"{name}: {value!r} is not text.", todo=f"Give {name} a non-empty value.")
+    if not isinstance(value, str):
+        raise OptionError(f"{name}: {value!r} is of type {type(value).__name__}.", todo=f"Give {name} as text.")
+    if not value.strip():
+        raise OptionError(f"{name}: it is empty.", todo=f"Give {name} a value, or leave it out.")
     return value.strip()
 
 

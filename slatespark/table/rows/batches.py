@@ -35,13 +35,24 @@ def as_batches(batches: Any) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
     elif hasattr(batches, "__arrow_c_stream__"):  # DataFrames of pandas and Polars, relations of DuckDB
         return as_batches(_opened(batches))
     rows = iter(batches) if isinstance(batches, Iterable) else iter([batches])
-    first = next(rows, None)
+    try:
+        first = next(rows)
+    except StopIteration:
+        raise SchemaError(
+            "No batch of rows is given, and so no column.", todo="Give a pyarrow Table: an empty one has columns too."
+        ) from None
     if not isinstance(first, pa.RecordBatch):
         raise SchemaError(
-            f"The rows are of type {type(first).__name__}, which has no columns.",
-            todo="Give a pyarrow Table, RecordBatch, RecordBatchReader, several batches, or a DataFrame.",
+            f"The rows are of type {_type_name(batches)}, which has no columns.",
+            todo="Give a pyarrow Table, RecordBatch, RecordBatchReader, several batches, or a DataFrame: "
+            "pyarrow.Table.from_pylist makes a Table of dicts, pyarrow.table one of a dict of columns.",
         )
     return _without_views(first.schema, itertools.chain([first], rows))
+
+
+def _type_name(rows: object) -> str:
+    name = type(rows).__name__
+    return f"{name} of {type(rows[0]).__name__}" if isinstance(rows, list | tuple) and rows else name
 
 
 def _without_views(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:

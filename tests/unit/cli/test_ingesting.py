@@ -39,5 +39,7 @@ def test_what_cannot_be_ingested(tmp_path: Path) -> None:
     done("create", table)
     refused("SchemaError", "ingest", table, file)
     refused("InvalidRequestError", "ingest", table, tmp_path / "none.sst")
+    (rows := tmp_path / "rows.csv").write_text("key,value\n")
+    refused("InvalidRequestError", "ingest", table, rows)
     refused("OptionError", "ingest", table, file, "--option", "ttl=7d")
     assert run("ingest", table).exit_code == 2
