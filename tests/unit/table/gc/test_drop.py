@@ -110,7 +110,7 @@ def test_a_wal_apart(tmp_path: Path) -> None:
     with pytest.raises(InvalidRequestError, match="database of its own"):
         SlateStore.drop(place, walPath=str(tmp_path / "other"), force=True)
     (tmp_path / "wrong" / "wal").mkdir(parents=True)
-    with pytest.raises(InvalidRequestError, match="not the WAL"):
+    with pytest.raises(InvalidRequestError, match="walPath"):
         SlateStore.drop(place, walPath=str(tmp_path / "wrong"), force=True)
     (logs / "mine").write_bytes(b"x")
     SlateStore.drop(place, walPath=str(logs))
