@@ -83,7 +83,9 @@ def s3_credentials(options: BackendOptions) -> CredentialSource:
     key, secret = os.environ.get("AWS_ACCESS_KEY_ID"), os.environ.get("AWS_SECRET_ACCESS_KEY")
     if key and secret and "profile" not in options:
         token = os.environ.get("AWS_SESSION_TOKEN")
-        refuse_control_characters({"AWS_ACCESS_KEY_ID": key, "AWS_SESSION_TOKEN": token or ""})
+        refuse_control_characters(
+            {"AWS_ACCESS_KEY_ID": key, "AWS_SECRET_ACCESS_KEY": secret, "AWS_SESSION_TOKEN": token or ""}
+        )
         return _fixed(key, secret, token)
     return _found_by_botocore(options.get("profile"))
 
@@ -109,8 +111,11 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 
 
 def _known_region(options: BackendOptions) -> str | None:
-    given = (options.get("region"), os.environ.get("AWS_REGION"), os.environ.get("AWS_DEFAULT_REGION"))
-    return next(filter(None, given), None)
+    if region := options.get("region"):
+        return region
+    variables = {name: os.environ.get(name, "") for name in ("AWS_REGION", "AWS_DEFAULT_REGION")}
+    refuse_control_characters(variables)
+    return next(filter(None, variables.values()), None)
 
 
 def _with_bucket(server: str, bucket: str) -> str:
