@@ -137,9 +137,9 @@ class FeedOptions:
     )
     stream_id: str | None = _feed_option(
         "streamId",
-        doc="Stream: names its checkpoints `slatespark/stream/<streamId>`; only one query may use it at a time. "
-        "At most 100 letters, digits, dots, hyphens and underscores. Default: a random name, which the offsets "
-        "remember.",
+        doc="Stream: names its checkpoints `slatespark/stream/<streamId>`. It belongs to one query: another one that "
+        "uses it takes over what that one holds. At most 100 letters, digits, dots, hyphens and underscores. Default: "
+        "a random name, which the offsets remember.",
         parse=parse_stream_id,
     )
 
@@ -194,6 +194,12 @@ class FeedOptions:
             raise OptionError(
                 f"{next(iter(given))} is given, but a stream has no end.",
                 todo="Omit it; the trigger availableNow ends at the newest version.",
+            )
+        if not self.has_start and self._given({"starting_bound_inclusive"}):
+            raise OptionError(
+                "startingBoundInclusive is given without a start.",
+                why="Such a stream begins with all rows.",
+                todo="Give startingVersion or startingTimestamp, or omit it.",
             )
         if self.shows_log and self.max_files_per_trigger is not None:
             raise OptionError("maxFilesPerTrigger is given with changes=log.", todo="Use maxBytesPerTrigger.")

@@ -85,6 +85,7 @@ class ChangeStream:
         self._last: Position | None = None  # where the run ends
         self._newest: Position | None = None
         self._logged_table = ""  # the table whose log is read, once it was checked
+        self._holds_first = True  # what the first batch of a log begins with; maybe by an earlier run
         self._no_news: tuple[int, Version[Manifest]] | None = None  # a version, and one that shows the same rows
         self._states: dict[int, Position] = {}
         self._manifests: dict[int, Manifest] = {}  # of versions that are held, or were
@@ -159,6 +160,10 @@ class ChangeStream:
         if start.table != self._logged_table:
             self._check_table(start)
             self._logged_table = start.table
+        if start != self._initial and self._holds_first:  # the first batch, which may be repeated until then, is done
+            self._holds.go_on_as(start.stream_id)
+            self._holds.release()
+            self._holds_first = False
         try:
             end = self._log.next(start, is_limited=is_limited)
         except InvalidRequestError:
@@ -357,7 +362,8 @@ class ChangeStream:
             raise HistoryTrimmedError(
                 f"{url}: version {min(position.versions)}, from which the stream goes on, does not exist any more.",
                 why=f"It was collected: versions are kept for streamRetention "
-                f"({duration_to_text(self._retention_ms)}) after a stream stopped.",
+                f"({duration_to_text(self._retention_ms)}) after a stream stopped, or until another query takes its "
+                "streamId, or its checkpoints are deleted.",
                 todo="Start a query with a new checkpoint folder, which begins with all rows of the table; or set "
                 "failOnDataLoss=false to leave out what changed until the next version that exists.",
             ) from cause

@@ -67,17 +67,17 @@ class Holds:
         if self._is_named:
             return
         if stream_id != self.stream_id:
-            self._release()
+            self._earlier = None
+            if self._expires_s:
+                self.release()
         self.stream_id, self._is_named = stream_id, True
 
-    def _release(self) -> None:
-        """Hold nothing any more, and know no other run."""
-        self._earlier = None
-        if not self._expires_s:
-            return
+    def release(self) -> None:
+        """Hold nothing any more, nor what earlier runs of the stream have held."""
 
-        def change(newest: Version[Manifest]) -> Manifest:
-            return replace(newest.value, checkpoints=self._kept(newest.value, (), 0))
+        def change(newest: Version[Manifest]) -> Manifest | None:
+            others = tuple(point for point in newest.value.checkpoints if point.name != self.name)
+            return None if others == newest.value.checkpoints else replace(newest.value, checkpoints=others)
 
         manifest_object(self._stores, self._clock).update(self._clock, change)
         self._expires_s = {}

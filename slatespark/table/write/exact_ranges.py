@@ -33,7 +33,10 @@ def plan_bounds(options: WriteOptions, codec: RowCodec, *, overwrite: bool) -> K
     if options.replace_where is None and not given:
         return None
     if not overwrite:
-        raise OptionError(f"{next(iter(given), 'replaceWhere')} is for mode overwrite.", todo="Set mode to overwrite.")
+        raise OptionError(
+            f"{next(iter(given), 'replaceWhere')} is for mode overwrite.",
+            todo="Set mode to overwrite, or the output mode of a stream to complete.",
+        )
     if options.replace_where is not None:
         return KeyBounds(exact_ranges(options.replace_where, codec, name="replaceWhere"), options.replace_where)
     return KeyBounds((_given_range(options, codec),), _given_text(options))

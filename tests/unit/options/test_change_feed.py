@@ -79,3 +79,10 @@ def test_a_read_of_rows_takes_none_of_them(option: dict[str, Any]) -> None:
 def test_a_read_of_one_of_the_versions_has_no_option_of_the_feed() -> None:
     options = parsed(startingVersion=3, preImages=False, columns="a").of_version(7)
     assert options == ReadOptions.parse({"path": "t", "versionAsOf": 7, "columns": "a"})
+
+
+def test_a_stream_without_a_start_has_no_bound() -> None:
+    parsed(startingVersion=3, startingBoundInclusive=False).refuse_for_stream()
+    for given in (False, True):
+        with pytest.raises(OptionError, match="startingBoundInclusive"):
+            parsed(startingBoundInclusive=given).refuse_for_stream()

@@ -380,6 +380,26 @@ def test_versions_are_held_until_they_are_not_needed() -> None:
     assert len(place.holds()) == 2, "those of the run before are released too"
 
 
+@pytest.mark.parametrize("options", [{}, {"startingVersion": 3}], ids=["all rows", "a start"])
+def test_a_log_holds_nothing_after_its_first_batch(options: dict[str, Any]) -> None:
+    place = Place(versionRetention="7d")
+    place.store.write(rows(range(3)))
+    consumer = place.consumer(changes="log", **options)
+    assert consumer.step()
+    consumer.replay()
+    assert len(place.holds()) == 1
+    consumer.restart()  # before the second batch was asked for
+    place.store.write(rows(range(3), 1))
+    assert consumer.step()
+    assert not place.holds()
+    version = place.store.resolve().version
+    for _ in range(2):
+        consumer.restart()
+        assert not consumer.step()
+        consumer.replay()
+    assert place.store.resolve().version == version
+
+
 def test_runs_for_which_nothing_is_new_write_nothing() -> None:
     place = Place()
     place.store.write(rows(range(3)))

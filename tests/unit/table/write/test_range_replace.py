@@ -57,7 +57,7 @@ def rows(*keys: tuple[Any, ...]) -> pa.Table:
         ("tenant = 'a' AND part = 1 AND day IN (" + ", ".join(map(str, range(1001))) + ")", "1001"),
         (f"tenant = 'a' AND part IN ({EVEN}) AND day NOT IN (1,3,5,7,9,11,13,15)",
          "1000"),
-        ("", "text"),
+        ("", "empty"),
     ],
 )  # fmt: skip
 def test_conditions_that_are_not_key_intervals(condition: str, message: str) -> None:
