@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Final
@@ -16,15 +17,19 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _UTC: Final = ("UTC", "ETC/UTC", "Z", "GMT", "+00:00")
+_LEGACY_LITERALS: Final = {
+    re.compile("''"): "spark.sql.legacy.consecutiveStringLiterals.enabled",
+    re.compile(r"[\d.]e", re.IGNORECASE): "spark.sql.legacy.exponentLiteralAsDecimal.enabled",
+}
 _WHOLE_DIGITS: Final = {8: 3, 16: 5, 32: 10, 64: 20}  # of the decimal type that Spark casts an integer type to
 
 
 def is_filter(condition: object, schema: pa.Schema, spark: SparkSession) -> bool:
     """Tell whether a condition is text that means the same as the option `filter`: it selects only rows that pass.
 
-    The two differ by Spark's settings: a time zone other than UTC, no ANSI mode, other meanings of double quotes and
-    backslashes. They also differ for numbers that Spark rounds to compare them. And Spark takes some comparisons with
-    numbers outside a column's range for true, even for null.
+    The two differ by Spark's settings: a time zone other than UTC, no ANSI mode, variables, and other meanings of
+    quotes, backslashes and exponents. They also differ for numbers that Spark rounds to compare them. And Spark takes
+    some comparisons with numbers outside a column's range for true, even for null.
 
     Parameters
     ----------
@@ -32,7 +37,7 @@ def is_filter(condition: object, schema: pa.Schema, spark: SparkSession) -> bool
     """
     if not isinstance(condition, str) or str(spark.conf.get("spark.sql.ansi.enabled")).lower() != "true":
         return False
-    if '"' in condition or "\\" in condition:
+    if '"' in condition or "\\" in condition or _has_legacy_meaning(condition, spark):
         return False
     try:
         comparisons = parse_filter(condition)
@@ -46,6 +51,16 @@ def is_filter(condition: object, schema: pa.Schema, spark: SparkSession) -> bool
             return False
     in_utc = str(spark.conf.get("spark.sql.session.timeZone")).upper() in _UTC
     return in_utc or not any(pa.types.is_temporal(schema.field(name).type) for name in columns)
+
+
+def _has_legacy_meaning(condition: str, spark: SparkSession) -> bool:
+    """Tell whether Spark replaces variables in a text, or an old setting gives a literal in it another meaning."""
+    if "${" in condition:
+        return True
+    return any(
+        pattern.search(condition) and str(spark.conf.get(setting, "false")).lower() == "true"
+        for pattern, setting in _LEGACY_LITERALS.items()
+    )
 
 
 def narrowing(condition: object, schema: pa.Schema, spark: SparkSession) -> dict[str, str]:

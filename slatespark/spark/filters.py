@@ -50,6 +50,10 @@ _NEGATED: Final = {  # true where the other is false, so never for null; `<=>` i
     operators.IS_NULL: operators.IS_NOT_NULL,
     operators.IS_NOT_NULL: operators.IS_NULL,
 }
+# PySpark rounds literals to 28 digits, and Spark hands dates and times over by way of the calendar of old Java classes,
+# which differs from ours before 1900. So such literals may not be those of the query.
+_EXACT_DIGITS: Final = 27
+_EXACT_SINCE: Final = datetime.date(1900, 1, 2)  # a day later, since those classes have local times
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _US: Final = datetime.timedelta(microseconds=1)
 
@@ -97,7 +101,14 @@ def _comparison(item: Filter) -> Comparison | None:
 
 
 def _literal(value: Any) -> Literal | None:
-    """Return a Python value from Spark as a literal; None for types without literals, such as arrays."""
+    """Return a Python value from Spark as a literal.
+
+    None for types without literals, such as arrays, and for values that Spark may have changed.
+    """
+    if isinstance(value, Decimal) and len(value.as_tuple().digits) > _EXACT_DIGITS:
+        return None
+    if isinstance(value, datetime.date) and value.timetuple()[:3] < _EXACT_SINCE.timetuple()[:3]:
+        return None
     for kind, cls, convert in _LITERALS:
         if isinstance(value, cls):
             return Literal(kind, convert(value))

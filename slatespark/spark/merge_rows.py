@@ -180,7 +180,7 @@ class _Scope:
     def leave_target(self) -> _Scope:
         """Remove the target's columns from the scope; the source's keep their qualifier."""
         sides = self.sides
-        source = [sides.source[quoted(name)] for name in sides.source.columns]
+        source = [_column(sides.source, name) for name in sides.source.columns]
         hidden = [self._of_target(name).alias(_hidden(place)) for place, name in enumerate(sides.target.columns)]
         return _Scope(self.frame.select(*source, *hidden, *self._own()), sides)
 
@@ -196,7 +196,7 @@ class _Scope:
         return [F.col(name) for name in (_IN_SOURCE, _IN_TARGET, _CHOICE, *results)]
 
     def _of_target(self, name: str) -> Column:
-        return self.sides.target[quoted(name)]
+        return _column(self.sides.target, name)
 
     def _made(self, clause: MergeClause) -> dict[str, Column]:
         """Return the new values of a clause by column."""
@@ -205,7 +205,7 @@ class _Scope:
             return {}
         if clause.assigned is None:
             names = _source_columns(sides.source, sides.columns, clause)
-            assigned = {name: sides.source[quoted(names[name])] for name in sides.columns}
+            assigned = {name: _column(sides.source, names[name]) for name in sides.columns}
         else:
             assigned = {name: expression(value) for name, value in clause.assigned.items()}
         values = fit_values(self.frame, assigned, self.sides.types, called=clause.name)
@@ -217,6 +217,11 @@ class _Scope:
             kept = F.col(quoted(name)) if clause.kind == BY_SOURCE else self._of_target(name)
             values[name] = _same_key(kept, values[name], name, clause) if name in values else kept
         return values
+
+
+def _column(frame: DataFrame, name: str) -> Column:
+    """Return a column by its name, quoted only if need be: `quotedRegexColumnNames` makes a pattern of a quoted one."""
+    return frame[name if name.isidentifier() else quoted(name)]
 
 
 def _refuse_own_names(source: DataFrame) -> None:

@@ -93,6 +93,16 @@ def test_an_upsert_as_everybody_writes_it(spark: SparkSession, table: SlateTable
     assert only(table.history(1))["rows"]["put"] == 2
 
 
+def test_an_upsert_where_spark_takes_quoted_names_for_patterns(spark: SparkSession, table: SlateTable) -> None:
+    source = rows_of(spark, ("b", 1, 31, "III"), ("c", 9, 90, None))
+    spark.conf.set("spark.sql.parser.quotedRegexColumnNames", "true")
+    try:
+        merge(table, source).whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
+    finally:
+        spark.conf.unset("spark.sql.parser.quotedRegexColumnNames")
+    assert stored(table) == [START[0], START[1], ("b", 1, 31, "III"), START[3], ("c", 9, 90, None)]
+
+
 @pytest.mark.smoke
 def test_all_clauses_at_once(spark: SparkSession, table: SlateTable) -> None:
     source = rows_of(spark, ("a", 1, 0, "x"), ("a", 2, 5, "y"), ("b", 1, 1, "z"), ("c", 1, 1, "new"), ("c", 2, 2, "no"))

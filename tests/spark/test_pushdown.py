@@ -6,6 +6,7 @@ import datetime as dt
 from collections.abc import Iterator
 from decimal import Decimal
 from functools import reduce
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -153,6 +154,26 @@ def test_filters_are_taken_over(spark: SparkSession, path: str, capsys: pytest.C
 
 
 @pytest.mark.usefixtures("allowed")
+@pytest.mark.parametrize(
+    ("kind", "condition", "literals"),
+    [
+        ("DECIMAL(38)", "v = {0}", ["12345678901234567890123456789BD", "12345678901234567890123456790BD"]),
+        ("DECIMAL(38, 10)", "v IN ({0}, 1BD)", ["1234567890123456789.1234567891BD", "1234567890123456789.123456789BD"]),
+        ("DATE", "v = {0}", ["DATE'1582-10-10'", "DATE'1582-10-15'"]),
+        ("TIMESTAMP", "v = {0}", ["TIMESTAMP'1582-10-10 12:00:00'", "TIMESTAMP'1582-10-20 12:00:00'"]),
+    ],
+    ids=["decimal", "scale", "date", "timestamp"],
+)
+def test_literals_that_spark_changes_on_the_way_stay_with_it(
+    spark: SparkSession, tmp_path: Path, kind: str, condition: str, literals: list[str]
+) -> None:
+    chosen, other = literals
+    rows = spark.sql(f"SELECT 1L AS id, CAST({chosen} AS {kind}) AS v UNION ALL SELECT 2L, CAST({other} AS {kind})")
+    rows.write.format("slate").mode("append").option("keyColumns", "id").save(str(tmp_path / "t"))
+    assert ids(load(spark, str(tmp_path / "t"), pushdown="true").where(condition.format(chosen))) == [1]
+
+
+@pytest.mark.usefixtures("allowed")
 def test_they_join_the_option(spark: SparkSession, path: str) -> None:
     assert ids(load(spark, path, pushdown="true", filter="id >= 3").where("id <= 5 AND tenant = 'b'")) == [3, 5]
 
@@ -225,6 +246,9 @@ def test_which_filters_stay_with_spark() -> None:
         In(("id",), (1, "2")),
         In(("id",), (1, ["2"])),
         Not(StringContains(("tenant",), "a")),
+        GreaterThan(("price",), Decimal(10**27)),  # 28 digits
+        EqualTo(("day",), dt.date(1899, 12, 31)),
+        In(("at",), (dt.datetime(1582, 10, 15, tzinfo=UTC), dt.datetime(2026, 1, 1, tzinfo=UTC))),
     ]
     comparisons, returned = split_filters([*taken, *left], SCHEMA)
     assert [(item.column, item.operator) for item in comparisons] == [

@@ -333,6 +333,35 @@ def test_a_condition_is_a_filter_where_both_mean_the_same(spark: SparkSession) -
     assert not is_filter("id < 7", schema, berlin)
 
 
+@pytest.mark.parametrize(
+    ("setting", "condition"),
+    [
+        ("spark.sql.legacy.consecutiveStringLiterals.enabled", "name = 'it''s'"),
+        ("spark.sql.legacy.exponentLiteralAsDecimal.enabled", "big <> 9.007199254740993E15"),
+    ],
+)
+def test_a_condition_to_which_a_setting_gives_another_meaning_is_no_filter(
+    spark: SparkSession, setting: str, condition: str
+) -> None:
+    schema = pa.schema([("name", pa.string()), ("big", pa.float64())])
+    session = spark.newSession()
+    assert is_filter(condition, schema, session)
+    session.conf.set(setting, "true")
+    assert not is_filter(condition, schema, session)
+    assert is_filter("name = 'its' AND big < 7", schema, session)
+
+
+def test_a_delete_by_a_variable(spark: SparkSession, table: SlateTable) -> None:
+    """Spark replaces it in the text."""
+    table.write(people(spark, ADA, BOB, CID))
+    spark.conf.set("slatespark.test.tenant", ADA[0])
+    try:
+        table.delete("tenant = '${slatespark.test.tenant}'")
+    finally:
+        spark.conf.unset("slatespark.test.tenant")
+    assert stored(table) == [CID]
+
+
 def test_a_filter_never_selects_fewer_rows_than_spark(spark: SparkSession) -> None:
     """Spark rounds numbers of many digits, and null is comparable with numbers outside the column's range."""
     kinds: list[pa.DataType] = [pa.int8(), pa.int32(), pa.int64(), pa.decimal128(10, 2), pa.decimal128(38, 10)]
