@@ -68,6 +68,26 @@ def test_updates_and_deletes(run: Run) -> None:
     assert rows(run) == []
 
 
+def test_inserts(run: Run) -> None:
+    run("INSERT INTO @T VALUES ('c', 1, 'w', 4, NULL), ('a', 1, 'X', 5, map('k', 5))")
+    assert rows(run) == [("a", 1, "X", 5), *FIRST[1:], ("c", 1, "w", 4)]
+    run("INSERT INTO TABLE @T (n, `id`, TENANT) (SELECT n + 1, id, tenant FROM @T WHERE tenant = 'c');")
+    assert rows(run)[-1] == ("c", 1, None, 5)
+    run("INSERT INTO @T BY NAME SELECT 2 AS id, 'd' AS tenant")
+    assert rows(run)[-1] == ("d", 2, None, None)
+    run("INSERT INTO @T (tenant, id) WITH x AS (SELECT 'e' AS a) SELECT a, 3S FROM x")
+    assert rows(run)[-1] == ("e", 3, None, None)
+
+
+def test_inserts_that_replace(run: Run) -> None:
+    run("INSERT INTO @T REPLACE WHERE tenant = 'a' AND id >= 2 SELECT tenant, id + 1, name, n, m FROM @T WHERE id = 2")
+    assert rows(run) == [FIRST[0], ("a", 3, "y", 2), FIRST[2]]
+    run("INSERT OVERWRITE TABLE @T (tenant, id) VALUES ('z', 9)")
+    assert rows(run) == [("z", 9, None, None)]
+    run("INSERT OVERWRITE @T SELECT * FROM @T LIMIT 0")
+    assert rows(run) == []
+
+
 def test_a_merge_with_every_clause(run: Run, spark: SparkSession) -> None:
     spark.sql("SELECT * FROM VALUES ('a', 1L, 0), ('a', 2L, 7), ('c', 9L, 5) v(tenant, id, n)").createOrReplaceTempView(
         "sql_changes"
@@ -183,6 +203,22 @@ def test_other_statements_are_sparks(run: Run) -> None:
         "CREATE OR REPLACE TABLE @T (id BIGINT PRIMARY KEY)",
         "CREATE TABLE named (id BIGINT) USING slate",
         "INSERT INTO @T SELECT 1",
+        "INSERT INTO @T VALUES ('c', 1, 'w', 4)",
+        "INSERT INTO @T (tenant, id, nam) VALUES ('c', 1, 'w')",
+        "INSERT INTO @T (tenant, id, TENANT) VALUES ('c', 1, 'w')",
+        "INSERT INTO @T (tenant, name) VALUES ('c', 'w')",
+        "INSERT INTO @T (tenant, id, n) VALUES ('c', 1, map('k', 1))",
+        "INSERT INTO @T (tenant, id, n) VALUES ('c', 1, 3000000000)",
+        "INSERT INTO @T (tenant, id) PARTITION (x = 1) VALUES ('c', 1)",
+        "INSERT INTO @T BY NAME SELECT 'c' AS tenant, 1 AS id, 1 AS other",
+        "INSERT INTO @T",
+        "INSERT INTO @T (tenant, id",
+        "INSERT INTO @T (tenant, id) VALUES ('c', 1) x y",
+        "INSERT INTO @T REPLACE WHERE n = 1 SELECT * FROM @T",
+        "INSERT INTO @T REPLACE WHERE tenant = 'a' SELECT 'b' AS tenant, 2 AS id, 'x', 1, NULL",
+        "INSERT OVERWRITE @T REPLACE WHERE tenant = 'a' SELECT * FROM @T",
+        "INSERT @T SELECT * FROM @T",
+        "INSERT INTO somewhere SELECT * FROM @T",
         "DELETE FROM @T WHERE id IN (SELECT id FROM @T)",
         "UPDATE @T SET n = (SELECT max(n) FROM @T)",
         "DROP TABLE @T",

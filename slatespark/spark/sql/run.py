@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql.types import StructType
 
 from slatespark.errors import OptionError
-from slatespark.spark.sql import changes, definitions, upkeep
+from slatespark.spark.sql import changes, definitions, inserts, upkeep
 from slatespark.spark.sql.queries import instant_ms, run_query
 from slatespark.spark.sql.statement import FORMAT, Statement, names_path
 from slatespark.spark.sql.tables import Catalog
@@ -27,10 +27,10 @@ _QUERY: Final = re.compile(
 def sql(spark: SparkSession, statement: str, **storage: Any) -> DataFrame:
     """Run a statement of SQL: here if it is about a table of slatespark, otherwise as `spark.sql` does.
 
-    Tables are named ``slate.`path` ``, or by a temporary view that shows one whole table. Understood are `MERGE INTO`,
-    `UPDATE`, `DELETE FROM`, `CREATE TABLE`, `DESCRIBE HISTORY`, `RESTORE`, `OPTIMIZE`, `VACUUM`, and queries, also
-    `VERSION AS OF` and `TIMESTAMP AS OF` (docs/reference/sql.md). Spark evaluates expressions and queries as they are
-    written. A clause that is not understood is refused.
+    Tables are named ``slate.`path` ``, or by a temporary view that shows one whole table. Understood are `INSERT`,
+    `MERGE INTO`, `UPDATE`, `DELETE FROM`, `CREATE TABLE`, `DESCRIBE HISTORY`, `RESTORE`, `OPTIMIZE`, `VACUUM`, and
+    queries, also `VERSION AS OF` and `TIMESTAMP AS OF` (docs/reference/sql.md). Spark evaluates expressions and queries
+    as they are written. A clause that is not understood is refused.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def sql(spark: SparkSession, statement: str, **storage: Any) -> DataFrame:
     --------
     >>> import slatespark
     >>> _ = slatespark.sql(spark, f"CREATE TABLE slate.`{path}/boats` (id BIGINT, sails INT, PRIMARY KEY (id))")
-    >>> slatespark.SlateTable.forPath(spark, f"{path}/boats").write(spark.sql("SELECT 1L AS id, 2 AS sails"))
+    >>> _ = slatespark.sql(spark, f"INSERT INTO slate.`{path}/boats` VALUES (1, 2)")
     >>> _ = slatespark.sql(spark, f"UPDATE slate.`{path}/boats` SET sails = sails + 1 WHERE id = 1")
     >>> slatespark.sql(spark, f"SELECT sails FROM slate.`{path}/boats`").collect()
     [Row(sails=3)]
@@ -90,6 +90,11 @@ def _run(read: Statement, catalog: Catalog, statement: str) -> DataFrame:
         return _nothing(spark)
     table = catalog.find(name)
     if table is None:
+        if begun in _INSERTS and _NAMES_OURS.search(statement):
+            raise read.error(
+                f"rows of {FORMAT}.`path` go into a table of Spark by a DataFrame",
+                todo="Run the query with slatespark.sql, and call write.insertInto of its result.",
+            )
         return spark.sql(statement)
     found = _run_on(table, read, catalog, begun)
     return _nothing(spark) if found is None else found
@@ -105,6 +110,8 @@ def _run_on(table: SlateTable, read: Statement, catalog: Catalog, begun: str) ->
             changes.delete(read, table)
         case "MERGE" | "MERGE AND EVOLVE":
             changes.merge(read, table, lambda text: run_query(text, catalog), evolves=begun != "MERGE")
+        case "INSERT" | "OVERWRITE":
+            inserts.insert(read, table, lambda text: run_query(text, catalog), overwrite=begun == "OVERWRITE")
         case "HISTORY":
             return upkeep.describe_history(read, table)
         case "RESTORE":
@@ -117,7 +124,12 @@ def _run_on(table: SlateTable, read: Statement, catalog: Catalog, begun: str) ->
 
 
 _CREATIONS: Final = ("CREATE", "CREATE IF NOT EXISTS")
+_INSERTS: Final = ("INSERT", "OVERWRITE")
 _BEGINNINGS: Final = (
+    (("INSERT", "INTO", "TABLE"), "INSERT"),
+    (("INSERT", "INTO"), "INSERT"),
+    (("INSERT", "OVERWRITE", "TABLE"), "OVERWRITE"),
+    (("INSERT", "OVERWRITE"), "OVERWRITE"),
     (("CREATE", "TABLE", "IF", "NOT", "EXISTS"), "CREATE IF NOT EXISTS"),
     (("CREATE", "TABLE"), "CREATE"),
     (("MERGE", "WITH", "SCHEMA", "EVOLUTION", "INTO"), "MERGE AND EVOLVE"),

@@ -15,6 +15,9 @@ FORMAT: Final = "slate"  # `slate.path` with the path in backticks names a table
 _RESERVED: Final = ("AS", "FROM", "JOIN", "ON", "SET", "USING", "VALUES", "WHEN", "WHERE")  # no alias without AS
 
 
+QUERY_BEGINS: Final = ("SELECT", "VALUES", "FROM", "TABLE", "WITH")
+
+
 class Statement:
     """The rest of a statement that is left to read.
 
@@ -59,6 +62,11 @@ class Statement:
         found = self.next.is_sign(sign)
         self._at += found
         return found
+
+    def opens_query(self) -> bool:
+        """Tell whether a query comes next, in parentheses or not."""
+        ahead = next((token for token in self._tokens[self._at :] if not token.is_sign("(")), self.next)
+        return ahead.is_word(*QUERY_BEGINS)
 
     def expect(self, *words: str) -> None:
         """Read these words."""
