@@ -249,6 +249,17 @@ def test_a_second_load_is_merged_with_the_run_of_the_first(live: LiveClient) -> 
         load_beside(live.location.folder, {b"d": b"3"}, commitRewriteLimit=1, clientTimeout="300ms")
 
 
+def test_deletes_of_the_only_rows(live: LiveClient) -> None:
+    flushed(live, a="old", b="old")
+    load_beside(live.location.folder, {b"a": None, b"b": None})
+    shows(live, {})
+    load_beside(live.location.folder, {b"a": None})
+    shows(live, {})
+    flushed(live, b="new")
+    load_beside(live.location.folder, {b"a": b"load", b"b": None})
+    shows(live, {"a": "load"})
+
+
 def test_merge_operands(live: LiveClient) -> None:
     flushed(live, a="1", b="1")
     rows: dict[bytes, bytes | None] = {b"a": b"+2", b"c": b"+2"}
