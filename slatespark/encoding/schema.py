@@ -1,11 +1,14 @@
 """Schema evolution: a merge adds columns and widens types, and changes nothing else.
 
+A merge accepts rows that have to be cast. Those that are stored already are not: `find_misread` tells which would be
+read as other values.
+
 Canonical types are in `column_types`, their JSON in `spark_schema`, casts of rows in `exact_cast`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
 import pyarrow as pa
@@ -16,7 +19,7 @@ from slatespark.encoding.exact_cast import can_cast, incompatible
 from slatespark.encoding.spark_schema import schema_of_spark_json, spark_json
 from slatespark.errors import SchemaError
 
-__all__ = ["find_name", "merge_schemas", "schema_of_spark_json", "spark_json"]
+__all__ = ["find_misread", "find_name", "merge_schemas", "schema_of_spark_json", "spark_json"]
 
 _TO_DOUBLE: Final = (*INTEGERS[:3], pa.float32())  # types that a double represents exactly
 _TO_FLOAT: Final = INTEGERS[:2]
@@ -100,7 +103,71 @@ def _widened(table: pa.DataType, incoming: pa.DataType, *, in_key: bool) -> pa.D
     if kinds.is_decimal128(table) and kinds.is_decimal128(incoming):
         wider = table.scale == incoming.scale and incoming.precision > table.precision
         return incoming if wider else table
-    grows = (incoming == pa.float64() and table in _TO_DOUBLE) or (incoming == pa.float32() and table in _TO_FLOAT)
-    if grows and not in_key:  # the encodings of their numbers in a key differ
+    if _is_exact_float(table, incoming) and not in_key:  # the encodings of their numbers in a key differ
         return incoming
     return table if can_cast(incoming, table) else None
+
+
+def find_misread(stored: pa.Schema, table: pa.Schema, *, key_columns: Collection[str] = ()) -> str | None:
+    """Return the first column, or part of one, whose values are read as others by a table's schema; None if none is.
+
+    Parameters
+    ----------
+    stored : canonical, by which the rows were encoded
+    table : canonical, by which they will be read; columns that the rows lack are null
+    key_columns : of the table
+    """
+    return next(_misread_fields(stored, table, "", key_columns), None)
+
+
+def _misread_fields(
+    stored: Iterable[pa.Field], table: Iterable[pa.Field], above: str, key_columns: Collection[str]
+) -> Iterator[str]:
+    """Yield fields by their exact names, as values are found by these."""
+    known = {field.name: field for field in table}
+    given = {field.name: field for field in stored}
+    for name, field in given.items():
+        other = known.get(name)
+        if other is None or (field.nullable and not other.nullable):
+            yield above + name
+        else:
+            yield from _misread_type(field.type, other.type, above + name, in_key=name in key_columns)
+    yield from (above + name for name, field in known.items() if name not in given and not field.nullable)
+
+
+def _misread_type(stored: pa.DataType, table: pa.DataType, where: str, *, in_key: bool) -> Iterator[str]:
+    if stored == table or is_variant(stored) or is_variant(table):
+        if stored != table:
+            yield where
+    elif kinds.is_struct(stored) and kinds.is_struct(table):
+        names = [field.name for field in stored]
+        if in_key and names != [field.name for field in table]:  # a key has no names
+            yield where
+        yield from _misread_fields(stored, table, f"{where}.", names if in_key else ())
+    elif kinds.is_list(stored) and kinds.is_list(table):
+        yield from _misread_part(stored.value_field, table.value_field, f"{where}.element", in_key=in_key)
+    elif kinds.is_map(stored) and kinds.is_map(table):
+        yield from _misread_part(stored.key_field, table.key_field, f"{where}.key", in_key=in_key)
+        yield from _misread_part(stored.item_field, table.item_field, f"{where}.value", in_key=in_key)
+    elif not _reads_flat(stored, table, in_key=in_key):
+        yield where
+
+
+def _misread_part(stored: pa.Field, table: pa.Field, where: str, *, in_key: bool) -> Iterator[str]:
+    if stored.nullable and not table.nullable:
+        yield where
+    yield from _misread_type(stored.type, table.type, where, in_key=in_key)
+
+
+def _reads_flat(stored: pa.DataType, table: pa.DataType, *, in_key: bool) -> bool:
+    """Tell whether a flat type is a wider one, and values of the other are read as the same."""
+    if stored in INTEGERS and table in INTEGERS:
+        return bool(INTEGERS.index(stored) <= INTEGERS.index(table))
+    if kinds.is_decimal128(stored) and kinds.is_decimal128(table):
+        return bool(stored.scale == table.scale and stored.precision <= table.precision)
+    return _is_exact_float(stored, table) and not in_key  # the encodings of their numbers in a key differ
+
+
+def _is_exact_float(number: pa.DataType, wider: pa.DataType) -> bool:
+    """Tell whether a floating-point type holds every number of another type."""
+    return (wider == pa.float64() and number in _TO_DOUBLE) or (wider == pa.float32() and number in _TO_FLOAT)

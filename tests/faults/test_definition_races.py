@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,7 @@ class TypedJob:
         commit_load(self.stores, self.clock, self.load, (self.files,))
 
 
-def people(**columns: list[Any]) -> pa.Table:
+def people(**columns: Any) -> pa.Table:
     return pa.table(columns)
 
 
@@ -260,6 +261,41 @@ def test_two_that_evolve_differently_one_is_told(table: FailingStore) -> None:
     with pytest.raises(SchemaError, match="BIGINT"):
         numbers.commit()
     assert rows_in(table) == [{"k": 1, "v": 1, "x": None}, {"k": 3, "v": None, "x": "text"}]
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        (pa.decimal128(12, 2), Decimal("1.25")),
+        (pa.float32(), 0.5),
+        (pa.struct([pa.field("x", pa.int32())]), {"x": 1}),
+    ],
+    ids=["decimal", "float", "part of a struct"],
+)
+def test_rows_that_would_have_to_be_cast_are_refused(table: FailingStore, kind: pa.DataType, value: Any) -> None:
+    """They are encoded already, and would be read as other values."""
+    number = {"x": 2**53 + 1} if pa.types.is_struct(kind) else 2**53 + 1
+    job = evolver(table, 2, people(k=[2], x=[number]))
+    other = evolver(table, 3, people(k=[3], x=pa.array([value], kind)))
+    table.run(other.commit, "create", definition_path(2))
+    if pa.types.is_struct(kind):  # an integer type becomes the wider one
+        job.commit()
+        assert rows_in(table)[1] == {"k": 2, "v": None, "x": number}
+        return
+    with pytest.raises(ConflictError):
+        job.commit()
+    assert rows_in(table) == [{"k": 1, "v": 1, "x": None}, {"k": 3, "v": None, "x": value}]
+
+
+def test_rows_of_two_creators_that_would_be_read_as_others(store: FailingStore) -> None:
+    loose = TypedJob(
+        store, people(k=[1], x=pa.array([None], pa.int64())), FakeClock(), keyColumns="k", mergeSchema=True
+    )
+    strict = pa.schema([pa.field("k", pa.int64()), pa.field("x", pa.int64(), nullable=False)])
+    SlateStore.create(store.url, strict, "k")
+    with pytest.raises(ConflictError):
+        loose.commit()
+    assert rows_in(store) == []
 
 
 def test_a_column_dropped_meanwhile_stays_dropped(table: FailingStore) -> None:

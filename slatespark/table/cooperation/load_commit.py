@@ -55,6 +55,8 @@ from slatespark.table.cooperation.load_plan import (
 from slatespark.table.cooperation.outcome import await_end, have_ended, poll_ms, withdraw
 from slatespark.table.cooperation.submission import MovedError, Submitter
 from slatespark.table.cooperation.unflushed_rows import await_flush
+from slatespark.table.definition.plan import join_growth
+from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read.layers import fetch_layers
 from slatespark.table.read.properties import record_file
@@ -139,9 +141,7 @@ class _LoadCommit:
             return earlier
         codec = self.job.definition.codec()
         await_flush(self.stores, self.clock, self.job.baseline, self._files, codec, self.options)
-        latest = fetch_latest_manifest(self.stores).value
-        merges_schema = self.options.merge_schema
-        publish_growth(self.stores, self.clock, latest, self.job.definition, created=False, merge=merges_schema)
+        join_growth(resolve_definition(self.stores, fetch_latest_manifest(self.stores).value), self.job.definition)
         for number in range(MAX_ATTEMPTS):
             self._refresh_files()
             try:
@@ -207,6 +207,11 @@ class _LoadCommit:
             return earlier
         outputs = [self._not_older(files, job.id.timestamp_ms) for job, files in zip(claimed, merged, strict=True)]
         load = self._handed_load(claimed, sources, outputs)
+        manifest, definition = (
+            claimed[0].found.value,
+            self.job.definition,
+        )  # readers need it as soon as the rows are there
+        publish_growth(self.stores, self.clock, manifest, definition, created=False, merge=self.options.merge_schema)
         publish_handed_load(self.stores.main, load)
         hand_over_together(
             {job: [output.handle for output in files] for job, files in zip(claimed, outputs, strict=True)}
@@ -223,6 +228,11 @@ class _LoadCommit:
             raise _unknown(self.stores, load, timeout_ms)
         delete_handed_load(self.stores.main, load)
         return None
+
+    def _publish_growth(self, manifest: Manifest) -> None:
+        """Publish columns and types of the rows, which readers need as soon as the client has committed them."""
+        merge, definition = self.options.merge_schema, self.job.definition
+        publish_growth(self.stores, self.clock, manifest, definition, created=False, merge=merge)
 
     # --- the files ----------------------------------------------------------------------------------------------------
 

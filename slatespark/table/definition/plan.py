@@ -13,7 +13,7 @@ import pyarrow.types as kinds
 
 from slatespark.encoding.collations import require_byte_order
 from slatespark.encoding.column_types import all_nullable, canonical_schema
-from slatespark.encoding.schema import find_name, merge_schemas
+from slatespark.encoding.schema import find_misread, find_name, merge_schemas
 from slatespark.encoding.tuple_key import require_key_type
 from slatespark.encoding.type_names import sql_type
 from slatespark.errors import ConflictError, OptionError, SchemaError, TableExistsError
@@ -198,7 +198,7 @@ def join_growth(current: TableDefinition, planned: TableDefinition) -> TableDefi
     Raises
     ------
     ConflictError
-        When another table has replaced it, or it spells columns differently.
+        When another table has replaced it, it spells columns differently, or the rows would have to be encoded anew.
     SchemaError
         When it has changed so that the rows no longer fit.
     """
@@ -216,6 +216,11 @@ def join_growth(current: TableDefinition, planned: TableDefinition) -> TableDefi
     wanted = pa.schema([field for field in planned.schema if field.name.lower() not in dropped])
     grown = grow_definition(current, wanted)
     _check_spelling(grown.schema, wanted)
+    if (column := find_misread(wanted, grown.schema, key_columns=grown.key_columns)) is not None:
+        raise ConflictError(
+            f"Another job has given column {column} a type to which the rows would have to be cast.",
+            todo="Write again.",
+        )
     return replace(grown, writer_schemas={**planned.writer_schemas, **grown.writer_schemas})
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -127,9 +127,10 @@ def project(options: ReadOptions, columns: Sequence[str] | None = None, *, codec
         When a column does not exist, or is asked for twice.
     """
     metadata = [f"_{name}" for name in options.metadata_columns]
-    metadata += VALIDITY_TYPES if options.shows_intervals else ()
+    if options.shows_intervals:
+        metadata += _added_columns(codec, VALIDITY_TYPES, "readVersions=intervals")
     if options.read_change_feed:
-        metadata += _change_columns(codec)
+        metadata += _added_columns(codec, CHANGE_TYPES, "the change feed")
     if options.shows_log and SEQ not in metadata:
         metadata.append(SEQ)
     offered = [*codec.schema.names, *(name for name in metadata if name not in codec.schema.names)]
@@ -143,16 +144,16 @@ def project(options: ReadOptions, columns: Sequence[str] | None = None, *, codec
     return Projection(names, shows_deletes, codec, labels)
 
 
-def _change_columns(codec: RowCodec) -> Sequence[str]:
-    """Return the columns that a change feed adds; a table may not have one of its own that is called the same."""
+def _added_columns(codec: RowCodec, added: Iterable[str], reader: str) -> Sequence[str]:
+    """Return the columns that a read adds; a table may not have one of its own that is called the same."""
     spellings = {name.lower(): name for name in codec.schema.names}
-    for name in CHANGE_TYPES:
+    for name in added:
         if name in spellings:
             raise SchemaError(
-                f"The table has a column {spellings[name]}, which the change feed adds.",
-                todo="Rename the column; its table has no change feed.",
+                f"The table has a column {spellings[name]}, which {reader} adds.",
+                todo="Copy its rows to a table that calls it otherwise.",
             )
-    return tuple(CHANGE_TYPES)
+    return tuple(added)
 
 
 def _resolve_name(name: str, offered: Sequence[str]) -> str:

@@ -8,7 +8,9 @@ from functools import partial
 from typing import Any, Final
 
 import numpy as np
+import pyarrow as pa
 
+from slatespark.encoding.schema import find_misread
 from slatespark.errors import ConflictError, CorruptDataError, InvalidRequestError, OptionError, SchemaError
 from slatespark.format.external_sst import ExternalSst, decode_external_end, decode_external_sst
 from slatespark.format.manifest import SstHandle
@@ -168,13 +170,24 @@ def _admit(current: TableDefinition, file: ExternalSstFile, *, merge: bool) -> T
             f"{', '.join(current.schema.names)}, or their types differ.",
             todo="Write the file with the schema of the table, or set mergeSchema=true.",
         )
-    strict = [item.name for item in current.schema if not item.nullable and theirs.schema.field(item.name).nullable]
-    if strict:
+    _check_stored(file, grown)
+    return replace(grown, writer_schemas={**theirs.writer_schemas, **grown.writer_schemas})
+
+
+def _check_stored(file: ExternalSstFile, grown: TableDefinition) -> None:
+    """Raise `SchemaError` if the table would read values of a file as others: an ingest casts nothing."""
+    stored, known, properties = file.label.definition.schema, grown.schema, file.end.properties
+    assert stored is not None  # the caller's condition
+    assert known is not None
+    if not properties.puts and not properties.merges:  # deletions have only keys
+        known = pa.schema([field for field in known if field.name in stored.names])
+    column = find_misread(stored, known, key_columns=grown.key_columns)
+    if column is not None:
         raise SchemaError(
-            f"{file.path} may hold nulls in column {strict[0]}, which is not nullable.",
+            f"{file.path}: column {column} is not stored as the table stores it.",
+            why="Its type, its spelling or its nulls differ, or it is missing, and an ingest casts nothing.",
             todo="Give SstWriter the schema of the table.",
         )
-    return replace(grown, writer_schemas={**theirs.writer_schemas, **grown.writer_schemas})
 
 
 def _keys(definition: TableDefinition) -> str:

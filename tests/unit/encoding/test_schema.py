@@ -15,7 +15,7 @@ from slatespark.encoding.column_types import (
     list_of,
     map_of,
 )
-from slatespark.encoding.schema import merge_schemas, schema_of_spark_json, spark_json
+from slatespark.encoding.schema import find_misread, merge_schemas, schema_of_spark_json, spark_json
 from slatespark.errors import SchemaError
 
 UTC, NTZ = pa.timestamp("us", "UTC"), pa.timestamp("us")
@@ -239,3 +239,69 @@ def test_keys_do_not_change_otherwise(table: pa.DataType, incoming: pa.DataType)
     assert merge_schemas(one(table), one(incoming)) is not None
     with pytest.raises(SchemaError, match="c"):
         merge_schemas(one(table), one(incoming), key_columns=["c"])
+
+
+def parts(*given: tuple[str, pa.DataType, bool]) -> pa.DataType:
+    return pa.struct([pa.field(name, kind, nullable=nullable) for name, kind, nullable in given])
+
+
+@pytest.mark.parametrize(
+    ("stored", "table", "expected"),
+    [
+        (pa.int8(), pa.int64(), None),
+        (pa.int32(), pa.float64(), None),
+        (pa.int16(), pa.float32(), None),
+        (pa.float32(), pa.float64(), None),
+        (pa.decimal128(5, 2), pa.decimal128(9, 2), None),
+        (list_of(pa.int8()), list_of(pa.int64()), None),
+        (list_of(pa.int8(), nullable=False), list_of(pa.int8()), None),
+        (parts(("a", pa.int8(), True)), parts(("b", pa.int8(), True), ("a", pa.int16(), True)), None),
+        (pa.int64(), pa.int32(), "c"),
+        (pa.int64(), pa.float64(), "c"),
+        (pa.int32(), pa.float32(), "c"),
+        (pa.float64(), pa.float32(), "c"),
+        (pa.int32(), pa.decimal128(20, 0), "c"),
+        (pa.decimal128(9, 2), pa.decimal128(5, 2), "c"),
+        (pa.decimal128(5, 2), pa.decimal128(9, 3), "c"),
+        (pa.string(), pa.binary(), "c"),
+        (VARIANT, pa.struct([pa.field("a", pa.int8())]), "c"),
+        (list_of(pa.int8()), list_of(pa.int8(), nullable=False), "c.element"),
+        (map_of(pa.string(), pa.int64()), map_of(pa.string(), pa.int32()), "c.value"),
+        (parts(("a", pa.int8(), True)), parts(("A", pa.int8(), True)), "c.a"),
+        (parts(("a", pa.int8(), True)), parts(("a", pa.int8(), False)), "c.a"),
+        (parts(("a", pa.int8(), True)), parts(("a", pa.int8(), True), ("b", pa.int8(), False)), "c.b"),
+    ],
+    ids=str,
+)
+def test_values_that_are_read_as_others(stored: pa.DataType, table: pa.DataType, expected: str | None) -> None:
+    assert find_misread(one(stored), one(table)) == expected
+
+
+@pytest.mark.parametrize(
+    ("stored", "table", "is_same"),
+    [
+        (pa.int8(), pa.int64(), True),
+        (pa.decimal128(5, 2), pa.decimal128(9, 2), True),
+        (pa.int32(), pa.float64(), False),
+        (pa.float32(), pa.float64(), False),
+        (parts(("a", pa.int8(), True)), parts(("a", pa.int64(), True)), True),
+        (parts(("a", pa.float32(), True)), parts(("a", pa.float64(), True)), False),
+        (
+            parts(("a", pa.int8(), True), ("b", pa.int8(), True)),
+            parts(("b", pa.int8(), True), ("a", pa.int8(), True)),
+            False,
+        ),
+    ],
+    ids=str,
+)
+def test_keys_that_are_read_as_others(stored: pa.DataType, table: pa.DataType, is_same: bool) -> None:
+    assert (find_misread(one(stored), one(table), key_columns=["c"]) is None) is is_same
+
+
+def test_columns_that_are_stored_otherwise() -> None:
+    strict, loose = one(pa.int8(), nullable=False), one(pa.int8())
+    assert find_misread(strict, loose) is None
+    assert find_misread(loose, strict) == "c"
+    assert find_misread(pa.schema([]), loose) is None
+    assert find_misread(pa.schema([]), strict) == "c"
+    assert find_misread(pa.schema([pa.field("C", pa.int8())]), loose) == "C"

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from slatespark import OptionError, Reaper, SlateStore, SstWriter, TableNotFoundError
+from slatespark import CommitConflictError, OptionError, Reaper, SlateStore, SstWriter, TableNotFoundError
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.storage.object_store import ObjectMeta
 
@@ -99,3 +99,11 @@ def test_a_write_without_rows_needs_no_client() -> None:
     version = store.detail().version
     assert store.write(ROWS.slice(0, 0), **COOPERATE) == version
     assert [meta.path for meta in objects(inner) if "leases" in meta.path] == []
+
+
+def test_a_load_that_no_client_takes_leaves_the_schema() -> None:
+    store, _ = table()
+    more = ROWS.append_column("more", pa.array([1, 2], pa.int32()))
+    with pytest.raises(CommitConflictError):
+        store.write(more, mergeSchema=True, clientTimeout="1s", **COOPERATE)
+    assert store.definition.schema == SCHEMA

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from slatespark import HistoryTrimmedError, OptionError, SlateStore
+from slatespark import HistoryTrimmedError, OptionError, SchemaError, SlateStore
 from slatespark.units import ms_to_text
 from tests.support.fake_clock import FakeClock
 
@@ -119,3 +119,11 @@ def test_what_it_would_see_and_intervals(learnt: tuple[SlateStore, int, int]) ->
     assert found.how == "the version asked for, each row as of its timestamp"
     rows = store.versions(timestampAsOf=25, versionAsOf=first).read_all().to_pylist()
     assert [(row["value"], row["_valid_to"], row["_is_current"]) for row in rows] == [(b"old", None, True)]
+
+
+def test_a_column_that_is_called_as_one_of_the_intervals() -> None:
+    schema = pa.schema([("id", pa.int64()), ("_Valid_To", pa.string())])
+    store = SlateStore.create("memory://bitemporal/taken", schema, "id", history=True)
+    assert store.scan().read_all().schema.names == ["id", "_Valid_To"]
+    with pytest.raises(SchemaError, match="_Valid_To"):
+        store.versions()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -285,3 +286,55 @@ def test_a_file_has_a_label(tmp_path: Path) -> None:
     assert end is not None
     assert (end.properties.puts, end.properties.min_create_ts, end.properties.max_create_ts) == (2, 5, 6)
     assert (end.label["stampMs"], end.label["instants"]) == (None, False)
+
+
+D2, D4 = pa.decimal128(12, 2), pa.decimal128(10, 4)
+STRICT, LOOSE = pa.struct([pa.field("p", pa.int64(), nullable=False)]), pa.struct([pa.field("p", pa.int64())])
+
+
+@pytest.mark.parametrize("merge", [False, True])
+@pytest.mark.parametrize(
+    ("table_type", "file_type", "value"),
+    [
+        (D2, D4, "3.1234"),
+        (D2, pa.int64(), 5),
+        (pa.float32(), pa.int64(), 2**53 + 1),
+        (STRICT, LOOSE, {"p": None}),
+        (pa.list_(pa.field("element", pa.int64(), nullable=False)), pa.list_(pa.int64()), [None]),
+        (pa.struct([pa.field("p", pa.int64())]), pa.struct([pa.field("P", pa.int64())]), {"P": 4}),
+    ],
+    ids=["scale", "integer for decimal", "integer for float", "null in a struct", "null in a list", "case of a field"],
+)
+def test_values_that_the_table_would_read_as_others(
+    table_type: pa.DataType, file_type: pa.DataType, value: Any, merge: bool, tmp_path: Path
+) -> None:
+    """An ingest takes rows as they are stored; a write would cast them."""
+    store = new_store(pa.schema([("id", pa.int64()), ("x", table_type)]))
+    given = pa.array([Decimal(value) if isinstance(value, str) else value], file_type)
+    file = str(tmp_path / "a.sst")
+    SstWriter(file, pa.schema([("id", pa.int64()), ("x", file_type)]), "id").write(pa.table({"id": [1], "x": given}))
+    with pytest.raises(SchemaError):
+        store.ingest(file, mergeSchema=merge)
+    assert store.scan().read_all().num_rows == 0
+
+
+def test_keys_that_the_table_would_read_as_others(tmp_path: Path) -> None:
+    store = SlateStore.create(str(tmp_path / "t"), pa.schema([("x", D2)]), "x")
+    for number, kind in enumerate([D4, pa.int32()]):
+        file = str(tmp_path / f"{number}.sst")
+        SstWriter(file, pa.schema([("x", kind)]), "x").write(pa.table({"x": pa.array([Decimal(7)], D4).cast(kind)}))
+        with pytest.raises(SchemaError):
+            store.ingest(file)
+
+
+def test_columns_that_a_file_lacks(tmp_path: Path) -> None:
+    key = pa.field("id", pa.int64(), nullable=False)
+    store = new_store(pa.schema([key, pa.field("x", pa.int64(), nullable=False)]))
+    store.write(pa.table({"id": [1, 2], "x": [1, 2]}))
+    puts, deletions = str(tmp_path / "puts.sst"), str(tmp_path / "deletions.sst")
+    SstWriter(puts, pa.schema([key]), "id").write(pa.table({"id": [1]}))
+    with pytest.raises(SchemaError):
+        store.ingest(puts, mergeSchema=True)
+    SstWriter(deletions, pa.schema([key]), "id").write(pa.table({"id": [1]}), operation="delete")
+    store.ingest(deletions, mergeSchema=True)
+    assert store.scan().read_all().to_pylist() == [{"id": 2, "x": 2}]
