@@ -92,12 +92,12 @@ class TableLoop(Generic[T, R]):
         listener : called with the outcome of each step that has one
         """
         rounds: Agenda[_Entry[T]] = Agenda()
-        with self._lock:
-            for entry in self._entries.values():
-                begin(entry.table)
-                self._agenda.remove(entry)
-                rounds.put(entry, read_clock(self._clock))
         try:
+            with self._lock:
+                for entry in self._entries.values():
+                    begin(entry.table)
+                    rounds.put(entry, read_clock(self._clock))
+                    self._agenda.remove(entry)
             self._work(rounds, lambda: rounds.next_ms() is None, listener)
         finally:
             for entry, at_ms in rounds.entries():
@@ -132,20 +132,27 @@ class TableLoop(Generic[T, R]):
     ) -> None:
         """Serve the tables of an agenda; a table whose round has ended goes into the loop's own."""
         while not self._stop.take() and not is_over():
-            entry = agenda.pop_due(read_clock(self._clock))
+            now_ms = read_clock(self._clock)
+            entry = agenda.pop_due(now_ms)
             if entry is None:
                 self._wait(agenda, end_ms)
                 continue
             if entry.is_removed:
                 continue
-            served = self._serve(entry.table)
-            self._put(agenda if served.goes_on else self._agenda, entry, served.next_ms)
+            try:
+                served = self._serve(entry.table)
+                self._put(agenda if served.goes_on else self._agenda, entry, served.next_ms)
+            except BaseException:  # an interrupt: the loop may be run again, and serves all of its tables then
+                agenda.remove(entry)
+                self._put(self._agenda, entry, now_ms)
+                raise
             if served.outcome is not None and listener is not None:
                 listener(served.outcome)
 
     def _put(self, agenda: Agenda[_Entry[T]], entry: _Entry[T], at_ms: int) -> None:
         with self._lock:  # so that no removal comes in between
             if not entry.is_removed:
+                agenda.remove(entry)  # an interrupt may have come just after it was put
                 agenda.put(entry, at_ms)
 
     def _wait(self, agenda: Agenda[_Entry[T]], end_ms: int | None) -> None:

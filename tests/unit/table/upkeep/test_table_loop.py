@@ -172,3 +172,29 @@ def test_by_the_system_clock_a_stop_ends_a_wait_at_once() -> None:
     thread.join(MAX_SLEEP_MS / 1000)
     assert not thread.is_alive()
     assert time.monotonic() - began_s < MAX_SLEEP_MS / 1000
+
+
+@pytest.mark.parametrize("run", ["run", "run_once"])
+def test_after_an_interrupt_every_table_is_still_served(run: str) -> None:
+    def interrupt(_: Work) -> None:
+        raise KeyboardInterrupt
+
+    loop = Loop(Work("a"), Work("b"))
+    loop.on_step = interrupt
+    with pytest.raises(KeyboardInterrupt):
+        loop.loop.run(None, None) if run == "run" else loop.run_once()
+    assert loop.loop.deadlines == {"a": START_MS, "b": START_MS}
+    loop.on_step = lambda _: None
+    loop.run_once()
+    assert loop.names() in ("a* b*", "b* a*")
+
+
+def test_after_an_interrupt_before_a_round_every_table_is_still_served() -> None:
+    def interrupted(work: Work) -> None:
+        if work.name == "b":
+            raise KeyboardInterrupt
+
+    loop = Loop(Work("a"), Work("b"))
+    with pytest.raises(KeyboardInterrupt):
+        loop.loop.run_once(interrupted, lambda _: None)
+    assert loop.loop.deadlines == {"a": START_MS, "b": START_MS}
