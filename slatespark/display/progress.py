@@ -16,6 +16,7 @@ from typing import Any, Final, Literal, Protocol, TypeAlias, cast
 
 from slatespark.errors import OptionError
 from slatespark.table.progress import Progress, Step
+from slatespark.table.tasks import running
 from slatespark.texts import plural
 from slatespark.units import bytes_to_text
 
@@ -52,11 +53,8 @@ def showing_progress(asked: AskedProgress, step: Step) -> Iterator[Progress | No
         return
     try:
         bar = _Bar(canvas, _State(step, 0, 0))
-        bar.start()
-        try:
+        with running([bar.thread], bar.end):
             yield bar.tell
-        finally:
-            bar.end()
     finally:
         _SHOWN.release()
 
@@ -107,17 +105,13 @@ class _Bar:
     def __init__(self, canvas: Canvas, state: _State) -> None:
         self._canvas, self._state = canvas, state
         self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._draw, name="slatespark-progress", daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
+        self.thread = threading.Thread(target=self._draw, name="slatespark-progress", daemon=True)
 
     def tell(self, step: Step, done: int, total: int) -> None:
         self._state = _State(step, done, total)
 
     def end(self) -> None:
         self._ended.set()
-        self._thread.join()
 
     def _draw(self) -> None:
         if self._ended.wait(DELAY_S):

@@ -30,6 +30,32 @@ def thread_count(parallelism: int | None) -> int:
     return count
 
 
+@contextlib.contextmanager
+def running(threads: Sequence[threading.Thread], end: Callable[[], object]) -> Iterator[None]:
+    """Run threads while the context is open, and wait for them when it is left, also by an interrupt of their start.
+
+    Parameters
+    ----------
+    threads : not started yet
+    end : makes them return, also one that has only just started; not called in a process that was forked meanwhile,
+        which has none of these threads
+    """
+    pid = os.getpid()
+    try:
+        for thread in threads:
+            thread.start()
+        yield
+    finally:
+        if pid == os.getpid():
+            try:
+                end()
+            finally:
+                for thread in threads:
+                    # Raised for one that was not started. Where its start was interrupted it may yet run, and return.
+                    with contextlib.suppress(RuntimeError):
+                        thread.join()
+
+
 class TaskRunner(Protocol):
     """Runs a function on items, each in a task of its own.
 

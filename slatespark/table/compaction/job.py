@@ -44,6 +44,7 @@ from slatespark.table.log.manifests import MAX_AHEAD_MS, fetch_latest_manifest
 from slatespark.table.records.leases import LEASE_LIFETIME_MS
 from slatespark.table.records.workers import delete_worker, publish_worker
 from slatespark.table.stores import TableStores
+from slatespark.table.tasks import running
 from slatespark.units import ms_to_text
 
 HEARTBEAT_S: Final = 10.0  # a coordinator reclaims a job after 30 s without one
@@ -170,12 +171,8 @@ def listed_job(
     entry = _list_job(stores, clock, replace(spec, l0_view_ids=()), worker)
     job = ListedJob(stores, clock, entry, spec, write_id, is_held, leased_ms=now_ms, reported_ms=now_ms)
     heart = threading.Thread(target=job.report_regularly, name=f"slatespark-{write_id}", daemon=True)
-    heart.start()
-    try:
+    with running([heart], job.fail):
         yield job
-    finally:
-        job.fail()
-        heart.join()
 
 
 def _list_job(stores: TableStores, clock: Clock, spec: TieredSpec, worker: WorkerSpec) -> Compaction:

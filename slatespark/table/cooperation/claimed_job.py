@@ -35,6 +35,7 @@ from slatespark.table.cooperation.job_rules import (
 from slatespark.table.cooperation.rivals import hold_off
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.log.versioned_object import Version
+from slatespark.table.tasks import running
 
 HEARTBEAT_MS: Final = 3_000
 
@@ -278,8 +279,7 @@ def claimed_jobs(
     ended = threading.Event()
     name = f"{worker_id} {job_ids[0]}"
     heart = threading.Thread(target=_beat_regularly, args=(claimed, heartbeat_ms, ended), name=name, daemon=True)
-    heart.start()
-    try:
+    with running([heart], lambda: _end_all(claimed, ended)):
         # Read after the claim: the coordinator writes manifests first, so this one is at least as new as the list in
         # which the jobs are ours.
         found = fetch_latest_manifest(jobs.stores)
@@ -290,17 +290,19 @@ def claimed_jobs(
                     job.fail()
                 raise SourcesGoneError(str(job.id))
         yield claimed
-    finally:
-        try:
-            for job in claimed:
-                if not job._ended.is_set():
-                    with contextlib.suppress(SlateError):
-                        job.release()
-        finally:  # after an interrupt, too: heartbeats that go on would hold the jobs for as long as the process lives
-            for job in claimed:
-                job._ended.set()
-            ended.set()
-            heart.join()
+
+
+def _end_all(claimed: Sequence[ClaimedJob], ended: threading.Event) -> None:
+    """Release the jobs that are still ours, and end their heartbeats."""
+    try:
+        for job in claimed:
+            if not job._ended.is_set():
+                with contextlib.suppress(SlateError):
+                    job.release()
+    finally:  # after an interrupt, too: heartbeats that go on would hold the jobs for as long as the process lives
+        for job in claimed:
+            job._ended.set()
+        ended.set()
 
 
 def _claim(jobs: JobList, job_ids: Sequence[Ulid], worker_id: str) -> tuple[Compaction, ...] | None:

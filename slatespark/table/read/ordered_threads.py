@@ -10,6 +10,8 @@ from typing import Generic, TypeVar
 
 import pyarrow as pa
 
+from slatespark.table.tasks import running
+
 Part = TypeVar("Part")
 
 
@@ -44,14 +46,8 @@ def ordered_batches(
         threading.Thread(target=line.work, name=f"slatespark-scan-{number}", daemon=True)
         for number in range(min(threads, len(parts)))
     ]
-    for worker in workers:
-        worker.start()
-    try:
+    with running(workers, line.close):
         yield from line.batches()
-    finally:
-        line.close()
-        for worker in workers:
-            worker.join()
 
 
 class _Line(Generic[Part]):

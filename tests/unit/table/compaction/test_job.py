@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import threading
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -326,3 +327,20 @@ def test_a_list_that_is_ahead_of_our_clock(stores: TableStores, clock: FakeClock
     ):
         pass
     assert fetch_compactions(stores)[0] == number
+
+
+def test_an_interrupt_as_the_heartbeats_begin_ends_them_and_the_job(
+    stores: TableStores, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin = threading.Thread.start
+
+    def interrupted(thread: threading.Thread) -> None:
+        begin(thread)
+        raise KeyboardInterrupt
+
+    before = set(threading.enumerate())
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    with pytest.raises(KeyboardInterrupt), listed_job(stores, clock, SPEC, write_id(1), is_held=False):
+        raise AssertionError
+    assert set(threading.enumerate()) <= before
+    assert not fetch_compactions(stores)[1].active_jobs()
