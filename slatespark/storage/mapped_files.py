@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import mmap
 import os
-import threading
 from collections import OrderedDict
+
+from slatespark.fork_lock import fork_lock
 
 
 class MappedFiles:
@@ -19,12 +20,10 @@ class MappedFiles:
         # Each map holds a file descriptor; the limit may be as low as 1024 per process.
         self._capacity = capacity
         self._maps: OrderedDict[tuple[int, int], mmap.mmap] = OrderedDict()
-        self._lock = threading.Lock()
-        self._pid = os.getpid()
+        self._lock = fork_lock()
 
     def view(self, descriptor: int, status: os.stat_result) -> memoryview:
         """Return a view of an open file, which must not be empty; `status` is its `fstat`."""
-        self._after_fork()
         identity = (status.st_dev, status.st_ino)
         with self._lock:
             mapped = self._maps.get(identity)
@@ -35,9 +34,3 @@ class MappedFiles:
             while len(self._maps) > self._capacity:
                 self._maps.popitem(last=False)
         return memoryview(mapped)
-
-    def _after_fork(self) -> None:
-        if self._pid != os.getpid():  # another thread of the parent may hold the lock
-            self._lock = threading.Lock()
-            self._maps = OrderedDict()
-            self._pid = os.getpid()

@@ -6,13 +6,13 @@ Everything else takes a `Clock`, so that tests are deterministic, and programs c
 from __future__ import annotations
 
 import secrets
-import threading
 import time
 from abc import abstractmethod
 from typing import Final, Protocol, runtime_checkable
 from uuid import UUID
 
 from slatespark.errors import InvalidRequestError, OptionError
+from slatespark.fork_lock import fork_lock
 from slatespark.format.ulid import Ulid, make_ulid
 from slatespark.options.named_function import import_function
 from slatespark.options.values import is_clock, parse_clock
@@ -77,7 +77,7 @@ class HighWaterMark:
     __slots__ = ("_highest_ms", "_lock")
 
     def __init__(self) -> None:
-        self._highest_ms, self._lock = 0, threading.Lock()
+        self._highest_ms, self._lock = 0, fork_lock()
 
     def raised_to(self, time_ms: int) -> int:
         """Return the highest time so far, `time_ms` included."""

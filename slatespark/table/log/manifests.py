@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,6 +10,7 @@ from typing import Final
 from slatespark.errors import (
     TableNotFoundError,
 )
+from slatespark.fork_lock import fork_lock
 from slatespark.format.invariants import check_manifest
 from slatespark.format.manifest import Manifest, decode_manifest, encode_manifest
 from slatespark.format.paths import (
@@ -32,7 +32,7 @@ MAX_AHEAD_MS = 10_000  # the client waits this long for its clock to pass the la
 # Manifests are immutable, and the key is the whole content, so an entry is never stale.
 _MAX_KNOWN: Final = 3
 _known: Final[OrderedDict[bytes, Manifest]] = OrderedDict()
-_known_lock: Final = threading.Lock()
+_known_lock: Final = fork_lock()
 
 
 def _decode(data: bytes) -> Manifest:

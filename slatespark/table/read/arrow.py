@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
@@ -60,7 +59,7 @@ _ADDED_TYPES: Final[Mapping[str, pa.DataType]] = {**METADATA_TYPES, **VALIDITY_T
 _OPS: Final = ("put", "delete", "merge")
 
 
-@dataclass(frozen=True)  # no slots: it caches derived properties
+@dataclass(frozen=True, slots=True)
 class Projection:
     """The columns of a read, in order: those of the table, then metadata columns, or those asked for.
 
@@ -70,23 +69,28 @@ class Projection:
     shows_deletes : whether rows may be tombstones, whose value columns are null
     codec : of the table
     labels : names of the columns in the batches, if different
+    schema : Arrow schema of the batches; every column may hold nulls
+    row_size : whether the lengths of keys and of values count for the size of a row, and the bytes of its fixed widths
     """
 
     names: tuple[str, ...]
     shows_deletes: bool = False
     codec: RowCodec = RAW_CODEC
     labels: tuple[str, ...] | None = None
+    schema: pa.Schema = field(init=False, repr=False, compare=False)
+    row_size: tuple[bool, bool, int] = field(init=False, repr=False, compare=False)
 
-    @cached_property
-    def schema(self) -> pa.Schema:
-        """Arrow schema of the batches; every column may hold nulls."""
+    def __post_init__(self) -> None:
+        # Not a cached_property: in Python 3.11 its lock is shared by all reads, and a forked child would wait for it.
+        object.__setattr__(self, "schema", self._find_schema())
+        object.__setattr__(self, "row_size", self._find_row_size())
+
+    def _find_schema(self) -> pa.Schema:
         labels = self.labels or self.names
         types = [type_of(name, self.codec) for name in self.names]
         return pa.schema([pa.field(label, kind) for label, kind in zip(labels, types, strict=True)])
 
-    @cached_property
-    def row_size(self) -> tuple[bool, bool, int]:
-        """Whether the lengths of keys and of values count for the size of a row, and the bytes of its fixed widths."""
+    def _find_row_size(self) -> tuple[bool, bool, int]:
         of_key = of_value = False
         fixed_bytes = 0
         for name, item in zip(self.names, self.schema, strict=True):

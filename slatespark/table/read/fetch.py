@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -12,6 +11,7 @@ from typing import Final, Generic, TypeVar
 import numpy as np
 
 from slatespark.errors import CorruptDataError, UnsupportedFormatError
+from slatespark.fork_lock import fork_lock
 from slatespark.format.filter import FilterSet, decode_filter_section
 from slatespark.format.index import SstIndex, decode_index_section
 from slatespark.format.paths import wal_path
@@ -52,7 +52,7 @@ class SectionCache(Generic[T]):
         self._limit_bytes, self._size = limit_bytes, size
         self._entries: OrderedDict[tuple[str, str], T] = OrderedDict()
         self._held_bytes = 0
-        self._lock = threading.Lock()
+        self._lock = fork_lock()
 
     def get(self, store: ObjectStore, path: str, fetch: Callable[[], T]) -> T:
         """Return the cached section of an object; fetch and cache it if there is none."""
@@ -64,8 +64,9 @@ class SectionCache(Generic[T]):
         fetched = fetch()
         with self._lock:
             if key not in self._entries:
-                self._entries[key] = fetched
+                # In this order: after a fork in between the cache only holds less than it may.
                 self._held_bytes += self._size(fetched)
+                self._entries[key] = fetched
             while self._held_bytes > self._limit_bytes and len(self._entries) > 1:
                 _, dropped = self._entries.popitem(last=False)
                 self._held_bytes -= self._size(dropped)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -10,6 +11,7 @@ from typing import Generic, TypeVar
 
 import pyarrow as pa
 
+from slatespark.errors import InvalidRequestError
 from slatespark.table.tasks import running
 
 Part = TypeVar("Part")
@@ -35,6 +37,8 @@ def ordered_batches(
     Raises
     ------
     The error of a part, after the batches before it.
+    InvalidRequestError
+        When threads make the batches, and the consumer goes on in a forked process.
     """
     if threads < 2 or len(parts) < 2:
         for number, part in enumerate(parts):
@@ -65,10 +69,12 @@ class _Line(Generic[Part]):
         self._current = 0  # the part that the consumer is at
         self._held_bytes = 0
         self._is_closed = False
+        self._pid = os.getpid()
 
     def batches(self) -> Iterator[tuple[int, pa.RecordBatch]]:
         """Yield what the threads make, in order."""
         for number in range(len(self._parts)):
+            self._refuse_forked()
             with self._changed:
                 self._current = number
                 self._changed.notify_all()
@@ -97,6 +103,14 @@ class _Line(Generic[Part]):
             self._is_closed = True
             self._changed.notify_all()
 
+    def _refuse_forked(self) -> None:
+        if self._pid != os.getpid():
+            raise InvalidRequestError(
+                "This read was begun in another process, from which this one was forked.",
+                why="The threads that read ahead are in the other one.",
+                todo="Begin the read again in this process.",
+            )
+
     def _take(self) -> int | None:
         with self._changed:
             if self._is_closed or self._errors or self._taken == len(self._parts):
@@ -124,6 +138,7 @@ class _Line(Generic[Part]):
             return True
 
     def _next(self, number: int) -> pa.RecordBatch | None:
+        self._refuse_forked()
         waiting = self._waiting[number]
         with self._changed:
             self._changed.wait_for(lambda: waiting or self._ended[number])

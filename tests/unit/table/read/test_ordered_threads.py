@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import threading
 from collections.abc import Iterator
 
 import pyarrow as pa
 import pytest
 
-from slatespark import SlateStore
+from slatespark import InvalidRequestError, SlateStore
 from slatespark.table.read.ordered_threads import ordered_batches
 from tests.unit.table.layers import new_stores
 
@@ -102,3 +103,25 @@ def test_a_scan_by_threads_shows_the_rows_of_a_scan_by_one(order: str) -> None:
     assert store.scan(order=order, parallelism=3, splitSize="16k", readBuffer="1").read_all() == one
     assert store.snapshot().scan(order=order, parallelism=2, splitSize="16k").read_all() == one
     assert one.column("key").to_pylist() == sorted(one.column("key").to_pylist(), reverse=order == "desc")
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+@pytest.mark.parametrize("how", ["goes on", "stops"])
+def test_a_forked_child_never_waits_for_the_threads_of_its_parent(how: str) -> None:
+    batches = ordered_batches(range(PARTS), scan, threads=3, ahead_bytes=0)
+    next(batches)
+
+    def use() -> None:
+        if how == "goes on":
+            with pytest.raises(InvalidRequestError):
+                list(batches)
+        batches.close()
+
+    child = multiprocessing.get_context("fork").Process(target=use, daemon=True)
+    child.start()
+    child.join(60)
+    exit_code = child.exitcode
+    child.kill()
+    child.join()
+    assert exit_code == 0
+    assert len(list(batches)) == PARTS * BATCHES - 1, "the parent goes on"
