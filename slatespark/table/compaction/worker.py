@@ -10,7 +10,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
@@ -254,6 +254,9 @@ class Worker:
         session = _Session(self, listener or (lambda _: None))
         try:
             yield session
+        except BaseException:  # an interrupt waits for windows that are being merged, not for whole jobs
+            self._stop.set()
+            raise
         finally:
             session.close()
             self._stop.clear()
@@ -340,7 +343,8 @@ class _Session:
     def close(self) -> None:
         """Wait until all jobs have ended; those of a worker that is stopped are released."""
         for thread in list(self.merging):
-            thread.join()
+            with suppress(RuntimeError):  # its start was interrupted
+                thread.join()
         if self.ranges is not None:
             self.ranges.close()
 

@@ -1,0 +1,31 @@
+"""Worker: how `run` ends."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from slatespark.table.compaction import worker as compaction_worker
+from slatespark.table.compaction.worker import Worker
+
+PATIENCE_S = 60.0
+
+
+@pytest.mark.parametrize("run", ["run", "runOnce"])
+def test_an_interrupt_stops_the_jobs_instead_of_waiting_for_their_end(
+    run: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker, was_stopped = Worker(), list[bool]()
+
+    def interrupted(session: compaction_worker._Session) -> None:
+        thread = threading.Thread(target=lambda: was_stopped.append(worker._stop.wait(PATIENCE_S)), daemon=True)
+        session.merging[thread] = None  # type: ignore[assignment]  # of no database
+        thread.start()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(compaction_worker._Session, "look", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        worker.run() if run == "run" else worker.runOnce()
+    assert was_stopped == [True]
+    assert not worker._stop.is_set(), "it can run again"
