@@ -5,22 +5,36 @@ from __future__ import annotations
 import mmap
 import os
 from collections import OrderedDict
+from typing import Final
+from weakref import WeakSet
 
 from slatespark.fork_lock import fork_lock
+
+KEPT_TOGETHER: Final = 256  # maps; each holds a file descriptor, and the limit may be as low as 1024 per process
+
+_living: Final[WeakSet[MappedFiles]] = WeakSet()
+_living_lock: Final = fork_lock()
 
 
 class MappedFiles:
     """Read-only maps of the most recently used files.
+
+    All instances of a process share `KEPT_TOGETHER`: where there are many, each keeps fewer, or none.
 
     Maps are keyed by device and inode, so a replaced file never returns old bytes. While a map exists, its inode cannot
     be reused. Maps are not closed explicitly: the last view in use frees an evicted map.
     """
 
     def __init__(self, capacity: int = 16) -> None:
-        # Each map holds a file descriptor; the limit may be as low as 1024 per process.
         self._capacity = capacity
         self._maps: OrderedDict[tuple[int, int], mmap.mmap] = OrderedDict()
         self._lock = fork_lock()
+        with _living_lock:
+            _living.add(self)
+            others = list(_living)
+        if len(others) * capacity > KEPT_TOGETHER:
+            for each in others:
+                each._shrink()
 
     def view(self, descriptor: int, status: os.stat_result) -> memoryview:
         """Return a view of an open file, which must not be empty; `status` is its `fstat`."""
@@ -31,6 +45,14 @@ class MappedFiles:
                 mapped = mmap.mmap(descriptor, status.st_size, access=mmap.ACCESS_READ)
                 self._maps[identity] = mapped
             self._maps.move_to_end(identity)
-            while len(self._maps) > self._capacity:
-                self._maps.popitem(last=False)
+            self._drop_surplus()
         return memoryview(mapped)
+
+    def _shrink(self) -> None:
+        with self._lock:
+            self._drop_surplus()
+
+    def _drop_surplus(self) -> None:
+        share = min(self._capacity, KEPT_TOGETHER // max(1, len(_living)))
+        while len(self._maps) > share:
+            self._maps.popitem(last=False)

@@ -13,7 +13,7 @@ import pytest
 from slatespark.errors import InvalidRequestError, UnavailableError
 from slatespark.format.paths import numbered
 from slatespark.ranges import ByteRange
-from slatespark.storage import absolute_location, durable_files, open_store
+from slatespark.storage import absolute_location, durable_files, mapped_files, open_store
 from slatespark.storage.local_store import MAP_BYTES, LocalStore
 from slatespark.storage.mapped_files import MappedFiles
 from slatespark.storage.object_store import ObjectStore
@@ -173,6 +173,29 @@ def test_the_map_cache_is_bounded_and_views_outlive_it(tmp_path: Path) -> None:
     del store
     gc.collect()
     assert [view[-1] for view in views] == list(range(6))
+
+
+def test_all_stores_of_a_process_share_a_bound_of_maps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gc.collect()
+    monkeypatch.setattr(mapped_files, "KEPT_TOGETHER", 4 * (len(mapped_files._living) + 1))
+
+    def kept(store: LocalStore) -> int:
+        for number in range(6):
+            assert len(store.get(f"{number}")) == MAP_BYTES
+        return len(store._maps._maps)
+
+    first = LocalStore(tmp_path)
+    for number in range(6):
+        first.put(f"{number}", [bytes(MAP_BYTES)])
+    assert kept(first) == 4
+    others = [LocalStore(tmp_path) for _ in range(len(mapped_files._living))]
+    assert len(first._maps._maps) == 2, "it shrinks at once"
+    assert kept(others[0]) == kept(first) == 2
+    others += [LocalStore(tmp_path) for _ in range(4 * len(mapped_files._living))]
+    assert kept(first) == 0
+    del others
+    gc.collect()
+    assert kept(first) == 4
 
 
 def test_a_file_changed_in_place_is_mapped_again(tmp_path: Path) -> None:
