@@ -95,6 +95,8 @@ def table_paths(tables: Iterable[str | os.PathLike[str]] | str | os.PathLike[str
 
 def open_stores(path: str, *, storage: Mapping[str, str], wal_path: str | None = None) -> TableStores:
     """Return the stores of the table at `path`, without reading anything."""
+    if root := storage.get("root"):  # resolved now, as `path` is: the working directory may change
+        storage = {**storage, "root": absolute_location(parse_location(root, "storage.root"))}
     main = open_store(path, storage)
     wal = main if wal_path is None else open_store(wal_path, storage)
     return TableStores(main=main, wal=wal, storage=dict(storage), wal_is_apart=wal_path is not None)

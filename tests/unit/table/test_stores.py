@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from slatespark.errors import TableNotFoundError
+from slatespark.errors import OptionError, TableNotFoundError
 from slatespark.format.manifest import ExternalDb
 from slatespark.format.paths import sst_path
 from slatespark.format.ulid import Ulid
@@ -83,3 +83,20 @@ def test_the_holder_of_a_file_is_preferred_to_a_nearer_database_of_that_name() -
     assert resolve_external(child, reference("parent")) == f"{root}/near/parent"
     open_store(f"{root}/parent").put(sst_path(file), [b"x"])
     assert resolve_external(child, reference("parent", file)) == f"{root}/parent"
+
+
+def test_a_relative_root_is_resolved_when_the_table_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = []
+    for name in ("one", "two"):
+        open_store(str(tmp_path / name / "parent")).put("manifest/1.manifest", [b"x"])
+        monkeypatch.chdir(tmp_path / name)
+        found.append(open_stores("child", storage={"root": "."}))
+    monkeypatch.chdir(tmp_path)
+    parents = [open_store(resolve_external(stores, reference("parent"))).url for stores in found]
+    assert parents == [f"file://{tmp_path}/{name}/parent" for name in ("one", "two")]
+
+
+def test_a_root_that_is_no_location_is_refused(tmp_path: Path) -> None:
+    assert open_stores(str(tmp_path), storage={"root": tmp_path}).storage == {"root": str(tmp_path)}  # type: ignore[dict-item]
+    with pytest.raises(OptionError):
+        open_stores(str(tmp_path), storage={"root": 5})  # type: ignore[dict-item]
