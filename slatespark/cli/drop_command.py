@@ -50,7 +50,7 @@ def drop(
 
 def _ask(plan: DropReport) -> None:
     """Show what would be deleted, and ask; raises `OptionError` where nobody can answer."""
-    if not sys.stdin.isatty():
+    if sys.stdin is None or not sys.stdin.isatty():
         raise OptionError("drop deletes a table for good.", todo="Give --yes, or --dry-run to see what it deletes.")
     typer.echo(drop_text(plan), err=True)
     typer.confirm("Delete it for good?", abort=True, err=True)

@@ -204,7 +204,11 @@ def _array_of_cells(cells: pa.Array, item: pa.Field, target: TargetColumns, firs
 
 
 def _open(file: str, stack: ExitStack) -> BinaryIO:
-    return sys.stdin.buffer if file == STANDARD_INPUT else stack.enter_context(Path(file).open("rb"))
+    if file != STANDARD_INPUT:
+        return stack.enter_context(Path(file).open("rb"))
+    if sys.stdin is None:  # closed before this process began
+        raise InvalidRequestError("Standard input is closed.", todo="Redirect it, or name a file.")
+    return sys.stdin.buffer
 
 
 def _position(stream: BinaryIO) -> int:

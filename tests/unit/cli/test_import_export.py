@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime as dt
 import gzip
 import json
+import subprocess
+import sys
 from decimal import Decimal
 from pathlib import Path
 
@@ -459,3 +461,13 @@ def test_progress_of_an_export(table: Path) -> None:
     assert sum(batch.num_rows for batch in scanned(stores, plan, lambda *args: told.append(args))) == 3
     assert [step for step, _, _ in told] == ["Exporting"]
     assert told[0][2] > 0
+
+
+def test_standard_input_that_is_closed(table: Path) -> None:
+    for command in (["import", table, "-", "--format", "csv"], ["put", table, "--file", "-"], ["drop", table]):
+        call = [sys.executable, "-c", "import os, sys; os.close(0); os.execv(sys.executable, sys.argv[1:])"]
+        ended = subprocess.run(
+            [*call, sys.executable, "-m", "slatespark", *map(str, command)], capture_output=True, text=True, check=False
+        )
+        assert ended.returncode == 1
+        assert ended.stderr.startswith(("InvalidRequestError: ", "OptionError: ")), ended.stderr
