@@ -10,6 +10,7 @@ import re
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from io import FileIO
 from pathlib import Path
 
 from slatespark.errors import InvalidRequestError
@@ -25,8 +26,6 @@ _STAGED_BY_CLIENTS = re.compile(r"\.[a-z]+#\d+$", re.ASCII)
 
 # Errors of file systems without hard links, or at the limit of links per file.
 NO_HARD_LINK = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV, errno.EMLINK})
-
-_serial = itertools.count()
 
 
 def is_temporary(name: str) -> bool:
@@ -131,40 +130,37 @@ def sync_folder(folder: Path) -> None:
 @contextmanager
 def _written_file(folder: Path, parts: Sequence[Buffer], *, is_scratch: bool = False) -> Iterator[Path]:
     """Yield a temporary file in `folder` with the content `parts`, durable unless scratch; removed afterwards."""
-    descriptor, temporary = _open_temporary(folder)
+    temporary = _temporary_name(folder)
     try:
-        try:
+        with _open_new(temporary) as file:
             for part in parts:
-                _write_all(descriptor, part)
+                _write_all(file, part)
             if not is_scratch:
-                os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+                os.fsync(file.fileno())
         yield temporary
-    finally:
-        with suppress(FileNotFoundError):
+    finally:  # also after an interrupt of its creation, when it may be there or not
+        with suppress(FileNotFoundError, NotADirectoryError):
             temporary.unlink()
 
 
-def _open_temporary(folder: Path) -> tuple[int, Path]:
+def _open_new(file: Path) -> FileIO:
+    """Create a file, and the folder if it is missing. It is closed when nobody refers to it any more."""
     while True:
-        temporary = _temporary_name(folder)
         try:
-            return os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666), temporary
-        except FileExistsError:
-            continue  # left over from an earlier process with the same pid, or from another host
+            return file.open("xb", buffering=0)
         except FileNotFoundError:
-            make_folder(folder)
+            make_folder(file.parent)
 
 
 def _temporary_name(folder: Path) -> Path:
-    return folder / f"{TEMPORARY_PREFIX}{os.getpid()}-{next(_serial)}{TEMPORARY_SUFFIX}"
+    """Return a name that nobody else uses: other hosts, and earlier processes with our pid, included."""
+    return folder / f"{TEMPORARY_PREFIX}{os.getpid()}-{os.urandom(8).hex()}{TEMPORARY_SUFFIX}"
 
 
-def _write_all(descriptor: int, data: Buffer) -> None:
+def _write_all(file: FileIO, data: Buffer) -> None:
     rest = memoryview(data).cast("B")
     while rest:
-        rest = rest[os.write(descriptor, rest) :]
+        rest = rest[file.write(rest) :]
 
 
 def _sync(path: Path) -> None:

@@ -187,14 +187,11 @@ class LocalStore:
 
     @contextmanager
     def _opened(self, path: str) -> Iterator[tuple[int, os.stat_result]]:
-        descriptor = os.open(self._file(path), os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            status = os.fstat(descriptor)
+        with self._file(path).open("rb", buffering=0) as file:
+            status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
                 raise IsADirectoryError(errno.EISDIR, "not a file", path)
-            yield descriptor, status
-        finally:
-            os.close(descriptor)
+            yield file.fileno(), status
 
     def _read(self, path: str, span: ByteRange, descriptor: int, status: os.stat_result) -> Buffer:
         check_span(path, span, status.st_size)

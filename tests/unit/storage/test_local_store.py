@@ -2,11 +2,14 @@ from __future__ import annotations
 
 import errno
 import gc
+import multiprocessing
 import os
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -283,3 +286,36 @@ def test_an_absolute_location(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert absolute_location("~/a") == "/home/me/a"
     for kept in ("s3://bucket/a", "memory://a", "s3:/bucket/a", "", "  "):
         assert absolute_location(kept) == kept
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_an_interrupt_as_a_file_is_created_leaves_nothing(
+    is_there: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create = Path.open
+
+    def interrupted(file: Path, *arguments: Any, **options: Any) -> None:
+        if is_there:
+            create(file, *arguments, **options).close()
+        raise KeyboardInterrupt
+
+    store = LocalStore(tmp_path)
+    monkeypatch.setattr(Path, "open", interrupted)
+    for write in (partial(store.create, "x", b"1"), partial(store.put, "x", [b"1"])):
+        with pytest.raises(KeyboardInterrupt):
+            write()
+        assert not list(tmp_path.iterdir())
+
+
+def test_a_forked_process_that_gets_our_pid_later_repeats_no_temporary_name(tmp_path: Path) -> None:
+    def names() -> set[str]:
+        made = {durable_files._temporary_name(tmp_path).name for _ in range(100)}
+        return {name.replace(str(os.getpid()), "pid", 1) for name in made}
+
+    processes = multiprocessing.get_context("fork")
+    queue = processes.SimpleQueue()
+    child = processes.Process(target=lambda: queue.put(names()))
+    child.start()
+    theirs = queue.get()
+    child.join()
+    assert not theirs & names()
