@@ -252,7 +252,10 @@ def _refuse_occupied(made: TableStores) -> None:
 
 
 def _common_root(stores: TableStores, made: TableStores, version: Manifest) -> str:
-    """Return the URL that database paths in manifests are relative to: `storage.root`, or the common ancestor."""
+    """Return the URL that database paths in manifests are relative to: `storage.root`, or the common ancestor.
+
+    Raises `InvalidRequestError` when a manifest cannot name one of the two from there.
+    """
     root = _root_in_use(stores, version) or _shared_ancestor(stores.url, made.url)
     for url in (stores.url, made.url):
         if not url.startswith(f"{root.rstrip('/')}/"):
@@ -260,6 +263,12 @@ def _common_root(stores: TableStores, made: TableStores, version: Manifest) -> s
                 f"{url} is not below {root}.",
                 why="SlateDB clients find a clone's files from the common root.",
                 todo="Choose another target, or set storage.root.",
+            )
+        if not _is_utf8(_path_below(root, url)):
+            raise InvalidRequestError(
+                f"{url!r} is not valid UTF-8.",
+                why="The manifests of a clone and of its parent name the other one in UTF-8.",
+                todo="Rename the folder, or copy the table.",
             )
     return root
 
@@ -283,6 +292,15 @@ def _shared_ancestor(url: str, other: str) -> str:
             f"{other} and {url} are in different stores.", todo="Choose a target in the same store, or copy the rows."
         )
     return f"{scheme}{separator}{shared or path.partition('/')[0]}"
+
+
+def _is_utf8(path: str) -> bool:
+    """Tell whether the name of a file, as Python decodes it, is text."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _path_below(root: str, url: str) -> str:

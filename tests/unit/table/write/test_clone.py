@@ -169,3 +169,15 @@ def test_unknown_checkpoint_or_version(family: Family) -> None:
     family.of("half").main.put(manifest_path(1), [encode_manifest(Manifest(initialized=False))])
     with pytest.raises(UnsupportedFormatError, match="clone"):
         SlateStore.open(family.at("half")).clone(family.at("c"))
+
+
+@pytest.mark.parametrize("parent", ["caf\udce9", "cafe"], ids=["parent", "target"])
+def test_names_that_no_manifest_can_hold_are_refused(parent: str, tmp_path: Path) -> None:
+    """A folder that is named in Latin-1, as Python spells it."""
+    SlateStore.create(tmp_path / parent)
+    stores = open_stores(str(tmp_path / parent), storage={})
+    target = tmp_path / ("clone" if parent != "cafe" else "cl\udce9ne")
+    with pytest.raises(InvalidRequestError):
+        clone_table(stores, SystemClock(), str(target))
+    assert not target.exists()
+    assert not fetch_latest_manifest(stores)[1].checkpoints
