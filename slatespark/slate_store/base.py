@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Self
 
 from slatespark.errors import OptionError
@@ -26,7 +27,7 @@ class OpenTable:
         self._kept = None
         if refresh_ms is not None:
             newest = ReadOptions.parse(common)
-            self._kept = KeptPoint(stores, clock, refresh_ms, lambda: resolve_table(stores, newest, clock))
+            self._kept = KeptPoint(stores, clock, refresh_ms, partial(resolve_table, stores, newest, clock))
 
     @classmethod
     def _at(

@@ -68,6 +68,9 @@ class KeptPoint:
         self._stores, self._clock, self._lifetime_ms, self._fetch = stores, clock, lifetime_ms, fetch
         self._kept: tuple[int, int, ReadPoint] | None = None
 
+    def __getstate__(self) -> dict[str, object]:
+        return {**self.__dict__, "_kept": None}  # another process reads the newest state itself
+
     def current(self) -> ReadPoint:
         """Return the point, with the present as the instant that judges expiry."""
         now_ms, kept = self._clock.now_ms(), self._kept

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import pickle
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -161,3 +163,16 @@ def test_look_ups_of_a_kept_state_look_for_nothing_newer() -> None:
 def test_a_refresh_that_is_no_duration_is_refused(refresh: Any) -> None:
     with pytest.raises(OptionError, match="refresh"):
         SlateStore.open(new_store().url, refresh=refresh)
+
+
+def test_a_table_with_a_refresh_can_be_pickled(tmp_path: Path) -> None:
+    writer = SlateStore.create(tmp_path / "t")
+    writer.write(pa.table({"key": [b"a"], "value": [b"1"]}))
+    table = SlateStore.open(writer.url, refresh="1h")
+    assert table.get(b"b") is None
+    writer.write(pa.table({"key": [b"b"], "value": [b"2"]}))
+    sent = pickle.loads(pickle.dumps(table))
+    assert table.get(b"b") is None
+    assert sent.get(b"b") is not None, "what was kept does not travel"
+    writer.write(pa.table({"key": [b"c"], "value": [b"3"]}))
+    assert sent.get(b"c") is None, "it keeps what it has read"
