@@ -122,7 +122,7 @@ def _check_present(stored: Sequence[pa.Field], codec: RowCodec, options: WriteOp
     if extra:
         raise SchemaError(
             f"The table has no column {', '.join(extra)}{nearest_name(extra[0], codec.schema.names)}.",
-            todo="Leave it out, or set mergeSchema=true.",
+            todo="Leave it out: a deletion adds none." if deletes else "Leave it out, or set mergeSchema=true.",
         )
     if missing:
         _refuse_taken(missing, options)
