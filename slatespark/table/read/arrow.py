@@ -69,26 +69,33 @@ class Projection:
     shows_deletes : whether rows may be tombstones, whose value columns are null
     codec : of the table
     labels : names of the columns in the batches, if different
-    schema : Arrow schema of the batches; every column may hold nulls
-    row_size : whether the lengths of keys and of values count for the size of a row, and the bytes of its fixed widths
     """
 
     names: tuple[str, ...]
     shows_deletes: bool = False
     codec: RowCodec = RAW_CODEC
     labels: tuple[str, ...] | None = None
-    schema: pa.Schema = field(init=False, repr=False, compare=False)
-    row_size: tuple[bool, bool, int] = field(init=False, repr=False, compare=False)
+    # Derived. No cached_property: in Python 3.11 all reads share its lock, for which a forked child would wait.
+    _schema: pa.Schema | None = field(init=False, default=None, repr=False, compare=False)
+    _row_size: tuple[bool, bool, int] | None = field(init=False, default=None, repr=False, compare=False)
 
-    def __post_init__(self) -> None:
-        # Not a cached_property: in Python 3.11 its lock is shared by all reads, and a forked child would wait for it.
-        object.__setattr__(self, "schema", self._find_schema())
-        object.__setattr__(self, "row_size", self._find_row_size())
+    @property
+    def schema(self) -> pa.Schema:
+        """Arrow schema of the batches; every column may hold nulls."""
+        if self._schema is None:
+            labels = self.labels or self.names
+            types = [type_of(name, self.codec) for name in self.names]
+            found = pa.schema([pa.field(label, kind) for label, kind in zip(labels, types, strict=True)])
+            object.__setattr__(self, "_schema", found)
+        return self._schema
 
-    def _find_schema(self) -> pa.Schema:
-        labels = self.labels or self.names
-        types = [type_of(name, self.codec) for name in self.names]
-        return pa.schema([pa.field(label, kind) for label, kind in zip(labels, types, strict=True)])
+    @property
+    def row_size(self) -> tuple[bool, bool, int]:
+        """Whether the lengths of keys and of values count for the size of a row, and the bytes of its fixed widths."""
+        if self._row_size is None:
+            object.__setattr__(self, "_row_size", self._find_row_size())
+        assert self._row_size is not None
+        return self._row_size
 
     def _find_row_size(self) -> tuple[bool, bool, int]:
         of_key = of_value = False

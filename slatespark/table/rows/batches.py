@@ -39,7 +39,7 @@ def as_batches(batches: Any) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
         first = next(rows)
     except StopIteration:
         raise SchemaError(
-            "No batch of rows is given, and so no column.", todo="Give a pyarrow Table: an empty one has columns too."
+            "No batch of rows is given, and so no columns.", todo="Give a pyarrow Table: an empty one has columns."
         ) from None
     if not isinstance(first, pa.RecordBatch):
         raise SchemaError(

@@ -22,7 +22,7 @@ def test_expiry(tmp_path: Path) -> None:
     now = "2020-01-01"
     shown = run(tmp_path / "t", "--option", f"now={now}", "--per", "day")
     assert shown.exit_code == 0, shown.stderr
-    assert "now        2020-01-01T00:00:00.000Z" in shown.stdout
+    assert "now         2020-01-01T00:00:00.000Z" in shown.stdout
     assert "3 row versions" in shown.stdout
     found = json.loads(run(tmp_path / "t", "--option", f"now={now}", "--json").stdout)
     assert (found["per"], found["rows"], [part["state"] for part in found["parts"]]) == (
