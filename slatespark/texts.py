@@ -55,6 +55,15 @@ def bytes_text(data: bytes, *, as_text: bool) -> str:
     return printable(text)
 
 
+def is_encodable(text: str) -> bool:
+    """Tell whether a text has no half of a surrogate pair, which UTF-8 cannot write."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def printable(text: str) -> str:
     """Return text with control characters escaped as in JSON, so that it cannot command a terminal."""
     return text if text.isprintable() else "".join(_escaped(letter) for letter in text)

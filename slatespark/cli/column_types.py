@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 
-from slatespark.cli.input_values import is_encodable
 from slatespark.cli.table_arguments import parse_pairs
 from slatespark.encoding.type_names import TYPE_NAMES, flat_type
 from slatespark.errors import OptionError
+from slatespark.texts import is_encodable
 
 
 def column_types(given: list[str] | None) -> dict[str, pa.DataType]:

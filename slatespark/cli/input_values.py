@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from slatespark.cli.input_times import parse_days, parse_duration_us, parse_time_ns, parse_timestamp_us
 from slatespark.encoding.type_names import sql_type
 from slatespark.errors import SchemaError
+from slatespark.texts import is_encodable
 
 _CAST_AT_ONCE: Final = (
     pa.types.is_integer,
@@ -287,15 +288,6 @@ def _string(value: Any, kind: pa.DataType) -> str:
     if not is_encodable(value):
         raise ValueError(_HALF_PAIR)
     return value
-
-
-def is_encodable(text: str) -> bool:
-    """Tell whether a text has no half of a surrogate pair, which UTF-8 cannot write."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _decimal(value: Any, kind: pa.DataType) -> Decimal:

@@ -7,11 +7,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from slatespark.cli.input_values import array_of_text, is_encodable
+from slatespark.cli.input_values import array_of_text
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.encoding.type_names import sql_type
 from slatespark.errors import InvalidRequestError, OptionError, SchemaError
-from slatespark.texts import plural
+from slatespark.texts import is_encodable, plural
 
 
 def key_values(arrays: Sequence[pa.Array]) -> list[Any]:

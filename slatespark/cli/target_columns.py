@@ -8,10 +8,10 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from slatespark.cli.input_values import is_encodable
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.encoding.schema import find_name
 from slatespark.errors import SchemaError
+from slatespark.texts import is_encodable
 
 _INSTANT: Final = pa.timestamp("us", "UTC")
 _NOT_STORED: Final = {"opColumn": pa.string(), "ttlColumn": pa.int64(), "expireAtColumn": _INSTANT}

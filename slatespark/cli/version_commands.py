@@ -9,7 +9,6 @@ import typer
 
 from slatespark.cli.app import app
 from slatespark.cli.arguments import AsJson
-from slatespark.cli.input_values import is_encodable
 from slatespark.cli.output import EXIT_FAILED, asked_progress, failing_with, json_document
 from slatespark.cli.parameter_groups import committed_table, located_table, taking
 from slatespark.cli.table_arguments import TableArguments, call_with, parse_storage
@@ -17,7 +16,7 @@ from slatespark.display.checkpoints_text import checkpoint_expiry, checkpoints_t
 from slatespark.errors import InvalidRequestError, OptionError
 from slatespark.table.checkpoints.store import CheckpointFacts
 from slatespark.table.commit.version_retention import is_retained
-from slatespark.texts import plural
+from slatespark.texts import is_encodable, plural
 
 checkpoint_app = typer.Typer(help="Protect versions of a table from garbage collection.", no_args_is_help=True)
 app.add_typer(checkpoint_app, name="checkpoint")

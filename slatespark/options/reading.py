@@ -39,11 +39,8 @@ from slatespark.options.values import (
 from slatespark.ranges import KeyRange
 
 _ANY_READ: Final = (Call.READ, Call.TRANSACTION_READ)
-_OUTSIDE: Final = (
-    Call.READ,
-    Call.INSPECTION,
-    Call.EXPIRY,
-)  # a transaction fixes the table and the state that its reads see
+# A transaction fixes the table and the state that its reads see.
+_OUTSIDE: Final = (Call.READ, Call.INSPECTION, Call.EXPIRY)
 _VERSION: Final = (Call.READ, Call.AS_OF_JOIN, Call.INSPECTION, Call.EXPIRY)
 _ROWS: Final = (Call.READ, Call.TRANSACTION_READ, Call.AS_OF_JOIN)
 

@@ -207,11 +207,7 @@ class _LoadCommit:
             return earlier
         outputs = [self._not_older(files, job.id.timestamp_ms) for job, files in zip(claimed, merged, strict=True)]
         load = self._handed_load(claimed, sources, outputs)
-        manifest, definition = (
-            claimed[0].found.value,
-            self.job.definition,
-        )  # readers need it as soon as the rows are there
-        publish_growth(self.stores, self.clock, manifest, definition, created=False, merge=self.options.merge_schema)
+        self._publish_growth(claimed[0].found.value)
         publish_handed_load(self.stores.main, load)
         hand_over_together(
             {job: [output.handle for output in files] for job, files in zip(claimed, outputs, strict=True)}

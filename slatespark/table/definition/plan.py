@@ -218,8 +218,7 @@ def join_growth(current: TableDefinition, planned: TableDefinition) -> TableDefi
     _check_spelling(grown.schema, wanted)
     if (column := find_misread(wanted, grown.schema, key_columns=grown.key_columns)) is not None:
         raise ConflictError(
-            f"Another job has given column {column} a type to which the rows would have to be cast.",
-            todo="Write again.",
+            f"Another job has changed column {column}, so the rows must be encoded anew.", todo="Write again."
         )
     return replace(grown, writer_schemas={**planned.writer_schemas, **grown.writer_schemas})
 

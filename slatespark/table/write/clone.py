@@ -43,6 +43,7 @@ from slatespark.table.records.commits import publish_commit_record
 from slatespark.table.records.operations import ENGINE, Operation
 from slatespark.table.snapshot import fetch_wal_tail
 from slatespark.table.stores import TableStores, open_stores, resolve_external
+from slatespark.texts import is_encodable
 
 CLONE_NAMES: Final = f"{OWN_NAMES}clone/"
 SOURCE_LIFETIME_MS: Final = 300_000  # as in the client
@@ -264,7 +265,7 @@ def _common_root(stores: TableStores, made: TableStores, version: Manifest) -> s
                 why="SlateDB clients find a clone's files from the common root.",
                 todo="Choose another target, or set storage.root.",
             )
-        if not _is_utf8(_path_below(root, url)):
+        if not is_encodable(_path_below(root, url)):
             raise InvalidRequestError(
                 f"{url!r} is not valid UTF-8.",
                 why="The manifests of a clone and of its parent name the other one in UTF-8.",
@@ -292,15 +293,6 @@ def _shared_ancestor(url: str, other: str) -> str:
             f"{other} and {url} are in different stores.", todo="Choose a target in the same store, or copy the rows."
         )
     return f"{scheme}{separator}{shared or path.partition('/')[0]}"
-
-
-def _is_utf8(path: str) -> bool:
-    """Tell whether the name of a file, as Python decodes it, is text."""
-    try:
-        path.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _path_below(root: str, url: str) -> str:
