@@ -21,6 +21,7 @@ from slatespark.display.worker_text import job_line, status_line
 from slatespark.errors import OptionError
 from slatespark.spark.compaction_worker import CompactionWorker, worker_session
 from slatespark.table.compaction.worker_report import WorkerOutcome, WorkerStatus
+from slatespark.table.tasks import running
 from slatespark.units import parse_duration_ms
 
 
@@ -100,13 +101,8 @@ def _backlog_lines(served: CompactionWorker, every_s: float, *, as_json: bool) -
             for status in served.status():
                 typer.echo(json.dumps({"status": _plain_status(status)}) if as_json else status_line(status))
 
-    thread = threading.Thread(target=show, name="slatespark-backlog", daemon=True)
-    thread.start()
-    try:
+    with running([threading.Thread(target=show, name="slatespark-backlog", daemon=True)], ended.set):
         yield
-    finally:
-        ended.set()
-        thread.join()
 
 
 def _text(outcome: WorkerOutcome) -> str | None:

@@ -32,7 +32,7 @@ class _Batch(Generic[T]):
 
 
 class FairThreads:
-    """Runs the tasks of several jobs on a fixed number of threads.
+    """Runs the tasks of several jobs on a fixed number of threads, which start with the first job.
 
     A free thread takes a task of an urgent job first, then of the job for which the fewest run, and of several such
     jobs in turn. So a job of a thousand tasks does not keep a small one waiting for longer than a task takes.
@@ -47,17 +47,14 @@ class FairThreads:
         self._changed = threading.Condition()
         self._is_closed = False
         self._turn = 0
-        self._threads = [
-            threading.Thread(target=self._work, name=f"slatespark-merge-{number}", daemon=True)
-            for number in range(count)
-        ]
-        for thread in self._threads:
-            thread.start()
+        self._count = count
+        self._threads: list[threading.Thread] = []
 
     def run(self, tasks: Sequence[Callable[[], T]], *, is_urgent: bool = False) -> Iterator[T]:
         """Yield the results in order; raises the first error after the tasks that run have ended."""
         batch: _Batch[T] = _Batch(is_urgent, deque(enumerate(tasks)))
         with self._changed:
+            self._start()
             self._batches.append(batch)  # type: ignore[arg-type]  # each batch is its own caller's
             self._changed.notify_all()
         try:
@@ -76,6 +73,14 @@ class FairThreads:
             self._changed.notify_all()
         for thread in self._threads:
             thread.join()
+
+    def _start(self) -> None:
+        """Start the threads, at the first job. Requires: the lock."""
+        while len(self._threads) < self._count:
+            name = f"slatespark-merge-{len(self._threads)}"
+            thread = threading.Thread(target=self._work, name=name, daemon=True)
+            thread.start()
+            self._threads.append(thread)
 
     def _await(self, batch: _Batch[T], number: int) -> T:
         with self._changed:

@@ -269,9 +269,12 @@ class _Session:
     worker: Worker
     listener: Listener
     merging: dict[threading.Thread, _Database] = field(default_factory=dict)
-    ranges: FairThreads | None = None
     turn: int = 0
+    ranges: FairThreads = field(init=False)
     _telling: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        self.ranges = FairThreads(self.worker._threads)
 
     # --- looking for jobs ---------------------------------------------------------------------------------------------
 
@@ -345,8 +348,7 @@ class _Session:
         for thread in list(self.merging):
             with suppress(RuntimeError):  # its start was interrupted
                 thread.join()
-        if self.ranges is not None:
-            self.ranges.close()
+        self.ranges.close()
 
     def _serve(self, database: _Database, job_id: Ulid) -> None:
         worker = self.worker
@@ -403,8 +405,6 @@ class _Session:
 
         if self.worker._runner is not None:
             return _watched(self.worker._runner, check)
-        if self.ranges is None:
-            self.ranges = FairThreads(self.worker._threads)
         threads, clock = self.ranges, self.worker._clock
 
         def run(tasks: Sequence[RangeTask]) -> Iterable[MergedRange]:
