@@ -61,8 +61,8 @@ Storage: TypeAlias = Annotated[
 ReadOption: TypeAlias = Annotated[
     list[str] | None,
     _option(
-        "Another read option; may be repeated: checkpoint, seqAsOf, now, includeExpired, includeDeleted, "
-        "ignoreUndecodable, mergeOperator, walPath, ..."
+        "Another read option; may be repeated: checkpoint, seqAsOf, now, includeExpired, includeDeleted "
+        "(not versions), ignoreUndecodable, mergeOperator, walPath, ..."
     ),
 ]
 ChangesOption: TypeAlias = Annotated[
@@ -75,7 +75,7 @@ ChangesOption: TypeAlias = Annotated[
 VersionOption: TypeAlias = Annotated[
     list[str] | None,
     _option(
-        "Another read option that selects a version: checkpoint, seqAsOf; for expiry also now; walPath. "
+        "Another read option that selects a version: checkpoint, seqAsOf (expiry: now instead); walPath. "
         "May be repeated."
     ),
 ]
@@ -83,6 +83,13 @@ WriteOption: TypeAlias = Annotated[
     list[str] | None,
     _option(
         "Another write option; may be repeated: ttl, timestamp, compression, ifLastSeq, txnAppId, txnVersion, "
+        "ifClientActive, walPath, ..."
+    ),
+]
+IngestOption: TypeAlias = Annotated[
+    list[str] | None,
+    _option(
+        "Another option of the ingest; may be repeated: timestamp, compression, ifLastSeq, txnAppId, txnVersion, "
         "ifClientActive, walPath, ..."
     ),
 ]

@@ -70,7 +70,9 @@ class CsvSource:
             else:
                 if not self._last.was_found:
                     raise InvalidRequestError(
-                        f"{self._file} ends within quotation marks.", why="It may have been cut off.", todo="Mend it."
+                        f"{self._file} ends within quotation marks.",
+                        why="It may have been cut off.",
+                        todo="Export it again, or close the quotation marks.",
                     )
                 return
 

@@ -62,9 +62,11 @@ def set_properties(
     as_json: AsJson = False,
 ) -> None:
     """Set table properties; others stay as they are. Prints all of them."""
-    given = dict(parse_pairs(properties, "set-properties", "defaultTtl=30d"))
-    if len(given) < len(properties):
-        raise OptionError("A property is given twice.", todo="Give it once.")
+    given: dict[str, str] = {}
+    for name, value in parse_pairs(properties, "set-properties", "defaultTtl=30d"):
+        if name in given:
+            raise OptionError(f"The property {name} is given twice.", todo="Give it once.")
+        given[name] = value
     store = table.open_store()
     store.setProperties(**given)
     present = dict(sorted(store.definition.properties.items()))

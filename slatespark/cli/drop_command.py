@@ -51,6 +51,9 @@ def drop(
 def _ask(plan: DropReport) -> None:
     """Show what would be deleted, and ask; raises `OptionError` where nobody can answer."""
     if sys.stdin is None or not sys.stdin.isatty():
-        raise OptionError("drop deletes a table for good.", todo="Give --yes, or --dry-run to see what it deletes.")
+        raise OptionError(
+            "drop asks before it deletes a table, and standard input is no terminal.",
+            todo="Give --yes, or --dry-run to see what it deletes.",
+        )
     typer.echo(drop_text(plan), err=True)
     typer.confirm("Delete it for good?", abort=True, err=True)

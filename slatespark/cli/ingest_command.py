@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from slatespark.cli.app import app
-from slatespark.cli.arguments import AsJson, MergeSchema, Storage, TablePath, WriteOption
+from slatespark.cli.arguments import AsJson, IngestOption, MergeSchema, Storage, TablePath
 from slatespark.cli.file_formats import format_by_suffix
 from slatespark.cli.output import EXIT_FAILED, asked_progress, failing_with
 from slatespark.cli.table_arguments import call_with, write_arguments
@@ -25,7 +25,7 @@ def ingest(
         typer.Argument(metavar="FILE...", help="Files that SstWriter wrote: local paths or URLs.", show_default=False),
     ],
     merge_schema: MergeSchema = False,
-    option: WriteOption = None,
+    option: IngestOption = None,
     storage: Storage = None,
     as_json: AsJson = False,
 ) -> None:

@@ -156,7 +156,7 @@ def call_with(
     further: dict[str, Any] = {}
     for name, value in (pair for part in options for pair in part.items()):
         if name in own:
-            raise OptionError(f"{name} is an argument of the command, and no option.", todo="Give it as that.")
+            raise OptionError(f"{name} is an argument of the command, not an option.", todo="Give it without --option.")
         if name in further:
             raise OptionError(f"{name} is given as --option and as --storage.", todo="Give it once.")
         further[name] = value

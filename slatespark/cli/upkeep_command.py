@@ -28,7 +28,7 @@ def upkeep(
     ],
     once: Annotated[bool, typer.Option("--once", help="Do what is due now, and exit.")] = False,
     every: Annotated[
-        str, typer.Option(metavar="DURATION", help="Time between two looks for changes of a table.")
+        str, typer.Option(metavar="DURATION", help="Time between two checks of a table for changes.")
     ] = "1m",
     duty: Annotated[
         list[str] | None,
@@ -42,7 +42,11 @@ def upkeep(
         str, typer.Option(metavar="DURATION", help="Minimum age of objects that a vacuum deletes.")
     ] = "24h",
     fences: Annotated[
-        bool, typer.Option("--fences", help="Let a vacuum delete WAL fences too; no client may sleep for --min-age.")
+        bool,
+        typer.Option(
+            "--fences",
+            help="Let the vacuum delete old WAL fences too. Safe if no SlateDB client is ever suspended for --min-age.",
+        ),
     ] = False,
     max_batch_rows: Annotated[
         int | None, typer.Option(metavar="N", help="Maximum number of rows that one commit deletes by tombstones.")

@@ -159,7 +159,9 @@ def clone(
     ],
     version: Version = None,
     checkpoint: Annotated[str | None, typer.Option(metavar="NAME", help="Checkpoint to clone, by id or name.")] = None,
-    history: Annotated[bool, typer.Option("--history", help="Make it a history table, from the rows' times.")] = False,
+    history: Annotated[
+        bool, typer.Option("--history", help="Make it a history table; rows are valid from their times on.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Make a shallow clone: a separate table that initially shares the files of this one."""
@@ -191,7 +193,7 @@ def copy_to(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Copy a table, with all of its files, to another place; the copy depends on nothing of it."""
+    """Copy a table, with all of its files, to another place; the copy does not depend on the original."""
     storage = None if target_storage is None else parse_storage(target_storage, "--target-storage")
     store = table.open_store()
     made = store.copyTo(

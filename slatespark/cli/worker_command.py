@@ -48,7 +48,7 @@ def worker(
         typer.Option(metavar="OPERATOR", help="How merge operands are folded, as in the client.", show_default=False),
     ] = None,
     poll_interval: Annotated[
-        str, typer.Option(metavar="DURATION", help="Time between two looks at a database.")
+        str, typer.Option(metavar="DURATION", help="Time between two checks of a database for jobs.")
     ] = "1s",
     heartbeat_interval: Annotated[
         str, typer.Option(metavar="DURATION", help="At most a third of the client's worker_heartbeat_timeout.")

@@ -118,7 +118,9 @@ def _write_csv(sink: Any, batches: Iterable[pa.RecordBatch], schema: pa.Schema, 
     with pa_csv.CSVWriter(sink, plain) as writer:
         for batch in batches:
             arrays = [
-                column if column.type == item.type else pa.array(_cells(column, as_text=as_text), pa.string())
+                column
+                if column.type == item.type
+                else pa.array(_cells(item.name, column, as_text=as_text), pa.string())
                 for column, item in zip(batch.columns, plain, strict=True)
             ]
             writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=plain))
@@ -130,14 +132,15 @@ def _is_number(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_boolean(kind))
 
 
-def _cells(column: pa.Array, *, as_text: bool) -> list[str | None]:
-    """Return values as text, nested ones as JSON."""
+def _cells(name: str, column: pa.Array, *, as_text: bool) -> list[str | None]:
+    """Return values of a column as text, nested ones as JSON."""
     values = json_values(column, as_text=as_text)
     if pa.types.is_binary(column.type) and (
         invalid := next((value for value in values if isinstance(value, dict)), None)
     ):
         raise InvalidRequestError(
-            f"The bytes {invalid['hex']} are not UTF-8 text.", todo="Export without --text, or as JSON or Parquet."
+            f"Column {name}: the bytes {invalid['hex']} are not UTF-8 text.",
+            todo="Export without --text, or as JSON or Parquet.",
         )
     return [
         value if value is None or isinstance(value, str) else json.dumps(value, ensure_ascii=False) for value in values

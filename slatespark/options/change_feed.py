@@ -103,22 +103,22 @@ class FeedOptions:
     )
     max_files_per_trigger: int | None = _feed_option(
         "maxFilesPerTrigger",
-        doc="Stream: a batch ends after about as many stored bytes as so many files have on average.",
+        doc="Stream: as maxBytesPerTrigger, given as a number of files of average size.",
         parse=parse_count(1, 2**63 - 1),
     )
     max_bytes_per_trigger: int | None = _feed_option(
         "maxBytesPerTrigger",
-        doc="Stream: a batch ends after about so many stored bytes, which may lie anywhere within a file.",
+        doc="Stream: a batch ends after about so many stored bytes, possibly within a file.",
         parse=parse_size,
     )
     max_rows_per_trigger: int | None = _feed_option(
         "maxRowsPerTrigger",
-        doc="Stream: a batch has at most so many changes; those of one key are never in two batches.",
+        doc="Stream: a batch has at most so many changes; those of one key are never split between two batches.",
         parse=parse_count(1, 2**63 - 1),
     )
     poll_interval_ms: int | None = _feed_option(
         "pollInterval",
-        doc="Stream: how long to wait between two looks for a new version.",
+        doc="Stream: how long to wait between two checks for a new version.",
         parse=parse_duration_of(1),
         shown="`1s`",
     )
@@ -189,7 +189,9 @@ class FeedOptions:
     def refuse_for_stream(self) -> None:
         """Raise `OptionError` where the changes of a table cannot be read as a stream with these options."""
         if not self.read_change_feed:
-            raise OptionError("A stream of a table is one of its changes.", todo="Add readChangeFeed=true.")
+            raise OptionError(
+                "To read a table as a stream is to read its change feed.", todo="Add readChangeFeed=true."
+            )
         if given := self._given(_END_FIELDS):
             raise OptionError(
                 f"{next(iter(given))} is given, but a stream has no end.",
@@ -213,7 +215,7 @@ class FeedOptions:
             if self.fail_on_data_loss is False:
                 raise OptionError(
                     "failOnDataLoss=false is given with changes=log.",
-                    why="What is missing of a log cannot be told by comparing versions.",
+                    why="A comparison of versions cannot fill a gap in the log.",
                     todo="Omit it, or read changes=net.",
                 )
 

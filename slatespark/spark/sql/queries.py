@@ -92,7 +92,10 @@ def _check_place(text: str, place: _Place) -> None:
     """Refuse a query in whose text a table is not where sqlglot says: another part would be replaced."""
     named = Statement(text[place.start : place.end])
     if named.dotted_name() != place.name:
-        raise OptionError(f"sql: the table {'.'.join(place.name)} was not found in the text of the query.")
+        raise OptionError(
+            f"sql: the table {'.'.join(place.name)} was not found in the text of the query.",
+            todo="Make a temporary view of it, and name that in the query.",
+        )
     named.end()
 
 

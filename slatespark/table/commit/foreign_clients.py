@@ -133,7 +133,7 @@ def refuse_cooperation(options: WriteOptions, operation: str, todo: str) -> None
     if options.cooperates:
         raise OptionError(
             f"ifClientActive=cooperate: {operation} does not take it.",
-            why="A client that goes on writing only adds rows for others: it validates no reads, and cuts no files.",
+            why="A live client only adds rows for others: it validates no reads, and cuts no files.",
             todo=todo,
         )
 

@@ -33,9 +33,9 @@ def fetch_state_with_wal(stores: TableStores) -> tuple[int, Manifest, WalTail]:
         if fetch_latest_manifest(stores).number == number:  # else replay may start later, and this file be collected
             missing = wal_path(manifest.replay_after_wal_id)
             raise InvalidRequestError(
-                f"{stores.wal.url} is not the WAL of {stores.url}, by {missing}.",
-                why="Replay starts behind that file: a table's own WAL has it, as no collector deletes it. That of a "
-                "clone which nobody has written to has not, as it is the parent's.",
+                f"{stores.wal.url} is not the WAL of {stores.url}: it lacks {missing}.",
+                why="Replay starts after that file, and no collector deletes it. Only a clone without writes lacks it: "
+                "there it is in the WAL of the parent.",
                 todo="Give the location of the WAL with the option walPath.",
             )
     raise UnavailableError(f"{stores.url}: the manifest changes faster than its WAL can be found.", todo="Retry.")

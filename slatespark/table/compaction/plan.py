@@ -63,7 +63,8 @@ class SizeTiers:
         most = parse_count(2, MAX_SOURCES)(max_sources, "maxCompactionSources")
         if least > most:
             raise OptionError(
-                f"minCompactionSources: {least} is more than maxCompactionSources, {most}.", todo="Give fewer."
+                f"minCompactionSources: {least} is more than maxCompactionSources, {most}.",
+                todo="Lower minCompactionSources, or raise maxCompactionSources.",
             )
         if not isinstance(threshold, int | float) or not 1 <= threshold < math.inf:
             raise OptionError(

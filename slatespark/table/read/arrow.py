@@ -161,8 +161,8 @@ def _added_columns(codec: RowCodec, added: Iterable[str], reader: str) -> Sequen
     for name in added:
         if name in spellings:
             raise SchemaError(
-                f"The table has a column {spellings[name]}, which {reader} adds.",
-                todo="Copy its rows to a table that calls it otherwise.",
+                f"The table has a column {spellings[name]}, and {reader} adds one of that name.",
+                todo="Copy the rows to a table in which that column has another name.",
             )
     return tuple(added)
 

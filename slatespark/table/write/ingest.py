@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -108,8 +109,11 @@ def ingest_files(
     CorruptDataError
         When a file is damaged.
     """
-    if not paths or len(set(paths)) < len(paths):
-        raise InvalidRequestError("No file is given, or one is given twice.", todo="Give the path of each file once.")
+    if not paths:
+        raise InvalidRequestError("ingest: no file is given.", todo="Give the path of at least one file.")
+    path, times = Counter(paths).most_common(1)[0]
+    if times > 1:
+        raise InvalidRequestError(f"ingest: {path} is given twice.", todo="Give the path of each file once.")
     refuse_cooperation(options, "ingest", f"Write the rows. Or: {OTHER_MODES}")
     if is_committed(stores, options):
         return None
