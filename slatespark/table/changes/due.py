@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from slatespark.format.properties import BlockBounds, SstProperties
 from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE
-from slatespark.ranges import KeyRange
+from slatespark.ranges import KeyRange, key_after, merge_ranges
 from slatespark.storage import run_concurrently
 from slatespark.table.read.plan import FileSlice, Layer
 from slatespark.table.read.properties import file_properties
@@ -82,8 +82,11 @@ def _due_parts(stores: TableStores, part: FileSlice, old: ScanSettings, new: Sca
     if outline.bounds is None:
         return [part]
     index = outline.index
-    ranges = (
-        KeyRange(index.first_key(first) if first else b"", index.first_key(end) if end < len(index) else None)
+    # The last key of a block may have more versions in the next one; then it is that block's first key.
+    ranges = merge_ranges(
+        KeyRange(
+            index.first_key(first) if first else b"", key_after(index.first_key(end)) if end < len(index) else None
+        )
         for first, end in stretches(np.flatnonzero(_blocks_may_end(outline.bounds, old, new)))
     )
     found = (FileSlice(part.file, part.keys.intersect(keys)) for keys in ranges)

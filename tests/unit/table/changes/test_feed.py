@@ -68,6 +68,22 @@ def test_of_a_shared_file_only_blocks_with_rows_that_end_are_searched() -> None:
     check_ignored(store, ["id"], before, version)
 
 
+@pytest.mark.parametrize("versions", [1, 3, 500])
+def test_a_row_that_ends_in_a_key_of_many_blocks(versions: int) -> None:
+    clock = FakeClock()
+    schema = pa.schema([("id", pa.int64()), ("at", pa.timestamp("us", "UTC"))])
+    store = SlateStore.create(f"memory://feed/{next(NAMES)}", schema, "id", clock=clock, history=True)
+    now_ms = clock.now_ms()
+    times = [1000 * (now_ms - versions + number) for number in range(versions)]
+    table = pa.table({"id": [7] * versions, "at": times}, schema)
+    ends = pa.array([None] * (versions - 1) + [1000 * (now_ms + 60_000)], pa.timestamp("us", "UTC"))
+    before = store.write(table.append_column("ends", ends), timestampColumn="at", expireAtColumn="ends", blockSize="1k")
+    clock.advance(120_000)
+    after = store.write(pa.table({"id": [9], "at": times[:1]}, schema))
+    assert [word for word, row in read_feed(store, before, after) if row["id"] == 7] == ["delete"]
+    check_feed(store, ["id"], before, after)
+
+
 def test_a_row_of_an_earlier_schema_is_equal_to_itself() -> None:
     store = new_store()
     before = store.write(rows(range(3)))
