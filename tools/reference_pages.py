@@ -91,6 +91,7 @@ _CALLS: Final = {
     Call.TRANSACTION_WRITE: "txn.write",
     Call.SST_WRITER: "SstWriter.write",
     Call.INGEST: "ingest",
+    Call.REAP: "reap, Reaper",
     Call.COMPACT: "compact",
     Call.WORKER: "CompactionWorker",
 }

@@ -33,6 +33,7 @@ class Call(Enum):
     BEGIN = auto()  # of a transaction
     TRANSACTION_READ = auto()  # a read within a transaction
     TRANSACTION_WRITE = auto()
+    REAP = auto()
     COMPACT = auto()
     WORKER = auto()  # a worker for the compactions of clients
 

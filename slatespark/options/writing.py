@@ -46,7 +46,8 @@ _ROWS: Final = (Call.WRITE, Call.SST_WRITER, Call.TRANSACTION_WRITE)  # options 
 _KEYS: Final = (Call.WRITE, Call.COMPACT)  # options that select the keys to rewrite
 _COMMIT: Final = (Call.WRITE, Call.INGEST, Call.BEGIN)  # options of the commit
 _BESIDE: Final = (Call.WRITE, Call.COMPACT)  # options of what a client commits for us
-_SEVERAL_FILES: Final = (Call.WRITE, Call.INGEST, Call.BEGIN, Call.TRANSACTION_WRITE, Call.COMPACT, Call.WORKER)
+_MERGES: Final = (Call.WRITE, Call.INGEST, Call.BEGIN, Call.TRANSACTION_WRITE, Call.COMPACT, Call.WORKER)
+_SEVERAL_FILES: Final = (*_MERGES, Call.REAP)
 _FILES: Final = (*_SEVERAL_FILES, Call.SST_WRITER)  # options of every new file
 
 
@@ -289,7 +290,7 @@ class WriteOptions:
         doc="`true` lets compactions write a Parquet copy beside each SST of the lowest run; `seq` stores `_seq` too.",
     )
     merge_operator: MergeOperator | None = option(
-        "mergeOperator", doc=MERGE_OPERATOR_DOC, parse=parse_operator, calls=_FILES, default=None
+        "mergeOperator", doc=MERGE_OPERATOR_DOC, parse=parse_operator, calls=(*_MERGES, Call.SST_WRITER), default=None
     )
     compression: str = option(
         "compression",
@@ -350,7 +351,7 @@ class WriteOptions:
         "and fences that client. `cooperate` hands the rows to the client, which commits them itself and goes on "
         "undisturbed; for upserts, deletes of keys, merge operands and compactions.",
         parse=parse_choice("fail", "fence", "cooperate"),
-        calls=(*_COMMIT, Call.COMPACT),
+        calls=(*_COMMIT, Call.REAP, Call.COMPACT),
         default="fail",
     )
     client_timeout_ms: int = option(
@@ -375,7 +376,7 @@ class WriteOptions:
         "gcMinAge",
         doc="Minimum age at which the table's garbage collector may delete unreferenced files.",
         parse=parse_duration,
-        calls=_COMMIT,
+        calls=(*_COMMIT, Call.REAP),
         default=300_000,
         shown="`300s`",
     )
@@ -383,7 +384,7 @@ class WriteOptions:
         "commitRewriteLimit",
         doc="Bytes of new files that a commit may rewrite to move them above a concurrent commit.",
         parse=parse_size,
-        calls=_COMMIT,
+        calls=(*_COMMIT, Call.REAP),
         default=1 << 30,
         shown="`1g`",
     )

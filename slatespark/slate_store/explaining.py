@@ -7,12 +7,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from slatespark.errors import OptionError
-from slatespark.options import WriteOptions
 from slatespark.options.flags import parsing_flags
-from slatespark.options.values import refuse_misspelt
 from slatespark.slate_store.maintenance import Maintenance
 from slatespark.slate_store.reading import Reads
-from slatespark.table.retention.reap_limits import ReapLimits
+from slatespark.table.retention.reap_arguments import ARGUMENTS as REAP_ARGUMENTS
+from slatespark.table.retention.reap_arguments import ReapLimits, parse_reap
 from slatespark.units import parse_time_ms
 
 if TYPE_CHECKING:
@@ -125,10 +124,7 @@ class Explanations(Reads, Maintenance):
     def _explain_reap(self, options: dict[str, Any], prices: PriceList | None) -> ExplanationFacts:
         from slatespark.table.explain.reap import explain_reap
 
-        own = ("maxBatchRows", "maxBatchBytes", "now")
-        others = {name: value for name, value in options.items() if name not in own}
-        refuse_misspelt(others, own)
-        WriteOptions.parse({**self._common, **others})
+        parse_reap(self._common, {name: value for name, value in options.items() if name not in REAP_ARGUMENTS})
         now = options.get("now")
         return explain_reap(
             self._stores,

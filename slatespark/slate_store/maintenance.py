@@ -12,11 +12,10 @@ from slatespark.options.flags import parsing_flags
 from slatespark.options.values import (
     parse_columnar,
     parse_min_age,
-    refuse_misspelt,
 )
 from slatespark.slate_store.base import OpenTable
 from slatespark.table.progress import Step
-from slatespark.table.retention.reap_limits import ReapLimits
+from slatespark.table.retention.reap_arguments import ReapLimits, parse_reap
 from slatespark.table.tasks import THREADS, TaskRunner
 from slatespark.units import parse_time_ms
 
@@ -153,19 +152,19 @@ class Maintenance(OpenTable):
             if that is later; with `clock=custom` the tick
         runner : rewrites files of which most rows are due, each in a task; by default on threads of this process
         progress : a bar where one can be seen; see `SlateStore.compact`
-        options : write options, such as `ifClientActive`
+        options : of new files and of the commits, such as `ifClientActive`
 
         Raises
         ------
         OptionError
-            When an option is wrong, or `now` is in the future.
+            When an option is wrong or would have no effect, or `now` is in the future.
         ConflictError
             When other commits kept conflicting, or a SlateDB client is active.
         """
         from slatespark.table.retention.reap_run import reap_table
 
-        refuse_misspelt(options, ("maxBatchRows", "maxBatchBytes", "now"))
         limits = ReapLimits.parse(maxBatchRows, maxBatchBytes)
+        given = parse_reap(self._common, self._without_clock(options))
         with showing_progress(progress, Step.REAPING) as listener:
             return reap_table(
                 self._stores,
@@ -173,7 +172,7 @@ class Maintenance(OpenTable):
                 now_ms=None if now is None else parse_time_ms(now, name="now"),
                 max_batch_rows=limits.batch_rows,
                 max_batch_bytes=limits.batch_bytes,
-                options=self._write_options(options),
+                options=given,
                 runner=runner or THREADS,
                 progress=listener,
             )

@@ -33,6 +33,7 @@ _NOTHING_DUE: Final = FilePlan((), ())
 _READS: Final = 3  # of a file with due rows, at most: to count them, to search them, to rewrite the file
 _OUTLINE_REQUESTS: Final = 2
 _OUTLINE_BYTES: Final = 64 << 10  # of a footer and our properties; the index behind the rows is counted apart
+_LAST_REAP: Final = Requests(get=40, list=8, read_bytes=1 << 20)  # at most, to find it among recent commit records
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +105,8 @@ def _look(stores: TableStores, clock: Clock, now_ms: int | None) -> _Prospect:
     manifest = snapshot.manifest
     definition = resolve_definition(stores, manifest)
     now_ms = resolve_destructive_now(snapshot, definition, clock, now_ms)
-    judged_ms = definition.full_history_ts_low_ms if definition.has_history else now_ms
-    retired_ms = None if judged_ms is None else retired_until_ms(definition.retention_ms, judged_ms)
+    floor_ms = definition.full_history_ts_low_ms if definition.has_history else now_ms
+    retired_ms = None if floor_ms is None else retired_until_ms(definition.retention_ms, min(floor_ms, now_ms))
     outlook = ReapOutlook(snapshot.manifest_id, now_ms, definition.retention_ms, retired_ms)
     if retired_ms is None:
         return _Prospect(outlook)
@@ -137,6 +138,7 @@ def _work(found: _Prospect, files: Iterable[SstFile], batch_bytes: int, planning
         return NOTHING
     total = definition_change(planning)
     total += RequestRange(Requests(), Requests(get=3 * found.checkpoints, list=3 * found.checkpoints + 2))
+    total += RequestRange(Requests(), _LAST_REAP if found.checkpoints else Requests())
     for file in found.unknown:
         total += RequestRange(Requests(), _outline(file) + _reads(file.data_bytes))
     passes = found.outlook.examined_bytes // batch_bytes

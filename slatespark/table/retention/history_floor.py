@@ -22,10 +22,14 @@ from slatespark.table.stores import TableStores
 STEPS: Final = 100  # of the stored floor within `historyRetention`
 
 
-def follow_history_retention(stores: TableStores, clock: Clock) -> int | None:
+def follow_history_retention(stores: TableStores, clock: Clock, now_ms: int | None = None) -> int | None:
     """Raise the stored history floor of a table to where `historyRetention` has it, and return the stored floor.
 
     It moves by a hundredth of `historyRetention` at least. None if the table has no floor.
+
+    Parameters
+    ----------
+    now_ms : the instant for which to raise it, not in the future; by default the present
 
     Raises
     ------
@@ -40,7 +44,8 @@ def follow_history_retention(stores: TableStores, clock: Clock) -> int | None:
         return definition.full_history_ts_low_ms
 
     def change(known: TableDefinition) -> TableDefinition:
-        return _followed(known, default_destructive_now(snapshot.tick_ms, known, clock))
+        judged_ms = default_destructive_now(snapshot.tick_ms, known, clock) if now_ms is None else now_ms
+        return _followed(known, judged_ms)
 
     if change(definition) == definition:
         return definition.full_history_ts_low_ms

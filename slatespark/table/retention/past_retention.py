@@ -28,6 +28,7 @@ from slatespark.kernels.lifetimes import expired, is_live, reached, retired, ret
 from slatespark.kernels.results import Fields
 from slatespark.ranges import KeyRange
 from slatespark.table.read.row_cuts import keys_alone
+from slatespark.units import MIN_MS
 
 
 def live_and_due(rows: RowColumns, retired_ms: int) -> NDArray[np.bool_]:
@@ -53,7 +54,7 @@ class RetiredKeys:
 
     Attributes
     ----------
-    rows : tombstones for the keys, ascending, without sequence number and times
+    rows : tombstones for the keys, ascending, without sequence number; each has the creation time of the newest version
     stored_bytes : of key and value of their newest versions
     """
 
@@ -73,10 +74,14 @@ def retired_keys(
     windows : all versions of whole keys, newest first; a key that spans several windows has them to itself
     """
     for sources, rows, fields, first in _whole_keys(windows):
-        heads = rows[np.flatnonzero(first)[_retired_groups(fields, first, now_ms, retired_ms)]]
+        starts, retires = np.flatnonzero(first), _retired_groups(fields, first, now_ms, retired_ms)
+        heads = rows[starts[retires]]
         if len(heads):
             size = int(key_lengths(sources, heads).sum() + value_lengths(sources, heads).sum())
-            yield RetiredKeys(keys_alone(sources, heads, flags=TOMBSTONE), size)
+            tombstones = keys_alone(sources, heads, flags=TOMBSTONE)
+            created_ts = np.where((fields.flags & HAS_CREATE) != 0, fields.create_ts, MIN_MS)
+            tombstones.create_ts[:] = np.maximum.reduceat(created_ts, starts)[retires]
+            yield RetiredKeys(tombstones, size)
 
 
 def _whole_keys(

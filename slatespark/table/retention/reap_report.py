@@ -16,11 +16,15 @@ from slatespark.storage import run_concurrently
 from slatespark.table.checkpoints.store import CheckpointFacts, checkpoint_facts
 from slatespark.table.log.manifests import fetch_manifest
 from slatespark.table.read.properties import file_properties
+from slatespark.table.records.commits import fetch_commit_records
+from slatespark.table.records.operations import Operation
 from slatespark.table.retention.plan import may_hold_due_rows
 from slatespark.table.stores import TableStores
 from slatespark.units import s_to_ms
 
 MAX_PINNED_VERSIONS: Final = 100  # examined, the oldest ones: each costs the read of a manifest
+
+_RECORDS_SEARCHED: Final = (10, 1000)  # for the last reap: most are among the first few
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -68,8 +72,9 @@ def find_kept_checkpoints(
     known: Mapping[Ulid, SstProperties],
     *,
     retired_ms: int,
-    reaped_before: int | None,
+    last_version: int | None,
     now_ms: int,
+    has_own_time: bool,
 ) -> tuple[CheckpointFacts, ...]:
     """Return the live checkpoints that show rows past retention, oldest version first.
 
@@ -77,17 +82,17 @@ def find_kept_checkpoints(
     ----------
     manifest : the newest one, which lists them
     known : properties of files, in addition to commit records; a file without may hold anything
-    reaped_before : versions from this one on are reaped; None if this run reaped nothing: then only checkpoints created
-        at or before `retired_ms` are certain to show rows past retention
+    last_version : that this run published; None if it reaped nothing: then that of the last reap counts
     now_ms : by the system clock, which checkpoints use
+    has_own_time : whether `retired_ms` is of a clock of the table's own
     """
-
-    def is_before(point: Checkpoint) -> bool:
-        if reaped_before is not None:
-            return point.manifest_id < reaped_before
-        return s_to_ms(point.create_time_s) <= retired_ms
-
     live = [point for point in manifest.checkpoints if not point.expire_time_s or s_to_ms(point.expire_time_s) > now_ms]
+    reaped = (last_version or _find_last_reap(stores)) if live else None
+
+    def is_before(point: Checkpoint) -> bool:  # before the last reap: later versions show no such row
+        is_old = not has_own_time and s_to_ms(point.create_time_s) <= retired_ms
+        return is_old or (reaped is not None and point.manifest_id < reaped)
+
     before = [point for point in live if is_before(point)]
     versions = sorted({point.manifest_id for point in before})[:MAX_PINNED_VERSIONS]
     looks = [partial(_shows_due_rows, stores, version, known, retired_ms) for version in versions]
@@ -95,6 +100,15 @@ def find_kept_checkpoints(
     keeping = {version for version, is_shown in zip(versions, shown, strict=True) if is_shown}
     found = sorted((point for point in before if point.manifest_id in keeping), key=lambda point: point.manifest_id)
     return tuple(checkpoint_facts(point) for point in found)
+
+
+def _find_last_reap(stores: TableStores) -> int | None:
+    """Return the version of the last reap among recent commits."""
+    for limit in _RECORDS_SEARCHED:
+        for record in fetch_commit_records(stores.main, limit, sound_only=True):
+            if record.operation == Operation.REAP:
+                return record.manifest_id
+    return None
 
 
 def _shows_due_rows(stores: TableStores, version: int, known: Mapping[Ulid, SstProperties], retired_ms: int) -> bool:

@@ -247,11 +247,11 @@ class Reaping:
         """Return the state for planning the next pass; None if nothing can be due."""
         snapshot = resolve_snapshot(self.stores, ReadOptions(path=self.stores.url), self.clock)
         number, definition = fetch_definition(self.stores, snapshot.manifest)
-        if self.now_ms is None and definition.history_retention_ms is not None:
-            follow_history_retention(self.stores, self.clock)
-            number, definition = fetch_definition(self.stores, snapshot.manifest)
         if self.now_ms is None:
             self.now_ms = resolve_destructive_now(snapshot, definition, self.clock, self.asked_ms)
+            if definition.history_retention_ms is not None:
+                follow_history_retention(self.stores, self.clock, self.asked_ms)
+                number, definition = fetch_definition(self.stores, snapshot.manifest)
         retention_ms = definition.retention_ms
         self.report = replace(
             self.report,
@@ -262,8 +262,8 @@ class Reaping:
             has_own_time=definition.has_own_time,
         )
         # On a history table, retention is judged at the floor, the earliest instant that as-of reads can ask for.
-        judged_ms = definition.full_history_ts_low_ms if definition.has_history else self.now_ms
-        retired_ms = None if judged_ms is None else retired_until_ms(retention_ms, judged_ms)
+        floor_ms = definition.full_history_ts_low_ms if definition.has_history else self.now_ms
+        retired_ms = None if floor_ms is None else retired_until_ms(retention_ms, min(floor_ms, self.now_ms))
         if retired_ms != self.retired_ms:  # the retention has changed, so other blocks may be due
             self.retired_ms = retired_ms
             for found in (self.rewrites, self.searched_to, self.youngest):
@@ -453,7 +453,8 @@ class Reaping:
     def _upload(self, job: WriteJob, rows: RowColumns) -> tuple[NewFile, ...]:
         rows.seqs[:] = job.base_seq + 1
         rows.flags[:] |= np.uint8(HAS_CREATE)
-        rows.create_ts[:] = job.create_ts_ms
+        if not job.definition.has_history:  # else they have the times of the rows that they hide, and go with them
+            rows.create_ts[:] = job.create_ts_ms
         pieces = [SortedRows([rows], np.arange(len(rows), dtype=np.int64))]
         return upload_sorted(self.stores.main, pieces, self.options, self.clock, job.planned_ms, segments=job.segments)
 
@@ -466,8 +467,9 @@ class Reaping:
             state.snapshot.manifest,
             self.survey.by_id(),
             retired_ms=state.retired_ms,
-            reaped_before=self.last_version or None,
+            last_version=self.last_version or None,
             now_ms=self.clock.now_ms(),
+            has_own_time=state.definition.has_own_time,
         )
         return replace(
             self.report,

@@ -72,7 +72,7 @@ class TombstoneBatch:
         return count <= room
 
     def tombstones(self) -> RowColumns:
-        """Return the tombstones in key order, each key once, without sequence numbers and times."""
+        """Return the tombstones in key order, each key once, without sequence numbers."""
         numbers = [(np.int64(at) << ROW_BITS) + np.arange(len(rows)) for at, rows in enumerate(self.keys)]
         flat = take_rows(self.keys, np.concatenate(numbers))
         order = sort_rows(flat)

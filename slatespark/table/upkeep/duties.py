@@ -20,7 +20,7 @@ from slatespark.table.gc.report import DELETED, VacuumReport
 from slatespark.table.gc.run import vacuum_table
 from slatespark.table.retention.destructive_now import SKEW_MS
 from slatespark.table.retention.history_floor import STEPS, follow_history_retention
-from slatespark.table.retention.reap_limits import ReapLimits
+from slatespark.table.retention.reap_arguments import ReapLimits
 from slatespark.table.retention.reap_report import ReapReport
 from slatespark.table.retention.reap_run import Reaping
 from slatespark.table.stores import TableStores

@@ -9,7 +9,6 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from slatespark.errors import SlateError, as_slate_error
-from slatespark.options import WriteOptions
 from slatespark.options.values import refuse_misspelt
 from slatespark.shown import Listing, Shown
 from slatespark.table.clock import Clock, SystemClock, check_clock, read_clock
@@ -17,7 +16,7 @@ from slatespark.table.commit.foreign_clients import OTHER_MODES, refuse_cooperat
 from slatespark.table.progress import Progress
 from slatespark.table.read.cursor import window_size
 from slatespark.table.retention.destructive_now import SKEW_MS
-from slatespark.table.retention.reap_limits import ReapLimits
+from slatespark.table.retention.reap_arguments import ReapLimits, parse_reap
 from slatespark.table.retention.reap_report import ReapReport
 from slatespark.table.retention.reap_run import Reaping
 from slatespark.table.retention.reap_survey import ReapSurvey, outline_cache
@@ -109,7 +108,7 @@ class Reaper:
         self._options, self._progress = dict(options or {}), progress
         self._outlines = outline_cache()
         self._loop: TableLoop[_Table, ReapOutcome] = TableLoop(self._clock, self._serve)
-        refuse_cooperation(WriteOptions.parse({"path": "?", **self._options}), "a reap", OTHER_MODES)  # early
+        refuse_cooperation(parse_reap({"path": "?"}, self._options), "a reap", OTHER_MODES)  # early
         for path in table_paths(tables):
             self.add(path, **storage)
 

@@ -20,7 +20,7 @@ from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.gc.run import MIN_AGE_MS
 from slatespark.table.log.manifests import fetch_latest_manifest, fetch_newest_since
 from slatespark.table.log.versioned_object import Version
-from slatespark.table.retention.reap_limits import ReapLimits
+from slatespark.table.retention.reap_arguments import ReapLimits
 from slatespark.table.retention.reap_run import Reaping
 from slatespark.table.stores import table_path, table_paths
 from slatespark.table.upkeep.duties import DUTIES, FOLLOWS_CHANGES, DutyReport, Step, Visit

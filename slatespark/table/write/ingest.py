@@ -111,8 +111,8 @@ def ingest_files(
     """
     if not paths:
         raise InvalidRequestError("ingest: no file is given.", todo="Give the path of at least one file.")
-    path, times = Counter(paths).most_common(1)[0]
-    if times > 1:
+    path, count = Counter(paths).most_common(1)[0]
+    if count > 1:
         raise InvalidRequestError(f"ingest: {path} is given twice.", todo="Give the path of each file once.")
     refuse_cooperation(options, "ingest", f"Write the rows. Or: {OTHER_MODES}")
     if is_committed(stores, options):

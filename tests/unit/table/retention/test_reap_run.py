@@ -717,6 +717,16 @@ def test_checkpoints_that_show_retired_rows_are_named() -> None:
     assert [point.name for point in table.reap().kept_by_checkpoints] == ["kept"], "still, with nothing to do"
 
 
+def test_a_checkpoint_made_while_its_rows_were_young_is_named_again() -> None:
+    table = Table(retention="10h", versionRetention="none")
+    table.write([b"a"])
+    table.clock.advance(HOUR_MS)
+    table.table.createCheckpoint("young then")
+    table.pass_time(9 * HOUR_MS)
+    for _ in range(2):
+        assert [point.name for point in table.reap().kept_by_checkpoints] == ["young then"]
+
+
 # --- the public method ----------------------------------------------------------------------------------------------
 
 

@@ -1,0 +1,61 @@
+"""The arguments of a reap, as callers give them: bounds of a pass, and the write options that apply."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from slatespark.errors import OptionError
+from slatespark.options import Call, WriteOptions, option_keys
+from slatespark.options.values import normalize_name, parse_count, unknown_option
+from slatespark.units import parse_bytes
+
+ARGUMENTS: Final = ("maxBatchRows", "maxBatchBytes", "now")  # of `reap`
+
+_ROWS: Final = parse_count(1, 2**63 - 1)
+_TAKEN: Final = option_keys(WriteOptions, Call.REAP)
+
+
+@dataclass(frozen=True, slots=True)
+class ReapLimits:
+    """Bounds of a pass; None means the default of `reap_table`."""
+
+    batch_rows: int | None = None
+    batch_bytes: int | None = None
+
+    @classmethod
+    def parse(cls, rows: int | str | None, size: int | str | None) -> ReapLimits:
+        """Return the bounds given as `maxBatchRows` and `maxBatchBytes`; raises `OptionError`."""
+        return cls(
+            None if rows is None else _ROWS(rows, "maxBatchRows"),
+            None if size is None else parse_bytes(size, name="maxBatchBytes"),
+        )
+
+
+def parse_reap(common: Mapping[str, Any], given: Mapping[str, Any]) -> WriteOptions:
+    """Return the options of the commits of a reap.
+
+    Parameters
+    ----------
+    common : path and storage
+    given : the further options of the call
+
+    Raises
+    ------
+    OptionError
+        When one is unknown, malformed, or would have no effect.
+    """
+    taken = {normalize_name(name) for name in _TAKEN}
+    options = {normalize_name(name) for name in option_keys(WriteOptions)}
+    for name in given:
+        if normalize_name(name) in taken:
+            continue
+        if normalize_name(name) not in options:
+            raise unknown_option(name, [*ARGUMENTS, *_TAKEN])
+        raise OptionError(
+            f"reap: {name} does not apply to a reap.",
+            why="A reap deletes all rows of the table that are past its retention.",
+            todo=f"Use one of {', '.join(_TAKEN)}.",
+        )
+    return WriteOptions.parse({**common, **given})
