@@ -148,12 +148,13 @@ class FeedOptions:
         """Return the fields of a read that is no change feed."""
         return {item.name: item.default for item in fields(FeedOptions)}
 
-    def check_feed(self, others: Mapping[str, bool]) -> None:
+    def check_feed(self, others: Mapping[str, bool], of_rows: Mapping[str, bool]) -> None:
         """Raise `OptionError` where options of a change feed do not fit together, or are given without one.
 
         Parameters
         ----------
         others : options that a change feed does not take, and whether they are given
+        of_rows : options that only a feed takes that compares rows, and whether they are given
         """
         given = self._given()
         if not self.read_change_feed:
@@ -165,7 +166,11 @@ class FeedOptions:
         for name, is_given in others.items():
             if is_given:
                 raise OptionError(f"{name} and readChangeFeed are both given.", todo="Give one of them.")
-        self._refuse_with_log(given)
+        self._refuse_with_log([*given, *(name for name, is_given in of_rows.items() if is_given)])
+        if self.expired is not None and of_rows["includeExpired"]:
+            raise OptionError(
+                "expired and includeExpired are both given.", why="No row expires then.", todo="Give one of them."
+            )
         for pair in (("startingVersion", "startingTimestamp"), ("endingVersion", "endingTimestamp")):
             if given.keys() >= set(pair):
                 raise OptionError(f"{pair[0]} and {pair[1]} are both given.", todo="Give one of them.")
@@ -184,6 +189,11 @@ class FeedOptions:
             raise OptionError(
                 "readChangeFeed needs a start.",
                 todo="Give startingVersion, or startingTimestamp; 1 is the first version.",
+            )
+        if self.ending_bound_inclusive is False and self.ending_version is None and self.ending_timestamp_ms is None:
+            raise OptionError(
+                "endingBoundInclusive=false is given without an end.",
+                todo="Give endingVersion or endingTimestamp, or omit it.",
             )
 
     def refuse_for_stream(self) -> None:
@@ -209,7 +219,7 @@ class FeedOptions:
     def _refuse_with_log(self, given: Collection[str]) -> None:
         """Raise `OptionError` where an option of kind `net` is given with kind `log`."""
         if self.shows_log:
-            for name in ("preImages", "expired"):
+            for name in ("preImages", "expired", "includeExpired", "mergeOperator"):
                 if name in given:
                     raise OptionError(f"{name} is given with changes=log.", todo="Omit it, or read changes=net.")
             if self.fail_on_data_loss is False:

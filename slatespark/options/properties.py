@@ -58,10 +58,19 @@ FIXED_PROPERTIES: Final = {
     "retentionFrom": "row",
 }  # they cannot be changed; the values of a table without them
 
+DEFAULTS: Final = {
+    **FIXED_PROPERTIES,
+    "autoCompact": "true",
+    "columnar": "false",
+    "defaultTtl": "none",
+    "historyRetention": "none",
+    "holdHistory": "false",
+    "retention": "none",
+}  # the values of a table without them
+
 SEGMENT_PROPERTIES: Final = ("segmentExtractor", "segmentPrefixLength", "segmentDelimiter")
 
-# Of history tables alone; the values of a table without them.
-_OF_HISTORY: Final = {"holdHistory": "false", "historyRetention": "none", "retentionFrom": "row"}
+_OF_HISTORY: Final = ("holdHistory", "historyRetention", "retentionFrom")  # of history tables alone
 
 
 def parse_property(name: str, value: object) -> Any:
@@ -99,7 +108,8 @@ def parse_properties(given: Mapping[str, Any]) -> dict[str, str]:
 def require_consistent_properties(properties: Mapping[str, str]) -> None:
     """Raise `OptionError` if the properties of a table, as text, contradict each other."""
     has_history = parse_property("history", properties.get("history", "false"))
-    for name, without in _OF_HISTORY.items():
+    for name in _OF_HISTORY:
+        without = DEFAULTS[name]
         if not has_history and parse_property(name, properties.get(name, without)) != parse_property(name, without):
             raise OptionError(
                 f"{name} is for history tables.", todo="Leave it out, or create a table with history=true."

@@ -247,7 +247,11 @@ class ReadOptions(FeedOptions):
                 "includeDeleted": self.include_deleted,
                 "ignoreUndecodable": self.ignore_undecodable,
                 "pushdown": self.pushdown,
-            }
+            },
+            of_rows={
+                "includeExpired": self.include_expired,
+                "mergeOperator": self.merge_operator is not None,
+            },
         )
         if self.shows_log and self.pin_ms is not None:
             raise OptionError("pin is given with changes=log.", why="No version holds a log.", todo="Omit it.")

@@ -242,9 +242,9 @@ def expire_time_s(now_ms: int, lifetime_ms: int | None) -> int:
     expires_s = -ms_to_s(-(now_ms + lifetime_ms))
     if lifetime_ms <= 0 or not 0 < expires_s <= LAST_S:
         raise OptionError(
-            f"lifetime: {lifetime_ms} ms is not acceptable.",
-            why=f"A checkpoint lasts at least a second, and at most until {ms_to_text(s_to_ms(LAST_S))}.",
-            todo="Give a duration such as 7d, or none for ever.",
+            f"The lifetime of a checkpoint cannot be {lifetime_ms} ms.",
+            why=f"It is at least a second, and ends at {ms_to_text(s_to_ms(LAST_S))} at the latest.",
+            todo="Give a duration such as 7d.",
         )
     return expires_s
 

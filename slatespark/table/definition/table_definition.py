@@ -11,7 +11,7 @@ import pyarrow as pa
 from slatespark.encoding.row_codec import RAW_CODEC, RowCodec
 from slatespark.errors import OptionError
 from slatespark.format.segments import SegmentExtractor
-from slatespark.options.properties import SEGMENT_PROPERTIES, parse_property, require_consistent_properties
+from slatespark.options.properties import DEFAULTS, SEGMENT_PROPERTIES, parse_property, require_consistent_properties
 from slatespark.options.values import parse_duration_or_none
 from slatespark.units import MIN_MS
 
@@ -84,7 +84,7 @@ class TableDefinition:
 
     @property
     def _retains_from_write(self) -> bool:
-        return bool(parse_property("retentionFrom", self.properties.get("retentionFrom", "row")) == "write")
+        return bool(self._property("retentionFrom") == "write")
 
     @property
     def lifetimes(self) -> tuple[int | None, int | None]:
@@ -100,12 +100,12 @@ class TableDefinition:
     @property
     def has_own_time(self) -> bool:
         """Whether the table has its own clock, unrelated to that of any machine."""
-        return bool(parse_property("clock", self.properties.get("clock", "system")) == "custom")
+        return bool(self._property("clock") == "custom")
 
     @property
     def has_history(self) -> bool:
         """Whether each row may have its own time, by which as-of reads judge it."""
-        return bool(parse_property("history", self.properties.get("history", "false")))
+        return bool(self._property("history"))
 
     @property
     def history_retention_ms(self) -> int | None:
@@ -116,7 +116,7 @@ class TableDefinition:
     @property
     def holds_history(self) -> bool:
         """Whether commits keep other clients' compaction schedulers off the table's runs."""
-        return bool(parse_property("holdHistory", self.properties.get("holdHistory", "false")))
+        return bool(self._property("holdHistory"))
 
     @property
     def periodic_compaction_ms(self) -> int | None:
@@ -126,12 +126,12 @@ class TableDefinition:
     @property
     def auto_compacts(self) -> bool:
         """Whether a write that leaves many small runs merges them."""
-        return bool(parse_property("autoCompact", self.properties.get("autoCompact", "true")))
+        return bool(self._property("autoCompact"))
 
     @property
     def columnar(self) -> str:
         """Whether compactions write columnar copies: `false`, `true`, or `seq` for copies with sequence numbers."""
-        return str(parse_property("columnar", self.properties.get("columnar", "false")))
+        return str(self._property("columnar"))
 
     @property
     def merge_operator(self) -> str | None:
@@ -217,6 +217,9 @@ class TableDefinition:
     def same_keys(self, other: TableDefinition) -> bool:
         """Tell whether formats and key columns are the same; they never change."""
         return self._fixed() == other._fixed()
+
+    def _property(self, name: str) -> Any:
+        return parse_property(name, self.properties.get(name, DEFAULTS[name]))
 
     def _fixed(self) -> tuple[object, ...]:
         return tuple(name.lower() for name in self.key_columns), self.key_format, self.value_format

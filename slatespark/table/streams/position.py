@@ -122,9 +122,9 @@ def no_batch(before: int, after: int) -> InvalidRequestError:
     )
 
 
-def _no_offset(offset: Mapping[str, Any]) -> InvalidRequestError:
+def _no_offset(offset: object) -> InvalidRequestError:
     return InvalidRequestError(
-        f"{dict(offset)!r} is not an offset of a slate stream.",
+        f"{offset!r} is not an offset of a slate stream.",
         why="The checkpoint folder of the query belongs to another source.",
         todo="Start the query with a new checkpoint folder.",
     )

@@ -40,7 +40,10 @@ def test_flags_are_read() -> None:
         {"startingVersion": 3, "changes": "all"},
         {"startingVersion": 3, "changes": "log", "preImages": "true"},
         {"startingVersion": 3, "changes": "log", "expired": "ignore"},
+        {"startingVersion": 3, "changes": "log", "includeExpired": "true"},
+        {"startingVersion": 3, "changes": "log", "mergeOperator": "sum"},
         {"startingVersion": 3, "expired": "keep"},
+        {"startingVersion": 3, "expired": "delete", "includeExpired": "true"},
         {"startingVersion": 3, "versionAsOf": 4},
         {"startingVersion": 3, "timestampAsOf": 4},
         {"startingVersion": 3, "seqAsOf": 4},
@@ -86,3 +89,11 @@ def test_a_stream_without_a_start_has_no_bound() -> None:
     for given in (False, True):
         with pytest.raises(OptionError, match="startingBoundInclusive"):
             parsed(startingBoundInclusive=given).refuse_for_stream()
+
+
+def test_a_batch_without_an_end_has_no_bound_there() -> None:
+    for end in ({"endingVersion": 5}, {"endingTimestamp": 0}, {}):
+        parsed(startingVersion=3, endingBoundInclusive=True, **end).refuse_for_batch()
+    parsed(startingVersion=3, endingBoundInclusive=False, endingTimestamp=0).refuse_for_batch()
+    with pytest.raises(OptionError, match="endingBoundInclusive"):
+        parsed(startingVersion=3, endingBoundInclusive=False).refuse_for_batch()

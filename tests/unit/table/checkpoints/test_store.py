@@ -115,10 +115,10 @@ def test_refresh_and_delete_by_id_and_by_name(place: Place, find: Callable[[obje
 @pytest.mark.parametrize("lifetime_ms", [0, -1, (1 << 32) * 1000, 1 << 62])
 def test_invalid_lifetimes_are_refused(place: Place, lifetime_ms: int) -> None:
     before = place.latest()
-    with pytest.raises(OptionError, match="lifetime"):
+    with pytest.raises(OptionError, match="checkpoint"):
         create_checkpoint(place.stores, place.clock, lifetime_ms=lifetime_ms)
     create_checkpoint(place.stores, place.clock, name="x")
-    with pytest.raises(OptionError, match="lifetime"):
+    with pytest.raises(OptionError, match="checkpoint"):
         refresh_checkpoint(place.stores, place.clock, "x", lifetime_ms)
     assert place.latest()[0] == before[0] + 1
 

@@ -54,3 +54,9 @@ def test_an_offset_of_another_source() -> None:
 def test_an_offset_of_a_later_release() -> None:
     with pytest.raises(UnsupportedFormatError, match="lane"):
         decode_position({**encode_position(WITHIN), "lane": 1})
+
+
+@pytest.mark.parametrize("offset", [5, "5", [1, 2], None, {"logOffset": 0}])
+def test_offsets_of_other_sources(offset: Any) -> None:
+    with pytest.raises(InvalidRequestError, match="another source"):
+        decode_position(offset)

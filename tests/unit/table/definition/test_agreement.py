@@ -1,0 +1,40 @@
+"""Table properties as options of a write to an existing table: they must be those that it has, given or by default."""
+
+from __future__ import annotations
+
+from itertools import count
+
+import pyarrow as pa
+import pytest
+
+from slatespark import OptionError, SlateStore
+
+ROWS = pa.table({"key": [b"a"], "value": [b"1"]})
+_numbers = count()
+
+
+@pytest.fixture
+def store() -> SlateStore:
+    return SlateStore.create(f"memory://agreement/{next(_numbers)}")
+
+
+@pytest.mark.parametrize(
+    ("name", "same", "other"),
+    [
+        ("autoCompact", "true", "false"),
+        ("clock", "system", "custom"),
+        ("columnar", "false", "true"),
+        ("defaultTtl", "none", "7d"),
+        ("history", "false", "true"),
+        ("retention", "none", "7d"),
+    ],
+)
+def test_a_default_is_what_the_table_has(store: SlateStore, name: str, same: str, other: str) -> None:
+    store.write(ROWS, **{name: same})
+    with pytest.raises(OptionError, match=name):
+        store.write(ROWS, **{name: other})
+    if name in ("autoCompact", "defaultTtl", "retention"):
+        store.setProperties(**{name: other})
+        store.write(ROWS, **{name: other})
+        with pytest.raises(OptionError, match=name):
+            store.write(ROWS, **{name: same})
