@@ -96,7 +96,8 @@ COMMANDS: Final[dict[str, CommandLine]] = {
         "version_commands", "Make a shallow clone: a separate table that initially shares the files of this one."
     ),
     "copy-to": CommandLine(
-        "version_commands", "Copy a table, with all of its files, to another place; the copy does not depend on the original."
+        "version_commands",
+        "Copy a table, with all of its files, to another place; the copy does not depend on the original.",
     ),
     "compact": CommandLine(
         "compact_command", "Merge layers into sorted runs, as the size-tiered scheduler of a SlateDB client would."
