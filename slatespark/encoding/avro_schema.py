@@ -7,6 +7,7 @@ existing values are decoded by the fingerprints of these schemas. See docs/refer
 from __future__ import annotations
 
 import re
+import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -83,7 +84,13 @@ def avro_name(name: str) -> str:
 
 def column_name(name: str) -> str:
     """Return the column name for an Avro name."""
-    return _ESCAPE.sub(lambda found: chr(int(found[1], 16)), name)
+    return _ESCAPE.sub(_unescaped, name)
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    number = int(found[1], 16)
+    is_character = number <= sys.maxunicode and not 0xD800 <= number <= 0xDFFF  # no half of a surrogate pair
+    return chr(number) if is_character else found[0]
 
 
 @lru_cache(maxsize=256)

@@ -14,11 +14,13 @@ from slatespark.encoding.arrow_columns import flat_column
 from slatespark.encoding.json_value import decode_json_values, encode_json_values
 from slatespark.encoding.plain_values import require_utf8
 from slatespark.encoding.tuple_key import decode_tuple_keys, encode_tuple, encode_tuple_keys, key_damage
-from slatespark.errors import CorruptDataError, InternalError, InvalidRequestError
-from slatespark.kernels import TOMBSTONE, RowColumns, gather_fields, gather_keys, gather_values
+from slatespark.errors import CorruptDataError, InternalError, InvalidRequestError, UnsupportedFormatError
+from slatespark.kernels import TOMBSTONE, RowColumns, gather_fields, gather_keys, gather_values, value_lengths
 
 KEY_FORMATS: Final = ("tuple", "utf8", "raw")
 VALUE_FORMATS: Final = ("avro", "json", "utf8", "raw")
+
+MAX_VALUE_BYTES: Final = 2**31 - 1  # that a read can decode: offsets of an Arrow array have 32 bits
 
 _BYTES_TYPES: Final = {"raw": pa.binary(), "utf8": pa.string()}
 _NOT_UTF8: Final = 2
@@ -148,6 +150,8 @@ class RowCodec:
         ------
         CorruptDataError
             With the key and the fingerprint of the first row that cannot be decoded.
+        UnsupportedFormatError
+            When the value of a single row has more than `MAX_VALUE_BYTES`.
         """
         columns, keys, values = self._decode(sources, rows, names, with_deletes=with_deletes)
         for status, part in ((keys, "key"), (values, "value")):
@@ -180,9 +184,20 @@ class RowCodec:
             found, keys = self._decode_keys(sources, rows, wanted_keys)
             columns.update(found)
         if wanted_values:
+            self._refuse_too_large(sources, rows)
             found, values = self._decode_values(sources, rows, wanted_values, with_deletes=with_deletes)
             columns.update(found)
         return columns, keys, values
+
+    def _refuse_too_large(self, sources: Sequence[RowColumns], rows: NDArray[np.int64]) -> None:
+        """Refuse a value that no Arrow array can hold; its row is in no batch with others."""
+        if len(rows) == 1 and (size := int(value_lengths(sources, rows)[0])) > MAX_VALUE_BYTES:
+            raise UnsupportedFormatError(
+                f"The value of key {gather_keys(sources, rows)[1].tobytes().hex()} has {size} bytes, "
+                f"at most {MAX_VALUE_BYTES} can be read.",
+                why="An Arrow array holds no more.",
+                todo="Read key columns alone, leave the key out, or read it with a SlateDB client.",
+            )
 
     def _decode_keys(self, sources: Sequence[RowColumns], rows: NDArray[np.int64], names: Sequence[str]) -> Decoded:
         if self.key_format != "tuple":

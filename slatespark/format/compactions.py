@@ -219,8 +219,11 @@ def _spec_of(table: JobTable.Compaction, ulid: Ulid, *, states_destination: bool
         tiered = TieredTable.TieredCompactionSpec()
         tiered.Init(union.Bytes, union.Pos)
         runs = tuple(tiered.SortedRuns(at) for at in range(tiered.SortedRunsLength()))
+        views = _ulids_of(tiered.L0ViewIdsLength(), tiered.L0ViewIds)
+        if tiered.L0ViewIdsIsNone():  # a client of before the views: there a view has the id of its SST
+            views = _ulids_of(tiered.SstsLength(), tiered.Ssts)
         return TieredSpec(
-            l0_view_ids=_ulids_of(tiered.L0ViewIdsLength(), tiered.L0ViewIds),
+            l0_view_ids=views,
             sorted_runs=runs,
             destination=tiered.Destination() if states_destination else min(runs, default=0),
             segment=bytes_of(tiered.SegmentAsNumpy()) or b"",

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slatespark.errors import CorruptDataError
-from slatespark.format.codecs import Buffer, Compression, compress, decompress
+from slatespark.format.codecs import MAX_SECTION_BYTES, Buffer, Compression, compress, decompress
 from slatespark.format.info import Footer, SstInfo
 from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, MERGE, ROW_BITS, TOMBSTONE
 from slatespark.kernels.results import BlockSummaries, Fields
@@ -277,7 +277,7 @@ def _decode_header(payload: bytes) -> tuple[dict[str, object], int]:
 
 
 def _decode_bounds(packed: bytes, count: int) -> BlockBounds:
-    columns = decompress(packed, Compression.ZSTD, max_bytes=count * _BLOCK_BYTES)
+    columns = decompress(packed, Compression.ZSTD, max_bytes=min(count * _BLOCK_BYTES, MAX_SECTION_BYTES))
     if len(columns) != count * _BLOCK_BYTES:
         raise CorruptDataError(f"SST properties of {count} blocks take {len(columns)} bytes.")
     octets = np.frombuffer(columns, np.uint8)

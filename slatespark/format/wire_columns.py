@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from slatespark.format.ulid import Ulid
 from slatespark.format.verifier import MANY, Buffer, numbers_at
-from slatespark.format.wire_table import WireTable, field_numbers
+from slatespark.format.wire_table import MAX_FIELDS, WireTable, field_numbers
 from slatespark.format.wire_tables import ULID
 
 _HIGH, _LOW = field_numbers(ULID, "high", "low")
@@ -28,7 +28,8 @@ class WireColumns:
         self._buffer, self._at = buffer, at
         vtables = at - numbers_at(buffer, at, "<i4")
         _, examples, self._kinds = np.unique(vtables, return_index=True, return_inverse=True)
-        self._places = np.array([WireTable(buffer, int(at[example])).places for example in examples], np.int64)
+        places = [WireTable(buffer, int(at[example])).places[:MAX_FIELDS] for example in examples]
+        self._places = np.array(places, np.int64)
 
     @classmethod
     def of_vector(cls, table: WireTable, field: int) -> WireColumns | None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from slatespark.format.verifier import Buffer, Table
 
-_MAX_FIELDS: Final = 64
+MAX_FIELDS: Final = 64
 _U16 = struct.Struct("<H")
 _U32 = struct.Struct("<I")
 _I32 = struct.Struct("<i")
@@ -137,4 +137,4 @@ class WireTable:
 def _places_of(vtable: bytes) -> tuple[int, ...]:
     """Return the offset of each field in its table, 0 if it is absent."""
     found: tuple[int, ...] = struct.unpack(f"<{len(vtable) // _U16.size}H", vtable)
-    return found + (0,) * max(0, _MAX_FIELDS - len(found))
+    return found + (0,) * max(0, MAX_FIELDS - len(found))

@@ -52,7 +52,7 @@ from slatespark.kernels.avro_program import (
     EncodeProgram,
     text_error,
 )
-from slatespark.kernels.flat import ITEM_BYTES, FlatColumn
+from slatespark.kernels.flat import ITEM_BYTES, FlatColumn, check_offsets
 
 # Byte offsets in the record of a column: the step; the branch bytes of a value (negative if the type is not a union)
 # and of null; addresses (valid is 0 if no item is null); the end of the data.
@@ -93,6 +93,7 @@ def encode_avro(
 def _column_line(column: FlatColumn, node: AvroNode, count: int) -> tuple[int, ...]:
     if len(column) < count:
         raise InternalError(f"A column has {len(column)} items, expected {count}.")
+    check_offsets(column)
     take = TAKES.get((node.wire, column.kind))
     if take not in WRITTEN:
         raise InternalError(f"A column of kind {column.kind} cannot be encoded as Avro type {node.wire}.")

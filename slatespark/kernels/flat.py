@@ -8,6 +8,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from slatespark.errors import InternalError
+
 # Kinds of items; never stored.
 BOOL: Final = 1  # uint8, 0 or 1
 INT8: Final = 2
@@ -42,3 +44,12 @@ class FlatColumn:
 
     def __len__(self) -> int:
         return len(self.data) // ITEM_BYTES[self.kind] if self.offsets is None else len(self.offsets) - 1
+
+
+def check_offsets(column: FlatColumn) -> None:
+    """Raise `InternalError` if items of a column lie outside its data, as in an Arrow array that nobody validated."""
+    offsets = column.offsets
+    if offsets is None:
+        return
+    if not 0 <= offsets[0] <= offsets[-1] <= len(column.data) or (offsets[1:] < offsets[:-1]).any():
+        raise InternalError(f"Offsets of a column do not ascend within its {len(column.data)} bytes.")

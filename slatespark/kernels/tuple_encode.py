@@ -216,8 +216,6 @@ def _put_item(at: int, kind: int, line: int, row: int) -> int:  # noqa: C901
         offset_at = load64(line + OFFSETS) + 8 * row
         start = load64(offset_at)
         size = load64(offset_at + 8) - start
-        if size < 0:
-            return -1
         store8(at, TEXT_CODE if kind == TEXT else BYTES_CODE)
         next_at, seen = _put_bytes(at + 1, data + start, size, load64(line + DATA_END))
         if kind == TEXT and seen & HIGH_BITS != NONE and not is_utf8(data + start, size):

@@ -32,6 +32,7 @@ from slatespark.kernels.flat import (
     INT128,
     ITEM_BYTES,
     FlatColumn,
+    check_offsets,
 )
 
 # Kinds of steps besides those of `flat`.
@@ -173,24 +174,18 @@ def check_columns(steps: Sequence[Step], columns: Sequence[FlatColumn]) -> int:
         raise InternalError(f"Columns have the kinds {[column.kind for column in columns]}, the key has {kinds}.")
     count = len(columns[0])
     for column in columns:
-        data, offsets = column.data, column.offsets
         if len(column) != count or (column.valid is not None and len(column.valid) < count):
             raise InternalError(f"Key columns have {count} and {len(column)} rows.")
-        if offsets is not None and not 0 <= offsets[0] <= offsets[-1] <= len(data):
-            raise InternalError(f"Offsets of a key column do not fit its {len(data)} bytes.")
+        check_offsets(column)
     return count
 
 
-def item_error(
-    steps: Sequence[Step], number: int, row: int, columns: Sequence[FlatColumn]
-) -> InternalError | SchemaError:
+def item_error(steps: Sequence[Step], number: int, row: int, columns: Sequence[FlatColumn]) -> SchemaError:
     """Return the error for an invalid item."""
     step, where = steps[number], f"column {sum(not step.nested for step in steps[: number + 1])} of the key"
-    offsets, valid = columns[step.column].offsets, columns[step.column].valid
+    valid = columns[step.column].valid
     if valid is not None and not valid[row]:
         return SchemaError(f"A required field in {where} is null, in row {row} of the batch.")
-    if offsets is not None and offsets[row + 1] < offsets[row]:
-        return InternalError(f"Offsets of a key column descend at row {row}.")
     if step.kind == TEXT:
         return SchemaError(
             f"A string in {where} is not UTF-8, in row {row} of the batch.", todo="Make the column BINARY."

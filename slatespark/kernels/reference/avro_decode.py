@@ -145,7 +145,7 @@ def _value(value: _Bytes, node: AvroNode, *, strict: bool) -> Any:  # noqa: C901
             raise _MalformedError
         return flag
     if node.wire == FLOAT:
-        return struct.unpack("<f", value.take(4))[0]
+        return np.frombuffer(value.take(4), "<f4")[0]  # not a Python float: that would quiet a NaN
     if node.wire == DOUBLE:
         return struct.unpack("<d", value.take(8))[0]
     if node.wire in (DATA, TEXT, DECIMAL):
@@ -193,8 +193,8 @@ def _blocks(value: _Bytes, node: AvroNode, *, strict: bool) -> None:
 def _as_item(item: Any, kind: int) -> bytes:
     if kind == BYTES:
         return bytes(item)
-    if kind == FLOAT32:
-        return np.float32(item).tobytes()
+    if kind == FLOAT32:  # an integer is rounded once, not by way of a double
+        return (np.int64(item).astype(np.float32) if isinstance(item, int) else np.float32(item)).tobytes()
     if kind == FLOAT64:
         return np.float64(item).tobytes()
     return int(item).to_bytes(ITEM_BYTES[kind], "little", signed=kind != BOOL)

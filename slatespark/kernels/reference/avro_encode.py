@@ -23,7 +23,7 @@ from slatespark.kernels.avro_program import (
     EncodeProgram,
     text_error,
 )
-from slatespark.kernels.flat import ITEM_BYTES, FlatColumn
+from slatespark.kernels.flat import ITEM_BYTES, FlatColumn, check_offsets
 
 
 def encode_avro(
@@ -43,6 +43,7 @@ def encode_avro(
 def _check(column: FlatColumn, node: AvroNode, count: int) -> None:
     if len(column) < count:
         raise InternalError(f"A column has {len(column)} items, expected {count}.")
+    check_offsets(column)
     if TAKES.get((node.wire, column.kind)) not in WRITTEN:
         raise InternalError(f"A column of kind {column.kind} cannot be encoded as Avro type {node.wire}.")
     if column.valid is not None and node.null_branch == NOT_NULLABLE:

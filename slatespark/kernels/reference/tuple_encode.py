@@ -91,10 +91,10 @@ def is_null(column: FlatColumn, row: int) -> bool:
 
 
 def item_of(column: FlatColumn, row: int) -> Any:
-    """Return an item, bytes or a number; None if the offsets descend."""
+    """Return an item, bytes or a number."""
     if column.offsets is not None:
         start, end = column.offsets[row : row + 2].tolist()
-        return column.data[start:end].tobytes() if start <= end else None
+        return column.data[start:end].tobytes()
     data = column.data.tobytes()
     if column.kind == INT128:
         return int.from_bytes(data[16 * row : 16 * row + 16], "little", signed=True)

@@ -138,6 +138,12 @@ def test_names(name: str, escaped: str) -> None:
     assert column_name(escaped) == name
 
 
+@pytest.mark.parametrize("name", ["_x110000_", "_xFFFFFF_", "_xD800_", "a_xDFFF_b"])
+def test_a_name_that_no_column_has_is_its_own(name: str) -> None:
+    assert column_name(name) == name
+    assert column_name(avro_name(name)) == name
+
+
 def test_what_cannot_be_written() -> None:
     with pytest.raises(SchemaError, match="name"):
         avro_schema([pa.field("", pa.int8())])

@@ -1,10 +1,15 @@
+# mypy: untyped-calls-exclude="slatespark.format._generated"
+
 from __future__ import annotations
 
 from dataclasses import replace
 
+import flatbuffers
 import pytest
 
 from slatespark.errors import CorruptDataError, UnsupportedFormatError
+from slatespark.format import compactions
+from slatespark.format._generated import TieredCompactionSpec
 from slatespark.format.compactions import (
     Compaction,
     Compactions,
@@ -19,6 +24,7 @@ from slatespark.format.compactions import (
 )
 from slatespark.format.info import SstInfo
 from slatespark.format.references import BytesRange, SstHandle
+from slatespark.format.tables import put_u32s, put_ulids
 from slatespark.format.ulid import Ulid
 from slatespark.ranges import ALL_KEYS, KeyRange
 
@@ -65,6 +71,22 @@ def test_version_one_takes_the_lowest_run_as_destination() -> None:
     )
     found = decode_compactions(b"\0\1" + encode_compactions(state)[2:])
     assert [job.spec.destination for job in found.jobs if isinstance(job.spec, TieredSpec)] == [5, 0]
+
+
+def test_sources_of_a_client_of_before_the_views(monkeypatch: pytest.MonkeyPatch) -> None:
+    def put_old(builder: flatbuffers.Builder, spec: TieredSpec) -> int:
+        runs, ssts = put_u32s(builder, spec.sorted_runs), put_ulids(builder, spec.l0_view_ids)
+        TieredCompactionSpec.Start(builder)
+        TieredCompactionSpec.AddSsts(builder, ssts)
+        TieredCompactionSpec.AddSortedRuns(builder, runs)
+        return int(TieredCompactionSpec.End(builder))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(compactions, "_put_tiered", put_old)
+        data = encode_compactions(Compactions(1, (replace(TIERED, spec=TieredSpec((Ulid(2), Ulid(3)), (7,), 7)),)))
+    found = decode_compactions(b"\0\1" + data[2:])
+    assert found.jobs[0].spec == TieredSpec((Ulid(2), Ulid(3)), (7,), 7)
+    assert decode_compactions(encode_compactions(found)) == found
 
 
 def test_the_envelope_is_checked() -> None:

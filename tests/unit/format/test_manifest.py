@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import struct
 from dataclasses import replace
 from uuid import UUID
 
@@ -30,10 +31,12 @@ from slatespark.format.manifest import (
     decode_manifest,
     encode_manifest,
 )
+from slatespark.format.manifest_outline import decode_outline
 from slatespark.format.references import put_compacted_sst
 from slatespark.format.sequence_tracker import SequenceTracker
 from slatespark.format.tables import put_offsets, put_ulid
 from slatespark.format.ulid import Ulid
+from slatespark.format.wire_tables import MANIFEST_V2
 from slatespark.ranges import ALL_KEYS, KeyRange
 
 U64 = (1 << 64) - 1
@@ -252,3 +255,32 @@ def test_an_absent_format_version_is_one() -> None:
     CompactedSsTable.AddFormatVersion(builder, 0)
     builder.Finish(CompactedSsTable.End(builder))
     assert CompactedSsTable.CompactedSsTable.GetRootAs(bytes(builder.Output())).FormatVersion() == 0
+
+
+@pytest.mark.parametrize("count", [10, 80], ids=["few files", "many files"])
+def test_a_table_with_a_longer_vtable_than_others(count: int) -> None:
+    """A writer may state slots that it leaves empty, as many as it likes."""
+    ssts = SstMap([handle(number) for number in range(1, count + 1)])
+    expected = Manifest(ssts=ssts, l0=tuple(view(number) for number in range(1, count + 1)))
+    data = encode_manifest(expected)
+    envelope, body = data[:2], bytearray(data[2:])
+
+    def u32(at: int) -> int:
+        return int(struct.unpack_from("<I", body, at)[0])
+
+    def vtable_of(table: int) -> int:
+        return int(table - struct.unpack_from("<i", body, table)[0])
+
+    ssts_slot = next(slot.offset for slot in MANIFEST_V2.slots if slot.name == "ssts")
+    field = u32(0) + struct.unpack_from("<H", body, vtable_of(u32(0)) + ssts_slot)[0]
+    third = field + u32(field) + 4 + 4 * 2
+    table = third + u32(third)
+    vtable = vtable_of(table)
+    short = body[vtable : vtable + struct.unpack_from("<H", body, vtable)[0]]
+    body += bytes(-len(body) % 8)
+    longer = len(body)
+    body += short + bytes(144 - len(short))
+    struct.pack_into("<H", body, longer, 144)
+    struct.pack_into("<i", body, table, table - longer)
+    assert decode_manifest(envelope + bytes(body)) == expected
+    assert decode_outline(envelope + bytes(body)) == decode_outline(data)

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from slatespark.errors import CorruptDataError
+from slatespark.format import properties
+from slatespark.format.codecs import MAX_SECTION_BYTES
 from slatespark.format.properties import (
     BlockBounds,
     SstProperties,
@@ -94,6 +96,23 @@ def test_a_count_that_does_not_fit_is_refused() -> None:
         payload[at : at + 4] = count.to_bytes(4, "big")
         with pytest.raises(CorruptDataError):
             decode_properties(sealed(bytes(payload)))
+
+
+def test_a_count_never_allows_for_more_than_a_section_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def decompress(*_: object, max_bytes: int) -> bytes:
+        asked.append(max_bytes)
+        return b""
+
+    monkeypatch.setattr(properties, "decompress", decompress)
+    data = encode_properties(PROPERTIES, bounds(3))
+    payload = bytearray(data[:-16])
+    at = 4 + int.from_bytes(payload[:4], "big")
+    payload[at : at + 4] = b"\xff" * 4
+    with pytest.raises(CorruptDataError):
+        decode_properties(sealed(bytes(payload)))
+    assert asked == [MAX_SECTION_BYTES]
 
 
 def test_bounds_of_several_steps_concatenate() -> None:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import struct
+from contextlib import nullcontext
 from uuid import UUID
 
 import flatbuffers
 import pytest
 
 from slatespark.errors import CorruptDataError
-from slatespark.format import verifier
+from slatespark.format import manifest, verifier
 from slatespark.format._generated import Checkpoint, ExternalDb, WorkerSpec
+from slatespark.format.info import SstInfo
+from slatespark.format.manifest import Manifest, Segment, encode_manifest
+from slatespark.format.references import SstHandle, SstMap, SstView
 from slatespark.format.tables import put_offsets, put_ulid, put_uuid
 from slatespark.format.ulid import Ulid
 from slatespark.format.verifier import Kind, Slot, Table, verify
-from slatespark.format.wire_tables import CHECKPOINT, EXTERNAL_DB, ULID, WORKER_SPEC
+from slatespark.format.wire_tables import CHECKPOINT, EXTERNAL_DB, MANIFEST_V2, ULID, WORKER_SPEC
 
 # A table without fields: root offset 8, its vtable at 4 (4 bytes), the table at 8 (vtable 4 bytes before).
 EMPTY = struct.pack("<IHHi", 8, 4, 4, 4)
@@ -190,3 +194,21 @@ def test_a_union_of_unknown_type_lies_inside() -> None:
         verify(outside, either, what="it")
     inside = struct.pack("<IHHHHiBxxxI", 12, 8, 12, 4, 8, 8, 2, 4)
     assert verify(inside, either, what="it") == {"Either one of type 2"}
+
+
+@pytest.mark.parametrize(("count", "fits"), [(2, True), (5000, False)])
+def test_large_parts_that_are_shared_again_and_again(count: int, fits: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    views = tuple(SstView(Ulid(number), Ulid(1)) for number in range(2, 65))
+    segments = tuple(Segment(b"%08d" % number, None, views, ()) for number in range(count))
+    sst = SstHandle(Ulid(1), SstInfo(b"a", b"b", 100, 50, 100, 0))
+    put_segment, made = manifest._put_segment, list[int]()
+
+    def put_once(builder: flatbuffers.Builder, segment: Segment) -> int:
+        if not made:
+            made.append(put_segment(builder, segment))
+        return made[0]
+
+    monkeypatch.setattr(manifest, "_put_segment", put_once)
+    data = encode_manifest(Manifest(ssts=SstMap([sst]), segments=segments, segment_extractor_name="x"))
+    with nullcontext() if fits else pytest.raises(CorruptDataError, match="expand"):
+        verify(memoryview(data)[2:], MANIFEST_V2, what="it")

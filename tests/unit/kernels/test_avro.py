@@ -151,9 +151,10 @@ def zigzag(number: int) -> bytes:
 
 
 def test_integers_are_promoted_to_floats(kernels: Any) -> None:
-    for number in (0, -3, 2**53 + 1, 2**63 - 1):
+    for number in (0, -3, 2**53 + 1, 2**63 - 1, 2**60 + 2**36 + 1):
         assert one(kernels, LONG, FLOAT64, zigzag(number), *INT64_RANGE) == np.float64(number).tobytes()
-        assert one(kernels, LONG, FLOAT32, zigzag(number), *INT64_RANGE) == np.float32(number).tobytes()
+        rounded = np.int64(number).astype(np.float32)  # once; not by way of a double
+        assert one(kernels, LONG, FLOAT32, zigzag(number), *INT64_RANGE) == rounded.tobytes()
     for single in (1.5, float("inf"), -0.0):
         assert one(kernels, FLOAT, FLOAT64, np.float32(single).tobytes()) == np.float64(single).tobytes()
     assert np.isnan(np.frombuffer(one(kernels, FLOAT, FLOAT64, np.float32("nan").tobytes()), np.float64)[0])
@@ -162,6 +163,7 @@ def test_integers_are_promoted_to_floats(kernels: Any) -> None:
 def test_floats_and_booleans(kernels: Any) -> None:
     for wire, kind, body in (
         (FLOAT, FLOAT32, b"\x01\0\xc0\x7f"),
+        (FLOAT, FLOAT32, b"\x01\0\x80\x7f"),  # a signalling NaN
         (DOUBLE, FLOAT64, b"12345678"),
         (BOOLEAN, BOOL, b"\1"),
     ):
@@ -401,6 +403,10 @@ def test_columns_that_do_not_match(kernels: Any) -> None:
     nulls = replace(column, valid=np.zeros(1, np.uint8))
     with pytest.raises(InternalError, match="null"):
         kernels.encode_avro([nulls], EncodeProgram(1, (AvroNode(DOUBLE),)), 1)
+    for offsets in ([0, 40, 8], [0, 4096, 64], [-8, 0, 8], [0, 8, 65]):
+        outside = FlatColumn(BYTES, np.zeros(64, np.uint8), np.array(offsets, np.int64))
+        with pytest.raises(InternalError, match="Offsets"):
+            kernels.encode_avro([outside], EncodeProgram(1, (AvroNode(DATA),)), 2)
 
 
 def test_rows_that_do_not_exist(kernels: Any) -> None:

@@ -250,12 +250,10 @@ def test_invalid_calls(kernels: Any) -> None:
         kernels.encode_tuples([number, column(INT64, 1, 2)], np.array([INT64, INT64]))
     with pytest.raises(InternalError, match="2 columns"):
         kernels.decode_tuples([], np.zeros(0, np.int64), np.array([INT64]), np.array([True, True]))
-    descending = FlatColumn(BYTES, np.zeros(9, np.uint8), np.array([0, 5, 3, 9]))
-    with pytest.raises(InternalError, match="descend"):
-        kernels.encode_tuples([descending], np.array([BYTES]))
-    outside = FlatColumn(BYTES, np.zeros(9, np.uint8), np.array([0, 10]))
-    with pytest.raises(InternalError, match="bytes"):
-        kernels.encode_tuples([outside], np.array([BYTES]))
+    for offsets in ([0, 5, 3, 9], [0, 4096, 9], [0, 10], [-1, 9]):
+        outside = FlatColumn(BYTES, np.zeros(9, np.uint8), np.array(offsets))
+        with pytest.raises(InternalError, match="Offsets"):
+            kernels.encode_tuples([outside], np.array([BYTES]))
 
 
 def test_zeros_are_counted_in_large_columns(kernels: Any, monkeypatch: pytest.MonkeyPatch) -> None:
