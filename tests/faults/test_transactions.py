@@ -20,7 +20,7 @@ from slatespark import (
 )
 from slatespark.format.paths import COMPACTED_DIR
 from slatespark.storage import open_store
-from slatespark.table.records.leases import LEASES_DIR
+from slatespark.table.records.leases import LEASE_LIFETIME_MS, LEASES_DIR
 from slatespark.table.transaction.transaction import Transaction
 from tests.faults.jobs import Pair, store_on, table_of
 from tests.support.failing_store import FailingStore, Moment
@@ -251,3 +251,69 @@ def test_a_refusal_that_follows_the_publication_takes_nothing_back() -> None:
     table = store_on(store, clock)
     assert table.get(b"a") == {"key": b"a", "value": b"2"}
     assert not table.verify().has_damage
+
+
+# --- a lease that has lapsed ----------------------------------------------------------------------------------------
+
+
+def outlive_lease(clock: FakeClock) -> tuple[FailingStore, Transaction, list[str]]:
+    """Return a transaction that was suspended for longer than its lease, and its files."""
+    store = new_table(clock)
+    txn = store_on(store, clock).begin(gcMinAge="7d", commitRewriteLimit=1)  # no file is old, or rewritten
+    before = {meta.path for meta in store.inner.list(COMPACTED_DIR)}
+    txn.write(table_of([(b"a", b"2")]))
+    clock.advance(LEASE_LIFETIME_MS + 3_600_000)
+    return store, txn, [meta.path for meta in store.inner.list(COMPACTED_DIR) if meta.path not in before]
+
+
+def fail_rescue(store: FailingStore, step: str) -> None:
+    if step == "copy":
+        store.fail("copy")
+    else:
+        store.fail("put", f"{LEASES_DIR}*", moment="after")
+
+
+@pytest.mark.parametrize("step", ["copy", "lease"])
+def test_files_that_were_collected_are_missed_though_their_rescue_was_broken_off(step: str) -> None:
+    clock = FakeClock()
+    store, txn, files = outlive_lease(clock)
+    store.inner.delete_many(files)  # as by a collector that took the transaction for dead
+    fail_rescue(store, step)
+    with pytest.raises(UnavailableError):
+        txn.commit()
+    assert txn.state == "open"
+    with pytest.raises(CommitConflictError, match="collected"):
+        txn.commit()
+    assert txn.state == "failed"
+    table = store_on(store, clock)
+    assert rows_of(table) == OLD
+    assert not table.verify().has_damage
+
+
+@pytest.mark.parametrize("step", ["copy", "lease"])
+@pytest.mark.parametrize("back_ms", [0, LEASE_LIFETIME_MS])  # the clock may be set back meanwhile
+def test_a_rescue_that_was_broken_off_is_made_up_for(step: str, back_ms: int) -> None:
+    clock = FakeClock()
+    store, txn, files = outlive_lease(clock)
+    fail_rescue(store, step)
+    with pytest.raises(UnavailableError):
+        txn.get(b"a")
+    clock.advance(-back_ms)
+    assert txn.get(b"a") == {"key": b"a", "value": b"2"}
+    store.inner.delete_many(files)  # as by a collector that had listed them before
+    txn.commit()
+    table = store_on(store, clock)
+    assert rows_of(table) == [(b"a", b"2"), *OLD[1:]]
+    assert not table.verify().has_damage
+
+
+def test_a_lease_that_was_missing_has_lapsed_though_its_renewal_had_no_answer() -> None:
+    clock = FakeClock()
+    store, txn, files = outlive_lease(clock)
+    clock.advance(-LEASE_LIFETIME_MS // 2)  # no longer than it lasts
+    store.inner.delete_many([*files, f"{LEASES_DIR}{txn.id}.json"])
+    fail_rescue(store, "lease")
+    with pytest.raises(UnavailableError):
+        txn.commit()
+    with pytest.raises(CommitConflictError, match="collected"):
+        txn.commit()

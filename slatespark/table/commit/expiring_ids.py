@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
+from typing import Final
 
 from slatespark.errors import CommitConflictError, CorruptDataError, SnapshotExpiredError
 from slatespark.format.paths import sst_path
@@ -18,7 +19,7 @@ from slatespark.table.records.leases import LEASE_LIFETIME_MS, fetch_lease, leas
 from slatespark.table.rows.sst_upload import NewFile
 from slatespark.table.stores import TableStores
 
-_LEASE_MARGIN_MS = 3_600_000  # a collector's clock may be ahead of ours
+LEASE_MARGIN_MS: Final = 3_600_000  # a collector's clock may be ahead of ours
 
 
 @dataclass(slots=True)
@@ -63,12 +64,18 @@ class FileGuard:
 
 def hold_lease(stores: TableStores, write_id: str, created_ms: int, now_ms: int) -> bool:
     """Renew the lease of a job, and tell whether it was valid until now; if not, its files may be being removed."""
+    was_valid = is_lease_valid(stores, write_id, now_ms)
+    renew_lease(stores.main, write_id, created_ms, now_ms)
+    return was_valid
+
+
+def is_lease_valid(stores: TableStores, write_id: str, now_ms: int) -> bool:
+    """Tell whether the lease of a job keeps collectors off its files, whatever their clocks say."""
     try:
         lease = fetch_lease(stores.main, lease_path(write_id))
     except CorruptDataError:
-        lease = None
-    renew_lease(stores.main, write_id, created_ms, now_ms)
-    return lease is not None and now_ms < lease.expires_ms - _LEASE_MARGIN_MS
+        return False
+    return lease is not None and now_ms < lease.expires_ms - LEASE_MARGIN_MS
 
 
 def copy_under_new_ids(stores: TableStores, clock: Clock, files: Iterable[NewFile]) -> tuple[NewFile, ...]:

@@ -8,10 +8,15 @@ from slatespark.format.ulid import Ulid
 from slatespark.options import WriteOptions
 from slatespark.table.clock import Clock
 from slatespark.table.commit.discard import delete_files, delete_unshown
-from slatespark.table.commit.expiring_ids import copy_under_new_ids, hold_lease, refresh_expiring_ids
+from slatespark.table.commit.expiring_ids import (
+    LEASE_MARGIN_MS,
+    copy_under_new_ids,
+    is_lease_valid,
+    refresh_expiring_ids,
+)
 from slatespark.table.commit.job import WriteJob
 from slatespark.table.records.commit_record import CommitRecord
-from slatespark.table.records.leases import LEASE_LIFETIME_MS, delete_lease
+from slatespark.table.records.leases import LEASE_LIFETIME_MS, delete_lease, renew_lease
 from slatespark.table.stores import TableStores
 from slatespark.table.transaction.own_writes import OwnWrites, drop_hidden, move_writes
 
@@ -30,6 +35,7 @@ class UnpublishedFiles:
     def __init__(self, stores: TableStores, clock: Clock, options: WriteOptions, job: WriteJob) -> None:
         self._stores, self._clock, self._options, self._segments = stores, clock, options, job.segments
         self._write_id, self._created_ms, self._lease_renewed_ms = job.write_id, job.planned_ms, job.planned_ms
+        self._has_lapsed = False  # the lease, and not all files were copied since
         self._uploaded: set[Ulid] = set()
         self._writes = OwnWrites()
 
@@ -62,21 +68,27 @@ class UnpublishedFiles:
         SnapshotExpiredError
             When a file was collected because of its age.
         """
-        if not self._renew_lease():
-            saved = [copy_under_new_ids(self._stores, self._clock, files) for files in self._writes.outputs]
-            self.replace_writes(self._writes.with_files(saved))
+        self._hold_lease()
         age_ms = self._options.gc_min_age_ms
         kept = [refresh_expiring_ids(self._stores, self._clock, files, age_ms) for files in self._writes.outputs]
         self.replace_writes(self._writes.with_files(kept))
 
-    def _renew_lease(self) -> bool:
-        """Renew the lease if it is due, and tell whether it was valid until now."""
+    def _hold_lease(self) -> None:
+        """Renew the lease if it is due; if it has lapsed, copy all files under new ids.
+
+        A call that failed may have renewed it without a copy. So what is stored does not tell whether it lapsed before.
+        """
         now_ms = self._clock.now_ms()
-        if now_ms - self._lease_renewed_ms <= LEASE_LIFETIME_MS // _RENEWALS:
-            return True
-        was_valid = hold_lease(self._stores, self._write_id, self._created_ms, now_ms)
-        self._lease_renewed_ms = now_ms
-        return was_valid
+        age_ms = now_ms - self._lease_renewed_ms
+        if age_ms <= LEASE_LIFETIME_MS // _RENEWALS and not self._has_lapsed:
+            return
+        is_old = age_ms >= LEASE_LIFETIME_MS - LEASE_MARGIN_MS
+        self._has_lapsed |= is_old or not is_lease_valid(self._stores, self._write_id, now_ms)
+        renew_lease(self._stores.main, self._write_id, self._created_ms, now_ms)
+        if self._has_lapsed:
+            saved = [copy_under_new_ids(self._stores, self._clock, files) for files in self._writes.outputs]
+            self.replace_writes(self._writes.with_files(saved))
+        self._lease_renewed_ms, self._has_lapsed = now_ms, False
 
     def release(self) -> None:
         """End the lease."""
