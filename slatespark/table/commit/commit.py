@@ -11,12 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from slatespark.encoding.row_codec import RowCodec
-from slatespark.errors import (
-    SlateError,
-    SnapshotExpiredError,
-    TableNotFoundError,
-    UnavailableError,
-)
+from slatespark.errors import SlateError, SnapshotExpiredError, TableNotFoundError, UnavailableError
 from slatespark.format.compactions import Compaction, Compactions, CompactionStatus
 from slatespark.format.manifest import Manifest
 from slatespark.format.segments import WHOLE, KeySegments
@@ -28,6 +23,7 @@ from slatespark.table.commit.claim import Claim, Prepare, claim_epochs, fetch_he
 from slatespark.table.commit.conflicts import ReadCheck, ReadSet
 from slatespark.table.commit.definition_run import publish_creation, publish_growth
 from slatespark.table.commit.drain import Drained, drain_wal, upload_drained
+from slatespark.table.commit.empty_commit import end_without_commit
 from slatespark.table.commit.expiring_ids import FileGuard
 from slatespark.table.commit.hold import plan_hold
 from slatespark.table.commit.idempotence import find_outcome, known_record, outcome_of, record_outcome, with_outcome
@@ -71,7 +67,7 @@ from slatespark.table.log.versioned_object import RaceLostError, Version, retry_
 from slatespark.table.read.properties import record_file
 from slatespark.table.records.commit_record import CommitRecord, merge_counts
 from slatespark.table.records.commits import publish_commit_record
-from slatespark.table.records.idempotent_writes import TxnRecord, publish_txn_record
+from slatespark.table.records.idempotent_writes import TxnRecord
 from slatespark.table.records.json_objects import hex_bounds
 from slatespark.table.records.leases import delete_lease
 from slatespark.table.records.operations import ENGINE, Operation
@@ -112,7 +108,8 @@ def commit_write(
     Raises
     ------
     CommitConflictError
-        When a SlateDB client is active and `ifClientActive` is `fail`, or when too many races were lost.
+        When a SlateDB client is active and `ifClientActive` is `fail`, when rows were committed above `ifLastSeq`, or
+        when too many races were lost.
     ClockRegressionError
         When the write has a `timestamp`, and another commit has a later one.
     TableExistsError
@@ -151,14 +148,6 @@ def commit_write(
 def _end(stores: TableStores, job: WriteJob, outcome: TxnRecord | None) -> None:
     """Do what is left once a job is committed, besides its commit record."""
     record_outcome(stores, outcome)
-    delete_lease(stores.main, job.write_id)
-
-
-def end_without_commit(stores: TableStores, clock: Clock, job: WriteJob, options: WriteOptions) -> None:
-    """End a job that has nothing to commit: no version is published, and no client is fenced."""
-    outcome = outcome_of(options, job.baseline.manifest_id, job.write_id, clock.now_ms())
-    if outcome is not None:  # a repeated job may produce rows, from its own later writes
-        publish_txn_record(stores.main, outcome)
     delete_lease(stores.main, job.write_id)
 
 

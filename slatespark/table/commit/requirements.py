@@ -144,6 +144,10 @@ class LastSeq(Requirement):
 
     def before_rewrite(self, stage: Stage) -> None:
         """Check trees and WAL."""
+        self.check_newest()
+
+    def check_newest(self) -> None:
+        """Check trees and WAL of the newest state; raises `CommitConflictError`."""
         _, latest, wal = fetch_newest_state(self.stores)
         self._check(max(latest.last_l0_seq, wal.last_seq))
 

@@ -253,8 +253,8 @@ def delete_history_range(
     instant = choose_instant(stores, clock, write)
     # Hidden rows too: a client shows expired ones, and a longer retention would show those past the present one.
     plan = _fetch_deletion_plan(stores, clock, None, common, write, keys, includeExpired=True, **instant.read)
-    if instant.empty is not None:
-        return None
+    if instant.empty is not None:  # no row that the plan shows existed then
+        plan = replace(plan, splits=())
     rows_alone = replace(write, start_key=None, end_key=None, key_prefix=None)  # only these rows are replaced
     return _delete_rows(stores, clock, plan, rows_alone, runner)
 

@@ -12,7 +12,8 @@ from slatespark.format.manifest import Manifest
 from slatespark.options import WriteOptions
 from slatespark.ranges import KeyRange, prefix_range
 from slatespark.table.clock import Clock
-from slatespark.table.commit.commit import commit_write, end_without_commit
+from slatespark.table.commit.commit import commit_write
+from slatespark.table.commit.empty_commit import end_without_commit
 from slatespark.table.commit.foreign_clients import OTHER_MODES, refuse_cooperation
 from slatespark.table.commit.idempotence import is_committed, refuse_pair
 from slatespark.table.commit.job import WriteJob, abandoned_on_error, begin_write
