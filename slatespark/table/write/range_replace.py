@@ -43,7 +43,7 @@ def delete_range(stores: TableStores, clock: Clock, where: str | None, options: 
     ------
     OptionError
         When the condition is not exactly a set of key intervals, or on a history table; with
-        `ifClientActive=cooperate` also when it is not exactly one segment.
+        `ifClientActive=cooperate` also when it is not exactly one segment, or with `ifLastSeq`.
     CommitConflictError, UnsupportedFormatError
         As `commit_write`, or `drain_segment`.
     """
@@ -64,6 +64,8 @@ def delete_range(stores: TableStores, clock: Clock, where: str | None, options: 
     keys = ranges_to_delete(where, options, definition.codec())
     if options.cooperates:
         refuse_pair(options, "deleteRange beside a client")
+        if options.if_last_seq is not None:
+            refuse_cooperation(options, "ifLastSeq", f"Omit it. Or: {OTHER_MODES}")
         return drain_segment(stores, clock, _segment_of(keys, found.value, options), definition.codec(), options)
     job = begin_write(stores, clock, operation=Operation.DELETE_RANGE, found=found, definition=definition)
     with abandoned_on_error(stores, job):

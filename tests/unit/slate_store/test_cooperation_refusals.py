@@ -64,6 +64,17 @@ def test_calls_that_a_client_cannot_commit(name: str) -> None:
     assert objects(inner) == before
 
 
+def test_a_segment_is_not_dropped_for_a_client_if_that_depends_on_a_read() -> None:
+    url = f"memory://refusals/{next(_names)}"
+    store = SlateStore.create(url, segmentExtractor="fixed1", segmentPrefixLength=1)
+    store.write(pa.table({"key": [b"a1"], "value": [b"1"]}))
+    inner = MemoryStore(url.removeprefix("memory://"))
+    before = objects(inner)
+    with pytest.raises(OptionError, match="ifLastSeq does not take it"):
+        store.deleteRange(keyPrefix=b"a", ifLastSeq=store.resolve().seq, **COOPERATE)
+    assert objects(inner) == before
+
+
 HISTORY: dict[str, Callable[[SlateStore], object]] = {
     "write": lambda store: store.write(ROWS, **COOPERATE),
     "deleteRange": lambda store: store.deleteRange("id = 1", **COOPERATE),
