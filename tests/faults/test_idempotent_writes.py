@@ -26,7 +26,7 @@ from slatespark.table.write.load_commit import commit_load
 from slatespark.table.write.load_plan import begin_load
 from slatespark.table.write.load_run import load_batches
 from slatespark.table.write.load_task import run_task
-from tests.faults.jobs import store_on, stores_of, table_of
+from tests.faults.jobs import Job, store_on, stores_of, table_of
 from tests.support.effort import points
 from tests.support.failing_store import FailingStore, Moment
 
@@ -237,6 +237,34 @@ def test_runs_that_were_planned_before_one_committed(folder: Path) -> None:
     assert third.commit() == version, "known by its record now"
     assert value(folder) == b"xy"
     assert LocalStore(folder).list("slatespark/leases/") == []
+
+
+def transaction_twice(folder: Path) -> Callable[[], object]:
+    first, second = (SlateStore.open(str(folder)).begin(**PAIR) for _ in range(2))
+    for txn in (first, second):
+        txn.getForUpdate([b"a"]).read_all()
+        txn.write(ROWS)
+    first.commit()
+    return second.commit
+
+
+def dependent_write_twice(folder: Path) -> Callable[[], object]:
+    seq = SlateStore.open(str(folder)).resolve().seq
+    first, second = (Job(folder, ifLastSeq=seq, **PAIR).upload(ROWS) for _ in range(2))
+    first.commit()
+    return second.commit
+
+
+@pytest.mark.parametrize("twice", [transaction_twice, dependent_write_twice])
+def test_a_run_again_while_a_sibling_is_about_to_commit(
+    twice: Callable[[Path], Callable[[], object]], folder: Path
+) -> None:
+    """It waits for the claim of the sibling, and checks what others have committed: not against its own first run."""
+    again, sibling, done = twice(folder), FailingStore(LocalStore(folder)), list[object]()
+    sibling.run(lambda: done.append(again()), "create", "manifest/*", nth=2)  # the first one is the claim
+    store_on(sibling).write(table_of([(b"z", b"1")]))
+    assert len(done) == 1
+    assert [row["key"] for row in store_on(sibling).scan().read_all().to_pylist()] == [b"a", b"b", b"z"]
 
 
 @pytest.mark.slow

@@ -212,7 +212,7 @@ class _Commit:
         if found is None:
             return self._create_table()
         turn = Turn(self.stores, self.clock, self.job.write_id)
-        latest_id, latest = turn.wait(turn.let_in(found), number, meanwhile=self._check_ahead)
+        latest_id, latest = turn.wait(turn.let_in(found), number, meanwhile=self._look_ahead)
         # What takes long loses to quicker commits every time, so after some losses it is done under the claim. Clients
         # that a refused claim has fenced for nothing were fenced by the quicker commits already. A table that others
         # have committed to since the plan may be a busy one, so no race need be lost first.
@@ -258,11 +258,17 @@ class _Commit:
 
     def _catch_up(self, turn: Turn, found: Version[Manifest]) -> Version[Manifest]:
         """Check what others have committed since the plan, move the rows above it, and return the newest version."""
-        if self._find_earlier(found.value) is not None:
+        if self._look_ahead(found):
             return found
-        self._check_ahead(found)
         self.rows.move_above(found.value.last_l0_seq, found.value.last_l0_clock_tick)
-        return turn.wait(fetch_newest_since(self.stores, found), 0, meanwhile=self._check_ahead)
+        return turn.wait(fetch_newest_since(self.stores, found), 0, meanwhile=self._look_ahead)
+
+    def _look_ahead(self, found: Version[Manifest]) -> bool:
+        """Tell whether one of the others was this write, which needs no check then; else check all of them."""
+        if self._find_earlier(found.value) is not None:
+            return True
+        self._check_ahead(found)
+        return False
 
     def _check_ahead(self, found: Version[Manifest]) -> None:
         """Check what others have committed so far; requirements do not check it again, so less is left to do later."""

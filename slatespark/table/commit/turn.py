@@ -137,7 +137,7 @@ class Turn:
         newest: Version[Manifest],
         losses: int,
         *,
-        meanwhile: Callable[[Version[Manifest]], None] = lambda _: None,
+        meanwhile: Callable[[Version[Manifest]], object] = lambda _: None,
     ) -> Version[Manifest]:
         """Return the newest version once no sibling is about to commit on top of it.
 
