@@ -27,6 +27,7 @@ from slatespark.table.commit.commit import commit_write
 from slatespark.table.commit.foreign_clients import OTHER_MODES, refuse_cooperation
 from slatespark.table.commit.idempotence import is_committed
 from slatespark.table.commit.job import WriteJob, abandoned_on_error, begin_write
+from slatespark.table.commit.rebase import Shift, move_rows
 from slatespark.table.commit.row_times import RowTimes
 from slatespark.table.definition.plan import grow_definition
 from slatespark.table.definition.table_definition import TableDefinition
@@ -49,7 +50,6 @@ from slatespark.table.rows.throughput import clear_marks, marked_pace, resolve_t
 from slatespark.table.stores import OWN_ROOT, TableStores, object_context
 from slatespark.table.tasks import THREADS, TaskRunner
 from slatespark.table.write.load_plan import check_times
-from slatespark.units import MAX_MS
 
 # The options of rows were given to SstWriter.
 _TAKEN: Final = option_keys(WriteOptions, Call.INGEST)
@@ -320,10 +320,7 @@ def _move(rows: RowColumns, job: WriteJob, label: ExternalLabel) -> None:
     if label.has_instants:
         return
     begin_ms = job.planned_ms if label.ttl_from_write else job.create_ts_ms
-    by_ms, expires = begin_ms - label.stamp_ms, (rows.flags & HAS_EXPIRE) != 0
-    never = expires & (rows.expire_ts > MAX_MS - max(by_ms, 0))
-    rows.expire_ts[expires & ~never] += by_ms
-    rows.flags[never] &= np.uint8(~HAS_EXPIRE & 0xFF)
+    move_rows(rows, 0, len(rows), Shift(seq=0, create_ms=0, expire_ms=begin_ms - label.stamp_ms))
 
 
 def _expire_by(rows: RowColumns, latest_ms: int | None) -> None:

@@ -22,6 +22,7 @@ from slatespark import (
 )
 from slatespark.format.external_sst import decode_external_sst
 from slatespark.options.values import MAX_TTL_MS
+from slatespark.units import MIN_MS
 from tests.support.fake_clock import FakeClock
 from tests.support.our_reads import our_rows, to_ms
 from tests.support.timed_rows import SCHEMA, TIMED, Timed, VersionModel, stored_versions, timed_table
@@ -93,6 +94,16 @@ def test_a_ttl_from_the_write_counts_from_the_clock(tmp_path: Path) -> None:
     path = write_file(tmp_path / "a.sst", pairs(b"a"), ttl="1h", ttlFrom="write")
     store.ingest([path], timestamp=NOW_MS - 86_400_000)
     assert [(row.create_ts, row.expire_ts) for row in our_rows(store)] == [(NOW_MS - 86_400_000, NOW_MS + 3_600_000)]
+
+
+@pytest.mark.parametrize("properties", [{"history": True}, {"clock": "custom"}])
+def test_a_time_farther_from_that_of_the_file_than_64_bits_hold(properties: dict[str, Any], tmp_path: Path) -> None:
+    store = new_store(None, **properties)
+    path = write_file(tmp_path / "a.sst", pairs(b"a"), ttl="1h")
+    store.ingest([path], timestamp=MIN_MS)
+    (file,) = store.files()
+    (row,) = store.dump(file.id, rows=2).content["rows"]  # reads show no time that far back
+    assert (row["create_ts_ms"], row["expire_ts_ms"]) == (MIN_MS, MIN_MS + 3_600_000)
 
 
 def test_a_file_does_not_mix_instants_and_ttls(tmp_path: Path) -> None:
