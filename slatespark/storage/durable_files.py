@@ -113,7 +113,10 @@ def make_folder(folder: Path) -> None:
     """Create `folder` and its missing parents, durably."""
     missing = list(itertools.takewhile(lambda candidate: not candidate.exists(), [folder, *folder.parents]))
     for step in reversed(missing):
-        step.mkdir(exist_ok=True)
+        try:
+            step.mkdir(exist_ok=True)
+        except FileExistsError as exc:  # most often a link to nowhere; callers take this error for an object's
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(step)) from exc
         sync_folder(step.parent)
 
 

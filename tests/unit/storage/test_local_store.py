@@ -152,6 +152,17 @@ def test_errors_of_the_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         store.list("")
 
 
+@pytest.mark.parametrize("folder", ["link", "link/below"])
+def test_nothing_is_stored_below_a_link_to_nowhere(folder: str, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    store = LocalStore(tmp_path / folder)
+    with pytest.raises(InvalidRequestError, match="Choose another path"):
+        store.create("x", b"1")
+    with pytest.raises(InvalidRequestError, match="Choose another path"):
+        store.put("a/x", [b"1"])
+    assert [path.name for path in tmp_path.iterdir()] == ["link"]
+
+
 def test_large_ranges_are_not_copied(tmp_path: Path) -> None:
     store = LocalStore(tmp_path)
     data = bytes(range(256)) * (MAP_BYTES // 128)
