@@ -294,7 +294,7 @@ class _Commit:
     def _keep_replaced(self, latest_id: int, latest: Manifest, retention_ms: int | None) -> Prepare:
         """Return the function that makes the claim keep the replaced version, for as long as the table requires."""
         undoes = self.job.operation.can_be_undone
-        lifetime_ms = LEAST_KEPT_MS.get(self.job.operation) if retention_ms is None else retention_ms
+        lifetime_ms = max(LEAST_KEPT_MS.get(self.job.operation, 0), retention_ms or 0) or None
         if self.job.operation is Operation.ERASE:  # what it replaces holds the erased rows
             lifetime_ms = None
         version = latest_id if lifetime_ms is None else find_replaced(self.stores, latest_id, latest)

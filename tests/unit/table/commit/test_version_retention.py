@@ -162,6 +162,15 @@ def test_a_table_without_retention_releases_kept_versions() -> None:
     assert len(table.kept()) == 2
 
 
+@pytest.mark.parametrize(("text", "wanted_s"), [("none", 900), ("1m", 900), ("1h", 3600)])
+def test_the_version_before_a_compaction_is_kept_for_running_reads(text: str, wanted_s: int) -> None:
+    table = Table(versionRetention=text, autoCompact="false")
+    table.write("a")
+    before = table.write("b")
+    table.store.compact(full=True)
+    assert table.kept()[before] == NOW_S + wanted_s
+
+
 def test_versions_without_row_changes_are_skipped() -> None:
     table = Table()
     first = table.write("a")
