@@ -15,14 +15,21 @@ from slatespark import (
     InvalidRequestError,
     SlateError,
     SlateStore,
+    SnapshotExpiredError,
     TransactionConflictError,
     UnavailableError,
+    UnsupportedFormatError,
 )
 from slatespark.format.paths import COMPACTED_DIR
+from slatespark.options import WriteOptions
 from slatespark.storage import open_store
+from slatespark.table.commit.commit import commit_write
+from slatespark.table.definition.versions import definition_path
 from slatespark.table.records.leases import LEASE_LIFETIME_MS, LEASES_DIR
+from slatespark.table.transaction import transaction
 from slatespark.table.transaction.transaction import Transaction
-from tests.faults.jobs import Pair, store_on, table_of
+from slatespark.table.write.load_run import load_batches
+from tests.faults.jobs import Pair, store_on, stores_of, table_of
 from tests.support.failing_store import FailingStore, Moment
 from tests.support.fake_clock import FakeClock
 
@@ -251,6 +258,78 @@ def test_a_refusal_that_follows_the_publication_takes_nothing_back() -> None:
     table = store_on(store, clock)
     assert table.get(b"a") == {"key": b"a", "value": b"2"}
     assert not table.verify().has_damage
+
+
+# --- refusals -------------------------------------------------------------------------------------------------------
+
+
+def lose_files(store: FailingStore, own: list[str]) -> None:
+    store_on(store.inner, FakeClock(seed=5)).write(table_of([(b"z", b"9")]))  # above which they would have to move
+    store.inner.delete_many(own)
+
+
+def upgrade_table(store: FailingStore, _: list[str]) -> None:
+    store.inner.create(definition_path(2), b'{"formatVersion": 99}')
+
+
+@pytest.mark.parametrize(
+    ("harm", "refusal"), [(lose_files, SnapshotExpiredError), (upgrade_table, UnsupportedFormatError)]
+)
+def test_a_commit_that_nothing_can_have_published_has_failed(
+    harm: Callable[[FailingStore, list[str]], None], refusal: type[SlateError], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = FakeClock()
+    store = new_table(clock)
+    before = {meta.path for meta in store.inner.list(COMPACTED_DIR)}
+    txn = store_on(store, clock).begin()
+    txn.write(table_of([(b"a", b"2")]))
+
+    def commit_late(*args: Any, **options: Any) -> Any:
+        harm(store, [meta.path for meta in store.inner.list(COMPACTED_DIR) if meta.path not in before])
+        return commit_write(*args, **options)
+
+    monkeypatch.setattr(transaction, "commit_write", commit_late)
+    with pytest.raises(refusal):
+        txn.commit()
+    assert txn.state == "failed"
+    txn.rollback()
+    assert store.inner.list(LEASES_DIR) == []
+
+
+class StoppedClock(FakeClock):
+    """A clock that fails from some moment on, as that of a user may."""
+
+    stopped = False
+
+    def now_ms(self) -> int:
+        if self.stopped:
+            raise InvalidRequestError("clock: it has stopped.")
+        return super().now_ms()
+
+    def stop(self) -> None:
+        self.stopped = True
+
+
+def test_a_clock_that_fails_after_the_publication_does_not_deny_it() -> None:
+    clock = StoppedClock()
+    store = new_table(clock)
+    txn = store_on(store, clock).begin()
+    txn.write(table_of([(b"a", b"2")]))
+    store.run(clock.stop, "create", "manifest/*", nth=2, moment="after")
+    version = txn.commit()
+    assert txn.state == "committed"
+    table = SlateStore.open(store.url)
+    assert (table.resolve().version, table.get(b"a")) == (version, {"key": b"a", "value": b"2"})
+
+
+def test_a_clock_that_fails_after_the_creation_does_not_deny_it() -> None:
+    clock = StoppedClock()
+    store = FailingStore(open_store(f"memory://broken-transactions-{next(_numbers)}", {}))
+    store.run(clock.stop, "create", "manifest/*", moment="after")
+    rows, options = table_of(OLD), {"path": store.url, "history": True, "holdHistory": True}
+    record = load_batches(stores_of(store), clock, rows.schema, rows.to_batches(), WriteOptions.parse(options))
+    assert record is not None
+    assert rows_of(SlateStore.open(store.url)) == OLD
 
 
 # --- a lease that has lapsed ----------------------------------------------------------------------------------------

@@ -351,7 +351,8 @@ class _Commit:
         extractor = self.job.segments.extractor
         empty = Manifest(segment_extractor_name=None if extractor is None else extractor.name)
         change = self._change(empty, Drained(None, 0, None), (), wal_id=0)
-        manifest = next_manifest(empty, change, now_ms=self.clock.now_ms(), nonce=draw_nonce(self.clock))
+        now_ms = self.clock.now_ms()  # also for the record: once it has landed, a clock that fails must not deny that
+        manifest = next_manifest(empty, change, now_ms=now_ms, nonce=draw_nonce(self.clock))
         if not any(self.rows.outputs):
             manifest = replace(empty, nonce=draw_nonce(self.clock))
         manifest = self._with_outcome(manifest, 1)
@@ -359,7 +360,7 @@ class _Commit:
         note_own_commit(self.stores, 1, manifest)
         if self.job.definition.holds_history:
             self._hold_exactly(Claim(Version(1, manifest), fence=0), manifest)
-        return self._record(1, manifest, change, empty, reached_seq=0)
+        return self._record(Version(1, manifest), change, empty, reached_seq=0, now_ms=now_ms)
 
     def _publish_claimed(
         self, claim: Claim, held: Version[Manifest], jobs: JobsLook, retention_ms: int | None, *, holds: bool
@@ -394,7 +395,8 @@ class _Commit:
             stage = self._stage(base_id, base)
             for requirement in self.requirements:
                 requirement.before_publishing(stage)
-            manifest = next_manifest(base, change, now_ms=self.clock.now_ms(), nonce=draw_nonce(self.clock))
+            now_ms = self.clock.now_ms()  # as above
+            manifest = next_manifest(base, change, now_ms=now_ms, nonce=draw_nonce(self.clock))
             manifest = self._with_outcome(self._with_own_checkpoint(manifest, base_id + 1, retention_ms), base_id + 1)
             try:
                 publish_manifest(self.stores, base_id + 1, manifest, base, self.clock, own_time=self._has_own_time)
@@ -406,7 +408,8 @@ class _Commit:
             note_own_commit(self.stores, base_id + 1, manifest)
             if holds and not set(base.run_ids()) <= set(manifest.run_ids()):
                 self._hold_exactly(claim, manifest)
-            return self._record(base_id + 1, manifest, change, base, reached_seq=drained.last_seq)
+            made = Version(base_id + 1, manifest)
+            return self._record(made, change, base, reached_seq=drained.last_seq, now_ms=now_ms)
 
     def _clear_jobs(
         self, claim: Claim, base: Manifest, change: CommitChange, listed: Version[Compactions] | None, *, holds: bool
@@ -426,9 +429,9 @@ class _Commit:
 
     def _hold_exactly(self, claim: Claim, manifest: Manifest) -> None:
         """Hold exactly the published runs: a client does not create a run whose id is held."""
-        now_ms, runs = self.clock.now_ms(), manifest.run_ids()
-        hold = plan_hold(runs, new_ulid(self.clock, now_ms))
         with contextlib.suppress(RaceLostError, SlateError):  # the commit has landed, and the next one renews the hold
+            now_ms, runs = self.clock.now_ms(), manifest.run_ids()
+            hold = plan_hold(runs, new_ulid(self.clock, now_ms))
             clear_active_jobs(self.stores, claim, hold, now_ms=now_ms, runs=runs)
 
     def _completed(self, now_ms: int) -> Compaction | None:
@@ -470,16 +473,17 @@ class _Commit:
         )
 
     def _record(
-        self, manifest_id: int, manifest: Manifest, change: CommitChange, base: Manifest, *, reached_seq: int
+        self, made: Version[Manifest], change: CommitChange, base: Manifest, *, reached_seq: int, now_ms: int
     ) -> CommitRecord:
         """Return the record of a commit; `reached_seq` is the highest sequence number of the rows before it."""
+        manifest_id, manifest = made
         own = [file.properties for group in change.outputs for file in group]
         return CommitRecord(
             manifest_id=manifest_id,
             operation=self.job.operation,
             write_id=self.job.write_id,
             engine=ENGINE,
-            committed_ms=self.clock.now_ms(),
+            committed_ms=now_ms,
             write_time_ms=self.rows.newest_ms,
             first_seq=min((item.min_seq for item in own), default=None),
             last_seq=max((item.max_seq for item in own), default=None),

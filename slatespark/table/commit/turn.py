@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from slatespark.errors import CorruptDataError
+from slatespark.errors import CorruptDataError, SlateError
 from slatespark.format.manifest import Manifest
 from slatespark.table.clock import Clock
 from slatespark.table.commit.claim import MIN_PATIENCE_MS
@@ -129,8 +129,9 @@ class Turn:
         """
         own = self._turns
         own.in_a_row = own.in_a_row + 1 if on == own.number else 1
-        own.number, own.took_ms = number, self.clock.now_ms() - began_ms
-        own.claims[on + 1] = self.write_id
+        own.number, own.claims[on + 1] = number, self.write_id
+        with suppress(SlateError):  # it has landed, and a clock that fails must not deny that
+            own.took_ms = self.clock.now_ms() - began_ms
 
     def wait(
         self,

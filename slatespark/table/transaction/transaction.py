@@ -16,7 +16,7 @@ from typing import Any, Self
 import pyarrow as pa
 
 from slatespark.encoding.row_codec import RowCodec
-from slatespark.errors import ClockRegressionError, ConflictError, InvalidRequestError, OptionError, SlateError
+from slatespark.errors import ClockRegressionError, ConflictError, OptionError, SlateError, UnavailableError
 from slatespark.options import ReadOptions, WriteOptions, refuse_filter
 from slatespark.table.clock import Clock
 from slatespark.table.commit.commit import commit_write
@@ -418,7 +418,9 @@ class Transaction:
             self._state, self._job = state, job
             self._files.replace_writes(own)
             raise
-        except (ConflictError, InvalidRequestError):
+        except UnavailableError:  # the only one that may follow the publication
+            raise
+        except SlateError:
             self._state = state
             self._fail()
             raise
