@@ -14,7 +14,7 @@ import pytest
 
 from slatespark import CommitConflictError, InvalidRequestError, SlateStore
 from slatespark.format.compactions import CompactionStatus
-from slatespark.table.clock import SystemClock
+from slatespark.table.clock import Clock, SystemClock
 from slatespark.table.compaction.filter import CompactionFilter, FilterDecisions
 from slatespark.table.compaction.merge import MergedRange
 from slatespark.table.compaction.plan import RangeTask
@@ -146,6 +146,51 @@ def test_expired_rows_go_as_in_every_compaction(tmp_path: Path) -> None:
         assert cooperate(client.location, full=True).expired == 1
         left = [b"later", b"stays"]
         assert awaited(lambda: [row.key for row in client.scan()], left) == left
+
+
+# --- retention --------------------------------------------------------------------------------------------------------
+
+
+class LongAgo(Clock):
+    """Ten days behind."""
+
+    def now_ms(self) -> int:
+        return SystemClock().now_ms() - 10 * 86_400_000
+
+
+def old_row(folder: Path, **properties: Any) -> SlateStore:
+    store = SlateStore.create(str(folder), retention="1d", clock=LongAgo(), **properties)
+    store.write(pa.table({"key": [b"a"], "value": [b"base"]}))
+    return SlateStore.open(str(folder))
+
+
+def test_rows_past_retention_go_where_nobody_uses_operands(tmp_path: Path) -> None:
+    store = old_row(tmp_path / "db")
+    with client_of(tmp_path / "db") as client:
+        client.put(b"b", b"new")
+        client.flush_memtable()
+        assert cooperate(client.location, full=True, mergeOperator=None).expired == 1
+    assert store.scan(readVersions="all").read_all()["key"].to_pylist() == [b"b"]
+
+
+@pytest.mark.parametrize("has_operator", [True, False])
+def test_an_operand_that_comes_meanwhile_keeps_its_row(has_operator: bool, tmp_path: Path) -> None:
+    """It is written, and flushed, while the row is merged: neither the claim nor the newest WAL shows it."""
+    store = old_row(tmp_path / "db", **({"mergeOperator": "concat"} if has_operator else {}))
+    with client_of(tmp_path / "db") as client:
+
+        def revive() -> None:
+            client.merge(b"a", b"+1", Ttl())
+            client.flush_memtable()
+
+        arguments = {"full": True, "mergeOperator": None, "runner": during(client.location, revive)}
+        if has_operator:
+            assert cooperate(client.location, **arguments).expired == 0
+        else:
+            with pytest.raises(CommitConflictError, match="merge operands were written"):
+                cooperate(client.location, **arguments)
+        assert client.get(b"a") == b"base+1"
+    assert store.scan(mergeOperator="concat").read_all()["value"].to_pylist() == [b"base+1"]
 
 
 # --- a client with jobs of its own ------------------------------------------------------------------------------------

@@ -101,29 +101,13 @@ class BesideClient:
         return whole_spec(plan, manifest, listed)
 
     def check(
-        self,
-        requirements: Iterable[Requirement],
-        newest: CompactionState,
-        merged: Sequence[MergedRange],
-        *,
-        may_retire: bool,
+        self, requirements: Iterable[Requirement], newest: CompactionState, merged: Sequence[MergedRange]
     ) -> None:
-        """Check what must hold for the outputs to be committed, right before they are handed over.
-
-        Parameters
-        ----------
-        may_retire : the rows past retention that the job removed may still be removed
-        """
+        """Check what must hold for the outputs to be committed, right before they are handed over."""
         files = [file for part in merged for file in part.files]
         stage = Stage(self.stores, newest.snapshot.manifest_id, newest.snapshot.manifest, files, files)
         for requirement in requirements:
             requirement.before_publishing(stage)
-        if not may_retire:
-            raise CommitConflictError(
-                f"{self.stores.url}: merge operands were written while rows past retention were being removed.",
-                why="An operand may keep such a row alive.",
-                todo="Run it again.",
-            )
 
     def commit(self, job: ClaimedJob, merged: Sequence[MergedRange]) -> CommitRecord:
         """Hand a merged job over, wait for its commit, and return the record of it.

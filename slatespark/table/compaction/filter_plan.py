@@ -29,7 +29,7 @@ class FilterPlan:
     ----------
     rules : of the merge, including those of built-in filters
     stage : the filters that are called; None if there are none, or if they are deferred
-    waits : filters are deferred, because an open snapshot may need any version
+    waits : filters are deferred, because an open snapshot may need any version, or operands may make rows young again
     """
 
     rules: MergeRules
@@ -132,3 +132,12 @@ def _retiring(rules: MergeRules, retired_ms: int | None) -> MergeRules:
     if retired_ms is None or (rules.retired_ms is not None and rules.retired_ms >= retired_ms):
         return rules
     return replace(rules, retired_ms=retired_ms)
+
+
+def without_retirement(planned: FilterPlan, filters: Sequence[CompactionFilter]) -> FilterPlan:
+    """Return the plan of a merge that keeps rows past retention, since operands may make them young again.
+
+    A retention filter that has to wait is reported; the table's own retention waits for the next compaction.
+    """
+    waits = planned.waits or any(isinstance(chosen, RetentionFilter) for chosen in filters)
+    return replace(planned, rules=replace(planned.rules, retired_ms=None), waits=waits)

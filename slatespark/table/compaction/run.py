@@ -17,9 +17,8 @@ from slatespark.errors import (
     InvalidRequestError,
     OptionError,
 )
-from slatespark.kernels.columns import MERGE
 from slatespark.options import WriteOptions
-from slatespark.ranges import ALL_KEYS, KeyRange
+from slatespark.ranges import KeyRange
 from slatespark.table.clock import Clock
 from slatespark.table.columns.write import CopyOutcome
 from slatespark.table.commit.discard import delete_files, delete_unshown
@@ -31,13 +30,14 @@ from slatespark.table.commit.tree_edit import MergeRuns
 from slatespark.table.compaction.beside_client import BesideClient, refuse_hold, whole_plan
 from slatespark.table.compaction.compacted import find_compacted
 from slatespark.table.compaction.copies import add_copies, check_asked, copy_rule
-from slatespark.table.compaction.filter import CompactionFilter, RetentionFilter
+from slatespark.table.compaction.filter import CompactionFilter
 from slatespark.table.compaction.filter_plan import (
     FilterPlan,
     check_filters,
     plan_filters,
     requested_floor,
     resolve_filter_now,
+    without_retirement,
 )
 from slatespark.table.compaction.job import ListedJob, listed_job
 from slatespark.table.compaction.merge import MergedRange, MergeRules
@@ -61,6 +61,7 @@ from slatespark.table.compaction.plan import (
 from slatespark.table.compaction.publication import publish_merge
 from slatespark.table.compaction.ranges import RANGE_FILES, Runner, local_threads, plan_tasks, run_here
 from slatespark.table.compaction.report import CompactionJob, CompactionReport, job_facts, log_job
+from slatespark.table.compaction.retirement import may_retire, may_retire_beside_client, operands_came
 from slatespark.table.compaction.state import (
     CompactionState,
     check_operands,
@@ -71,7 +72,6 @@ from slatespark.table.compaction.state import (
 from slatespark.table.cooperation.submission import TakenError
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.progress import Progress, Step
-from slatespark.table.read.fetch import fetch_wal_rows
 from slatespark.table.read.gaps import Gaps, find_gaps_around
 from slatespark.table.read.retention import retired_until_ms
 from slatespark.table.records.commit_record import CommitRecord
@@ -317,17 +317,12 @@ class _Compaction:
         planned = plan_filters(self.filters, rules, definition, manifest, self.stores.url)
         if planned.rules.retired_ms is None or self._may_retire(state, plan):
             return planned
-        # A retention filter that has to wait is reported; the table's own retention waits for the next compaction.
-        waits = planned.waits or any(isinstance(chosen, RetentionFilter) for chosen in self.filters)
-        return replace(planned, rules=replace(planned.rules, retired_ms=None), waits=waits)
+        return without_retirement(planned, self.filters)
 
     def _may_retire(self, state: CompactionState, plan: CompactionPlan) -> bool:
-        """Tell whether rows past retention may be dropped: an operand above the sources would make them young again."""
-        if not hold_no_operands(plan.above, state.known):
-            return False
-        snapshot = state.snapshot
-        wal = fetch_wal_rows(self.stores, snapshot.wal, snapshot.manifest.last_l0_seq, ALL_KEYS)
-        return wal is None or not (wal.flags & MERGE).any()
+        if self.options.cooperates:
+            return may_retire_beside_client(self.stores, state, self.options.merge_operator)
+        return may_retire(self.stores, state, plan)
 
     def _preview(self, plan: CompactionPlan, stage: FilterPlan, definition: TableDefinition) -> CompactionJob:
         if (preview := getattr(self.runner, "preview", None)) is not None:
@@ -397,8 +392,9 @@ class _Compaction:
             try:
                 self._merge(plan, stage, state.definition, job.id.timestamp_ms, merged, job.check)
                 newest = self.look()
-                may_retire = stage.rules.retired_ms is None or self._may_retire(newest, plan)
-                beside.check(self._requirements(state, plan, stage), newest, merged, may_retire=may_retire)
+                beside.check(self._requirements(state, plan, stage), newest, merged)
+                if stage.rules.retired_ms is not None and not self._may_retire(newest, plan):
+                    raise operands_came(self.stores.url)
                 record = beside.commit(job, merged)
             except BaseException:
                 beside.discard(job, merged)

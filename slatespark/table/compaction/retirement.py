@@ -1,0 +1,53 @@
+"""Whether a compaction may drop rows past retention: a merge operand above them would make them young again.
+
+A commit of ours checks once more, under its claim, that no operand has come. What a live client commits is out of our
+hands from the hand-over on: the client may write an operand, and flush it, until the very moment of its commit. So rows
+past retention go beside a client only where nobody uses operands: no merge operator is known, and neither a file nor
+the WAL holds an operand.
+"""
+
+from __future__ import annotations
+
+from slatespark.errors import CommitConflictError
+from slatespark.kernels.columns import MERGE
+from slatespark.options.values import MergeOperator
+from slatespark.ranges import ALL_KEYS
+from slatespark.table.compaction.plan import CompactionPlan
+from slatespark.table.compaction.state import CompactionState, count_operands, hold_no_operands
+from slatespark.table.read.fetch import fetch_wal_rows
+from slatespark.table.read.layers import distinct_files, fetch_layers
+from slatespark.table.stores import TableStores
+
+
+def may_retire(stores: TableStores, state: CompactionState, plan: CompactionPlan) -> bool:
+    """Tell whether a compaction that we commit may drop rows past retention."""
+    return hold_no_operands(plan.above, state.known) and _has_no_wal_operands(stores, state)
+
+
+def may_retire_beside_client(stores: TableStores, state: CompactionState, operator: MergeOperator | None) -> bool:
+    """Tell whether a compaction that a live client commits may drop rows past retention.
+
+    Parameters
+    ----------
+    state : asked for when the merge is planned, and anew right before it is handed over
+    operator : that was given; None for that of the table
+    """
+    if operator is not None or state.definition.merge_operator is not None:
+        return False
+    files = distinct_files(fetch_layers(stores, state.snapshot.manifest))
+    return count_operands(stores, files, state.known) == 0 and _has_no_wal_operands(stores, state)
+
+
+def _has_no_wal_operands(stores: TableStores, state: CompactionState) -> bool:
+    snapshot = state.snapshot
+    wal = fetch_wal_rows(stores, snapshot.wal, snapshot.manifest.last_l0_seq, ALL_KEYS)
+    return wal is None or not (wal.flags & MERGE).any()
+
+
+def operands_came(table: str) -> CommitConflictError:
+    """Return the error of a merge that dropped rows past retention, while operands were written."""
+    return CommitConflictError(
+        f"{table}: merge operands were written while rows past retention were being removed.",
+        why="An operand may keep such a row alive.",
+        todo="Run it again.",
+    )
