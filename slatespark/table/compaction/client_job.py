@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
+from slatespark.errors import InvalidRequestError
 from slatespark.format.compactions import TieredSpec
 from slatespark.format.manifest import NO_TICK, Manifest
 from slatespark.options import WriteOptions
@@ -18,11 +19,12 @@ from slatespark.table.clock import Clock
 from slatespark.table.commit.discard import delete_files
 from slatespark.table.compaction.copies import copy_rule
 from slatespark.table.compaction.filter import CompactionFilter
-from slatespark.table.compaction.filter_plan import FilterPlan, check_filters, plan_filters
+from slatespark.table.compaction.filter_plan import FilterPlan, check_filters, plan_filters, without_retirement
 from slatespark.table.compaction.merge import MergedRange, MergeRules
 from slatespark.table.compaction.plan import CompactionPlan, SourceLayer, trees_of
 from slatespark.table.compaction.ranges import RANGE_FILES, Runner, plan_tasks
-from slatespark.table.compaction.state import check_operands
+from slatespark.table.compaction.retirement import may_retire_beside_client, operands_came
+from slatespark.table.compaction.state import check_operands, fetch_state
 from slatespark.table.cooperation.claimed_job import ClaimedJob
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.definition.versions import fetch_definition
@@ -56,8 +58,8 @@ class ClientMerge:
 
 def merge_client_job(
     stores: TableStores, clock: Clock, job: ClaimedJob, how: ClientMerge, runner: Runner
-) -> tuple[CompactionPlan, list[MergedRange]]:
-    """Merge a claimed job and hand it back; return what was merged.
+) -> tuple[CompactionPlan, FilterPlan, list[MergedRange]]:
+    """Merge a claimed job and hand it back; return what was merged, and by which rules.
 
     Parameters
     ----------
@@ -67,12 +69,14 @@ def merge_client_job(
     ------
     JobLostError, SourcesGoneError
         When the job is no longer ours, or cannot be committed. The outputs are deleted.
+    CommitConflictError
+        When merge operands came, while rows past the retention of a filter were being removed.
     OptionError
         When there are merge operands, and no operator is known.
     """
     assert isinstance(job.entry.spec, TieredSpec)
     plan = plan_client_job(stores, job.found, job.entry.spec)
-    stage = plan_client_merge(stores, job.found.value, plan, how)
+    stage = plan_client_merge(stores, clock, job.found.value, plan, how)
     options = how.options
     if how.keeps_codec and plan.files:
         options = replace(options, compression=plan.files[0].info.compression.name.lower())
@@ -91,12 +95,14 @@ def merge_client_job(
         for part in runner(tasks):
             merged.append(part)
             job.check()
+        if stage.rules.retired_ms is not None and not _may_retire(stores, clock, how):
+            raise operands_came(stores.url)
         job.hand_over([file.handle for part in merged for file in part.files])
     except BaseException:
         if not job.may_be_handed:
             delete_files(stores, [file.handle.id for part in merged for file in part.files])
         raise
-    return plan, merged
+    return plan, stage, merged
 
 
 def plan_client_job(stores: TableStores, found: Version[Manifest], spec: TieredSpec) -> CompactionPlan:
@@ -124,12 +130,27 @@ def _is_source(source: SourceLayer, spec: TieredSpec) -> bool:
     return source.views[0].id in spec.l0_view_ids
 
 
-def plan_client_merge(stores: TableStores, manifest: Manifest, plan: CompactionPlan, how: ClientMerge) -> FilterPlan:
+def plan_client_merge(
+    stores: TableStores, clock: Clock, manifest: Manifest, plan: CompactionPlan, how: ClientMerge
+) -> FilterPlan:
     """Return the rules of the merge, and the filters to call; raises `OptionError` for operands without an operator."""
     definition = fetch_definition(stores, manifest).value
     rules = client_rules(manifest, definition, how.options, drops_tombstones=plan.is_lowest)
     check_operands(stores, plan, rules, file_properties(stores, manifest))
-    return plan_filters(check_filters(how.filters, definition, stores.url), rules, definition, manifest, stores.url)
+    filters = check_filters(how.filters, definition, stores.url)
+    planned = plan_filters(filters, rules, definition, manifest, stores.url)
+    if planned.rules.retired_ms is None or _may_retire(stores, clock, how):
+        return planned
+    return without_retirement(planned, filters)
+
+
+def _may_retire(stores: TableStores, clock: Clock, how: ClientMerge) -> bool:
+    """Tell whether rows past the retention of a filter may be dropped now."""
+    try:
+        state = fetch_state(stores, clock, None)
+    except InvalidRequestError:  # its WAL is elsewhere, and may hold operands
+        return False
+    return may_retire_beside_client(stores, state, how.options.merge_operator)
 
 
 def client_rules(

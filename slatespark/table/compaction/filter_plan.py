@@ -141,3 +141,25 @@ def without_retirement(planned: FilterPlan, filters: Sequence[CompactionFilter])
     """
     waits = planned.waits or any(isinstance(chosen, RetentionFilter) for chosen in filters)
     return replace(planned, rules=replace(planned.rules, retired_ms=None), waits=waits)
+
+
+def refuse_instants(filters: Sequence[CompactionFilter]) -> None:
+    """Refuse built-in filters with an instant or a floor: jobs of a client are judged by its clock tick.
+
+    Raises
+    ------
+    OptionError
+    """
+    if any(isinstance(chosen, HistoryFloorFilter) for chosen in filters):
+        raise OptionError(
+            "filters: a worker takes no HistoryFloorFilter.",
+            why="It merges by the floor that the table has, and does not raise it.",
+            todo="Raise the floor with setHistoryFloor, and leave the filter out.",
+        )
+    for chosen in filters:
+        if isinstance(chosen, ExpireFilter | RetentionFilter) and chosen.now_ms is not None:
+            raise OptionError(
+                f"filters: {type(chosen).__name__} has now={ms_to_text(chosen.now_ms)}.",
+                why="A worker judges the rows of each job by the client's last clock tick.",
+                todo="Leave out now.",
+            )

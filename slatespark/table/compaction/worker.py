@@ -11,7 +11,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Final, TypeAlias
@@ -27,7 +27,7 @@ from slatespark.table.clock import Clock, SystemClock, check_clock, read_clock
 from slatespark.table.compaction.client_job import ClientMerge, merge_client_job
 from slatespark.table.compaction.fair_threads import FairThreads
 from slatespark.table.compaction.filter import CompactionFilter
-from slatespark.table.compaction.filter_plan import check_kinds
+from slatespark.table.compaction.filter_plan import check_kinds, refuse_instants
 from slatespark.table.compaction.merge import MergedRange
 from slatespark.table.compaction.options import given_file_options, parse_worker
 from slatespark.table.compaction.plan import CompactionPlan, RangeTask
@@ -132,7 +132,8 @@ class Worker:
     pollInterval : between two looks at a database
     heartbeatInterval : at most a third of the client's `worker_heartbeat_timeout`, which is 30 s by default
     mergeOperator : how operands are folded: the client's operator; by default that of the table
-    filters : decide about the versions that would be kept, as in `SlateStore.compact`
+    filters : decide about the versions that would be kept, as in `SlateStore.compact`; built-in ones take no instant
+        and no floor
     runner : merges the ranges of a job, instead of threads of this process; a method `watched(check)` returns one that
         ends when `check` raises
     clock : for waiting and heartbeats; the system clock by default
@@ -163,6 +164,7 @@ class Worker:
         resolve_operator(WriteOptions.parse({"path": "?", **given}).merge_operator)  # refuses an unknown one early
         self._keeps_codec = "compression" not in given_file_options(given)
         self._filters, self._runner = check_kinds(filters), runner
+        refuse_instants(self._filters)
         self._clock: Clock = SystemClock() if clock is None else check_clock(clock)
         self._id = new_worker_id(self._clock)
         self._databases: dict[str, _Database] = {}
@@ -383,10 +385,11 @@ class _Session:
             how = ClientMerge(database.options, worker._keeps_codec, worker._filters, self._together())
             if how.filters:
                 _log.info("%s: filters decide about the rows of compaction %s", database.url, job_id)
-            plan, merged = merge_client_job(stores, worker._clock, job, how, self._runner_of(stores, job))
+            plan, stage, merged = merge_client_job(stores, worker._clock, job, how, self._runner_of(stores, job))
             ended_ms = read_clock(worker._clock)
         seen_ms = database.seen.get(job_id, began_ms)
         report = _report(database.url, job, plan, merged, ended_ms - began_ms, ended_ms - seen_ms)
+        report = replace(report, filters_waited=stage.waits)
         database.handed_over += 1
         database.bytes_in += report.bytes_in
         self._tell(database, report, None)
@@ -458,9 +461,10 @@ def _report(
 
 
 def _open(path: str, storage: Mapping[str, Any]) -> TableStores:
-    """Return the stores of a database; its WAL is of no concern."""
-    rest = {name: value for name, value in storage.items() if name not in ("walPath", "wal_path")}
-    return open_stores(path, storage=rest)
+    """Return the stores of a database; its WAL is looked at by filters that remove rows past retention, and no other."""
+    rest = dict(storage)
+    wal_paths = [rest.pop(name) for name in ("walPath", "wal_path") if name in rest]
+    return open_stores(path, storage=rest, wal_path=wal_paths[0] if wal_paths else None)
 
 
 def _positive(value: str | int | timedelta, name: str) -> int:

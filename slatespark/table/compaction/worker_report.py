@@ -25,6 +25,7 @@ class WorkerReport(Shown):
     rows_in, rows_out, bytes_in, bytes_out, files_out : versions, stored bytes and files read and written
     elapsed_ms : from the claim to the hand-over
     waited_ms : from when the worker first saw the job scheduled to the hand-over
+    filters_waited : as in `CompactionJob`
     """
 
     url: str
@@ -39,6 +40,7 @@ class WorkerReport(Shown):
     files_out: int
     elapsed_ms: int
     waited_ms: int
+    filters_waited: bool = False
 
     @property
     def mb_per_s(self) -> float:
