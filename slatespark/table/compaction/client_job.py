@@ -23,7 +23,7 @@ from slatespark.table.compaction.filter_plan import FilterPlan, check_filters, p
 from slatespark.table.compaction.merge import MergedRange, MergeRules
 from slatespark.table.compaction.plan import CompactionPlan, SourceLayer, trees_of
 from slatespark.table.compaction.ranges import RANGE_FILES, Runner, plan_tasks
-from slatespark.table.compaction.retirement import may_retire_beside_client, operands_came
+from slatespark.table.compaction.retirement import may_retire_beside_client, refuse_operands
 from slatespark.table.compaction.state import check_operands, fetch_state
 from slatespark.table.cooperation.claimed_job import ClaimedJob
 from slatespark.table.definition.table_definition import TableDefinition
@@ -95,8 +95,8 @@ def merge_client_job(
         for part in runner(tasks):
             merged.append(part)
             job.check()
-        if stage.rules.retired_ms is not None and not _may_retire(stores, clock, how):
-            raise operands_came(stores.url)
+        if stage.rules.retired_ms is not None:
+            refuse_operands(stores.url, may_retire=_may_retire(stores, clock, how))
         job.hand_over([file.handle for part in merged for file in part.files])
     except BaseException:
         if not job.may_be_handed:

@@ -44,10 +44,16 @@ def _has_no_wal_operands(stores: TableStores, state: CompactionState) -> bool:
     return wal is None or not (wal.flags & MERGE).any()
 
 
-def operands_came(table: str) -> CommitConflictError:
-    """Return the error of a merge that dropped rows past retention, while operands were written."""
-    return CommitConflictError(
-        f"{table}: merge operands were written while rows past retention were being removed.",
-        why="An operand may keep such a row alive.",
-        todo="Run it again.",
-    )
+def refuse_operands(table: str, *, may_retire: bool) -> None:
+    """Refuse the result of a merge that dropped rows past retention, if these rows may not be dropped any more.
+
+    Raises
+    ------
+    CommitConflictError
+    """
+    if not may_retire:
+        raise CommitConflictError(
+            f"{table}: merge operands were written while rows past retention were being removed.",
+            why="An operand may keep such a row alive.",
+            todo="Run it again.",
+        )

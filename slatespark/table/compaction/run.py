@@ -61,7 +61,7 @@ from slatespark.table.compaction.plan import (
 from slatespark.table.compaction.publication import publish_merge
 from slatespark.table.compaction.ranges import RANGE_FILES, Runner, local_threads, plan_tasks, run_here
 from slatespark.table.compaction.report import CompactionJob, CompactionReport, job_facts, log_job
-from slatespark.table.compaction.retirement import may_retire, may_retire_beside_client, operands_came
+from slatespark.table.compaction.retirement import may_retire, may_retire_beside_client, refuse_operands
 from slatespark.table.compaction.state import (
     CompactionState,
     check_operands,
@@ -393,8 +393,8 @@ class _Compaction:
                 self._merge(plan, stage, state.definition, job.id.timestamp_ms, merged, job.check)
                 newest = self.look()
                 beside.check(self._requirements(state, plan, stage), newest, merged)
-                if stage.rules.retired_ms is not None and not self._may_retire(newest, plan):
-                    raise operands_came(self.stores.url)
+                if stage.rules.retired_ms is not None:
+                    refuse_operands(self.stores.url, may_retire=self._may_retire(newest, plan))
                 record = beside.commit(job, merged)
             except BaseException:
                 beside.discard(job, merged)

@@ -461,7 +461,7 @@ def _report(
 
 
 def _open(path: str, storage: Mapping[str, Any]) -> TableStores:
-    """Return the stores of a database; its WAL is looked at by filters that remove rows past retention, and no other."""
+    """Return the stores of a database; only filters that remove rows past retention look at its WAL."""
     rest = dict(storage)
     wal_paths = [rest.pop(name) for name in ("walPath", "wal_path") if name in rest]
     return open_stores(path, storage=rest, wal_path=wal_paths[0] if wal_paths else None)

@@ -83,7 +83,8 @@ def test_a_retention_filter_waits_where_operands_may_come() -> None:
 
 def test_an_operand_that_comes_during_the_merge_ends_it() -> None:
     store = two_old_runs("worker-late-operand")
-    outcome = merge(store, lambda: store.write(rows(b"a", b"+1"), operation="merge", mergeOperator="concat"))
+    operand = {"operation": "merge", "mergeOperator": "concat", "ifClientActive": "fence"}
+    outcome = merge(store, lambda: store.write(rows(b"a", b"+1"), **operand))
     assert outcome.report is None
     assert isinstance(outcome.error, CommitConflictError)
     assert "merge operands were written" in str(outcome.error)
