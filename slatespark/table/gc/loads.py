@@ -103,6 +103,10 @@ class _Settlement:
 
     def _judge(self, meta: ObjectMeta, load: HandedLoad) -> Verdict:
         active = {job.id for job in self.jobs.active} & {Ulid.parse(part.job_id) for part in load.parts}
+        if active and has_sources_of(fetch_latest_manifest(self.stores).value, load):
+            self.bases.append(load.base)
+            return Verdict(meta, goes=False, reason="a client may still commit it")
+        # Sources that are gone never come back: from here on no version can commit it that is not there by now.
         try:
             number = find_commit_of(self.stores, load)
         except UnavailableError as exc:
@@ -114,9 +118,6 @@ class _Settlement:
             return self._record(meta, load, number)
         if not active:
             return Verdict(meta, goes=True, reason="its jobs have ended, and no version shows it")
-        if has_sources_of(fetch_latest_manifest(self.stores).value, load):
-            self.bases.append(load.base)
-            return Verdict(meta, goes=False, reason="a client may still commit it")
         jobs = JobList(self.stores, self.clock)
         for job_id in () if self.dry_run else active:
             withdraw(jobs, job_id)

@@ -10,9 +10,12 @@ import pytest
 from slatespark.format.compactions import CompactionStatus, TieredSpec
 from slatespark.format.manifest import Manifest
 from slatespark.format.paths import manifest_path
+from slatespark.table.gc import loads as gc_loads
 from slatespark.table.gc.loads import Loads, list_loads, settle_loads
 from slatespark.table.gc.survey import survey_jobs
 from slatespark.table.log.compactions import fetch_compactions
+from slatespark.table.log.manifests import fetch_latest_manifest
+from slatespark.table.log.versioned_object import Version
 from slatespark.table.records.commits import fetch_commit_record, publish_commit_record
 from slatespark.table.records.handed_loads import HANDED_LOADS_DIR, HandedLoad, publish_handed_load
 from slatespark.table.records.idempotent_writes import fetch_txn_record
@@ -81,6 +84,21 @@ def test_a_load_that_nobody_can_commit_is_taken_back(dry: bool) -> None:
     assert loads.jobs.active == (), "so that its files may go"
     (left,) = fetch_compactions(stores).value.jobs
     assert left.spec.l0_view_ids == (HANDED.spec.l0_view_ids if dry else ())
+
+
+def test_a_load_that_is_committed_between_the_looks_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    def commits_now(stores: TableStores) -> Version[Manifest]:
+        if fetch_latest_manifest(stores).number == 1:
+            publish(stores, 2, SHOWN)
+        return fetch_latest_manifest(stores)
+
+    monkeypatch.setattr(gc_loads, "fetch_latest_manifest", commits_now)
+    stores, loads = settled(listed=True)
+    assert [verdict.goes for verdict in loads.verdicts] == [True]
+    record, outcome = fetch_commit_record(stores.main, 2), fetch_txn_record(stores.main, "app", 1)
+    assert record is not None
+    assert outcome is not None
+    assert (record.write_id, outcome.manifest_id) == (LOAD.record.write_id, 2)
 
 
 def test_a_load_that_waits_keeps_its_files() -> None:
