@@ -31,6 +31,11 @@ def _is_fresh(heartbeat_ms: int, now_ms: int) -> bool:
     return abs(now_ms - heartbeat_ms) < HEARTBEAT_FRESH_MS
 
 
+def _is_alive(heartbeat_ms: int, now_ms: int) -> bool:
+    """Tell whether a worker of ours reported lately, also after `now_ms`: that may be from before its report."""
+    return heartbeat_ms != NEVER_STALE_MS and now_ms - heartbeat_ms < HEARTBEAT_FRESH_MS
+
+
 def is_own_job(stores: TableStores, job: Compaction) -> bool:
     """Tell whether a job is a compaction of ours, or a hold."""
     if job.worker is None:
@@ -48,8 +53,8 @@ def runs_here(stores: TableStores, job: Compaction, now_ms: int) -> bool:
         job.worker.last_heartbeat_ms == NEVER_STALE_MS
     ):  # no coordinator may ever find it stale; its worker reports in a record of its own
         reported_ms = fetch_worker_report(stores.main, job.worker.worker_id)
-        return reported_ms is not None and _is_fresh(reported_ms, now_ms)
-    return has_fresh_heartbeat(job, now_ms)
+        return reported_ms is not None and _is_alive(reported_ms, now_ms)
+    return _is_alive(job.worker.last_heartbeat_ms, now_ms)
 
 
 def awaits_commit(stores: TableStores, job: Compaction, now_ms: int) -> bool:
@@ -59,7 +64,7 @@ def awaits_commit(stores: TableStores, job: Compaction, now_ms: int) -> bool:
     """
     if job.worker is None or job.status is not CompactionStatus.COMPLETED:
         return False
-    if not _is_fresh(job.worker.last_heartbeat_ms, now_ms):
+    if not _is_alive(job.worker.last_heartbeat_ms, now_ms):
         return False
     return find_worker(stores.main, job.worker.worker_id) is not None
 

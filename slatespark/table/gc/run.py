@@ -141,7 +141,10 @@ def vacuum_table(
     refuse_unfinished(stores, found[1])
     fetch_state_with_wal(stores)
     removed = remove_empty_views(stores, clock, dry_run=dry_run)
-    report = _Collection(stores, clock, now_ms, min_age_ms, dry_run, fences, progress, found_id=found[0]).run()
+    ahead_ms = read_clock(clock) - now_ms
+    report = _Collection(
+        stores, clock, now_ms, min_age_ms, dry_run, fences, progress, found_id=found[0], ahead_ms=ahead_ms
+    ).run()
     if not dry_run:
         log_event(
             _log,
@@ -207,6 +210,7 @@ class _Collection:
     fences: bool
     progress: Progress | None
     found_id: int  # the newest version when the collection began
+    ahead_ms: int  # of our clock
     shown_id: int = 0  # the one that brought its rows, if a checkpoint keeps it
     going: int = 0  # objects to delete, of the kinds so far
     gone: int = 0
@@ -284,8 +288,12 @@ class _Collection:
 
     def _drop_dead_jobs(self) -> Jobs:
         if self.dry_run:
-            return survey_jobs(self.stores, self.now_ms, self.min_age_ms)[1]
-        return drop_dead_jobs(self.stores, self.now_ms, self.min_age_ms)
+            return survey_jobs(self.stores, self._present_ms(), self.min_age_ms)[1]
+        return drop_dead_jobs(self.stores, self._present_ms, self.min_age_ms)
+
+    def _present_ms(self) -> int:
+        """Return the present instant: the listings before may have taken long."""
+        return read_clock(self.clock) - self.ahead_ms
 
     def _release_checkpoints(self) -> tuple[CheckpointFacts, ...]:
         """Release expired checkpoints, and those of commit outcomes, which are recorded elsewhere first."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
@@ -142,14 +142,18 @@ def _is_dead(stores: TableStores, job: Compaction, now_ms: int, min_age_ms: int)
     return now_ms - job.worker.last_heartbeat_ms >= max(HEARTBEAT_FRESH_MS, min_age_ms)
 
 
-def drop_dead_jobs(stores: TableStores, now_ms: int, min_age_ms: int) -> Jobs:
+def drop_dead_jobs(stores: TableStores, present_ms: Callable[[], int], min_age_ms: int) -> Jobs:
     """Remove dead compactions from the list, and return all; those that could not be removed count as active.
 
     A worker that resumes finds its job gone and stops. A coordinator commits only jobs listed as finished, and none of
     those is removed; so no client has to be fenced.
+
+    Parameters
+    ----------
+    present_ms : tells the time, before each look at the list: a job reports while the vacuum runs
     """
     for _ in range(_ATTEMPTS):
-        number, jobs = survey_jobs(stores, now_ms, min_age_ms)
+        number, jobs = survey_jobs(stores, present_ms(), min_age_ms)
         if not jobs.dead:
             return jobs
         listed = fetch_compactions(stores)

@@ -37,9 +37,10 @@ from slatespark.table.commit.definition_run import publish_creation
 from slatespark.table.commit.hold import NEVER_STALE_MS, PLACEHOLDER_WORKER
 from slatespark.table.commit.job import begin_write
 from slatespark.table.compaction.job import listed_job
+from slatespark.table.gc import run as gc_run
 from slatespark.table.gc.report import VacuumReport
 from slatespark.table.gc.run import vacuum_table
-from slatespark.table.gc.survey import batched_numbers
+from slatespark.table.gc.survey import batched_numbers, list_workers
 from slatespark.table.log.compactions import compactions_log, fetch_compactions
 from slatespark.table.log.manifests import fetch_latest_manifest, list_manifests
 from slatespark.table.records import commit_batches
@@ -436,6 +437,26 @@ def test_abandoned_compactions_of_ours_are_removed_at_once(is_held: bool) -> Non
     place.clock.advance(2 * HOUR_MS)
     assert place.vacuum().counts["claim"] >= 1, "the record of the worker, too"
     assert not [meta for meta in place.store.list("slatespark/claims/") if "worker" in meta.path]
+
+
+@pytest.mark.parametrize(("reports", "dropped"), [(True, 0), (False, 1)])
+def test_the_time_counts_at_which_the_list_is_read(
+    reports: bool, dropped: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The listings before take 31 s; a compaction of ours goes on meanwhile, or has died before."""
+    place = Place()
+    place.write(b"a")
+    worker = publish_worker(place.store, "00000000000000cc", place.clock.now_ms())
+    place.list_jobs(job_of(place.clock.now_ms(), WorkerSpec(worker, place.clock.now_ms())))
+
+    def slow(stores: TableStores) -> list[ObjectMeta]:
+        place.clock.advance(31_000)
+        if reports:
+            place.list_jobs(job_of(place.clock.now_ms(), WorkerSpec(worker, place.clock.now_ms())))
+        return list_workers(stores)
+
+    monkeypatch.setattr(gc_run, "list_workers", slow)
+    assert len(place.vacuum("24h").jobs_dropped) == dropped
 
 
 def test_silent_compactions_of_other_clients_are_removed() -> None:
