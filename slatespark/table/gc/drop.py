@@ -23,6 +23,7 @@ from slatespark.errors import (
     TableNotFoundError,
     UnsupportedFormatError,
 )
+from slatespark.format.compactions import Compaction
 from slatespark.format.manifest import Manifest, decode_manifest
 from slatespark.format.paths import (
     COLUMNS_DIR,
@@ -98,7 +99,7 @@ def drop_table(
     found = _find_table(stores, is_forced=force)
     if not force:
         refuse_newer(stores)
-    blockers = () if found is None else tuple(find_blockers(stores, clock, found))
+    blockers = () if found is None else tuple(find_blockers(stores, clock, found, is_forced=force))
     drop = _Drop(stores, clock, found, progress)
     report = replace(drop.plan(), blockers=blockers)
     if dry_run:
@@ -107,8 +108,15 @@ def drop_table(
     return replace(report, dry_run=False, released=drop.run())
 
 
-def find_blockers(stores: TableStores, clock: Clock, found: Version[Manifest]) -> Iterator[DropBlocker]:
-    """Yield those who may still need a table."""
+def find_blockers(
+    stores: TableStores, clock: Clock, found: Version[Manifest], *, is_forced: bool = False
+) -> Iterator[DropBlocker]:
+    """Yield those who may still need a table.
+
+    Parameters
+    ----------
+    is_forced : a list of compactions that cannot be read does not matter, as those in it do not
+    """
     now_ms, manifest = read_clock(clock), found.value
     yield from judge_checkpoints(manifest, now_ms)
     if not manifest.initialized:
@@ -116,7 +124,7 @@ def find_blockers(stores: TableStores, clock: Clock, found: Version[Manifest]) -
     for lease in survey_leases(stores, now_ms).live:
         since = "" if lease.created_ms is None else f" that began at {ms_to_text(lease.created_ms)}"
         yield DropBlocker("job", lease.write_id, f"job {lease.write_id}{since} is running, or was killed within a day")
-    for job in fetch_compactions(stores).value.active_jobs():
+    for job in _active_jobs(stores, is_forced=is_forced):
         if runs_here(stores, job, now_ms) or has_fresh_heartbeat(job, now_ms):
             yield DropBlocker("job", str(job.id), f"compaction {job.id} is running")
     wrote_ms = _client_wrote_ms(stores, found)
@@ -125,6 +133,15 @@ def find_blockers(stores: TableStores, clock: Clock, found: Version[Manifest]) -
             f"a SlateDB client (writer epoch {manifest.writer_epoch}) wrote at {ms_to_text(wrote_ms)} and may be open"
         )
         yield DropBlocker("client", str(manifest.writer_epoch), text)
+
+
+def _active_jobs(stores: TableStores, *, is_forced: bool) -> Sequence[Compaction]:
+    try:
+        return fetch_compactions(stores).value.active_jobs()
+    except (CorruptDataError, UnsupportedFormatError):
+        if is_forced:
+            return ()
+        raise
 
 
 def _client_wrote_ms(stores: TableStores, found: Version[Manifest]) -> int | None:

@@ -16,12 +16,13 @@ from slatespark import (
 )
 from slatespark.display.drop_text import drop_text
 from slatespark.format.manifest import Manifest, encode_manifest
-from slatespark.format.paths import manifest_path
+from slatespark.format.paths import compactions_path, manifest_path
 from slatespark.storage.object_store import ObjectStore
 from slatespark.table.clock import SystemClock
 from slatespark.table.gc.drop import drop_table
 from slatespark.table.gc.drop_plan import DropReport
 from slatespark.table.gc.run import vacuum_table
+from slatespark.table.log.compactions import fetch_compactions
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.records.leases import publish_lease
 from slatespark.table.stores import TableStores, open_stores
@@ -139,6 +140,19 @@ def test_a_table_that_cannot_be_read_goes_by_force(url: str) -> None:
         SlateStore.drop(url)
     assert objects(url) == before
     assert SlateStore.drop(url, force=True).version is None
+    assert objects(url) == []
+
+
+def test_a_list_of_compactions_that_cannot_be_read_is_passed_over_by_force(url: str) -> None:
+    busy_table(url)
+    stores = of(url)
+    number = fetch_compactions(stores).number
+    stores.main.put(compactions_path(number + 1), [b"\0\2damaged"])
+    before = objects(url)
+    with pytest.raises(CorruptDataError):
+        SlateStore.drop(url)
+    assert objects(url) == before
+    SlateStore.drop(url, force=True)
     assert objects(url) == []
 
 
