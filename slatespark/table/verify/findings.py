@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from slatespark.errors import CorruptDataError, SlateError
+from slatespark.errors import CorruptDataError, SlateError, SnapshotExpiredError
 from slatespark.shown import Shown
 
 MAX_FINDINGS: Final = 10_000  # further ones are only counted
@@ -112,6 +112,11 @@ class Findings:
     def unchecked(self, url: str, section: str, what: str) -> None:
         """Note that something could not be checked."""
         self.add(Finding(url, section, None, what, is_damage=False))
+
+    def collected(self, url: str, section: str, error: SnapshotExpiredError) -> None:
+        """Note that a file is gone which was there when its bytes were checked."""
+        what = f"{error.args[0]} It was garbage-collected during the verification: run it again."
+        self.unchecked(url, section, what)
 
     def error(self, url: str, section: str, error: SlateError, base: int | None = None) -> None:
         """Note an error: damaged bytes are a fault, anything else could not be checked.

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from slatespark.errors import CorruptDataError
+from slatespark.errors import CorruptDataError, SnapshotExpiredError
 from slatespark.kernels import merge_all, new_key_mask, take_rows
 from slatespark.kernels.columns import HAS_CREATE, RowColumns
 from slatespark.table.read.cursor import LayerCursor, layer_windows, window_size
@@ -46,6 +46,8 @@ def check_time_order(
             last = [take_rows([rows], np.array([len(rows) - 1], np.int64))]
     except CorruptDataError as exc:
         findings.error(object_url, "times", exc)
+    except SnapshotExpiredError as exc:
+        findings.collected(object_url, "times", exc)
     if count:
         findings.damage(object_url, "times", f"{first} Such versions: {count}.")
 

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from slatespark.errors import CorruptDataError
+from slatespark.errors import CorruptDataError, SnapshotExpiredError
 from slatespark.kernels import gather_fields, merge_all, new_key_mask
 from slatespark.kernels.columns import ROW_BITS
 from slatespark.ranges import KeyRange
@@ -84,6 +84,8 @@ def check_layer_order(
                 findings.damage(object_url, "layer order", _describe(inversion, names))
     except CorruptDataError as exc:
         findings.error(object_url, "layer order", exc)
+    except SnapshotExpiredError as exc:
+        findings.collected(object_url, "layer order", exc)
 
 
 def _describe(inversion: Inversion, names: Sequence[str]) -> str:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import uuid
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +18,8 @@ from slatespark.format.sst import SstLayout, layout_of
 from slatespark.storage.local_store import LocalStore
 from slatespark.table.clock import SystemClock
 from slatespark.table.stores import open_stores
+from slatespark.table.verify.files import FileCheck
+from slatespark.table.verify.plan import VerifiedVersion
 from slatespark.table.verify.run import verify_table
 from tests.faults.jobs import stores_of
 from tests.support.failing_store import FailingStore
@@ -409,3 +412,25 @@ def test_nothing_that_was_read_before_is_trusted(tmp_path: Path) -> None:
     newest.write_bytes(bytes(before.st_size))
     os.utime(newest, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert [newest.name in finding.object for finding in store.verify().findings] == [True]
+
+
+@pytest.mark.parametrize(("history", "section"), [(False, "layer order"), (True, "times")])
+def test_files_that_a_collector_removes_between_two_passes(
+    history: bool, section: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = SlateStore.create(f"memory://verify-collected-{section}", history=history, versionRetention="none")
+    for number in range(1 if history else 2):
+        store.write(pa.table({"key": [b"a"], "value": [b"%d" % number]}))
+    check_files = FileCheck.run
+
+    def collected_after(check: FileCheck, versions: Sequence[VerifiedVersion]) -> None:
+        check_files(check, versions)
+        for meta in store._stores.main.list("compacted/"):
+            store._stores.main.delete(meta.path)
+
+    monkeypatch.setattr(FileCheck, "run", collected_after)
+    report = store.verify()
+    assert not report.has_damage
+    assert not report.is_complete
+    (found,) = [finding for finding in report.findings if finding.section == section]
+    assert found.what.endswith("run it again.")
