@@ -17,6 +17,7 @@ import pytest
 from slatespark import CommitConflictError, SlateStore, TransactionConflictError
 from slatespark.format.references import SstHandle
 from slatespark.storage.local_store import LocalStore
+from slatespark.table.commit.expiring_ids import FileGuard
 from slatespark.table.compaction import auto, small_runs
 from slatespark.table.cooperation import load_commit
 from slatespark.table.cooperation.claimed_job import ClaimedJob, hand_over_together
@@ -247,6 +248,28 @@ def test_a_second_load_is_merged_with_the_run_of_the_first(live: LiveClient) -> 
     shows(live, {"a": "1", "c": "2"})
     with pytest.raises(CommitConflictError, match="commitRewriteLimit"):
         load_beside(live.location.folder, {b"d": b"3"}, commitRewriteLimit=1, clientTimeout="300ms")
+
+
+def test_the_files_of_a_load_are_refreshed_after_the_wait_for_its_sources(
+    live: LiveClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The wait may last for `clientTimeout`, and a collector may have removed them since."""
+    steps: list[str] = []
+
+    def recorded(step: str, real: Any) -> Any:
+        def call(*given: Any, **named: Any) -> Any:
+            found = real(*given, **named)
+            steps.append(step)
+            return found
+
+        return call
+
+    commit = load_commit._LoadCommit
+    monkeypatch.setattr(commit, "_await_sources", recorded("sources", commit._await_sources))
+    monkeypatch.setattr(FileGuard, "check", recorded("refreshed", FileGuard.check))
+    flushed(live, a="1")
+    load_beside(live.location.folder, {b"a": b"load"})
+    assert steps[:2] == ["sources", "refreshed"]
 
 
 def test_deletes_of_the_only_rows(live: LiveClient) -> None:

@@ -143,7 +143,6 @@ class _LoadCommit:
         await_flush(self.stores, self.clock, self.job.baseline, self._files, codec, self.options)
         join_growth(resolve_definition(self.stores, fetch_latest_manifest(self.stores).value), self.job.definition)
         for number in range(MAX_ATTEMPTS):
-            self._refresh_files()
             try:
                 record = self._merge_first() if number < MERGES_BEFORE_CLAIM else self._claim_first()
             except MovedError:
@@ -159,6 +158,7 @@ class _LoadCommit:
     def _merge_first(self) -> CommitRecord | None:
         """Merge, then claim; return the record of the commit, None if the layers changed or the job was refused."""
         sources = self._await_sources()
+        self._refresh_files()
         pieces = self._pieces(sources)
         with ThreadPoolExecutor(1) as thread:
             merge = thread.submit(self._merged, sources, pieces)
@@ -190,6 +190,7 @@ class _LoadCommit:
         with self.submitter.jobs_together(plan) as claimed:
             if claimed is None or not all(map(_is_as_planned, claimed, found)):
                 return None
+            self._refresh_files()
             return self._commit(claimed, found, self._merged(found, self._pieces(found)))
 
     def _commit(
@@ -245,7 +246,7 @@ class _LoadCommit:
         return {prefix: tuple(found[prefix] for found in by_task if prefix in found) for prefix in prefixes}
 
     def _refresh_files(self) -> None:
-        """Renew the lease, and copy files that a collector may soon remove."""
+        """Renew the lease, and copy files that a collector may soon remove; after a wait, which may have been long."""
         refreshed = self.guard.check(renews_lease=True)
         self.groups = tuple(
             tuple(file if file.root == SCRATCH_ROOT else refreshed([file])[0] for file in files)

@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from slatespark.errors import SnapshotExpiredError
 from slatespark.format.manifest import Manifest, SstHandle
 from slatespark.format.paths import sst_path
 from slatespark.format.properties import SstProperties
@@ -157,7 +158,14 @@ def run_pieces(
 
 def _copied(stores: TableStores, clock: Clock, handle: SstHandle, at_ms: int) -> SstHandle:
     renamed = SstHandle(new_ulid(clock, at_ms), handle.info, handle.format_version)
-    stores.main.copy(sst_path(handle.id), sst_path(renamed.id))
+    try:
+        stores.main.copy(sst_path(handle.id), sst_path(renamed.id))
+    except FileNotFoundError as exc:
+        raise SnapshotExpiredError(
+            f"{stores.main.url}/{sst_path(handle.id)} is gone.",
+            why="A garbage collector removed a file of this write, or one that it replaces, before its commit.",
+            todo="Write again, with gcMinAge at most the age at which the collector removes files.",
+        ) from exc
     return renamed
 
 

@@ -12,8 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slatespark.errors import OptionError
+from slatespark.errors import OptionError, SnapshotExpiredError
 from slatespark.format.codecs import Compression
+from slatespark.format.manifest import SstHandle
+from slatespark.format.paths import sst_path
 from slatespark.format.row import Row, RowKind
 from slatespark.kernels import take_rows
 from slatespark.kernels.columns import Retention
@@ -22,8 +24,8 @@ from slatespark.ranges import ALL_KEYS
 from slatespark.table.commit.rebase import Shift
 from slatespark.table.compaction.merge import MergeRules
 from slatespark.table.cooperation import load_merge
-from slatespark.table.cooperation.load_merge import LoadRules, merged_rows, run_pieces
-from slatespark.table.cooperation.load_plan import LOAD, MergedKeys
+from slatespark.table.cooperation.load_merge import LoadRules, Output, merged_rows, run_pieces
+from slatespark.table.cooperation.load_plan import LOAD, CopiedFile, MergedKeys
 from slatespark.table.read.plan import Layer
 from slatespark.table.rows.sorted_rows import SortedRows
 from tests.support.compaction_model import compacted
@@ -223,3 +225,14 @@ def test_threads_that_merge_and_write_beside_a_client_on_two_cores(
     assert (ends[0][0], ends[-1][1]) == (b"0000", b"0399")
     assert ends == sorted(ends)
     assert sum(file.properties.puts for file in found if file.properties is not None) == 400
+
+
+def test_files_that_a_collector_removed() -> None:
+    stores, clock = new_stores(), FakeClock()
+    part = put_file(stores, [Row(b"a", LOAD_SEQ, RowKind.PUT, b"x")])
+    file = part.file
+    stores.main.delete(sst_path(file.id))
+    with pytest.raises(SnapshotExpiredError, match=str(file.id)):
+        Output(SstHandle(file.id, file.info, file.format_version), None).copied(stores, clock, clock.now_ms())
+    with pytest.raises(SnapshotExpiredError, match=str(file.id)):
+        run_pieces(stores, clock, [CopiedFile(part)], rules(2, 2), WriteOptions(path="?"), range_bytes=1 << 20)
