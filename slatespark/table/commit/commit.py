@@ -496,4 +496,5 @@ class _Commit:
             start_seq=reached_seq + 1,
             end_seq=manifest.last_l0_seq + 1,
             fence=change.wal_id,
+            snapshot_seq=self.job.snapshot_seq,
         )

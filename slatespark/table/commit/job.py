@@ -50,6 +50,7 @@ class WriteJob:
     compaction : its entry in `.compactions` with all sources; None for other operations
     segments : of the table
     max_retained : how many replaced versions are kept at most, by `versionRetention`; None for as many as usual
+    snapshot_seq : of a compaction, for the commit record
     """
 
     write_id: str
@@ -64,6 +65,7 @@ class WriteJob:
     compaction: Compaction | None = None
     segments: KeySegments = WHOLE
     max_retained: int | None = None
+    snapshot_seq: int | None = None
 
     def stamp(self, task: int, options: WriteOptions) -> Stamp:
         """Return seq and times of the rows of task number `task`.

@@ -19,7 +19,7 @@ from slatespark.table.commit.discard import delete_files
 from slatespark.table.commit.hold import PLACEHOLDER_WORKER
 from slatespark.table.commit.requirements import Requirement, Stage
 from slatespark.table.compaction.client_job import plan_client_job
-from slatespark.table.compaction.merge import MergedRange
+from slatespark.table.compaction.merge import MergedRange, MergeRules
 from slatespark.table.compaction.plan import CompactionPlan, Pick, pick_next, trees_of
 from slatespark.table.compaction.report import CompactionJob, job_facts
 from slatespark.table.compaction.state import CompactionState
@@ -109,7 +109,7 @@ class BesideClient:
         for requirement in requirements:
             requirement.before_publishing(stage)
 
-    def commit(self, job: ClaimedJob, merged: Sequence[MergedRange]) -> CommitRecord:
+    def commit(self, job: ClaimedJob, merged: Sequence[MergedRange], rules: MergeRules) -> CommitRecord:
         """Hand a merged job over, wait for its commit, and return the record of it.
 
         Raises
@@ -142,6 +142,7 @@ class BesideClient:
             files={str(file.handle.id): record_file(file.handle, file.properties) for file in files},
             removed=[str(sst_id) for sst_id in before.ssts if sst_id not in after.ssts],
             compactor_epoch=CLIENT_EPOCH,
+            snapshot_seq=rules.snapshot_seq(merged),
         )
         publish_commit_record(self.stores.main, record)
         return record

@@ -43,7 +43,9 @@ def find_compacted(
     stable = {
         segment: slices for segment, slices in found.items() if not any(_may_change(state, part) for part in slices)
     }
-    written = _find_outputs(stores, MAX_RECORDS + len(state.trees) - 1) if stable else frozenset()
+    snapshot_seq = state.snapshot.manifest.recent_snapshot_min_seq
+    limit = MAX_RECORDS + len(state.trees) - 1
+    written = _find_outputs(stores, limit, snapshot_seq) if stable else frozenset()
     return frozenset(
         segment for segment, slices in stable.items() if all(str(part.file.id) in written for part in slices)
     )
@@ -80,10 +82,22 @@ def _may_lose_history(properties: SstProperties, floor_ms: int | None) -> bool:
     return properties.min_create_ts <= floor_ms
 
 
-def _find_outputs(stores: TableStores, limit: int) -> frozenset[str]:
-    """Return the names of the files that compactions wrote, by the newest commit records."""
+def _find_outputs(stores: TableStores, limit: int, snapshot_seq: int) -> frozenset[str]:
+    """Return the names of the files that compactions wrote, by the newest commit records.
+
+    Parameters
+    ----------
+    snapshot_seq : the lowest number at which a client has a snapshot now. If that has risen since, hidden versions that
+        were kept for an earlier one can be dropped
+    """
     try:
         records = fetch_commit_records(stores.main, limit, sound_only=True)
     except CorruptDataError:
         return frozenset()
-    return frozenset(name for record in records if record.operation == Operation.COMPACT for name in record.files)
+    final = (
+        record
+        for record in records
+        if record.operation == Operation.COMPACT
+        and (record.snapshot_seq is None or record.snapshot_seq >= snapshot_seq)
+    )
+    return frozenset(name for record in final for name in record.files)

@@ -7,7 +7,7 @@ per version of a single key.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -56,6 +56,11 @@ class MergeRules:
     has_history: bool = False
     retired_ms: int | None = None
     merge_operator: MergeOperator | None = None
+
+    def snapshot_seq(self, merged: Iterable[MergedRange]) -> int | None:
+        """Return the number above which hidden versions may have been kept for a snapshot; None if none were."""
+        is_above = any(file.properties.max_seq > self.min_seq for part in merged for file in part.files)
+        return self.min_seq if is_above else None
 
     def retention(self) -> Retention:
         """Return the rules as the kernels take them."""

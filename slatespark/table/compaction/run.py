@@ -353,6 +353,7 @@ class _Compaction:
                     compaction=replace(listed.entry, spec=plan.spec),
                 )
                 self._merge(plan, stage, definition, listed.entry.id.timestamp_ms, merged)
+                job = replace(job, snapshot_seq=stage.rules.snapshot_seq(merged))
                 codec = definition.codec()
                 gaps = find_gaps_around(self.stores, snapshot.manifest, plan.keys, codec, inside=False)
                 may_have_landed = True
@@ -395,7 +396,7 @@ class _Compaction:
                 beside.check(self._requirements(state, plan, stage), newest, merged)
                 if stage.rules.retired_ms is not None:
                     refuse_operands(self.stores.url, may_retire=self._may_retire(newest, plan))
-                record = beside.commit(job, merged)
+                record = beside.commit(job, merged, stage.rules)
             except BaseException:
                 beside.discard(job, merged)
                 raise

@@ -31,6 +31,7 @@ _CHECKED_IF_THERE: Final = {
     "end_seq": int | None,
     "fence": int | None,
     "forgotten": bool,
+    "snapshot_seq": int | None,
 }
 
 
@@ -63,6 +64,8 @@ class CommitRecord:
         committed it, and in records of old releases
     fence : id of its fence in the WAL, 0 without one; None where `start_seq` is
     forgotten : whether an erasure removed some of the replaced intervals, as their bounds named its keys
+    snapshot_seq : of a compaction: it kept hidden versions above this number, for a snapshot of a client; None if it
+        kept none for that, and in records of old releases
     """
 
     manifest_id: int
@@ -83,6 +86,7 @@ class CommitRecord:
     end_seq: int | None = None
     fence: int | None = None
     forgotten: bool = False
+    snapshot_seq: int | None = None
 
     @property
     def replaces(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import pickle
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -35,7 +36,7 @@ from slatespark.table.compaction.ranges import run_here, run_task
 from slatespark.table.compaction.report import CompactionReport
 from slatespark.table.compaction.run import compact_table
 from slatespark.table.log.compactions import fetch_compactions
-from slatespark.table.log.manifests import fetch_latest_manifest
+from slatespark.table.log.manifests import draw_nonce, fetch_latest_manifest, publish_manifest
 from slatespark.table.records.commits import fetch_commit_records
 from slatespark.table.stores import TableStores
 from tests.support.failing_store import FailingStore
@@ -205,6 +206,19 @@ def test_a_compacted_run_is_rewritten_if_rows_can_be_dropped() -> None:
     assert table.compact(full=True).is_compacted
     table.store.setProperties(retention="1h")
     assert table.compact(full=True).expired == 1, "a row is past retention"
+
+
+def test_a_run_with_versions_for_a_snapshot_is_rewritten_once_that_is_gone() -> None:
+    table = Table()
+    for value in (b"hidden", b"shown"):
+        table.put([1], value)
+    (number, manifest), options = fetch_latest_manifest(table.stores), {"ifClientActive": "fence"}
+    snapshot = replace(manifest, recent_snapshot_min_seq=1, nonce=draw_nonce(table.clock))  # as of a client's flush
+    publish_manifest(table.stores, number + 1, snapshot, manifest, table.clock)
+    assert table.compact(full=True, options=options).rows_out == 2
+    assert [value for _, _, value in table.versions()] == [b"shown", b"hidden"]
+    assert table.compact(full=True, options=options).rows_out == 1, "our commit has ended it"
+    assert table.compact(full=True, options=options).is_compacted
 
 
 def test_a_cut_run_is_rewritten() -> None:
