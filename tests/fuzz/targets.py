@@ -59,6 +59,7 @@ from slatespark.storage.memory_store import MemoryStore
 from slatespark.table.definition.definition_json import decode_definition, encode_definition
 from slatespark.table.records.commit_batches import fetch_commit_object
 from slatespark.table.records.commit_record import BATCHES_DIR, commit_of, commit_path, decode_commit, with_checksum
+from slatespark.table.records.filtered_jobs import FILTERED_DIR, fetch_filtered_job
 from slatespark.table.records.handed_loads import HANDED_LOADS_DIR, fetch_handed_load
 from slatespark.table.records.json_objects import decode_json, encode_json
 from slatespark.table.records.leases import fetch_lease, lease_path
@@ -229,11 +230,13 @@ def records(data: bytes) -> None:
     for place, stored in (
         (lease_path("0" * 16), content),
         (f"{HANDED_LOADS_DIR}{1:020d}-x.json", sealed),
+        (f"{FILTERED_DIR}x.json", sealed),
         (f"{BATCHES_DIR}{1:020d}.json", {"commits": [content, sealed]}),
     ):
         store.put(place, [encode_json(stored)])
     _try(fetch_lease, store, lease_path("0" * 16))
     _try(fetch_handed_load, store, f"{HANDED_LOADS_DIR}{1:020d}-x.json")
+    _try(fetch_filtered_job, store, f"{FILTERED_DIR}x.json")
     fetch_commit_object(store, store.head(f"{BATCHES_DIR}{1:020d}.json"))
 
 

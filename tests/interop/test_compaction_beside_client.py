@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from slatespark import CommitConflictError, InvalidRequestError, SlateStore
+from slatespark import CommitConflictError, InvalidRequestError, SlateStore, TransactionConflictError
 from slatespark.format.compactions import CompactionStatus
 from slatespark.table.clock import Clock, SystemClock
 from slatespark.table.compaction.filter import CompactionFilter, FilterDecisions
@@ -133,6 +133,19 @@ def test_filters_decide_and_wait_for_snapshots(tmp_path: Path) -> None:
         assert report.filtered > 0
         even = [0] * 31
         assert awaited(lambda: [row.key[-1] % 2 for row in client.scan()], even) == even
+
+
+def test_transactions_notice_what_filters_removed(tmp_path: Path) -> None:
+    with client_of(tmp_path / "db") as client:
+        for key in (b"1", b"2"):
+            client.put(key, b"x")
+            client.flush_memtable()
+        transaction = SlateStore.open(str(tmp_path / "db")).begin()
+        assert transaction.getForUpdate([b"1"]).read_all().num_rows == 1
+        assert cooperate(client.location, full=True, filters=[DropOdd()]).filtered == 1
+    transaction.write(pa.table({"key": [b"copy"], "value": [b"computed"]}))
+    with pytest.raises(TransactionConflictError, match="31"):
+        transaction.commit()
 
 
 def test_expired_rows_go_as_in_every_compaction(tmp_path: Path) -> None:

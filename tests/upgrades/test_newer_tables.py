@@ -186,6 +186,10 @@ RECORDS: Final[dict[str, tuple[Callable[[SlateStore], object], Callable[[SlateSt
         lambda store: store_in(store).create(f"slatespark/loads/{1:020d}-0.json", b'{"formatVersion": 2}'),
         WRITES["vacuum"],
     ),
+    "filtered job": (
+        lambda store: store_in(store).create("slatespark/filtered/0.json", b'{"formatVersion": 2}'),
+        WRITES["vacuum"],
+    ),
 }
 
 

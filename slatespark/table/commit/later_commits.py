@@ -7,7 +7,7 @@ rewrites earlier rows.
 
 Replacements, restores and trims remove rows without a newer version. Only commits of ours do that, and their claims
 name the key ranges. A version of ours is recognised by its nonce (docs/adr/0001). A client does so where it drains a
-segment: its tree has no run afterwards.
+segment: its tree has no run afterwards; and where it commits a compaction of ours with filters, which is recorded.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from slatespark.table.commit.handed_loads import find_load_seq
 from slatespark.table.log.manifests import manifest_log
 from slatespark.table.read.plan import FileSlice, SstFile
 from slatespark.table.records.claims import fetch_claimed_removals, manifest_digest
+from slatespark.table.records.filtered_jobs import FilteredJob, fetch_filtered_jobs
 from slatespark.table.stores import OWN_ROOT, TableStores, external_roots, object_context
 
 _TOGETHER: Final = 32  # requests
@@ -95,6 +96,24 @@ def _is_drained(before: Segment, after: Segment | None) -> bool:
     return after is None or not (after.compacted or set(before.l0) & set(after.l0))
 
 
+@dataclass(slots=True)
+class _Filters:
+    """The compactions of ours that may have removed rows, and that a client has committed; read when it is asked."""
+
+    stores: TableStores
+    jobs: list[FilteredJob] | None = None  # each was recorded before a version could show it
+
+    def of(self, before: _Version, version: _Version) -> tuple[KeyRange, ...]:
+        """Return the keys of which a version may have removed rows in this way."""
+        gone = before.sst_ids - version.sst_ids
+        if version.has_nonce or not gone:
+            return ()
+        if self.jobs is None:
+            self.jobs = fetch_filtered_jobs(self.stores.main)
+        added = version.sst_ids - before.sst_ids
+        return tuple(job.keys for job in self.jobs if job.is_committed_by(added, gone))
+
+
 def find_later_commits(
     stores: TableStores, since_id: int, since: Manifest, latest_id: int, latest: Manifest
 ) -> Iterator[LaterCommit]:
@@ -108,24 +127,24 @@ def find_later_commits(
     if since.last_l0_seq == latest.last_l0_seq and since.ssts.keys() == latest.ssts.keys():
         return
     versions = [_known(since_id, since)]
-    trees = _Segments(since)
+    trees, filters = _Segments(since), _Filters(stores)
     removals = fetch_claimed_removals(stores.main, since_id + 1, latest_id)
     for number, data in _fetch_between(stores, since_id, latest_id):
         version = _outlined(stores, number, data)
-        load_seq = _find_load(stores, versions[-1], version)
-        changes = load_seq is not None or version.last_seq > versions[-1].last_seq
+        load_seq, filtered = _find_load(stores, versions[-1], version), filters.of(versions[-1], version)
+        changes = bool(filtered) or load_seq is not None or version.last_seq > versions[-1].last_seq
         if changes or trees.may_shrink:
             with object_context(stores.main, manifest_log(stores).path(number)):
                 manifest = decode_manifest(data)
             drained = trees.drained_by(manifest)
             if changes or drained:
-                yield _commit(stores, versions, version, manifest, removals, load_seq, drained)
+                yield _commit(stores, versions, version, manifest, removals, load_seq, (*drained, *filtered))
         versions.append(version)
     newest = _known(latest_id, latest)
-    load_seq = _find_load(stores, versions[-1], newest)
-    drained = trees.drained_by(latest)
-    if load_seq is not None or newest.last_seq > versions[-1].last_seq or drained:
-        yield _commit(stores, versions, newest, latest, removals, load_seq, drained)
+    load_seq, filtered = _find_load(stores, versions[-1], newest), filters.of(versions[-1], newest)
+    gone = (*trees.drained_by(latest), *filtered)
+    if load_seq is not None or newest.last_seq > versions[-1].last_seq or gone:
+        yield _commit(stores, versions, newest, latest, removals, load_seq, gone)
 
 
 def _find_load(stores: TableStores, before: _Version, version: _Version) -> int | None:
@@ -163,7 +182,7 @@ def _commit(
     manifest: Manifest,
     removals: _Removals,
     load_seq: int | None,
-    drained: tuple[KeyRange, ...],
+    gone: tuple[KeyRange, ...],
 ) -> LaterCommit:
     """Return what a version changed against the one before it."""
     known = before[-1].sst_ids
@@ -177,7 +196,7 @@ def _commit(
     )
     takes_away = version.has_nonce and version.number > 1  # the first version has nothing to remove
     removed = _removed_by(stores, before, version, removals) if takes_away else ()
-    return LaterCommit(version.number, added, merge_ranges((*removed, *drained)), load_seq)
+    return LaterCommit(version.number, added, merge_ranges((*removed, *gone)), load_seq)
 
 
 def _removed_by(

@@ -7,6 +7,7 @@ versions that we can keep. See docs/explanation/what-a-compaction-keeps.md.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -31,6 +32,7 @@ from slatespark.table.definition.versions import fetch_definition
 from slatespark.table.log.versioned_object import Version
 from slatespark.table.read.layers import fetch_layers
 from slatespark.table.read.properties import file_properties
+from slatespark.table.records.filtered_jobs import FilteredJob, publish_filtered_job
 from slatespark.table.stores import TableStores
 
 CLIENT: Final = "client"  # the kind of such a plan
@@ -97,12 +99,24 @@ def merge_client_job(
             job.check()
         if stage.rules.retired_ms is not None:
             refuse_operands(stores.url, may_retire=_may_retire(stores, clock, how))
+        if stage.drops_visible_rows:
+            record_removals(stores, clock, job, plan, merged)
         job.hand_over([file.handle for part in merged for file in part.files])
     except BaseException:
         if not job.may_be_handed:
             delete_files(stores, [file.handle.id for part in merged for file in part.files])
         raise
     return plan, stage, merged
+
+
+def record_removals(
+    stores: TableStores, clock: Clock, job: ClaimedJob, plan: CompactionPlan, merged: Iterable[MergedRange]
+) -> None:
+    """Record that a job may remove rows which transactions have read, right before its hand-over."""
+    sources = tuple(dict.fromkeys(str(file.id) for file in plan.files))
+    outputs = tuple(str(file.handle.id) for part in merged for file in part.files)
+    found = FilteredJob(str(job.id), plan.segment.hex(), sources, outputs)
+    publish_filtered_job(stores.main, found, clock.random_bits(64))
 
 
 def plan_client_job(stores: TableStores, found: Version[Manifest], spec: TieredSpec) -> CompactionPlan:

@@ -36,6 +36,11 @@ class FilterPlan:
     stage: FilterStage | None = None
     waits: bool = False
 
+    @property
+    def drops_visible_rows(self) -> bool:
+        """Whether a job of a client may drop rows that reads show: its rules alone drop none, but for a filter's."""
+        return self.stage is not None or self.rules.retired_ms is not None
+
 
 def check_filters(given: object, definition: TableDefinition, table: str) -> tuple[CompactionFilter, ...]:
     """Return the given filters, checked.

@@ -28,6 +28,7 @@ from slatespark.table.commit.job import WriteJob, abandon_write, begin_write
 from slatespark.table.commit.requirements import FilesExist, Requirement, SameMergeOperator, SameRetention
 from slatespark.table.commit.tree_edit import MergeRuns
 from slatespark.table.compaction.beside_client import BesideClient, refuse_hold, whole_plan
+from slatespark.table.compaction.client_job import record_removals
 from slatespark.table.compaction.compacted import find_compacted
 from slatespark.table.compaction.copies import add_copies, check_asked, copy_rule
 from slatespark.table.compaction.filter import CompactionFilter
@@ -396,6 +397,8 @@ class _Compaction:
                 beside.check(self._requirements(state, plan, stage), newest, merged)
                 if stage.rules.retired_ms is not None:
                     refuse_operands(self.stores.url, may_retire=self._may_retire(newest, plan))
+                if self.drops_visible_rows:
+                    record_removals(self.stores, self.clock, job, plan, merged)
                 record = beside.commit(job, merged, stage.rules)
             except BaseException:
                 beside.discard(job, merged)

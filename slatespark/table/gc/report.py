@@ -27,7 +27,7 @@ class CollectedFile:
     action : `deleted`, `kept`, or `would delete`
     reason : for the action
     kind : `manifest`, `compactions`, `columns`, `sst`, `wal`, `unfinished`, `claim`, `commit record`,
-        `load`, `lease` or `definition`
+        `load`, `filtering`, `lease` or `definition`
     until_ms : when the reason for keeping it ends by itself; None if it does not, or nobody knows when
     """
 

@@ -51,6 +51,7 @@ from slatespark.table.commit.version_retention import find_replaced, is_over
 from slatespark.table.commit.wal_place import fetch_state_with_wal
 from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.gc.deletion import delete_each, delete_together
+from slatespark.table.gc.filterings import judge_filterings, list_filterings
 from slatespark.table.gc.leftovers import collect_leftovers
 from slatespark.table.gc.loads import Loads, list_loads, settle_loads
 from slatespark.table.gc.plan import (
@@ -222,7 +223,7 @@ class _Collection:
         wal = stores.wal.list(WAL_DIR)
         workers = list_workers(stores)  # a job that leaves one has put its lease before
         leases = survey_leases(stores, self.now_ms)
-        handed = list_loads(stores)
+        handed, filterings = list_loads(stores), list_filterings(stores)
         jobs = self._drop_dead_jobs()
         loads = settle_loads(
             stores,
@@ -255,6 +256,7 @@ class _Collection:
             ("commit record", stores.main, judge_commits(commits, batched, stay, needs)),
             ("commit record", stores.main, judge_small_batches(small_batches, max(batches, default=0), needs)),
             ("load", stores.main, loads.verdicts),
+            ("filtering", stores.main, judge_filterings(stores, filterings, needs)),
             (LEASE, stores.main, leases.verdicts),
         ]
         files = [file for kind, store, verdicts in phases for file in self._act(kind, store, verdicts)]

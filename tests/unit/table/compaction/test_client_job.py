@@ -8,10 +8,21 @@ from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
-from slatespark import CommitConflictError, ExpireFilter, HistoryFloorFilter, OptionError, RetentionFilter, SlateStore
+from slatespark import (
+    CommitConflictError,
+    ExpireFilter,
+    HistoryFloorFilter,
+    OptionError,
+    RetentionFilter,
+    SlateStore,
+    TransactionConflictError,
+)
 from slatespark.format.compactions import Compaction, CompactionStatus, TieredSpec
+from slatespark.format.manifest import SortedRun
+from slatespark.format.references import SstView
 from slatespark.table.clock import Clock, SystemClock, new_ulid
 from slatespark.table.compaction.merge import MergedRange
 from slatespark.table.compaction.plan import RangeTask
@@ -19,8 +30,9 @@ from slatespark.table.compaction.ranges import run_here
 from slatespark.table.compaction.worker import Worker
 from slatespark.table.compaction.worker_report import WorkerOutcome
 from slatespark.table.log.compactions import create_compactions, fetch_compactions
-from slatespark.table.log.manifests import fetch_latest_manifest
+from slatespark.table.log.manifests import fetch_latest_manifest, publish_manifest
 from slatespark.table.log.versioned_object import Version
+from slatespark.table.records.filtered_jobs import FILTERED_DIR, fetch_filtered_jobs
 
 DAY_MS = 86_400_000
 
@@ -98,3 +110,84 @@ def test_an_operand_that_comes_during_the_merge_ends_it() -> None:
 def test_filters_with_an_instant_of_their_own_are_refused(chosen: Any) -> None:
     with pytest.raises(OptionError, match=type(chosen).__name__):
         Worker(filters=[chosen])
+
+
+# --- what transactions notice -----------------------------------------------------------------------------------------
+
+
+class DropZ:
+    """Deletes the row with this key."""
+
+    def decide(self, versions: pa.RecordBatch) -> pa.Array:
+        return pc.if_else(pc.equal(versions["key"], b"z"), "tombstone", "keep")
+
+
+class DropAll:
+    def decide(self, versions: pa.RecordBatch) -> pa.Array:
+        return pa.array(["tombstone"] * len(versions))
+
+
+def commit_as_client(store: SlateStore) -> None:
+    """The coordinator puts the outputs in the place of the sources, and the job leaves the list."""
+    stores = store._stores
+    listed = fetch_compactions(stores)
+    (job,) = listed.value.jobs
+    assert isinstance(job.spec, TieredSpec)
+    number, manifest = fetch_latest_manifest(stores)
+    tree = manifest.trees()[0]
+    run = SortedRun(job.spec.destination, tuple(SstView(handle.id, handle.id) for handle in job.output_ssts))
+    left = [run for run in tree.compacted if run.id not in job.spec.sorted_runs]
+    compacted = (*left, *([run] if run.views else []))
+    shown = {view.sst_id for run in compacted for view in run.views}
+    ssts = manifest.ssts.adding(job.output_ssts).keeping(shown)
+    committed = replace(manifest, ssts=ssts, nonce=0).with_trees([replace(tree, compacted=compacted)])
+    publish_manifest(stores, number + 1, committed, manifest, SystemClock())
+    create_compactions(stores, Version(listed.number + 1, replace(listed.value, jobs=())))
+
+
+@pytest.mark.parametrize("filters", [[DropZ()], [DropAll()], [RetentionFilter("1d")]], ids=["z", "all", "retention"])
+def test_transactions_notice_what_a_client_commits(filters: list[Any], request: pytest.FixtureRequest) -> None:
+    store = two_old_runs(f"worker-removes-{request.node.name}")
+    transaction = store.begin()
+    assert transaction.getForUpdate([b"z"]).read_all().num_rows == 1
+    schedule_oldest(store)
+    [outcome] = Worker([store.url], filters=filters).runOnce()
+    assert outcome.error is None
+    commit_as_client(store)
+    assert store.get(b"z") is None
+    transaction.write(rows(b"z-copy", b"computed from z"))
+    with pytest.raises(TransactionConflictError):
+        transaction.commit()
+
+
+def test_a_compaction_without_filters_changes_no_row() -> None:
+    store = two_old_runs("worker-removes-nothing")
+    transaction = store.begin()
+    assert transaction.getForUpdate([b"z"]).read_all().num_rows == 1
+    schedule_oldest(store)
+    Worker([store.url]).runOnce()
+    commit_as_client(store)
+    transaction.write(rows(b"z-copy", b"computed from z"))
+    transaction.commit()
+    assert fetch_filtered_jobs(store._stores.main) == []
+
+
+def test_a_vacuum_deletes_the_record_with_the_versions() -> None:
+    store = two_old_runs("worker-removals-vacuumed", versionRetention="none")
+    schedule_oldest(store)
+    Worker([store.url], filters=[DropZ()]).runOnce()
+    assert fates(store) == ["kept"], "a client may still commit it"
+    commit_as_client(store)
+    assert fates(store) == ["kept"], "that version is the newest one"
+    store.compact(full=True, force=True, ifClientActive="fence")
+    assert fates(store) == ["kept"], "a reader of it may have begun"
+    for point in store.checkpoints():
+        store.deleteCheckpoint(point.id)
+    store.write(rows(b"later", b"x"))
+    assert fates(store) == ["deleted"]
+    assert fetch_filtered_jobs(store._stores.main) == []
+
+
+def fates(store: SlateStore) -> list[str]:
+    report = store.vacuum("0s", force=True)
+    return [file.action for file in report.files if file.path.startswith(FILTERED_DIR)]
