@@ -15,7 +15,6 @@ from slatespark.errors import (
     ConflictError,
     InternalError,
     InvalidRequestError,
-    OptionError,
 )
 from slatespark.options import WriteOptions
 from slatespark.ranges import KeyRange
@@ -50,6 +49,7 @@ from slatespark.table.compaction.plan import (
     Pick,
     RangeTask,
     SizeTiers,
+    check_choice,
     find_cut_files,
     pick_next,
     plan_cut_files,
@@ -153,9 +153,7 @@ def compact_table(
     range_name = next(iter(given.given_keys), "where")
     is_range = where is not None or bool(given.given_keys)
     chosen = {"full": full, "l0Only": l0_only, "due": due, range_name: is_range}
-    names = [name for name, is_given in chosen.items() if is_given]
-    if len(names) > 1:
-        raise OptionError(f"{names[0]} and {names[1]} are both given.", todo="Give one of them.")
+    check_choice([name for name, is_given in chosen.items() if is_given], force=force, tiers=tiers)
     compaction = _Compaction(
         stores=stores,
         clock=clock,

@@ -34,6 +34,7 @@ _ARGUMENTS = (
     "maxInterval",
     "duties",
     "minAge",
+    "fences",
     "maxBatchRows",
     "maxBatchBytes",
     "clock",

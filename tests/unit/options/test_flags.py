@@ -60,3 +60,8 @@ def test_one_table_is_no_sequence_of_letters(store: SlateStore) -> None:
 def test_filters_of_a_worker_are_filters(store: SlateStore) -> None:
     with pytest.raises(OptionError):
         CompactionWorker([store.url], filters=[5])
+
+
+def test_a_misspelt_flag_of_an_upkeep_is_no_option_of_storage(store: SlateStore) -> None:
+    with pytest.raises(OptionError, match="fences"):
+        Upkeep(store.url, fence=True)
