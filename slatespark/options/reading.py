@@ -85,7 +85,7 @@ class ReadOptions(FeedOptions):
     clock: str | None = option(
         "clock",
         doc="Clock of the read, instead of the system clock: `module:function`, which returns ms since 1970. Spark's "
-        "processes import it, on executors too. `SlateStore` takes it where it is opened.",
+        "processes import it, on executors too. `SlateStore` and `SlateTable` take it where they are opened.",
         parse=parse_clock,
         calls=_OUTSIDE,
         default=None,
@@ -270,6 +270,13 @@ class ReadOptions(FeedOptions):
             calls = item.metadata.get("calls", (call,))  # none of a field that is no option
             if call not in calls and getattr(self, item.name) != item.default:
                 raise OptionError(f"{name} takes no {item.metadata['key']}.", todo="Leave it out.")
+
+    def refuse_keys(self, call: str) -> None:
+        """Raise `OptionError` for a range of keys, which a call that is given its keys would ignore."""
+        for name in self.given_keys:
+            raise OptionError(
+                f"{call}: {name} does not apply.", why="The call says which keys are read.", todo="Omit it."
+            )
 
     def of_version(self, version: int) -> ReadOptions:
         """Return the options of a read of one version, for those of a change feed."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from slatespark.errors import OptionError
@@ -327,6 +327,22 @@ def key_range_of(start: bytes | None, end: bytes | None, prefix: bytes | None) -
 def normalize_name(key: str) -> str:
     """Return a name without case and underscores, for comparisons."""
     return key.replace("_", "").lower()
+
+
+def refuse_place(given: Mapping[str, Any], opened_by: str) -> None:
+    """Raise `OptionError` if a call names a clock, a path or a store: an open table has its own, and ignores others.
+
+    Parameters
+    ----------
+    given : the options of the call; None stands for one that is not given
+    opened_by : the calls that take them, for the message
+    """
+    for name, value in given.items():
+        plain = normalize_name(name)
+        if plain == "clock" and is_clock(value):
+            raise OptionError("clock: an open table has one clock.", todo=f"Give it to {opened_by}.")
+        if value is not None and (plain in ("path", "walpath") or plain.startswith(STORAGE_PREFIX)):
+            raise OptionError(f"{name}: an open table has one place.", todo=f"Give it to {opened_by}.")
 
 
 def refuse_misspelt(given: Iterable[str], known: Sequence[str]) -> None:

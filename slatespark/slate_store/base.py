@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, Self
 
-from slatespark.errors import OptionError
 from slatespark.options import ReadOptions, WriteOptions
-from slatespark.options.values import STORAGE_PREFIX, is_clock, normalize_name, parse_location
+from slatespark.options.values import STORAGE_PREFIX, parse_location, refuse_place
 from slatespark.table.clock import Clock, SystemClock, check_clock
 from slatespark.table.read.read_point import KeptPoint, ReadPoint
 from slatespark.table.read.reader import resolve_table
@@ -55,7 +54,7 @@ class OpenTable:
         return f"SlateStore({self.url!r})"
 
     def _read_options(self, options: Mapping[str, Any]) -> ReadOptions:
-        return ReadOptions.parse({**self._common, **self._without_clock(options)})
+        return ReadOptions.parse({**self._common, **self._of_call(options)})
 
     def _read_point(self, options: ReadOptions) -> ReadPoint | None:
         """Return the point that a read takes instead of the newest state; None without one."""
@@ -64,13 +63,12 @@ class OpenTable:
         return self._kept.current()
 
     def _write_options(self, options: Mapping[str, Any]) -> WriteOptions:
-        return WriteOptions.parse({**self._common, **self._without_clock(options)})
+        return WriteOptions.parse({**self._common, **self._of_call(options)})
 
     @staticmethod
-    def _without_clock(options: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the options of a call, which may not name a clock: all calls of an open table use one."""
-        if any(normalize_name(name) == "clock" and is_clock(value) for name, value in options.items()):
-            raise OptionError("clock: an open table has one clock.", todo="Give it to SlateStore.open or create.")
+    def _of_call(options: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the options of a call, which may not name another clock or place than the open table has."""
+        refuse_place(options, "SlateStore.open or create")
         return options
 
 

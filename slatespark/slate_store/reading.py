@@ -180,7 +180,7 @@ class Reads(OpenTable):
         >>> rates.asOf(sales, "sold_ms", columns="rate").read_all()["rate"].to_pylist()
         [1.1, 1.2]
         """
-        parsed = parse_join(self._common, self._without_clock(options), how)
+        parsed = parse_join(self._common, self._of_call(options), how)
         schema, batches = as_batches(rows)
         plan = fetch_as_of_join(self._stores, parsed, self._clock, schema, schema.names, ts, how)
         joined = join_as_of(self._stores, plan, require_schema(batches, schema))
@@ -277,7 +277,7 @@ class Reads(OpenTable):
         >>> snapshot.get(b"a")
         {'key': b'a', 'value': b'1'}
         """
-        chosen = parse_choice(self._common, self._without_clock(options))
+        chosen = parse_choice(self._common, self._of_call(options))
         point = ReadPoint(*resolve_held(self._stores, chosen, self._clock))
         return TableSnapshot(self._stores, self._clock, self._common, point)
 

@@ -189,7 +189,7 @@ class Writes(OpenTable):
         """
         from slatespark.table.write.alteration import delete_where
 
-        given = self._without_clock(options)
+        given = self._of_call(options)
         latest_id, _ = fetch_latest_manifest(self._stores)
         with showing_progress(progress, Step.REMOVING) as listener:
             record = delete_where(self._stores, self._clock, condition, self._common, given, progress=listener)
@@ -236,7 +236,7 @@ class Writes(OpenTable):
         from slatespark.table.compaction.after_write import compact_after_write
         from slatespark.table.write.update import update_where
 
-        given = self._without_clock(options)
+        given = self._of_call(options)
         latest_id, _ = fetch_latest_manifest(self._stores)
         with showing_progress(progress, Step.WRITING) as listener:
             record = update_where(
@@ -294,7 +294,7 @@ class Writes(OpenTable):
         from slatespark.table.write.range_replace import delete_range
 
         latest_id, _ = fetch_latest_manifest(self._stores)
-        given = {**self._without_clock(options), "timestamp": timestamp}
+        given = {**self._of_call(options), "timestamp": timestamp}
         if self.definition.has_history:
             with showing_progress(progress, Step.REMOVING) as listener:
                 tasks = tell_tasks(runner or THREADS, listener, Step.REMOVING)

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from slatespark.encoding.row_keys import check_key_columns, keys_of_rows
-from slatespark.errors import OptionError
 from slatespark.options import ReadOptions
-from slatespark.options.values import normalize_name
 from slatespark.ranges import ALL_KEYS
 from slatespark.table.clock import Clock
 from slatespark.table.read.arrow import project
@@ -25,8 +23,6 @@ from slatespark.table.read.scan_settings import ScanSettings
 from slatespark.table.read.wal_share import WalShare
 from slatespark.table.read.wal_tail import fetch_tail, share_tail, with_tail
 from slatespark.table.stores import TableStores
-
-_RANGES: Final = ("startKey", "endKey", "keyPrefix")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +65,13 @@ def fetch_key_lookup(
 
     Raises
     ------
+    OptionError
+        When the options have a range of keys.
     SchemaError
         When a key column is missing, or its type does not fit.
     InvalidRequestError, HistoryTrimmedError, CorruptDataError, UnsupportedFormatError
     """
+    options.refuse_keys("lookup")
     snapshot, definition = resolve_read(stores, options, clock, point)
     codec = definition.codec()
     check_key_columns(rows, names, codec)
@@ -120,10 +119,5 @@ def look_up_rows(
 
 
 def lookup_options(given: Mapping[str, Any], columns: object) -> dict[str, Any]:
-    """Return the read options of a look-up, with the columns to return; raises `OptionError`."""
-    for name in given:
-        if normalize_name(name) in map(normalize_name, _RANGES):
-            raise OptionError(
-                f"lookup: {name} does not apply.", why="The rows say which keys are read.", todo="Omit it."
-            )
+    """Return the read options of a look-up, with the columns to return."""
     return dict(given) if columns is None else {**given, "columns": columns}

@@ -9,7 +9,7 @@ from typing import Final
 from slatespark.errors import OptionError
 from slatespark.options import ReadOptions
 from slatespark.options.fields import Call, option_keys
-from slatespark.options.values import normalize_name
+from slatespark.options.values import STORAGE_PREFIX, normalize_name
 from slatespark.table.clock import Clock
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.read.floor import present_ms
@@ -91,7 +91,7 @@ def refuse_another_point(given: Iterable[str], reader: str, todo: str) -> None:
     todo : what to do with an option that chooses a version
     """
     for name in given:
-        if normalize_name(name) in map(normalize_name, _PLACES):
+        if normalize_name(name) in map(normalize_name, _PLACES) or name.lower().startswith(STORAGE_PREFIX):
             raise OptionError(
                 f"{name}: {reader} reads the table that it began with, by its clock.",
                 todo="Read otherwise through a store of its own.",

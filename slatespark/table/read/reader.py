@@ -413,8 +413,11 @@ def look_up(
 
     Raises
     ------
+    OptionError
+        When the options have a range of keys.
     InvalidRequestError, HistoryTrimmedError, CorruptDataError, UnsupportedFormatError
     """
+    options.refuse_keys("get")
     snapshot, definition = resolve_read(stores, options, clock, point)
     wanted = [definition.codec().encode_key(key)]
     plan = _fetch_look_up_plan(stores, snapshot, definition, wanted, options, point)
@@ -425,7 +428,8 @@ def look_up(
 def fetch_look_up_plan(
     stores: TableStores, keys: Sequence[bytes], options: ReadOptions, clock: Clock, *, point: ReadPoint | None = None
 ) -> ReadPlan:
-    """Return the plan of a read of some keys alone, given as they are encoded; other parameters as for `look_up`."""
+    """Return the plan of a read of some keys alone, given as they are encoded; the rest is as for `look_up`."""
+    options.refuse_keys("getForUpdate")
     snapshot, definition = resolve_read(stores, options, clock, point)
     return _fetch_look_up_plan(stores, snapshot, definition, sorted(set(keys)), options, point)
 

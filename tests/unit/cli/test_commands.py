@@ -174,6 +174,7 @@ def test_verify_that_cannot_be_done(tmp_path: Path) -> None:
         (["get", "nowhere", "00"], "TableNotFoundError"),
         (["get", str(FIXTURES / "wal_only"), "xy"], "OptionError"),
         (["get", str(FIXTURES / "wal_only"), "61", "62"], "InvalidRequestError"),
+        (["get", str(FIXTURES / "wal_only"), "61", "--option", "startKey=61"], "OptionError"),
         (["scan", "nowhere", "--prefix", "xy"], "OptionError"),
         (["scan", "nowhere", "--option", "now=soon"], "OptionError"),
         (["scan", "nowhere", "--prefix", "00", "--option", "endKey=01"], "OptionError"),

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -159,3 +160,35 @@ def test_a_schema_without_key_columns(tmp_path: Path) -> None:
         with pytest.raises(OptionError):
             SlateStore.create(tmp_path / "t", schema)
     assert not (tmp_path / "t").exists()
+
+
+@pytest.mark.parametrize("name", ["path", "walPath", "wal_path", "storage.endpoint_url"])
+def test_a_call_stays_in_the_place_of_the_table(name: str) -> None:
+    store = new_store(f"place-{name}")
+    rows, options = pa.table({"key": [b"a"], "value": [b"1"]}), {name: "memory://elsewhere"}
+    calls: list[Callable[..., object]] = [
+        store.scan,
+        store.detail,
+        store.resolve,
+        store.explain,
+        partial(store.get, b"a"),
+        partial(store.lookup, rows),
+        partial(store.write, rows),
+    ]
+    for call in calls:
+        with pytest.raises(OptionError, match=name):
+            call(**options)
+    assert store.scan().read_all().num_rows == 0
+
+
+@pytest.mark.parametrize("name", ["startKey", "end_key", "keyPrefix"])
+def test_a_range_does_not_narrow_a_look_up(name: str) -> None:
+    store = new_store(f"range-{name}")
+    store.write(pa.table({"key": [b"a"], "value": [b"1"]}))
+    options: dict[str, Any] = {name: b"a"}
+    for read in (store.get, store.snapshot().get, store.begin().get):
+        with pytest.raises(OptionError, match=r"get: .* does not apply"):
+            read(b"a", **options)
+    with pytest.raises(OptionError, match=r"getForUpdate: .* does not apply"):
+        store.begin().getForUpdate([b"a"], **options)
+    assert store.begin().getForUpdate(where="key = x'61'", **options).read_all().num_rows == (name != "end_key")

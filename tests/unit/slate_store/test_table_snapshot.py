@@ -75,7 +75,7 @@ def test_options_that_do_not_apply_are_refused() -> None:
     store = new_store()
     put(store, b"a", b"1")
     snapshot = store.snapshot()
-    for name in ("versionAsOf", "pin", "readChangeFeed", "path", "clock"):
+    for name in ("versionAsOf", "pin", "readChangeFeed", "path", "clock", "storage.key"):
         with pytest.raises(OptionError, match=name):
             snapshot.get(b"a", **{name: 1})
     for name in ("filter", "startKey", "columns", "refresh", "mode"):

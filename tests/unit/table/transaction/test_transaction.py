@@ -659,7 +659,7 @@ def test_another_read_point_is_refused(name: str) -> None:
         typed_store().begin().read(**options)
 
 
-@pytest.mark.parametrize("name", ["path", "walPath", "wal_path"])
+@pytest.mark.parametrize("name", ["path", "walPath", "wal_path", "storage.key"])
 def test_a_read_of_another_table_is_refused(name: str) -> None:
     txn = typed_store().begin()
     for read in (txn.read, partial(txn.get, "a", 1), partial(txn.getForUpdate, [("a", 1)])):
