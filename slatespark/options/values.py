@@ -329,6 +329,24 @@ def normalize_name(key: str) -> str:
     return key.replace("_", "").lower()
 
 
+def with_own_spelling(given: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """Return the options of a call, some of them under these very names, however they were spelled.
+
+    Raises
+    ------
+    OptionError
+        When one of these is given twice.
+    """
+    own = {normalize_name(name): name for name in names}
+    found: dict[str, Any] = {}
+    for name, value in given.items():
+        spelled = own.get(normalize_name(name), name)
+        if spelled in found:
+            raise OptionError(f"Option {spelled} is given twice.", todo="Give it once.")
+        found[spelled] = value
+    return found
+
+
 def refuse_place(given: Mapping[str, Any], opened_by: str) -> None:
     """Raise `OptionError` if a call names a clock, a path or a store: an open table has its own, and ignores others.
 

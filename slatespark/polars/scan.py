@@ -11,6 +11,7 @@ import polars as pl
 import pyarrow as pa
 from polars.io.plugins import register_io_source
 
+from slatespark.options.values import with_own_spelling
 from slatespark.polars.predicates import find_filter
 from slatespark.slate_store import SlateStore
 from slatespark.slate_store.table_snapshot import CHOICES, TableSnapshot
@@ -47,6 +48,7 @@ def scan_slate(path: str | os.PathLike[str], *, storage: dict[str, Any] | None =
     >>> scan_slate("memory://orders").filter(pl.col("tenant") == "a").select("id", "total").collect().rows()
     [(1, 2.5)]
     """
+    options = with_own_spelling(options, (*CHOICES, "columns", "filter"))
     chosen = {name: value for name, value in options.items() if name in CHOICES}
     rest = {name: value for name, value in options.items() if name not in CHOICES}
     snapshot = SlateStore.open(path, **(storage or {})).snapshot(**chosen)
@@ -75,7 +77,7 @@ def _read(
     if with_columns is not None:
         tested = () if predicate is None else predicate.meta.root_names()
         asked["columns"] = list(dict.fromkeys([*with_columns, *tested])) or schema.names[:1]
-    if predicate is not None and n_rows is None and "filter" not in asked:
+    if predicate is not None and n_rows is None and asked.get("filter") is None:
         asked["filter"] = find_filter(json.loads(predicate.meta.serialize(format="json")), schema)
     left = n_rows
     for batch in snapshot.scan(**asked):

@@ -12,6 +12,7 @@ from pyarrow.dataset import InMemoryDataset, Scanner
 
 from slatespark.encoding.predicates.arrow_expression import columns_of, find_filter, find_tree
 from slatespark.errors import InvalidRequestError
+from slatespark.options.values import with_own_spelling
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ class SlateDataset(InMemoryDataset):  # type: ignore[misc]  # pyarrow has no typ
 
     def __init__(self, scan: Callable[..., pa.RecordBatchReader], options: Mapping[str, Any], shown: str) -> None:
         super().__init__(scan(**options).schema.empty_table())  # a dataset of pyarrow must hold something
-        self._scan, self._options, self._shown = scan, dict(options), shown
+        self._scan, self._options, self._shown = scan, with_own_spelling(options, ("columns", "filter")), shown
 
     def __repr__(self) -> str:
         return f"SlateDataset({self._shown})"
@@ -77,7 +78,7 @@ class SlateDataset(InMemoryDataset):  # type: ignore[misc]  # pyarrow has no typ
         tree = None if filter is None else find_tree(filter)
         if (needed := self._needed(columns, () if filter is None else (filter,))) is not None:
             asked["columns"] = needed
-        if tree is not None and "filter" not in asked:
+        if tree is not None and asked.get("filter") is None:
             asked["filter"] = find_filter(tree, self.schema)
         return Scanner.from_batches(self._scan(**asked), columns=columns, filter=filter, **kwargs)
 

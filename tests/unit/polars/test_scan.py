@@ -110,6 +110,16 @@ def test_a_frame_shows_the_moment_of_the_call(path: Path) -> None:
     assert scan_slate(path, versionAsOf=version, filter="id = 1").collect().height == 2
 
 
+def test_options_count_however_they_are_spelled(path: Path, asked: list[dict[str, Any]]) -> None:
+    version = SlateStore.open(path).detail().version
+    SlateStore.open(path).delete("id = 1")
+    found = scan_slate(path, version_as_of=version, Filter="id <= 2", COLUMNS="tenant,id").filter(pl.col("id") == 1)
+    assert found.select("id").collect().height == 2
+    assert (asked[-1]["filter"], asked[-1]["columns"]) == ("id <= 2", ["id"])
+    assert scan_slate(path, filter=None).filter(pl.col("id") == 5).collect().height == 1
+    assert asked[-1]["filter"] == "`id` = 5"
+
+
 def test_wrong_calls_are_refused(path: Path) -> None:
     with pytest.raises(TableNotFoundError):
         scan_slate(path / "nothing")

@@ -165,6 +165,17 @@ def test_options_of_the_read_hold_for_every_scan(snapshot: TableSnapshot) -> Non
         snapshot.dataset(versionAsOf=1)
 
 
+def test_options_count_however_they_are_spelled(snapshot: TableSnapshot) -> None:
+    noting = Noting(snapshot, FILTER="id = 1", useCopies=None)
+    assert noting.dataset.to_table(columns=["id"], filter=pc.field("tenant") == "b").num_rows == 1
+    assert noting.asked[-1]["filter"] == "id = 1"
+    noting = Noting(snapshot, filter=None)
+    noting.dataset.to_table(filter=pc.field("id") == 1)
+    assert noting.asked[-1]["filter"] == "`id` = 1"
+    with pytest.raises(OptionError, match="twice"):
+        Noting(snapshot, filter="id = 1", Filter="id = 2")
+
+
 def test_a_dataset_shows_its_moment(tmp_path: Path) -> None:
     store = SlateStore.create(tmp_path / "t", "id BIGINT", "id")
     store.write(pa.table({"id": [1, 2]}))
