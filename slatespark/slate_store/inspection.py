@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from slatespark.errors import SlateError
+from slatespark.errors import OptionError, SlateError
 from slatespark.options.flags import parsing_flags
+from slatespark.options.values import normalize_name
 from slatespark.shown import Listing
 from slatespark.slate_store.base import OpenTable
 from slatespark.table.inspection.dump import NEWEST
@@ -89,7 +90,11 @@ class Inspection(OpenTable):
         """
         from slatespark.table.inspection.timeline import read_timeline
 
-        return read_timeline(self._stores, self._read_options({**options, "versionAsOf": version}), self._clock)
+        if version is not None:
+            if any(normalize_name(name) == "versionasof" and value is not None for name, value in options.items()):
+                raise OptionError("version and versionAsOf are both given.", todo="Give one of them.")
+            options["versionAsOf"] = version
+        return read_timeline(self._stores, self._read_options(options), self._clock)
 
     def dump(self, name: str = NEWEST, *, rows: int = 0) -> ObjectDump:
         """Return what one object of the table holds, verified: a manifest, a `.compactions` file, a WAL file, an SST.

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from slatespark import SlateStore
+from slatespark import OptionError, SlateStore
 from slatespark.display.timeline_picture import LaneSpan, Mark, picture_timeline
 from slatespark.display.timeline_text import timeline_text
 from slatespark.format.paths import MANIFEST_DIR, manifest_path
@@ -215,3 +215,12 @@ def test_the_worked_example_as_text(store: SlateStore) -> None:
 def test_without(taken: list[tuple[bytes, bytes | None]], left: list[tuple[bytes, bytes]]) -> None:
     found = without(KeyRange(b"b", b"y"), [KeyRange(*bounds) for bounds in taken])
     assert [(keys.start, keys.end) for keys in found] == left
+
+
+@pytest.mark.parametrize("name", ["versionAsOf", "version_as_of"])
+def test_any_way_to_choose_a_version(store: SlateStore, name: str) -> None:
+    options: dict[str, Any] = {name: ONE}
+    assert store.timeline(**options).intervals == store.timeline(ONE).intervals != store.timeline().intervals
+    assert store.timeline(None, **{name: None}).intervals == store.timeline().intervals
+    with pytest.raises(OptionError, match="both"):
+        store.timeline(ONE, **options)
