@@ -46,7 +46,7 @@ def keys_of_rows(rows: pa.Table, codec: RowCodec) -> tuple[pa.Array, NDArray[np.
 
 
 def check_key_columns(rows: pa.Schema, names: Sequence[str], codec: RowCodec) -> None:
-    """Refuse rows without all key columns, or with types that cannot be cast to those of the table, or collated.
+    """Refuse rows without each key column once, or with types that cannot be cast to those of the table, or collated.
 
     Parameters
     ----------
@@ -59,11 +59,28 @@ def check_key_columns(rows: pa.Schema, names: Sequence[str], codec: RowCodec) ->
         Naming the column.
     """
     for field in codec.key_fields:
-        found = find_name(rows, field.name)
-        if found is None:
-            raise SchemaError(
-                f"Key column {field.name} is missing among {', '.join(names)}.", todo="Select and rename the columns."
-            )
-        require_byte_order(rows.field(found))
-        if not takes_rows(field.type, rows.field(found)):
-            raise incompatible(field.name, field.type, rows.field(found).type)
+        given = only_column(rows, field.name, names, called="Key column")
+        require_byte_order(given)
+        if not takes_rows(field.type, given):
+            raise incompatible(field.name, field.type, given.type)
+
+
+def only_column(rows: pa.Schema, wanted: str, names: Sequence[str], *, called: str) -> pa.Field:
+    """Return the only column of this name; case does not matter.
+
+    Parameters
+    ----------
+    names, called : for messages: the names of all columns, and how to call this one
+
+    Raises
+    ------
+    SchemaError
+        When it is missing, or occurs more than once.
+    """
+    found = [field for field in rows if field.name.lower() == wanted.lower()]
+    if len(found) != 1:
+        what = f"occurs {len(found)} times" if found else "is missing"
+        raise SchemaError(
+            f"{called} {wanted} {what} among {', '.join(names)}.", todo="Select and rename the columns first."
+        )
+    return found[0]

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from slatespark.encoding.instants import check_instant_type, to_ms
 from slatespark.encoding.row_codec import RowCodec
-from slatespark.encoding.row_keys import check_key_columns, keys_of_rows
+from slatespark.encoding.row_keys import check_key_columns, keys_of_rows, only_column
 from slatespark.encoding.schema import find_name
 from slatespark.errors import HistoryTrimmedError, OptionError, SchemaError
 from slatespark.kernels import gather_keys, lower_bounds
@@ -136,10 +136,7 @@ def check_join_columns(
     added : names of the columns that the join adds
     """
     check_key_columns(rows, names, codec)
-    found = find_name(rows, str(time_column))
-    if found is None:
-        raise SchemaError(f"Column {time_column} is missing among {', '.join(names)}.", todo="Name a column of times.")
-    check_instant_type("asOf", rows.field(found))
+    check_instant_type("asOf", only_column(rows, str(time_column), names, called="Column of times"))
     lowered = {name.lower() for name in names}
     if twice := [name for name in added if name.lower() in lowered]:
         raise SchemaError(

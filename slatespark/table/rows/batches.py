@@ -61,7 +61,16 @@ def _without_views(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> tupl
     if plain.equals(schema):
         return schema, batches
     # What is no batch, or has other columns than the first one, is refused later on.
-    return plain, (batch.cast(plain) if getattr(batch, "schema", None) == schema else batch for batch in batches)
+    return plain, (
+        _as_nullable_as(batch, schema).cast(plain) if _has_columns(batch, schema) else batch for batch in batches
+    )
+
+
+def _has_columns(batch: object, schema: pa.Schema) -> bool:
+    """Tell whether an object is a batch with the columns of a schema, whether or not it calls them nullable."""
+    if not isinstance(batch, pa.RecordBatch):
+        return False
+    return bool((batch.schema.names, batch.schema.types) == (schema.names, schema.types))
 
 
 def _plain_type(kind: pa.DataType) -> pa.DataType:
@@ -93,12 +102,23 @@ def require_schema(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iter
     for batch in batches:
         if not isinstance(batch, pa.RecordBatch):
             raise SchemaError(f"A {type(batch).__name__} is not a batch of rows.", todo="Give pyarrow RecordBatches.")
-        if (batch.schema.names, batch.schema.types) != (schema.names, schema.types):
+        if not _has_columns(batch, schema):
             raise SchemaError(
                 f"A batch has the columns {_described(batch.schema)}, the first one {_described(schema)}.",
                 todo="Give all batches of a write the same columns.",
             )
-        yield batch
+        yield batch if batch.schema.equals(schema) else _as_nullable_as(batch, schema)
+
+
+def _as_nullable_as(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Return a batch that differs from a schema in what may be null alone, with that schema."""
+    for field, column in zip(schema, batch.columns, strict=True):
+        if column.null_count and not field.nullable:
+            raise SchemaError(
+                f"Column {field.name} of a batch has nulls, and the first batch says that it never has.",
+                todo="Make the column of the first batch nullable.",
+            )
+    return pa.RecordBatch.from_arrays(batch.columns, schema=schema)
 
 
 def group_batches(batches: Iterable[pa.RecordBatch], buffer_bytes: int) -> Iterator[tuple[list[pa.RecordBatch], bool]]:

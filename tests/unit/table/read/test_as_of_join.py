@@ -215,6 +215,9 @@ def test_rows_that_cannot_be_joined() -> None:
         store.asOf(rows, "when")
     with pytest.raises(SchemaError, match="shop"):
         store.asOf(rows.drop(["shop"]), "at")
+    for again in ("item", "ITEM", "at", "At"):
+        with pytest.raises(SchemaError, match=f"{again.lower()} occurs 2 times"):
+            store.asOf(rows.append_column(again, rows[again.lower()]), "at")
     with pytest.raises(SchemaError, match="shop"):
         store.asOf(rows, "shop")
     with pytest.raises(SchemaError, match="item"):

@@ -121,6 +121,9 @@ def test_calls_that_are_refused() -> None:
             STORE.lookup(wanted, **given)
     with pytest.raises(SchemaError, match="tenant"):
         STORE.lookup(wanted.select(["id"]))
+    for again in ("id", "ID"):
+        with pytest.raises(SchemaError, match="Key column id occurs 2 times"):
+            STORE.lookup(wanted.append_column(again, wanted["id"]))
     with pytest.raises(SchemaError, match="id"):
         STORE.lookup(pa.table({"tenant": ["a"], "id": ["x"]}))
     with pytest.raises(SchemaError, match="none"):

@@ -85,7 +85,22 @@ def test_every_batch_has_the_columns_of_the_first(other: Any) -> None:
 def test_comments_and_nullability_may_differ() -> None:
     field = pa.field("n", pa.int64(), nullable=False, metadata={"comment": "x"})
     other = pa.record_batch([pa.array([1])], schema=pa.schema([field]))
-    assert list(require_schema([other], batch(1).schema)) == [other]
+    assert list(require_schema([other], batch(1).schema)) == [batch(1)]
+
+
+@pytest.mark.parametrize("kind", [pa.int64(), pa.string_view()])
+def test_batches_of_which_some_are_nullable(kind: pa.DataType) -> None:
+    one, other = (
+        pa.record_batch([pa.array(["1"]).cast(kind)], schema=pa.schema([pa.field("n", kind, nullable=nullable)]))
+        for nullable in (False, True)
+    )
+    for given in ([one, other], [other, one]):
+        schema, parts = as_batches(given)
+        assert pa.Table.from_batches(require_schema(parts, schema), schema).num_rows == 2
+        assert schema.field("n").nullable == given[0].schema.field("n").nullable
+    schema, parts = as_batches([one, pa.record_batch({"n": pa.nulls(1, kind)})])
+    with pytest.raises(SchemaError, match="n of a batch has nulls"):
+        list(require_schema(parts, schema))
 
 
 # --- groups ---------------------------------------------------------------------------------------------------------
