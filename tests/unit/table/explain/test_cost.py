@@ -21,6 +21,8 @@ def test_a_price_is_that_of_a_thousand_requests_or_a_gigabyte() -> None:
 @pytest.mark.parametrize(
     "given",
     [
+        5,
+        [("get", 1)],
         {"gets": 1},
         {"get": -1},
         {"get": "x"},
