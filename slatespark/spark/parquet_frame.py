@@ -49,6 +49,11 @@ _OPTIONS: Final[Mapping[str, str]] = {
     "parquet.filter.columnindex.enabled": "false",
     "parquet.filter.dictionary.enabled": "false",
 }
+
+# With the first, Spark takes aggregates from statistics, which leave out NaN. With the second, Parquet tests each row,
+# and to it -0.0 is not 0.0; only without the vectorized reader, but Spark does without it for some nested columns too.
+_REFUSED_SETTINGS: Final = ("spark.sql.parquet.aggregatePushdown", "spark.sql.parquet.recordLevelFilter.enabled")
+
 _STATISTICS: Final = "parquet.filter.stats.enabled"
 _LOCAL: Final = "file:"
 _GLOB: Final = frozenset("*?[]{}\\")
@@ -102,9 +107,13 @@ def refusal(spark: SparkSession, stores: TableStores, options: ReadOptions) -> s
         return "the read has metadata columns, or a range of raw keys"
     if options.read_change_feed or options.read_versions != "latest":
         return "the read shows older versions"
-    if str(spark.conf.get("spark.sql.parquet.aggregatePushdown")).lower() == "true":
-        return "spark.sql.parquet.aggregatePushdown is set"
+    if (setting := next((name for name in _REFUSED_SETTINGS if _is_set(spark, name)), None)) is not None:
+        return f"{setting} is set"
     return _inaccessible(spark, stores, options)
+
+
+def _is_set(spark: SparkSession, name: str) -> bool:
+    return str(spark.conf.get(name)).lower() == "true"
 
 
 def _inaccessible(spark: SparkSession, stores: TableStores, options: ReadOptions) -> str | None:

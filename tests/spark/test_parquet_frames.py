@@ -303,6 +303,22 @@ def test_what_is_read_from_ssts(spark: SparkSession, place: str) -> None:
     assert_same(table, files=0)
 
 
+@pytest.mark.parametrize("setting", ["recordLevelFilter.enabled", "aggregatePushdown"])
+def test_settings_by_which_parquet_compares_in_its_own_way(spark: SparkSession, place: str, setting: str) -> None:
+    session = spark.newSession()
+    session.conf.set("spark.sql.parquet.enableVectorizedReader", "false")
+    store = compacted(place, pa.schema([("id", pa.int64()), ("f", pa.float32())]), "id")
+    store.write(
+        pa.table({"id": range(300), "f": pa.array([(0.0, -0.0, 1.0)[n % 3] for n in range(300)], pa.float32())})
+    )
+    store.compact(full=True)
+    table = SlateTable.forPath(session, place)
+    assert_same(table, files=1, where="f = 0")
+    session.conf.set(f"spark.sql.parquet.{setting}", "true")
+    assert table.toDF(where="f = 0").count() == len(table.toDF(where="f = 0").collect()) == 200
+    assert table.explain().as_parquet == {f"spark.sql.parquet.{setting} is set": 1}
+
+
 @pytest.fixture
 def lenient(spark: SparkSession) -> SparkSession:
     """A session that skips what it cannot read."""
