@@ -57,6 +57,14 @@ def test_a_created_table_is_what_the_statement_says(run: Run, spark: SparkSessio
         run("CREATE TABLE IF NOT EXISTS @T (id BIGINT PRIMARY KEY)")
 
 
+def test_fields_may_have_the_names_of_clauses(spark: SparkSession, tmp_path: Path) -> None:
+    kind = "STRUCT<comment: STRING, check: INT, default: ARRAY<STRUCT<mask: INT, unique: INT>>>"
+    slatespark.sql(spark, f"CREATE TABLE slate.`{tmp_path / 'named'}` (id BIGINT PRIMARY KEY, s {kind})")
+    schema = SlateStore.open(tmp_path / "named").definition.schema
+    assert schema is not None
+    assert [field.name for field in schema.field("s").type] == ["comment", "check", "default"]
+
+
 def test_updates_and_deletes(run: Run) -> None:
     run("UPDATE @T AS t SET t.n = t.n * 10, name = concat(name, '{b}, WHERE') WHERE t.tenant = 'a' AND n > 1;")
     assert rows(run) == [("a", 1, "x", 1), ("a", 2, "y{b}, WHERE", 20), ("b", 1, "z", 3)]

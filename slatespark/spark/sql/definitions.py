@@ -73,13 +73,17 @@ def _read_part(part: str, columns: list[str], keys: list[str]) -> None:
 
 
 def _refuse_others(part: str) -> None:
-    """Refuse what Spark's own DDL would take for a column, but a table does not keep."""
+    """Refuse what Spark's own DDL would take for a column, but a table does not keep.
+
+    The name of a field of a struct comes first within `<...>`, or after a comma there, and may be any word.
+    """
     read = Statement(part)
     read.name()
+    is_name = False
     while read.next.kind != END:
-        if read.next.is_word(*_REFUSED) or read.next.kind == STRING:
+        if (read.next.is_word(*_REFUSED) and not is_name) or read.next.kind == STRING:
             raise read.error("a column has a name, a type and NOT NULL here")
-        read.skip()
+        is_name = read.skip().is_sign("<", ",")
 
 
 def _one_name(text: str) -> str:
