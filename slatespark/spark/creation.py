@@ -22,7 +22,7 @@ def create_table(
     path: PathArgument, schema: StructType | str, key_columns: Names, properties: Mapping[str, Any]
 ) -> None:
     """Create an empty typed table; see `SlateTable.create`."""
-    keys = split_names(key_columns)
+    keys = split_names(key_columns, "keyColumns")
     columns = arrow_schema(struct_type(schema))
     SlateStore.create(path_text(path), schema=columns, keyColumns=keys, **store_arguments(properties))
 
@@ -69,7 +69,7 @@ def require_key_columns(url: str, present: Sequence[str], wanted: Names) -> None
     InvalidRequestError
         When they differ.
     """
-    names = split_names(wanted)
+    names = split_names(wanted, "keyColumns")
     if [name.lower() for name in present] != [name.lower() for name in names]:
         raise InvalidRequestError(
             f"The table {url} exists with key columns {', '.join(present)} instead of {', '.join(names)}.",

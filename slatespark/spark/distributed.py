@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 
 from slatespark.errors import InvalidRequestError, SchemaError
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column
+from slatespark.options.values import parse_names
 
 _POSITION = "__slate_position"
 
@@ -87,9 +84,11 @@ def select_columns(rows: DataFrame, names: Sequence[str]) -> DataFrame:
     return rows.select(*map(quoted, found))
 
 
-def split_names(names: Sequence[str] | str) -> list[str]:
-    """Return names from a list or a comma list."""
-    return [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
+def split_names(names: object, argument: str = "columns") -> list[str]:
+    """Return distinct names from a list or a comma list; raises `OptionError` for anything else."""
+    if isinstance(names, Iterable) and not isinstance(names, str | DataFrame | Column):
+        names = list(names)
+    return list(parse_names(names, argument))
 
 
 def quoted(name: str) -> str:

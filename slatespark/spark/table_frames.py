@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from slatespark.display.progress import AskedProgress, showing_progress
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import OptionError
 from slatespark.options import ReadOptions, WriteOptions, refuse_filter
-from slatespark.options.values import normalize_name
+from slatespark.options.values import normalize_name, parse_text, refuse_place, with_own_spelling
 from slatespark.spark.as_of_frame import as_of_frame
 from slatespark.spark.assignments import Expression, expression, refuse_keys, resolve_names, updated_rows
 from slatespark.spark.conditions import narrowing
@@ -46,6 +46,9 @@ from slatespark.table.stores import TableStores, open_stores
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+
+_OPENED_BY: Final = "SlateTable.forPath or create"
 
 
 @dataclass(frozen=True)
@@ -104,6 +107,11 @@ class TableFrames:
             rows = select_columns(rows, columns)
         return self._aliased(rows)
 
+    def versions(self, options: Mapping[str, Any]) -> DataFrame:
+        """Return every version of each row; see `SlateTable.versions`."""
+        given = with_own_spelling(options, ("columns", "readVersions"))
+        return self.select(given.pop("columns", None), None, {**given, "readVersions": "intervals"})
+
     def read(self, options: Mapping[str, Any]) -> DataFrame:
         """Return the rows that the data source reads with these options."""
         with own_errors():
@@ -114,7 +122,7 @@ class TableFrames:
 
         A client of Spark Connect leaves both to the server, which may have credentials that it has not.
         """
-        parsed = ReadOptions.parse({"path": self.path, **self._texts(options)})
+        parsed = self._parsed(options)
         if parsed.read_change_feed and find_context(self.spark) is not None:
             return self._changes(parsed)
         read = self._plan_parquet(parsed)
@@ -139,7 +147,7 @@ class TableFrames:
         files : how many there are
         """
         own = {name: value for name, value in options.items() if normalize_name(name) != "order"}
-        parsed = replace(ReadOptions.parse({"path": self.path, **self._texts(own)}), pin_ms=None)
+        parsed = replace(self._parsed(own), pin_ms=None)
         reason = refusal(self.spark, self.stores(), parsed)
         return (
             plan_parquet_read(self.spark, self.stores(), parsed, self.clock).reasons
@@ -191,7 +199,9 @@ class TableFrames:
     def as_of(self, rows: DataFrame, ts: str, how: str, options: Mapping[str, Any]) -> DataFrame:
         """Return rows joined with the versions that were valid at their times; see `SlateTable.asOf`."""
         require_frame(rows, "asOf")
-        parsed = parse_join({"path": self.path, **self.options}, self._texts(options), how)
+        parse_text(ts, "ts")
+        refuse_place(options, _OPENED_BY)
+        parsed = parse_join({"path": self.path, **self._texts({})}, _values(options), how)
         place = Place.of(self.stores(), parsed)
         with own_errors():
             return as_of_frame(rows, place, parsed, self.clock, self.key_columns(), ts, how)
@@ -199,7 +209,7 @@ class TableFrames:
     def lookup(self, keys: DataFrame, options: Mapping[str, Any]) -> DataFrame:
         """Return the rows that have the keys of a DataFrame; see `SlateTable.lookup`."""
         require_frame(keys, "lookup")
-        parsed = ReadOptions.parse({"path": self.path, **self.options, **self._texts(options)})
+        parsed = self._parsed(options)
         place = Place.of(self.stores(), parsed)
         with own_errors():
             return self._aliased(lookup_frame(keys, place, parsed, self.clock, self.key_columns()))
@@ -295,9 +305,15 @@ class TableFrames:
         return rows if self.name is None else rows.alias(self.name)
 
     def _texts(self, options: Mapping[str, Any]) -> dict[str, str]:
-        """Return the table's options and further ones as Spark takes them."""
-        given = {**self.options, **options}
-        return {name: _option_text(name, value) for name, value in given.items() if value is not None}
+        """Return the table's options and those of a call as Spark takes them."""
+        refuse_place(options, _OPENED_BY)
+        given = [*self.options.items(), *options.items()]
+        return {name: _option_text(name, value) for name, value in given if value is not None}
+
+    def _parsed(self, options: Mapping[str, Any]) -> ReadOptions:
+        """Return the options of a read that this process plans."""
+        refuse_place(options, _OPENED_BY)
+        return ReadOptions.parse({"path": self.path, **self._texts({}), **_values(options)})
 
     def stores(self) -> TableStores:
         """Return the stores of the table."""
@@ -305,20 +321,29 @@ class TableFrames:
         return open_stores(options.path, storage=options.storage, wal_path=options.wal_path)
 
 
+def _values(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a call as this process parses them: lists stay lists, since a name may hold a comma."""
+    return {
+        name: value if isinstance(value, list | tuple) else _option_text(name, value)
+        for name, value in options.items()
+        if value is not None
+    }
+
+
 def _option_text(name: str, value: object) -> str:
     """Return the value of an option as text."""
     if isinstance(value, os.PathLike):
         value = os.fspath(value)
-    if isinstance(value, bytes):
-        return value.hex()
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value).hex()
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, datetime):
         return value.isoformat()
     if isinstance(value, timedelta):
         return str(value // timedelta(milliseconds=1))
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return ",".join(str(part) for part in value)
+    if isinstance(value, Sequence) and not isinstance(value, str) and all(isinstance(part, str) for part in value):
+        return ",".join(value)
     if isinstance(value, str | int | float):
         return str(value)
     raise OptionError(f"{name}: {value!r} cannot be passed to Spark.", todo="Give text or a number.")

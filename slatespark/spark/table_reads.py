@@ -8,6 +8,7 @@ from slatespark.options.keywords import FrameKeywords, ReadKeywords
 from slatespark.slate_store import SlateStore
 from slatespark.spark.arguments import Names
 from slatespark.spark.assignments import Expression
+from slatespark.spark.distributed import split_names
 from slatespark.spark.table_frames import TableFrames
 from slatespark.table.read.key_lookup import lookup_options
 from slatespark.table.read.reader import check_history
@@ -67,7 +68,7 @@ class TableReads:
             When the table has no history.
         """
         check_history(self._store.url, self._store.definition)
-        return self._frames.read({**readOptions, "readVersions": "intervals"})
+        return self._frames.versions(readOptions)
 
     def changes(
         self, columns: Names | None = None, where: Expression | None = None, **readOptions: Unpack[FrameKeywords]
@@ -126,7 +127,8 @@ class TableReads:
         HistoryTrimmedError
             In the tasks, when a time is below the history floor.
         """
-        return self._frames.as_of(df, ts, how, {**readOptions, "columns": columns})
+        named = None if columns is None else split_names(columns)
+        return self._frames.as_of(df, ts, how, {**readOptions, "columns": named})
 
     def lookup(self, keys: DataFrame, columns: Names | None = None, **readOptions: Any) -> DataFrame:
         """Return the rows that have the keys of a DataFrame: each once.
@@ -148,7 +150,7 @@ class TableReads:
         OptionError
             When an option is invalid.
         """
-        return self._frames.lookup(keys, lookup_options(readOptions, columns))
+        return self._frames.lookup(keys, lookup_options(readOptions, None if columns is None else split_names(columns)))
 
     def get(self, *key: Any, **readOptions: Unpack[ReadKeywords]) -> dict[str, Any] | None:
         """Return the row of one key as a dict, without a Spark job; None if no row is visible.

@@ -127,7 +127,8 @@ class SlateTransaction:
             limits = {"columns": named, "filter": where}
             given = {name: value for name, value in limits.items() if value is not None}
             return self._frame(self._core.planScan(**{**readOptions, **given}))
-        rows = self._frame(self._core.planScan(**readOptions)).where(where)
+        condition = expression(where)
+        rows = self._frame(self._core.planScan(**readOptions)).where(condition)
         return rows if named is None else select_columns(rows, named)
 
     def get(self, *key: Any, **readOptions: Any) -> dict[str, Any] | None:

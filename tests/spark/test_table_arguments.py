@@ -1,0 +1,84 @@
+"""Arguments of `SlateTable`: the options of the table beside those of a call, names with commas, and wrong ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
+
+from slatespark import InvalidRequestError, OptionError, SlateStore, SlateTable
+from tests.support.named_clocks import NOON_MS
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+
+NOON = "tests.support.named_clocks:noon"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A history table in which a name has a comma, and its parts are names too."""
+    place = tmp_path / "table"
+    store = SlateStore.create(place, "id BIGINT, `a,b` STRING, a STRING, b STRING", "id", history=True, clock=NOON)
+    store.write(pa.table({"id": [1], "a,b": ["ab"], "a": ["a"], "b": ["b"]}), ttl="1h")
+    return place
+
+
+@pytest.fixture
+def asked(spark: SparkSession) -> DataFrame:
+    return spark.createDataFrame([(1, NOON_MS)], "id BIGINT, at BIGINT")
+
+
+@pytest.mark.parametrize("options", [{"clock": NOON}, {"walPath": None, "clock": NOON}, {"root": "/", "clock": NOON}])
+def test_joins_and_look_ups_of_a_table_with_options(
+    spark: SparkSession, path: Path, asked: DataFrame, options: dict[str, Any]
+) -> None:
+    given = {name: path if value is None else value for name, value in options.items()}
+    table = SlateTable.forPath(spark, path, **given)
+    assert [row.a for row in table.asOf(asked, "at", columns="a").collect()] == ["a"]
+    assert [row.a for row in table.lookup(asked, "a").collect()] == ["a"]  # it has not expired yet
+    for refused in ({"clock": NOON}, {"walPath": str(path)}, {"storage.root": "/"}):
+        [name] = refused
+        with pytest.raises(OptionError, match=f"{name}: an open table has one"):
+            table.asOf(asked, "at", **refused)
+        with pytest.raises(OptionError, match=f"{name}: an open table has one"):
+            table.lookup(asked, **refused)
+        with pytest.raises(OptionError, match=f"{name}: an open table has one"):
+            table.toDF(**refused)
+
+
+def test_names_may_hold_commas(spark: SparkSession, path: Path, asked: DataFrame) -> None:
+    table, name = SlateTable.forPath(spark, path, clock=NOON), "a,b"
+    spelled: Any = {"Columns": (name,), "filter": "id = 1"}
+    for frame in (
+        table.toDF([name]),
+        table.lookup(asked, [name]),
+        table.versions(columns=[name]),
+        table.versions(**spelled),
+        table.asOf(asked, "at", columns=[name]).select(f"`{name}`"),
+    ):
+        assert [row.asDict() for row in frame.collect()] == [{name: "ab"}]
+    assert [tuple(row) for row in table.versions(columns="b, _is_current").collect()] == [("b", True)]
+
+
+def test_wrong_arguments_are_named(spark: SparkSession, path: Path, asked: DataFrame) -> None:
+    table = SlateTable.forPath(spark, path, clock=NOON)
+    wrong: Any
+    for wrong in (None, 5, F.col("at")):
+        with pytest.raises(OptionError, match="ts: "):
+            table.asOf(asked, wrong)
+    for wrong in (5, ["id", None], F.col("id"), [F.col("id")]):
+        for call in (table.toDF, table.changes, lambda names: table.lookup(asked, names), table.begin().read):
+            with pytest.raises(OptionError, match=r"columns: .* is not a list of names"):
+                call(wrong)
+        with pytest.raises(OptionError, match=r"keyColumns: .* is not a list of names"):
+            SlateTable.create(spark, path / "other", "id BIGINT", wrong)
+    reads: Any = (table.toDF, table.begin().read)
+    for read in reads:
+        with pytest.raises(InvalidRequestError, match="5 is not an expression"):
+            read(where=5)
