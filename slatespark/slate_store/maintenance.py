@@ -164,7 +164,7 @@ class Maintenance(OpenTable):
         from slatespark.table.retention.reap_run import reap_table
 
         limits = ReapLimits.parse(maxBatchRows, maxBatchBytes)
-        given = parse_reap(self._common, self._without_clock(options))
+        given = parse_reap(self._common, self._of_call(options))
         with showing_progress(progress, Step.REAPING) as listener:
             return reap_table(
                 self._stores,

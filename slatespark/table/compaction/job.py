@@ -36,12 +36,12 @@ from slatespark.table.commit.active_jobs import (
     is_own_job,
     runs_here,
 )
-from slatespark.table.commit.expiring_ids import hold_lease
+from slatespark.table.commit.expiring_ids import LEASE_MARGIN_MS, is_lease_valid
 from slatespark.table.commit.foreign_clients import is_claim
 from slatespark.table.commit.hold import NEVER_STALE_MS, PLACEHOLDER_WORKER
 from slatespark.table.log.compactions import compactions_object
 from slatespark.table.log.manifests import MAX_AHEAD_MS, fetch_latest_manifest
-from slatespark.table.records.leases import LEASE_LIFETIME_MS
+from slatespark.table.records.leases import LEASE_LIFETIME_MS, renew_lease
 from slatespark.table.records.workers import delete_worker, publish_worker
 from slatespark.table.stores import TableStores
 from slatespark.table.tasks import running
@@ -108,8 +108,11 @@ class ListedJob:
 
     def _report(self, now_ms: int) -> None:
         if now_ms - self.leased_ms > LEASE_LIFETIME_MS // 4:
-            held = hold_lease(self.stores, self.write_id, self.entry.id.timestamp_ms, now_ms)
-            self.leased_ms, self._lapses = now_ms, self._lapses + (not held)
+            # A renewal that got no answer may have landed: what is stored does not tell alone whether it had lapsed.
+            is_old = now_ms - self.leased_ms >= LEASE_LIFETIME_MS - LEASE_MARGIN_MS
+            self._lapses += is_old or not is_lease_valid(self.stores, self.write_id, now_ms)
+            renew_lease(self.stores.main, self.write_id, self.entry.id.timestamp_ms, now_ms)
+            self.leased_ms = now_ms
         if self.is_held or self._lapses:  # a vacuum deletes the record of a worker that seems dead
             publish_worker(self.stores.main, self.write_id, now_ms)
         alive = replace(self.entry, worker=self._worker(NEVER_STALE_MS if self.is_held else now_ms))

@@ -32,7 +32,14 @@ from slatespark.table.compaction.job import ListedJob, listed_job
 from slatespark.table.log.compactions import fetch_compactions
 from slatespark.table.log.versioned_object import Version
 from slatespark.table.records.claims import publish_claim
-from slatespark.table.records.leases import LEASE_LIFETIME_MS, fetch_lease, has_lease, lease_path, publish_lease
+from slatespark.table.records.leases import (
+    LEASE_LIFETIME_MS,
+    LEASES_DIR,
+    fetch_lease,
+    has_lease,
+    lease_path,
+    publish_lease,
+)
 from slatespark.table.records.workers import find_worker
 from slatespark.table.stores import TableStores
 from tests.support.failing_store import FailingStore
@@ -157,6 +164,18 @@ def test_a_removed_entry_is_put_back(stores: TableStores, clock: FakeClock) -> N
         put_list(stores, replace(foreign(1), spec=SPEC), number=20)
         job.report()
         assert [each.id for each in listed(stores)] == [foreign(1).id], "another job has its runs"
+
+
+def test_a_lease_whose_renewal_had_no_answer_has_lapsed_all_the_same(
+    store: FailingStore, stores: TableStores, clock: FakeClock
+) -> None:
+    with listed_job(stores, clock, SPEC, write_id(1), is_held=False) as job:
+        lapses = job.count_lapses()
+        clock.advance(LEASE_LIFETIME_MS + 1)
+        store.fail("put", f"{LEASES_DIR}*", moment="after")
+        with pytest.raises(UnavailableError):
+            job.report()
+        assert job.count_lapses() > lapses
 
 
 def test_l0_views_are_never_listed(stores: TableStores, clock: FakeClock) -> None:
