@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -12,6 +12,7 @@ from slatespark.options.fields import (
     MERGE_OPERATOR_DOC,
     Call,
     option,
+    option_keys,
     parse_options,
     path_option,
     storage_options,
@@ -24,6 +25,7 @@ from slatespark.options.values import (
     MergeOperator,
     is_clock,
     key_range_of,
+    normalize_name,
     parse_app_id,
     parse_choice,
     parse_clock,
@@ -38,6 +40,7 @@ from slatespark.options.values import (
     parse_throughput,
     parse_time,
     parse_ttl,
+    unknown_option,
 )
 from slatespark.ranges import KeyRange
 
@@ -395,6 +398,42 @@ class WriteOptions:
     def parse(cls, given: Mapping[str, Any]) -> WriteOptions:
         """Return the options of a mapping; raises `OptionError`."""
         return parse_options(cls, given)
+
+    @classmethod
+    def of_call(
+        cls,
+        name: str,
+        call: Call,
+        common: Mapping[str, Any],
+        given: Mapping[str, Any],
+        *,
+        arguments: Sequence[str] = (),
+        why: str,
+    ) -> WriteOptions:
+        """Return the options of a call that takes some of them.
+
+        Parameters
+        ----------
+        name : of the call, for messages
+        common : path and storage
+        given : the further options of the call
+        arguments : what the call takes besides, for the nearest name of a misspelt one
+        why : it takes no others, a sentence
+
+        Raises
+        ------
+        OptionError
+            When one is unknown, malformed, or would have no effect.
+        """
+        taken = option_keys(cls, call)
+        for key in given:
+            if normalize_name(key) in map(normalize_name, taken):
+                continue
+            if normalize_name(key) not in map(normalize_name, option_keys(cls)):
+                raise unknown_option(key, [*arguments, *taken])
+            todo = f"Leave it out; {name} takes {', '.join(taken)}."
+            raise OptionError(f"{name}: {key} does not apply.", why=why, todo=todo)
+        return cls.parse({**common, **given})
 
     def __post_init__(self) -> None:
         """Check combinations."""

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from slatespark.errors import OptionError
 from slatespark.options import Call, WriteOptions, option_keys
 from slatespark.options.values import normalize_name, unknown_option
 
 _FILE_OPTIONS: Final = ("compression", "blockSize", "sstSize", "bloomBitsPerKey")
-_TAKEN: Final = option_keys(WriteOptions, Call.COMPACT)
 _OF_WORKER: Final = option_keys(WriteOptions, Call.WORKER)
 _ARGUMENTS: Final = (
     "full",
@@ -41,19 +39,8 @@ def parse_compaction(common: Mapping[str, Any], given: Mapping[str, Any]) -> Wri
     OptionError
         When one is unknown, malformed, or does not apply to a compaction.
     """
-    taken = {normalize_name(name) for name in _TAKEN}
-    options = {normalize_name(name) for name in option_keys(WriteOptions)}
-    for name in given:
-        if normalize_name(name) in taken:
-            continue
-        if normalize_name(name) not in options:
-            raise unknown_option(name, [*_ARGUMENTS, *_TAKEN])
-        raise OptionError(
-            f"compact: {name} does not apply to a compaction.",
-            why="A compaction rewrites rows as they are.",
-            todo=f"Use one of {', '.join(_TAKEN)}.",
-        )
-    return WriteOptions.parse({**common, **given})
+    why = "A compaction rewrites rows as they are."
+    return WriteOptions.of_call("compact", Call.COMPACT, common, given, arguments=_ARGUMENTS, why=why)
 
 
 def parse_worker(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,15 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from slatespark.errors import OptionError
-from slatespark.options import Call, WriteOptions, option_keys
-from slatespark.options.values import normalize_name, parse_count, unknown_option
+from slatespark.options import Call, WriteOptions
+from slatespark.options.values import parse_count
 from slatespark.units import parse_bytes
 
 ARGUMENTS: Final = ("maxBatchRows", "maxBatchBytes", "now")  # of `reap`
 
 _ROWS: Final = parse_count(1, 2**63 - 1)
-_TAKEN: Final = option_keys(WriteOptions, Call.REAP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,16 +44,5 @@ def parse_reap(common: Mapping[str, Any], given: Mapping[str, Any]) -> WriteOpti
     OptionError
         When one is unknown, malformed, or would have no effect.
     """
-    taken = {normalize_name(name) for name in _TAKEN}
-    options = {normalize_name(name) for name in option_keys(WriteOptions)}
-    for name in given:
-        if normalize_name(name) in taken:
-            continue
-        if normalize_name(name) not in options:
-            raise unknown_option(name, [*ARGUMENTS, *_TAKEN])
-        raise OptionError(
-            f"reap: {name} does not apply to a reap.",
-            why="A reap deletes all rows of the table that are past its retention.",
-            todo=f"Use one of {', '.join(_TAKEN)}.",
-        )
-    return WriteOptions.parse({**common, **given})
+    why = "A reap deletes all rows of the table that are past its retention."
+    return WriteOptions.of_call("reap", Call.REAP, common, given, arguments=ARGUMENTS, why=why)

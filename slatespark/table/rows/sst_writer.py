@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
 
@@ -15,8 +15,8 @@ from slatespark.errors import InvalidRequestError, OptionError
 from slatespark.format.external_sst import label_sst
 from slatespark.format.paths import sst_path
 from slatespark.options import WriteOptions
-from slatespark.options.fields import Call, option_keys
-from slatespark.options.values import DEFAULT_TTL_MS, STORAGE_PREFIX, normalize_name, parse_location
+from slatespark.options.fields import Call
+from slatespark.options.values import DEFAULT_TTL_MS, STORAGE_PREFIX, parse_location
 from slatespark.storage import open_scratch, open_store, scratch_folder
 from slatespark.storage.object_store import ObjectStore
 from slatespark.table.clock import Clock, SystemClock, check_clock, read_clock
@@ -31,8 +31,6 @@ from slatespark.table.rows.sst_upload import upload_task
 from slatespark.table.rows.task_sorter import TaskSorter
 from slatespark.table.stores import TableStores
 from slatespark.units import MAX_MS
-
-_TAKEN: Final = option_keys(WriteOptions, Call.SST_WRITER)
 
 
 class SstWriter:
@@ -94,12 +92,8 @@ class SstWriter:
         SchemaError, OptionError, InvalidRequestError
             When rows or options do not fit, when there are no rows, or when the file exists.
         """
-        if unknown := [name for name in options if normalize_name(name) not in map(normalize_name, _TAKEN)]:
-            raise OptionError(
-                f"SstWriter takes no option {unknown[0]}.",
-                todo=f"Choose from {', '.join(_TAKEN)}; others go to ingest.",
-            )
-        parsed = WriteOptions.parse({"path": self._path, **self._formats, **options})
+        common, why = {"path": self._path, **self._formats}, "Others go to ingest."
+        parsed = WriteOptions.of_call("SstWriter", Call.SST_WRITER, common, options, why=why)
         schema, rows = as_batches(batches)
         definition = self._definition(schema, parsed)
         data, count = _build(definition, require_schema(rows, schema), schema, parsed, self._clock)

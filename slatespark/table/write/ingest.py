@@ -19,8 +19,7 @@ from slatespark.format.paths import sst_path
 from slatespark.format.ulid import make_ulid
 from slatespark.kernels import merge_all, new_key_mask, take_rows
 from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, TOMBSTONE, RowColumns
-from slatespark.options import Call, WriteOptions, option_keys
-from slatespark.options.values import normalize_name
+from slatespark.options import Call, WriteOptions
 from slatespark.storage import open_scratch, scratch_folder
 from slatespark.table.clock import Clock
 from slatespark.table.commit.commit import commit_write
@@ -52,7 +51,6 @@ from slatespark.table.tasks import THREADS, TaskRunner
 from slatespark.table.write.load_plan import check_times
 
 # The options of rows were given to SstWriter.
-_TAKEN: Final = option_keys(WriteOptions, Call.INGEST)
 _SOME_COLUMN: Final = "_create_ts"  # in place of the column of times, which a file does not name
 
 
@@ -74,11 +72,8 @@ class ExternalSstFile:
 
 def parse_ingest(common: Mapping[str, Any], given: Mapping[str, Any]) -> WriteOptions:
     """Return the options of an ingest; raises `OptionError` for one that belongs to `SstWriter`."""
-    known = {normalize_name(name) for name in _TAKEN}
-    if unknown := [name for name in given if normalize_name(name) not in known]:
-        todo = f"Choose from {', '.join(_TAKEN)}; SstWriter takes the options of rows and their expiry."
-        raise OptionError(f"ingest does not take the option {unknown[0]}.", todo=todo)
-    return WriteOptions.parse({**common, **given})
+    why = "SstWriter takes the options of rows and their expiry."
+    return WriteOptions.of_call("ingest", Call.INGEST, common, given, why=why)
 
 
 def ingest_files(
