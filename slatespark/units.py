@@ -36,7 +36,10 @@ def whole_number(value: object) -> int | None:
     """Return a whole number of any type, such as numpy's; None for anything else, booleans too."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         return None
-    return operator.index(value)
+    try:
+        return operator.index(value)
+    except TypeError:  # an array of numpy
+        return None
 
 
 def parse_duration_ms(value: str | int | timedelta, *, name: str = "duration") -> int:

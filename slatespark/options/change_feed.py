@@ -190,7 +190,7 @@ class FeedOptions:
                 "readChangeFeed needs a start.",
                 todo="Give startingVersion, or startingTimestamp; 1 is the first version.",
             )
-        if self.ending_bound_inclusive is False and self.ending_version is None and self.ending_timestamp_ms is None:
+        if self.ending_bound_inclusive is False and not self.has_end:
             raise OptionError(
                 "endingBoundInclusive=false is given without an end.",
                 todo="Give endingVersion or endingTimestamp, or omit it.",
@@ -242,6 +242,11 @@ class FeedOptions:
     def has_start(self) -> bool:
         """Whether a change feed has a start."""
         return self.starting_version is not None or self.starting_timestamp_ms is not None
+
+    @property
+    def has_end(self) -> bool:
+        """Whether a change feed has an end."""
+        return self.ending_version is not None or self.ending_timestamp_ms is not None
 
     @property
     def shows_log(self) -> bool:

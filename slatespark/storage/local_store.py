@@ -142,9 +142,9 @@ class LocalStore:
         with self._translated_errors("delete", path):
             try:
                 file.unlink()
+                sync_folder(file.parent)  # which may be pruned by now
             except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
                 return
-            sync_folder(file.parent)
 
     def delete_many(self, paths: Sequence[str]) -> None:
         """Delete objects, one after the other; missing ones are not an error."""

@@ -42,7 +42,7 @@ def test_durations(text: str | int | timedelta, ms: int) -> None:
     [
         *("", "d", "7y", "-7d", "P", "PT", "1.5d", "7d7d", -1, "9223372036854775808", timedelta(days=-1), True),
         *("7\u017f", "PT7\u017f", "\u0667d", "7\u00a0d"),
-        *(1.5, b"7d", [7], float("nan"), {}, np.bool_(True), np.float64(1)),
+        *(1.5, b"7d", [7], float("nan"), {}, np.bool_(True), np.float64(1), np.array([1, 2])),
         *("9" * 5000, "9" * 5000 + "d", "P" + "9" * 5000 + "D"),
     ],
 )

@@ -59,7 +59,7 @@ def resolve_bounds(stores: TableStores, options: ReadOptions, clock: Clock) -> F
     kept = KeptVersions(stores)
     search = _Search(stores, kept, clock)
     before, after = search.before(options), search.after(options)
-    if before > after and (before != after + 1 or options.ending_version or options.ending_timestamp_ms):
+    if before > after and (before != after + 1 or options.has_end):
         raise OptionError(
             f"The changes start after version {before}, and end with version {after}.",
             todo="Give a start before the end.",

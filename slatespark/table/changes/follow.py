@@ -46,15 +46,18 @@ class FeedFollower:
         return self._poll_net() if self._position is None else self._poll_log(self._position)
 
     def _poll_log(self, start: LogPosition) -> FeedPlan | None:
-        self._position = end = self._tail.poll()
+        end = self._tail.poll()
         if end == start:
             return None
-        return fetch_log_plan(self._stores, self._options, self._clock, start, end)
+        plan = fetch_log_plan(self._stores, self._options, self._clock, start, end)
+        self._position = end  # not before: after an error the next poll plans the same writes again
+        return plan
 
     def _poll_net(self) -> FeedPlan | None:
         known, newest = self._version, fetch_latest_manifest(self._stores).number
         if newest == known:
             return None
-        self._version = newest
         bounds = FeedBounds(known, newest, fetch_commit_time(self._stores, newest))
-        return plan_between(self._stores, self._options, self._clock, bounds)
+        plan = plan_between(self._stores, self._options, self._clock, bounds)
+        self._version = newest
+        return plan

@@ -105,7 +105,7 @@ class Turn:
         own = self._turns
         if len(own.claims) < COMMITS_PER_LOOK:
             return 0
-        won, own.claims = own.claims, {}
+        won, own.claims = dict(own.claims), {}  # a copy, since other threads may still add to it
         recent = {number: write_id for number, write_id in won.items() if number > max(won) - VERSIONS_PER_LOOK}
         lost = find_lost_claims(self.stores.main, recent)
         attempts = max((count for write_id, count in lost.items() if self._is_alive(write_id)), default=0)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from slatespark import SlateStore
+from slatespark import SlateStore, UnavailableError
+from slatespark.table.changes import follow
 from slatespark.table.changes.feed import run_feed
 from slatespark.table.changes.follow import FeedFollower
 from tests.support.fake_clock import FakeClock
@@ -39,3 +40,26 @@ def test_every_poll_goes_on(kind: str, updated: list[str]) -> None:
     expected = [(new, b"b")] + [(word, b"a") for word in updated]
     assert sorted(polled() or []) == sorted(expected)
     assert polled() is None
+
+
+@pytest.mark.parametrize(("kind", "planner"), [("net", "plan_between"), ("log", "fetch_log_plan")])
+def test_what_a_failed_poll_was_about_comes_with_the_next_one(
+    kind: str, planner: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = FakeClock(1_000_000)
+    store = SlateStore.create(f"memory://follow/failed-{kind}", clock=clock, autoCompact=False)
+    options = store._read_options({"readChangeFeed": True, "changes": kind, "startingVersion": 1})
+    follower = FeedFollower(store._stores, options, clock)
+    follower.poll()
+    store.write(pa.table({"key": [b"a"], "value": [b"1"]}))
+
+    def failing(*_: object) -> None:
+        raise UnavailableError("No answer.")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(follow, planner, failing)
+        with pytest.raises(UnavailableError):
+            follower.poll()
+    plan = follower.poll()
+    assert plan is not None
+    assert [row["key"] for batch in run_feed(store._stores, plan) for row in batch.to_pylist()] == [b"a"]
