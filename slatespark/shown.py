@@ -21,6 +21,7 @@ MAX_CHARACTERS: Final = 100  # of a value
 MAX_CELL: Final = 36  # characters
 
 _LEAST_INSTANT_MS: Final = 10**11  # less is a duration, or the tick of a clock of the table's own
+_DURATIONS: Final = ("elapsed_ms", "lifetime_ms", "min_age_ms", "retention_ms", "waited_ms")  # other times are instants
 CELL: Final = "text-align:left;padding:1px 12px 1px 0;border:none;background:none;vertical-align:top"
 
 Item = TypeVar("Item", covariant=True)
@@ -125,7 +126,8 @@ def _text(name: str, value: Any) -> str:
 
 def _number_text(name: str, value: int) -> str:
     if name.endswith("_ms"):
-        return ms_to_text(value) if value >= _LEAST_INSTANT_MS else duration_to_text(value)
+        is_instant = name not in _DURATIONS and abs(value) >= _LEAST_INSTANT_MS
+        return ms_to_text(value) if is_instant else duration_to_text(value)
     return bytes_to_text(value) if name == "size" or "bytes" in name.split("_") else str(value)
 
 

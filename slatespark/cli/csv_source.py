@@ -52,7 +52,12 @@ class CsvSource:
         self._file, self._open, self._is_repeatable, self._null_texts = file, open_again, is_repeatable, null_texts
         self._block_bytes = BLOCK_BYTES
         head, rest, inferred = self._begun()
-        self.schema = pa.schema([item.with_type(pa.string()) if is_typed(item.name) else item for item in inferred])
+        self.schema = pa.schema(
+            [
+                item.with_type(pa.string()) if is_typed(item.name) or pa.types.is_null(item.type) else item
+                for item in inferred
+            ]
+        )
         self._types = {item.name: pa.string() if _is_number(item.type) else item.type for item in self.schema}
         self._reader, self._last = self._opened(head, rest)
 

@@ -11,7 +11,7 @@ from slatespark.cli.app import app
 from slatespark.cli.arguments import AsJson, CreationOption, Storage, TablePath
 from slatespark.cli.output import EXIT_FAILED, failing_with
 from slatespark.cli.parameter_groups import located_table, taking
-from slatespark.cli.table_arguments import TableArguments, call_with, command_arguments, parse_pairs
+from slatespark.cli.table_arguments import TableArguments, call_with, command_arguments, parse_named
 from slatespark.encoding.column_list import parse_columns
 from slatespark.errors import OptionError
 from slatespark.slate_store import SlateStore
@@ -62,11 +62,7 @@ def set_properties(
     as_json: AsJson = False,
 ) -> None:
     """Set table properties; others stay as they are. Prints all of them."""
-    given: dict[str, str] = {}
-    for name, value in parse_pairs(properties, "set-properties", "defaultTtl=30d"):
-        if name in given:
-            raise OptionError(f"The property {name} is given twice.", todo="Give it once.")
-        given[name] = value
+    given = parse_named(properties, "set-properties", "defaultTtl=30d")
     store = table.open_store()
     store.setProperties(**given)
     present = dict(sorted(store.definition.properties.items()))

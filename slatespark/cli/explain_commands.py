@@ -23,7 +23,7 @@ from slatespark.cli.arguments import (
 from slatespark.cli.compact_command import CompactionArguments, compaction
 from slatespark.cli.output import EXIT_FAILED, failing_with, json_document
 from slatespark.cli.parameter_groups import committed_table, located_table, table_rows, taking
-from slatespark.cli.table_arguments import ReadArguments, TableArguments, call_with, parse_pairs, write_arguments
+from slatespark.cli.table_arguments import ReadArguments, TableArguments, call_with, parse_named, write_arguments
 from slatespark.cli.vacuum_command import Fences, Force, MinAge, check_min_age
 from slatespark.display.explanation_text import explanation_text
 
@@ -136,7 +136,7 @@ def _explain(
     price: list[str] | None,
     as_json: bool,
 ) -> None:
-    prices = dict(parse_pairs(price, "--price", "get=0.0004")) or None
+    prices = parse_named(price, "--price", "get=0.0004") or None
     found = call_with([options], table.open_store().explain, operation, analyze=analyze, prices=prices)
     if as_json:
         prices_of = {"estimated_cost": found.estimated_cost, "measured_cost": found.measured_cost}

@@ -8,7 +8,7 @@ from typing import Final
 
 from slatespark.errors import OptionError
 
-STANDARD_INPUT: Final = "-"
+STANDARD_STREAM: Final = "-"
 
 _COMPRESSED: Final = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
 

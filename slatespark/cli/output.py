@@ -20,7 +20,7 @@ from slatespark.display.progress import AskedProgress, showing_progress
 from slatespark.display.values import json_bytes
 from slatespark.errors import SlateError, as_slate_error
 from slatespark.table.progress import Progress, Step
-from slatespark.texts import plural
+from slatespark.texts import plural, printable
 
 Arguments = ParamSpec("Arguments")
 
@@ -30,7 +30,7 @@ EXIT_UNCHECKED = 2
 
 def one_line(error: SlateError) -> str:
     """Return an error as one line that starts with its class."""
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"
+    return printable(f"{type(error).__name__}: {' '.join(str(error).split())}")
 
 
 def failing_with(exit_code: int) -> Callable[[Callable[Arguments, None]], Callable[Arguments, None]]:
@@ -90,7 +90,7 @@ def show_commit(version: int, rows: int | None, *, as_json: bool) -> None:
 def _show_warning(message: Warning | str, *where: Any, **more: Any) -> None:
     """Show a warning as one line, without the source location that Python adds."""
     del where, more
-    typer.echo(f"Warning: {' '.join(str(message).split())}", err=True)
+    typer.echo(printable(f"Warning: {' '.join(str(message).split())}"), err=True)
 
 
 # --- JSON -----------------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from slatespark.cli.csv_source import CsvSource
-from slatespark.cli.file_formats import STANDARD_INPUT, FileFormat, compression_of
+from slatespark.cli.file_formats import STANDARD_STREAM, FileFormat, compression_of
 from slatespark.cli.input_values import array_of_text
 from slatespark.cli.json_rows import NumberedObject, batch_of_objects, has_decimals, read_chunks, schema_of_objects
 from slatespark.cli.target_columns import TargetColumns
@@ -24,6 +24,7 @@ from slatespark.errors import InvalidRequestError, SchemaError
 from slatespark.table.progress import Progress, Step
 
 PARQUET_ROWS: Final = 32_768  # per batch
+_DROP_FIRST: Final = "drop the table, which is empty, and "
 SAMPLE_ROWS: Final = 10_000  # the first objects, from which the types of a new table are inferred
 
 
@@ -92,7 +93,9 @@ def _columns(schema: pa.Schema) -> str:
 
 def _unreadable(file: str, exc: Exception) -> InvalidRequestError:
     reason = exc.strerror if isinstance(exc, OSError) and exc.strerror else str(exc)
-    return InvalidRequestError(f"{file} cannot be read: {reason.rstrip('.')}.")
+    is_guess = isinstance(exc, pa.ArrowInvalid) and "conversion error" in reason
+    todo = "The type is that of the first rows: give another one with --type, to a table that has no such column yet."
+    return InvalidRequestError(f"{file} cannot be read: {reason.rstrip('.')}.", todo=todo if is_guess else "")
 
 
 class _Meter:
@@ -100,7 +103,7 @@ class _Meter:
 
     def __init__(self, files: Sequence[str], progress: Progress | None) -> None:
         self._progress = progress
-        self._total = 0 if STANDARD_INPUT in files else sum(_size(file) for file in files)
+        self._total = 0 if STANDARD_STREAM in files else sum(_size(file) for file in files)
         self._before = 0
 
     def show(self, position: int) -> None:
@@ -108,7 +111,7 @@ class _Meter:
             self._progress(Step.IMPORTING, self._before + position, self._total)
 
     def finish(self, file: str) -> None:
-        self._before += 0 if file == STANDARD_INPUT else _size(file)
+        self._before += 0 if file == STANDARD_STREAM else _size(file)
         self.show(0)
 
 
@@ -131,7 +134,7 @@ def _read_file(file: str, file_format: FileFormat, target: TargetColumns, meter:
 
 
 def _read_parquet(file: str, target: TargetColumns, meter: _Meter, stack: ExitStack) -> _FileRows:
-    if file == STANDARD_INPUT:
+    if file == STANDARD_STREAM:
         raise InvalidRequestError("Parquet cannot be read from standard input.", todo="Name a file.")
     source = stack.enter_context(pq.ParquetFile(_open(file, stack)))  # Arrow opens no name that is not UTF-8
     schema = source.schema_arrow
@@ -171,7 +174,7 @@ def _read_csv(file: str, target: TargetColumns, meter: _Meter, stack: ExitStack)
     source = CsvSource(
         file,
         open_again,
-        is_repeatable=file != STANDARD_INPUT and Path(file).is_file(),
+        is_repeatable=file != STANDARD_STREAM and Path(file).is_file(),
         null_texts=["", *([target.null_text] if target.null_text is not None else [])],
         is_typed=lambda name: target.type_of(name) is not None,
     )
@@ -199,12 +202,14 @@ def _array_of_cells(cells: pa.Array, item: pa.Field, target: TargetColumns, firs
     except SchemaError as exc:
         if target.type_of(item.name) is not None:
             raise
-        todo = "The type is that of the first rows: give another one with --type."
+        todo = (
+            f"The type is that of the first rows: {_DROP_FIRST if target.is_new else ''}give another one with --type."
+        )
         raise SchemaError(str(exc.args[0]), why=exc.todo, todo=todo) from exc
 
 
 def _open(file: str, stack: ExitStack) -> BinaryIO:
-    if file != STANDARD_INPUT:
+    if file != STANDARD_STREAM:
         return stack.enter_context(Path(file).open("rb"))
     if sys.stdin is None:  # closed before this process began
         raise InvalidRequestError("Standard input is closed.", todo="Redirect it, or name a file.")

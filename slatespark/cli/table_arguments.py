@@ -155,6 +155,8 @@ def call_with(
     own = {*inspect.signature(call).bind_partial(*given, **named).arguments, *named}
     further: dict[str, Any] = {}
     for name, value in (pair for part in options for pair in part.items()):
+        if name in ("self", "cls"):  # Python's, and no option
+            raise unknown_option(name, sorted(own))
         if name in own:
             raise OptionError(f"{name} is an argument of the command, not an option.", todo="Give it without --option.")
         if name in further:
@@ -188,6 +190,16 @@ def parse_pairs(given: list[str] | None, flag: str, example: str) -> list[tuple[
             raise OptionError(f"{flag} takes NAME=VALUE.", todo=f"Write it like {flag} {example}.")
         pairs.append((name.strip(), value))
     return pairs
+
+
+def parse_named(given: list[str] | None, flag: str, example: str) -> dict[str, str]:
+    """Return NAME=VALUE arguments by name; raises as `parse_pairs`, and for a name that is given twice."""
+    found: dict[str, str] = {}
+    for name, value in parse_pairs(given, flag, example):
+        if name in found:
+            raise OptionError(f"{flag}: {name} is given twice.", todo="Give it once.")
+        found[name] = value
+    return found
 
 
 def parse_storage(given: list[str] | None, flag: str = "--storage") -> dict[str, str]:

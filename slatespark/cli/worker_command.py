@@ -13,7 +13,7 @@ import typer
 
 from slatespark.cli.app import app
 from slatespark.cli.arguments import AsJson, MergedFileOption, Storage
-from slatespark.cli.outcomes import Outcomes
+from slatespark.cli.outcomes import Outcomes, refuse_shared_wal
 from slatespark.cli.output import EXIT_FAILED, failing_with, one_line
 from slatespark.cli.signals import stopped_by_signals
 from slatespark.cli.table_arguments import call_with, command_arguments
@@ -66,6 +66,7 @@ def worker(
     --once a job or a database failed.
     """
     arguments = command_arguments(tables[0], option=option, storage=storage)
+    refuse_shared_wal(tables, arguments.location)
     if spark is not None and parallelism is not None:
         raise OptionError("--spark and --parallelism are both given.", todo="Give one of them.")
     every_s = parse_duration_ms(backlog_interval, name="--backlog-interval") / 1000

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
-from slatespark.cli.file_formats import FileFormat, compression_of
+from slatespark.cli.file_formats import STANDARD_STREAM, FileFormat, compression_of
 from slatespark.cli.rows import json_lines
 from slatespark.display.values import json_values
 from slatespark.errors import InvalidRequestError
@@ -43,17 +43,13 @@ def write_file(
     InvalidRequestError
         When the file exists or cannot be written, or bytes are not UTF-8 text.
     """
-    target = Path(file)
-    if not target.name:
-        raise InvalidRequestError(f"{file} is a directory.", todo="Name a file.")
     write: Callable[..., int] = {
         FileFormat.PARQUET: _write_parquet,
         FileFormat.CSV: _write_csv,
         FileFormat.JSON: _write_json,
     }[file_format]
     try:
-        if not overwrite and target.exists():
-            raise InvalidRequestError(f"{file} already exists.", todo="Choose another name, or use --overwrite.")
+        target = _target(file, overwrite=overwrite)
         with _complete_file(target) as part, _stream(part, file, file_format) as sink:
             return write(sink, batches, schema, as_text=as_text)
     except OSError as exc:
@@ -62,6 +58,18 @@ def write_file(
         raise InvalidRequestError(
             f"{file}: {exc}.", todo="Choose other columns with --columns, or another format."
         ) from exc
+
+
+def _target(file: str, *, overwrite: bool) -> Path:
+    """Return where a file is written; a link stays one."""
+    target = Path(file).resolve()
+    if file == STANDARD_STREAM or (target.exists() and not target.is_file()):
+        raise InvalidRequestError(
+            f"{file} is no regular file.", why="An export replaces a file as a whole.", todo="Name a file."
+        )
+    if target.exists() and not overwrite:
+        raise InvalidRequestError(f"{file} already exists.", todo="Choose another name, or use --overwrite.")
+    return target
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from slatespark.display.key_names import KeyNames
 from slatespark.table.gc.absence_report import AbsenceReport, Erasure, KeyLocation
-from slatespark.texts import NOTHING, align_facts, align_table, numbers_text, plural
+from slatespark.texts import NOTHING, align_facts, align_table, numbers_text, plural, printable
 from slatespark.units import bytes_to_text, ms_to_text
 
 
@@ -77,5 +77,5 @@ def _keepers(place: KeyLocation) -> str:
     if not place.is_kept:
         return "older versions, which a vacuum deletes" if place.versions else f"{NOTHING} (a vacuum deletes it)"
     named = [*(["the newest version"] if place.is_current else []), *place.checkpoints]
-    keepers = ", ".join(named) or place.reason
+    keepers = printable(", ".join(named) or place.reason)
     return keepers if place.until_ms is None else f"{keepers}, until {ms_to_text(place.until_ms)}"

@@ -79,7 +79,7 @@ def _values_text(definition: DefinitionFacts) -> str:
 
 
 def _columns_text(columns: Sequence[ColumnFacts]) -> str:
-    rows = [(printable(item.name), item.type, column_mark(item)) for item in columns]
+    rows = [(printable(item.name), printable(item.type), column_mark(item)) for item in columns]
     widths = [max(len(row[at]) for row in rows) for at in range(2)]
     return "\n".join(f"{name:{widths[0]}}{GAP}{kind:{widths[1]}}{GAP}{mark}".rstrip() for name, kind, mark in rows)
 
@@ -135,13 +135,15 @@ def _checkpoint_texts(facts: TableFacts) -> list[str]:
 
 
 def _external_texts(facts: TableFacts) -> list[str]:
-    return [f"{item.path}: {plural(item.files, 'file')}, checkpoint {item.checkpoint}" for item in facts.external]
+    return [
+        f"{printable(item.path)}: {plural(item.files, 'file')}, checkpoint {item.checkpoint}" for item in facts.external
+    ]
 
 
 def _job_texts(facts: TableFacts) -> list[str]:
     return [
         f"{job.id}: {job.status}, {plural(job.sources, 'source')}, created {ms_to_text(job.created_ms)}"
-        + (f", worker {job.worker}" if job.worker else "")
+        + (f", worker {printable(job.worker)}" if job.worker else "")
         for job in facts.jobs
     ]
 

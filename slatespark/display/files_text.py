@@ -8,7 +8,7 @@ from typing import Final
 from slatespark.display.key_names import KeyNames
 from slatespark.ranges import KeyRange
 from slatespark.table.inspection.files import FileFacts
-from slatespark.texts import align_table, bytes_text
+from slatespark.texts import align_table, bytes_text, printable
 from slatespark.units import bytes_to_text, ms_to_text
 
 MAX_KEY_CHARACTERS: Final = 40  # of a key in the table; longer ones are cut
@@ -37,7 +37,7 @@ def files_text(files: Sequence[FileFacts], *, as_text: bool = False, names: KeyN
         "layer": [file.layer for file in files],
         "segment": ["" if file.segment is None else _key_text(file.segment, as_text=as_text) for file in files],
         "file": [file.id for file in files],
-        "database": [file.root or "" for file in files],
+        "database": [printable(file.root or "") for file in files],
         "from key": [first(file) for file in files],
         "to key": [last(file) for file in files],
         "bytes": [bytes_to_text(file.stored_bytes) for file in files],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from slatespark.table.retention.reap_report import ReapReport
-from slatespark.texts import align_facts, plural
+from slatespark.texts import align_facts, plural, printable
 from slatespark.units import bytes_to_text, ms_to_text
 
 MAX_CHECKPOINTS = 5  # named; further ones are counted
@@ -42,7 +42,7 @@ def _checkpoints(report: ReapReport) -> Iterator[str]:
     kept = report.kept_by_checkpoints
     for point in kept[:MAX_CHECKPOINTS]:
         end = "forever" if point.expires_ms is None else f"until {ms_to_text(point.expires_ms)}"
-        yield f"checkpoint {point.name or point.id} of version {point.version}, {end}"
+        yield f"checkpoint {printable(point.name or point.id)} of version {point.version}, {end}"
     if len(kept) > MAX_CHECKPOINTS:
         yield f"and {plural(len(kept) - MAX_CHECKPOINTS, 'more checkpoint')}"
 

@@ -8,6 +8,7 @@ from slatespark.table.compaction.report import CompactionReport
 from slatespark.table.gc.report import VacuumReport
 from slatespark.table.retention.reap_report import ReapReport
 from slatespark.table.upkeep.upkeep import UpkeepOutcome
+from slatespark.texts import plural
 from slatespark.units import bytes_to_text, ms_to_text
 
 
@@ -24,7 +25,9 @@ def _report_text(outcome: UpkeepOutcome) -> str:
             return compaction_text(report)
         case VacuumReport() as report:
             deleted = [file for file in report.files if file.action == "deleted"]
-            return f"Deleted {len(deleted):,} objects, {bytes_to_text(sum(file.size for file in deleted))}."
+            size = bytes_to_text(sum(file.size for file in deleted))
+            removed = f" Removed {plural(report.views_removed, 'empty view')}." if report.views_removed else ""
+            return f"Deleted {plural(len(deleted), 'object')}, {size}.{removed}"
         case int(floor_ms):
             return f"The history floor is {ms_to_text(floor_ms)}."
     return "Nothing to do."

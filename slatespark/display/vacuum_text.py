@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from slatespark.table.gc.report import VacuumReport
-from slatespark.texts import align_facts, align_table, plural
+from slatespark.texts import align_facts, align_table, plural, printable
 from slatespark.units import bytes_to_text, duration_to_text
 
 _NAMES = {
@@ -46,7 +46,9 @@ def _facts(report: VacuumReport) -> Iterator[tuple[str, str]]:
     yield "would delete" if report.dry_run else "deleted", f"{counted}, {bytes_to_text(report.bytes)}"
     yield "kept", f"{plural(len(report.kept), 'object')}, {bytes_to_text(sum(file.size for file in report.kept))}"
     if report.checkpoints_released:
-        names = [f"{point.name or point.id} of version {point.version}" for point in report.checkpoints_released]
+        names = [
+            f"{printable(point.name or point.id)} of version {point.version}" for point in report.checkpoints_released
+        ]
         yield "checkpoints released", "\n".join(names)
     if report.jobs_dropped:
         yield "compactions dropped", "\n".join(report.jobs_dropped)

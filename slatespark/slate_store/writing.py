@@ -310,7 +310,7 @@ class Writes(OpenTable):
 
         return current_definition(self._stores)
 
-    def setProperties(self, **properties: Any) -> None:
+    def setProperties(self, /, **properties: Any) -> None:
         """Set table properties; others stay.
 
         Parameters

@@ -392,7 +392,7 @@ class SlateTable(TableReads, TableVersions):
 
     # --- definition ---------------------------------------------------------------------------------------------------
 
-    def setProperties(self, **properties: Any) -> None:
+    def setProperties(self, /, **properties: Any) -> None:
         """Set table properties; others stay.
 
         Parameters

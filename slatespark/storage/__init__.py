@@ -122,7 +122,10 @@ def _refuse_few_slashes(url: str) -> None:
 def _local_folder(url: str) -> Path:
     """Return the folder of a plain path or of `file:/path`, `file:///path`, `file://localhost/path`."""
     if not re.match(r"(file|local):", url, re.IGNORECASE):
-        return Path(url).expanduser()
+        try:
+            return Path(url).expanduser()
+        except RuntimeError as exc:
+            raise InvalidRequestError(f"{url} names a home that does not exist.", todo="Give the whole path.") from exc
     place = url.partition(":")[2]
     if place.startswith("//"):
         host, slash, rest = place[2:].partition("/")

@@ -159,7 +159,10 @@ def _profile_settings(profile: str | None) -> Mapping[str, Any]:
 
 def _file_state(name: str) -> tuple[str, int, int] | None:
     """Return path, time of the last change and size of a file; None if it is not there."""
-    path = Path(name).expanduser()
+    try:
+        path = Path(name).expanduser()
+    except RuntimeError:  # the user has no home
+        return None
     if not path.is_file():
         return None
     found = path.stat()

@@ -20,6 +20,7 @@ from slatespark import CompactionWorker, Reaper, SlateStore, SlateTable, Transac
 from slatespark.shown import MAX_ROWS, Listing, Shown
 from slatespark.table.checkpoints.store import CheckpointFacts
 from slatespark.table.gc.report import CollectedFile, VacuumReport
+from slatespark.table.retention.reap_report import ReapReport
 
 PUBLIC = (SlateStore, SlateTable, Transaction, CompactionWorker, Reaper, Upkeep)
 SHOW_THEMSELVES = {"TableDefinition", "ReadPlan", "Load", "RowCodec"}  # no reports, but what other calls take
@@ -139,3 +140,11 @@ def test_every_report_of_a_public_call_shows_itself() -> None:
                 assert issubclass(known[name], Shown) or hasattr(known[name], "_repr_html_"), (call, name)
                 assert not annotation.startswith("tuple["), f"{call} returns a tuple, not a Listing"
     assert {"CompactionReport", "VerifyReport", "CheckpointFacts", "VersionFacts"} <= seen
+
+
+def test_durations_and_instants_are_told_apart() -> None:
+    report = ReapReport("memory://t", 1, 1_700_000_000_000, 3650 * 86_400_000, reaped_through_ms=-315_619_200_000)
+    text = repr(report)
+    assert re.search(r"now_ms +2023-11-14T", text)
+    assert re.search(r"retention_ms +\d+[dh]\b", text)
+    assert re.search(r"reaped_through_ms +1960-01-01T", text)

@@ -246,13 +246,17 @@ class Upkeep:
         known, now_ms = table.known, read_clock(self._clock)
         try:
             stores = self._opened(table).stores
-            table.known = fetch_latest_manifest(stores) if known is None else fetch_newest_since(stores, known)
+            # Looked for anew now and then: a table that was dropped and created again may have lower versions.
+            if known is None or now_ms - table.checked_ms >= self._max_ms:
+                table.known = fetch_latest_manifest(stores)
+            else:
+                table.known = fetch_newest_since(stores, known)
         except Exception as exc:
             table.failures += 1
             table.opened = None
             return self._outcome(table, None, Step(None), as_slate_error(exc, table.place.path))
         table.failures = 0
-        if known is None or table.known.number != known.number:
+        if known is None or table.known != known:
             table.changed_ms = now_ms
         elif now_ms - table.checked_ms < self._max_ms:
             return None

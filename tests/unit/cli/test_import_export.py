@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import gzip
 import json
+import os
 import subprocess
 import sys
 from decimal import Decimal
@@ -471,3 +472,37 @@ def test_standard_input_that_is_closed(table: Path) -> None:
         )
         assert ended.returncode == 1
         assert ended.stderr.startswith(("InvalidRequestError: ", "OptionError: ")), ended.stderr
+
+
+@pytest.mark.parametrize("overwrite", [[], ["--overwrite"]])
+def test_an_export_replaces_regular_files_alone(tmp_path: Path, overwrite: list[str]) -> None:
+    table = typed(tmp_path / "t", ODD)
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    for name in ("pipe", "folder"):
+        refused("InvalidRequestError", "export", table, tmp_path / name, "--format", "csv", *overwrite)
+    refused("InvalidRequestError", "export", table, "-", "--format", "csv", *overwrite)
+    assert (tmp_path / "pipe").is_fifo()
+    (tmp_path / "real.csv").write_text("old")
+    (tmp_path / "link.csv").symlink_to(tmp_path / "real.csv")
+    done("export", table, tmp_path / "link.csv", "--overwrite")
+    assert (tmp_path / "link.csv").is_symlink()
+    assert (tmp_path / "real.csv").read_text().startswith('"tenant","id"')
+
+
+def test_columns_of_a_csv_without_values_are_text(tmp_path: Path) -> None:
+    for name, text in {"a": "k,v\n1,\n2,\n", "b": "k,v\n"}.items():
+        (tmp_path / f"{name}.csv").write_text(text)
+        done("import", tmp_path / name, tmp_path / f"{name}.csv", "--key-columns", "k")
+        schema = SlateStore.open(str(tmp_path / name)).definition.codec().schema
+        assert schema.field("v").type == pa.string()
+
+
+def test_a_guessed_type_that_does_not_last(tmp_path: Path) -> None:
+    csv, table = tmp_path / "in.csv", tmp_path / "t"
+    for late, first in {"abc": "1", "maybe": "true", "2024-01-01 00:00:00.5x": "2024-01-01 00:00:00"}.items():
+        csv.write_text("k,v\n" + "".join(f"{number},{first}\n" for number in range(500_000)) + f"500000,{late}\n")
+        error = "SchemaError" if first == "1" else "InvalidRequestError"
+        line = refused(error, "import", table, csv, "--key-columns", "k")
+        assert "--type" in line
+        done("drop", table, "--yes")

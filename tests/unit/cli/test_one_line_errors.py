@@ -102,3 +102,26 @@ def test_closed_pipes_are_left_to_the_shell() -> None:
 
     with pytest.raises(BrokenPipeError):
         command()
+
+
+def test_texts_from_data_do_not_command_the_terminal(tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text("k,v\n1,2\n1,2,\x1b[31mevil\n")
+    line = refused("InvalidRequestError", "import", tmp_path / "t", tmp_path / "in.csv", "--key-columns", "k")
+    assert "\x1b" not in line
+    SlateStore.create(str(tmp_path / "s"), "id BIGINT, s STRUCT<`\x1b[31mm`: INT>", "id")
+    assert "\x1b" not in done("describe", tmp_path / "s")
+
+
+@pytest.mark.parametrize("name", ["self", "cls"])
+def test_names_of_python_are_no_options(table: Path, tmp_path: Path, name: str) -> None:
+    refused("OptionError", "set-properties", table, f"{name}=1")
+    refused("OptionError", "create", tmp_path / "new", "--option", f"{name}=1")
+    refused("OptionError", "create", tmp_path / "new", "--storage", f"{name}=1")
+    refused("OptionError", "put", table, '{"id": "1", "s": ""}', "--option", f"{name}=1")
+
+
+def test_what_is_given_twice_or_for_several_tables(table: Path) -> None:
+    refused("OptionError", "explain", "read", table, "--price", "get=1", "--price", "get=2")
+    refused("OptionError", "set-properties", table, "retention=7d", "retention=8d")
+    refused("OptionError", "worker", table, table, "--once", "--option", f"walPath={table}")
+    refused("InvalidRequestError", "describe", "~nosuchuser/table")

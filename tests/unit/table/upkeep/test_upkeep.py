@@ -179,6 +179,21 @@ def test_a_new_version_is_noticed(clock: FakeClock) -> None:
     assert done(outcomes)[0] == (table.url, "compact")
 
 
+def test_a_table_that_was_dropped_and_created_again_is_noticed(clock: FakeClock) -> None:
+    table = create(clock)
+    for key in range(20):
+        put(table, key)
+    upkeep = Upkeep([table.url], duties=["compact"], clock=clock, minInterval="1m", maxInterval="1h")
+    upkeep.run(START_MS + 5 * MINUTE_MS)
+    SlateStore.drop(table.url, force=True, clock=clock)
+    again = SlateStore.create(table.url, clock=clock, autoCompact=False)
+    for key in range(8):
+        put(again, key)
+    outcomes: list[UpkeepOutcome] = []
+    upkeep.run(START_MS + 70 * MINUTE_MS, listener=outcomes.append)
+    assert (table.url, "compact") in done(outcomes)
+
+
 def test_a_changed_property_is_noticed(clock: FakeClock) -> None:
     table = create(clock)
     put(table, 1)
