@@ -51,6 +51,7 @@ class WriteJob:
     segments : of the table
     max_retained : how many replaced versions are kept at most, by `versionRetention`; None for as many as usual
     snapshot_seq : of a compaction, for the commit record
+    is_provisional : the commit gives the rows another time, and the end that retention from the write sets
     """
 
     write_id: str
@@ -66,6 +67,7 @@ class WriteJob:
     segments: KeySegments = WHOLE
     max_retained: int | None = None
     snapshot_seq: int | None = None
+    is_provisional: bool = False
 
     def stamp(self, task: int, options: WriteOptions) -> Stamp:
         """Return seq and times of the rows of task number `task`.
@@ -83,13 +85,13 @@ class WriteJob:
         elif options.timestamp_column is None:
             first_seq += task
         ttl_from_ms = self.planned_ms if options.ttl_from == "write" else None
-        return Stamp(first_seq, self.create_ts_ms, ttl_ms, ttl_from_ms, self.latest_expire_ms)
+        latest_ms = None if self.is_provisional else self.latest_expire_ms(self.planned_ms)
+        return Stamp(first_seq, self.create_ts_ms, ttl_ms, ttl_from_ms, latest_ms)
 
-    @property
-    def latest_expire_ms(self) -> int | None:
-        """When the rows of the write expire at the latest, by the table's retention from the write; None for never."""
+    def latest_expire_ms(self, written_ms: int) -> int | None:
+        """Return when rows expire at the latest, by the table's retention from the write; None for never."""
         retention_ms = self.definition.retention_from_write_ms
-        return None if retention_ms is None else min(self.planned_ms + retention_ms, MAX_MS)
+        return None if retention_ms is None else min(written_ms + retention_ms, MAX_MS)
 
     @property
     def creates(self) -> bool:

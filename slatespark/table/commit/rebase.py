@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from slatespark.errors import CommitConflictError
-from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, RowColumns
+from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, TOMBSTONE, RowColumns
 from slatespark.log_lines import log_event
 from slatespark.options import WriteOptions
 from slatespark.table.clock import Clock
@@ -36,6 +36,7 @@ def rebase_outputs(
     by_ms: int,
     planned_ms: int,
     moves_expiry: bool = True,
+    latest_expire_ms: int | None = None,
 ) -> tuple[tuple[NewFile, ...], ...]:
     """Rewrite all files of a job with higher sequence numbers and later times.
 
@@ -46,6 +47,7 @@ def rebase_outputs(
     by_ms : added to every create_ts, and to every expire_ts, which is relative to it; 0 if rows have fixed times
     planned_ms : time part of the new file ids
     moves_expiry : False if no expire_ts is relative to its create_ts, so that all of them stay
+    latest_expire_ms : no row expires later than that afterwards; None without such a bound
 
     Raises
     ------
@@ -55,7 +57,7 @@ def rebase_outputs(
     check_rewritable(stores, outputs, options)
     stored_bytes = sum(file.size for files in outputs for file in files)
     log_event(_log, "rebase", stores.url, files=sum(map(len, outputs)), bytes=stored_bytes, by_seq=by_seq)
-    shift = Shift(by_seq, by_ms, by_ms if moves_expiry else 0)
+    shift = Shift(by_seq, by_ms, by_ms if moves_expiry else 0, latest_expire_ms)
     return tuple(
         tuple(renewed for file in files for renewed in _rewrite(stores, file, options, clock, shift, planned_ms))
         for files in outputs
@@ -75,11 +77,12 @@ def check_rewritable(stores: TableStores, outputs: Sequence[tuple[NewFile, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """The offsets added to every seq, create_ts and expire_ts."""
+    """The offsets added to every seq, create_ts and expire_ts; and the latest expire_ts then, None for any."""
 
     seq: int
     create_ms: int
     expire_ms: int
+    latest_expire_ms: int | None = None
 
 
 def _rewrite(
@@ -111,6 +114,17 @@ def move_rows(rows: RowColumns, low: int, high: int, shift: Shift) -> None:
     never = expires & (expire_ts > min(MAX_MS, MAX_MS - shift.expire_ms))
     expire_ts[expires & ~never] += _wrapped(shift.expire_ms)
     flags[never] &= np.uint8(~HAS_EXPIRE & 0xFF)
+    expire_by(rows, shift.latest_expire_ms, part)
+
+
+def expire_by(rows: RowColumns, latest_ms: int | None, part: slice = slice(None)) -> None:
+    """Let some rows expire at an instant at the latest, in place; None changes nothing."""
+    if latest_ms is None:
+        return
+    flags, expire_ts = rows.flags[part], rows.expire_ts[part]
+    live, expires = (flags & TOMBSTONE) == 0, (flags & HAS_EXPIRE) != 0
+    expire_ts[:] = np.where(live, np.where(expires, np.minimum(expire_ts, latest_ms), latest_ms), 0)
+    flags[live] |= np.uint8(HAS_EXPIRE)
 
 
 def _wrapped(by_ms: int) -> np.int64:

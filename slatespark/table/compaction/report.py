@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any, Final
 
 from slatespark.log_lines import log_event
 from slatespark.ranges import KeyRange
@@ -13,6 +14,8 @@ from slatespark.table.columns.write import CopyOutcome
 from slatespark.table.compaction.merge import MergedRange
 from slatespark.table.compaction.plan import CompactionPlan
 from slatespark.table.records.commit_record import CommitRecord
+
+_SUMMED: Final = ("rows_in", "rows_out", "expired", "dropped", "filtered", "bytes_in", "bytes_out")  # over the jobs
 
 _log = logging.getLogger(__name__)
 
@@ -95,6 +98,12 @@ class CompactionReport(Shown):
     has_own_time: bool = False
     is_compacted: bool = False
     copies: tuple[CopyOutcome, ...] = ()
+
+    @classmethod
+    def of_jobs(cls, jobs: Sequence[CompactionJob], **facts: Any) -> CompactionReport:
+        """Return the report of some jobs, with the sums of their rows and bytes; `facts` are all other fields."""
+        sums: dict[str, Any] = {name: sum(getattr(job, name) or 0 for job in jobs) for name in _SUMMED}
+        return cls(jobs=tuple(jobs), **sums, **facts)
 
     @property
     def removed(self) -> int:

@@ -201,6 +201,7 @@ class _Compaction:
     copies : of the jobs so far
     drops_visible_rows : rows that reads still show may be dropped, by filters or by a later `now` than the default; the
         commit then conflicts with transactions that depend on the keys
+    floor_ms : to which a filter will raise the history floor, before the first merge
     """
 
     stores: TableStores
@@ -217,6 +218,7 @@ class _Compaction:
     columnar: str = "false"
     now_ms: int | None = None
     drops_visible_rows: bool = False
+    floor_ms: int | None = None
     jobs: list[CompactionJob] = field(default_factory=list)
     copies: list[CopyOutcome] = field(default_factory=list)
 
@@ -229,7 +231,7 @@ class _Compaction:
     def take_filters(
         self, filters: Sequence[CompactionFilter], state: CompactionState, *, dry_run: bool
     ) -> CompactionState:
-        """Check the filters, raise the floor if they require it, and return the state for planning the first job.
+        """Check the filters, and return the state for planning the first job.
 
         Parameters
         ----------
@@ -238,9 +240,7 @@ class _Compaction:
         self.filters = check_filters(filters, state.definition, self.stores.url)
         if self.filters:
             self.asked_ms = resolve_filter_now(self.filters, self.asked_ms)
-            floor_ms = requested_floor(self.filters, state.definition)
-            if floor_ms is not None and not dry_run:
-                raise_history_floor(self.stores, self.clock, floor_ms)
+            self.floor_ms = None if dry_run else requested_floor(self.filters, state.definition)
             self.now_ms = None  # a filter may have its own
             state = self.look()
         default_ms = resolve_destructive_now(state.snapshot, state.definition, self.clock, None)
@@ -257,6 +257,10 @@ class _Compaction:
             if self.options.cooperates:
                 refuse_hold(state)
                 plan = whole_plan(self.stores, state.snapshot.version, plan)
+            if self.floor_ms is not None:  # which never falls again: a call that is refused must not raise it
+                check_operands(self.stores, plan, self._plan_filters(state, plan).rules, state.known)
+                state = self._raised_floor(self.floor_ms)
+                continue
             if self.options.cooperates and not dry_run:
                 job = self._run_beside_client(pick, plan.segment)
                 self.jobs += [] if job is None else [job]
@@ -272,7 +276,14 @@ class _Compaction:
             if done.issuperset(tree.segment for tree in state.trees):
                 break
             state = state if dry_run else self.look()
+        state = state if self.floor_ms is None else self._raised_floor(self.floor_ms)
         return self._report(state, self.clock.now_ms() - began_ms, dry_run=dry_run)
+
+    def _raised_floor(self, floor_ms: int) -> CompactionState:
+        """Raise the history floor as a filter requires, and return the state then."""
+        raise_history_floor(self.stores, self.clock, floor_ms)
+        self.floor_ms = None
+        return self.look()
 
     def run_intervals(self, state: CompactionState, keys: Sequence[KeyRange], *, dry_run: bool) -> CompactionReport:
         """Merge all layers in some key intervals, and rewrite the rest of files of which rows were removed there."""
@@ -443,9 +454,8 @@ class _Compaction:
     def _requirements(self, state: CompactionState, plan: CompactionPlan, stage: FilterPlan) -> Iterator[Requirement]:
         """Yield what must hold for the outputs to be published."""
         yield FilesExist()
-        if stage.rules.merge_operator is not None and not hold_no_operands(
-            (file.id for file in plan.files), state.known
-        ):
+        has_operands = not hold_no_operands((file.id for file in plan.files), state.known)
+        if stage.rules.merge_operator is not None and has_operands:
             yield SameMergeOperator(state.definition)
         if stage.rules.retired_ms is not None:
             yield SameRetention(state.definition)
@@ -477,20 +487,13 @@ class _Compaction:
 
     def _report(self, state: CompactionState, elapsed_ms: int, *, dry_run: bool) -> CompactionReport:
         versions = [job.version for job in self.jobs if job.version is not None]
-        return CompactionReport(
+        return CompactionReport.of_jobs(
+            self.jobs,
             url=self.stores.url,
             version=versions[-1] if versions else state.snapshot.manifest_id,
             now_ms=state.expired_ms,
             dry_run=dry_run,
-            jobs=tuple(self.jobs),
             filters=tuple(type(chosen).__name__ for chosen in self.filters),
-            rows_in=sum(job.rows_in or 0 for job in self.jobs),
-            rows_out=sum(job.rows_out or 0 for job in self.jobs),
-            expired=sum(job.expired or 0 for job in self.jobs),
-            dropped=sum(job.dropped or 0 for job in self.jobs),
-            filtered=sum(job.filtered or 0 for job in self.jobs),
-            bytes_in=sum(job.bytes_in for job in self.jobs),
-            bytes_out=sum(job.bytes_out or 0 for job in self.jobs),
             elapsed_ms=elapsed_ms,
             has_own_time=state.definition.has_own_time,
             copies=tuple(self.copies),

@@ -48,5 +48,5 @@ def begin_transaction(
     # After the snapshot: this looks for newer versions, so own sequence numbers lie above those of the snapshot.
     job = begin_write(stores, clock, operation=Operation.TRANSACTION, found=found, definition=definition)
     point = ReadPoint(snapshot, definition)
-    job = replace(job, create_ts_ms=provisional_ms(job, point))
+    job = replace(job, create_ts_ms=provisional_ms(job, point), is_provisional=True)
     return Transaction(stores, clock, common, given, options, job, point, read.timestamp_as_of_ms)

@@ -138,9 +138,16 @@ def _shown(sources: list[RowColumns], rows: NDArray[np.int64]) -> SortedRows:
 
 
 def move_writes(
-    stores: TableStores, clock: Clock, own: OwnWrites, options: WriteOptions, *, by_seq: int, by_ms: int
+    stores: TableStores,
+    clock: Clock,
+    own: OwnWrites,
+    options: WriteOptions,
+    *,
+    by_seq: int,
+    by_ms: int,
+    latest_expire_ms: int | None,
 ) -> OwnWrites:
-    """Return the writes with higher sequence numbers and another time.
+    """Return the writes with higher sequence numbers and another time; parameters as for `rebase_outputs`.
 
     Raises
     ------
@@ -166,6 +173,7 @@ def move_writes(
                 by_ms=by_ms,
                 planned_ms=clock.now_ms(),
                 moves_expiry=not task.has_instants,
+                latest_expire_ms=latest_expire_ms,
             )
 
     return own.with_files(tuple(moved()))

@@ -492,7 +492,8 @@ class Transaction:
     def _move(self, time_ms: int, reached: TablePosition) -> None:
         """Give all rows the time of the commit, and sequence numbers above those committed since they were written."""
         by_seq, by_ms = max(0, reached.seq - self._job.base_seq), time_ms - self._job.create_ts_ms
-        if (by_seq or by_ms) and self._own.tasks:
-            self._files.move(by_seq=by_seq, by_ms=by_ms)
+        latest_ms = self._job.latest_expire_ms(self._clock.now_ms())
+        if (by_seq or by_ms or latest_ms is not None) and self._own.tasks:
+            self._files.move(by_seq=by_seq, by_ms=by_ms, latest_expire_ms=latest_ms)
         base_seq, times = self._job.base_seq + by_seq, RowTimes(fixed=self._own.has_instants)
         self._job = replace(self._job, base_seq=base_seq, create_ts_ms=time_ms, times=times)

@@ -53,10 +53,10 @@ class UnpublishedFiles:
         """Drop row versions that later writes of the transaction hide."""
         self.replace_writes(drop_hidden(self._stores, self._clock, self._writes, self._options, self._segments))
 
-    def move(self, *, by_seq: int, by_ms: int) -> None:
-        """Give all rows higher sequence numbers and another time; raises as `move_writes`."""
-        moved = move_writes(self._stores, self._clock, self._writes, self._options, by_seq=by_seq, by_ms=by_ms)
-        self.replace_writes(moved)
+    def move(self, *, by_seq: int, by_ms: int, latest_expire_ms: int | None) -> None:
+        """Give all rows higher sequence numbers and another time; parameters and errors as for `move_writes`."""
+        given = self._stores, self._clock, self._writes, self._options
+        self.replace_writes(move_writes(*given, by_seq=by_seq, by_ms=by_ms, latest_expire_ms=latest_expire_ms))
 
     def protect(self) -> None:
         """Renew the lease in time, and copy files under new ids before collectors may delete the old ones.

@@ -18,7 +18,7 @@ from slatespark.format.manifest import SstHandle
 from slatespark.format.paths import sst_path
 from slatespark.format.ulid import make_ulid
 from slatespark.kernels import merge_all, new_key_mask, take_rows
-from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, TOMBSTONE, RowColumns
+from slatespark.kernels.columns import HAS_CREATE, RowColumns
 from slatespark.options import Call, WriteOptions
 from slatespark.storage import open_scratch, scratch_folder
 from slatespark.table.clock import Clock
@@ -26,7 +26,7 @@ from slatespark.table.commit.commit import commit_write
 from slatespark.table.commit.foreign_clients import OTHER_MODES, refuse_cooperation
 from slatespark.table.commit.idempotence import is_committed
 from slatespark.table.commit.job import WriteJob, abandoned_on_error, begin_write
-from slatespark.table.commit.rebase import Shift, move_rows
+from slatespark.table.commit.rebase import Shift, expire_by, move_rows
 from slatespark.table.commit.row_times import RowTimes
 from slatespark.table.definition.plan import grow_definition
 from slatespark.table.definition.table_definition import TableDefinition
@@ -292,7 +292,7 @@ def _dated(
     for rows in _read(stores, part, file.path, options):
         if file.label.stamp_ms is not None:
             _move(rows, job, file.label)
-        _expire_by(rows, job.latest_expire_ms)
+        expire_by(rows, job.latest_expire_ms(job.planned_ms))
         _check_rows(file, rows, previous, has_history=job.definition.has_history)
         previous = take_rows([rows], np.array([len(rows) - 1], np.int64))
         yield rows
@@ -316,15 +316,6 @@ def _move(rows: RowColumns, job: WriteJob, label: ExternalLabel) -> None:
         return
     begin_ms = job.planned_ms if label.ttl_from_write else job.create_ts_ms
     move_rows(rows, 0, len(rows), Shift(seq=0, create_ms=0, expire_ms=begin_ms - label.stamp_ms))
-
-
-def _expire_by(rows: RowColumns, latest_ms: int | None) -> None:
-    """Let rows expire at an instant at the latest, in place; None changes nothing."""
-    if latest_ms is None:
-        return
-    live, expires = (rows.flags & TOMBSTONE) == 0, (rows.flags & HAS_EXPIRE) != 0
-    rows.expire_ts[:] = np.where(live, np.where(expires, np.minimum(rows.expire_ts, latest_ms), latest_ms), 0)
-    rows.flags[live] |= np.uint8(HAS_EXPIRE)
 
 
 def _check_rows(file: ExternalSstFile, rows: RowColumns, previous: RowColumns | None, *, has_history: bool) -> None:

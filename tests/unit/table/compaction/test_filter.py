@@ -199,6 +199,24 @@ def test_the_floor_filter_raises_the_floor_and_compacts_below_it(tmp_path: Path)
         store.compact(full=True, filters=[HistoryFloorFilter(floor - 1)])
 
 
+def test_a_call_that_is_refused_leaves_the_floor(tmp_path: Path) -> None:
+    clock = FakeClock(START)
+    store = SlateStore.create(str(tmp_path / "t"), history=True, clock=clock, autoCompact=False)
+    for day, operation in ((9, "upsert"), (5, "merge")):
+        store.write(pa.table({"key": [b"a"], "value": [b"1"]}), operation=operation, timestamp=START - day * DAY)
+    lowered = HistoryFloorFilter(START - DAY)
+    with pytest.raises(OptionError, match="mergeOperator"):
+        store.compact(full=True, filters=[lowered])
+    with pytest.raises(OptionError, match="future"):
+        store.compact(full=True, filters=[lowered, ExpireFilter(now=START + DAY)], mergeOperator="sum")
+    assert store.definition.full_history_ts_low_ms is None
+    assert not store.compact(full=True, filters=[lowered], mergeOperator="concat").is_compacted
+    assert store.definition.full_history_ts_low_ms == START - DAY
+    for later in (1, 2):
+        store.compact(full=True, filters=[HistoryFloorFilter(START - DAY + later)], mergeOperator="concat")
+        assert store.definition.full_history_ts_low_ms == START - DAY + later
+
+
 # --- refused --------------------------------------------------------------------------------------------------------
 
 

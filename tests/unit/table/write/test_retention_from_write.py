@@ -144,3 +144,24 @@ def test_a_retention_near_64_bits_never_ends() -> None:
     store.write(pa.table({"key": [b"a"], "value": [b"1"]}))
     assert store.scan().read_all().num_rows == 1
     assert len(store.history(2**63 - 1)) == 3
+
+
+@pytest.mark.parametrize("at_days", [None, -280, -1])
+@pytest.mark.parametrize("reads_past", [False, True])
+def test_rows_of_a_transaction_last_from_its_commit_on(at_days: int | None, *, reads_past: bool) -> None:
+    table = Table()
+    txn = table.store.begin(readTimestamp=NOW_MS - 290 * DAY_MS if reads_past else None)
+    for key, options in {b"a": {}, b"b": {"ttl": "1d"}, b"c": {"ttl": "9d"}}.items():
+        txn.write(pa.table({"key": [key], "value": [b"v"]}), **options)
+    table.clock.advance(DAY_MS // 2)
+    now_ms = table.clock.now_ms()
+    committed_ms = now_ms if at_days is None else now_ms + at_days * DAY_MS
+    txn.commit(timestamp=committed_ms)
+    rows = {row["key"]: row for row in table.store.scan(readVersions="all", includeExpired=True).read_all().to_pylist()}
+    ends = {key: round(row["_expire_ts"].timestamp() * 1000) for key, row in rows.items()}
+    latest_ms = now_ms + 2 * DAY_MS
+    assert ends == {
+        b"a": latest_ms,
+        b"b": min(committed_ms + DAY_MS, latest_ms),
+        b"c": min(committed_ms + 9 * DAY_MS, latest_ms),
+    }
