@@ -127,7 +127,7 @@ class Table:
                 self.clock,
                 full=turn.kind == "full",
                 options=WriteOptions.parse({"path": self.store.url, **bounds, **turn.options}),
-                tiers=SizeTiers(2, 3, 4.0),
+                tiers=SizeTiers(2, 3, 4.0) if turn.kind not in ("full", "interval") else None,
                 runner=self.interrupted(turn.meanwhile),
                 range_bytes=200,
             )

@@ -309,7 +309,10 @@ class Submitter:
         def are_listed(listed: Compactions) -> bool:
             return bool(job_ids) and all(find_job(listed, job_id) is not None for job_id in job_ids)
 
-        self.jobs.edit(appended, is_done=are_listed)
+        try:
+            self.jobs.edit(appended, is_done=are_listed)
+        except CommitConflictError:  # others change the list all the time; the turn ends when it says
+            return None
         return tuple(job_ids) or None
 
 
