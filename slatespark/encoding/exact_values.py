@@ -141,12 +141,27 @@ def _time(value: Any, kind: pa.DataType) -> time | int:
     return value
 
 
-def _of_numpy(value: np.datetime64 | np.timedelta64, kind: pa.DataType) -> pa.Scalar:
-    try:
-        return pa.scalar(value).cast(kind)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as exc:
-        raise ValueError(str(exc)) from exc
+def _of_numpy(value: np.datetime64 | np.timedelta64, kind: pa.DataType) -> int:
+    """Return a time of numpy as the number that its column holds; pyarrow would cast it to any type, text included."""
+    unit = next((unit for fits, scalar, unit in _NUMPY_UNITS if fits(kind) and isinstance(value, scalar)), None)
+    if unit is None:
+        raise TypeError(f"its type is {type(value).__name__}")
+    given, _ = np.datetime_data(value.dtype)
+    if np.isnat(value) or given == "generic":
+        raise ValueError("it is not a time" if np.isnat(value) else "it has no unit")
+    if isinstance(value, np.timedelta64) and given in ("Y", "M"):
+        raise ValueError("months have no fixed length")
+    number = value.astype(unit)
+    if number.astype(value.dtype) != value:  # cut off, or out of range and wrapped around
+        raise ValueError("the column does not hold it exactly")
+    return _whole(int(number.astype(np.int64)), kind)
 
+
+_NUMPY_UNITS: Final[tuple[tuple[Callable[[pa.DataType], bool], type[np.generic], str], ...]] = (
+    (kinds.is_timestamp, np.datetime64, "datetime64[us]"),
+    (kinds.is_date32, np.datetime64, "datetime64[D]"),
+    (kinds.is_duration, np.timedelta64, "timedelta64[us]"),
+)
 
 _CONVERSIONS: Final[tuple[tuple[Callable[[pa.DataType], bool], _Conversion], ...]] = (
     (kinds.is_boolean, lambda value, _: _instance(value, (bool, np.bool_))),
