@@ -43,6 +43,13 @@ def remainders_of(column: pa.Array | pa.ChunkedArray, times: NDArray[np.int64]) 
     return remainders if remainders.any() else None
 
 
+def loses_parts(column: pa.Array) -> bool:
+    """Tell whether times of a column lose anything when they become ms; nulls do not."""
+    if not kinds.is_timestamp(column.type) or column.type.unit not in PER_MS:
+        return False
+    return bool((column.drop_null().cast(pa.int64()).to_numpy() % PER_MS[column.type.unit]).any())
+
+
 @dataclass(frozen=True, slots=True)
 class DistinctTimes:
     """The check that versions of a key differ by a millisecond at least.
@@ -84,7 +91,8 @@ class DistinctTimes:
             f"{name_key(self.codec, key)}.",
             why="A history table keeps times in milliseconds, so only one of these versions would stay.",
             todo=f"Set sequenceColumn to say which (sequenceColumn={self.column} keeps the latest, if it is a column "
-            "of the table), or truncate the column to milliseconds; then the last row stays.",
+            "of the table), or truncate the column to milliseconds; then the last row stays. In files to be ingested "
+            "sequenceColumn decides between the rows of one file.",
         )
 
     def stored_remainders(self, sources: Sequence[RowColumns], rows: NDArray[np.int64]) -> NDArray[np.int64]:

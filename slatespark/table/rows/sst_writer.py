@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -27,6 +27,7 @@ from slatespark.table.rows.batches import Rows, as_batches, require_schema
 from slatespark.table.rows.encoder import Stamp
 from slatespark.table.rows.encoder_plan import lasting_columns, plan_encoder
 from slatespark.table.rows.external_label import ExternalLabel
+from slatespark.table.rows.lost_versions import loses_parts
 from slatespark.table.rows.sst_upload import upload_task
 from slatespark.table.rows.task_sorter import TaskSorter
 from slatespark.table.stores import TableStores
@@ -136,14 +137,16 @@ def _build(
         ttl_from_ms=now_ms if options.ttl_from == "write" else None,
     )
     has_times = options.timestamp_ms is not None or encoder.has_times
-    if not has_times and options.expire_at_column is not None and stamp.ttl_ms is not None:
+    from_ingest = not has_times or options.ttl_from == "write"
+    if from_ingest and options.expire_at_column is not None and stamp.ttl_ms is not None:
         raise OptionError(
             "SstWriter takes no ttl beside expireAtColumn.",
             why="A TTL counts from the ingest, an instant stays, and a file does not tell which one a row has.",
-            todo="Give the instant of each row, or the time of the rows with timestamp.",
+            todo="Give the instant of each row, or the time of the rows with timestamp, and no ttlFrom.",
         )
     fold = resolve_operator(options.merge_operator)
-    sorter = TaskSorter(batches, encoder, stamp, fold, buffer_bytes=options.write_buffer_bytes)
+    watched = _WatchedTimes(batches, encoder.timestamp_column)
+    sorter = TaskSorter(watched, encoder, stamp, fold, buffer_bytes=options.write_buffer_bytes)
     with scratch_folder("sst") as folder:
         scratch = open_scratch(folder)
         stores = TableStores(main=scratch, wal=scratch)
@@ -156,6 +159,28 @@ def _build(
             None if has_times else now_ms,
             has_instants=options.expire_at_column is not None,
             ttl_from_write=options.ttl_from == "write",
+            made_ms=now_ms if has_times and options.ttl_from == "write" else None,
+            time_column=encoder.timestamp_column,
+            has_remainders=watched.has_remainders,
         )
         data = label_sst(scratch.get(sst_path(file.handle.id)), label.to_json())
         return data, file.properties.num_rows
+
+
+@dataclass(slots=True)
+class _WatchedTimes:
+    """Batches of rows, and whether times among those passed on so far have parts of a millisecond.
+
+    A file keeps milliseconds, and an ingest has to know: another file may have a version less than one apart. What
+    `sequenceColumn` decides in this file it does not decide there.
+    """
+
+    batches: Iterable[pa.RecordBatch]
+    column: str | None
+    has_remainders: bool = False
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        for batch in self.batches:
+            if self.column is not None and not self.has_remainders:
+                self.has_remainders = loses_parts(batch.column(self.column))
+            yield batch

@@ -51,7 +51,7 @@ from slatespark.table.tasks import THREADS, TaskRunner
 from slatespark.table.write.load_plan import check_times
 
 # The options of rows were given to SstWriter.
-_SOME_COLUMN: Final = "_create_ts"  # in place of the column of times, which a file does not name
+_SOME_COLUMN: Final = "_create_ts"  # in place of the column of times, which no table has as its own
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,11 +227,17 @@ def _upload_all(
     if not job.definition.has_history:
         _refuse_shared_keys(stores, outputs, files, options)
         return outputs
-    encoder = RowEncoder(job.definition.codec(), timestamp_column=_SOME_COLUMN)
+    encoder = RowEncoder(job.definition.codec(), timestamp_column=_time_column(files))
     fold = resolve_operator(options.merge_operator)
     return merge_overlaps(
         stores, clock, outputs, encoder, options, first_seq=job.base_seq + 1, fold=fold, segments=job.segments
     )
+
+
+def _time_column(files: Sequence[ExternalSstFile]) -> str:
+    """Return the column that the times of all files come from, if there is one: their lost parts are read from it."""
+    [name, *others] = {file.label.time_column for file in files}
+    return _SOME_COLUMN if name is None or others else name
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,9 +264,10 @@ class IngestTask:
         ):
             pieces = _dated(*_copy(folder, file, self.stores.storage), file, job, options)
             rows = numbered(pieces, job.base_seq + 1, Spill(folder, by_time=True), options.write_buffer_bytes)
-            return upload_sorted(
+            made = upload_sorted(
                 self.stores.main, rows, options, self.clock, job.planned_ms, segments=job.segments, pace=pace
             )
+            return tuple(replace(new, has_remainders=file.label.has_remainders) for new in made)
 
 
 def _copy(folder: str, file: ExternalSstFile, storage: Mapping[str, str]) -> tuple[TableStores, FileSlice]:
@@ -290,8 +297,7 @@ def _dated(
     """Yield the rows of a copied file with their times, a window at a time."""
     previous: RowColumns | None = None
     for rows in _read(stores, part, file.path, options):
-        if file.label.stamp_ms is not None:
-            _move(rows, job, file.label)
+        _move(rows, job, file.label)
         expire_by(rows, job.latest_expire_ms(job.planned_ms))
         _check_rows(file, rows, previous, has_history=job.definition.has_history)
         previous = take_rows([rows], np.array([len(rows) - 1], np.int64))
@@ -309,13 +315,17 @@ def _read(stores: TableStores, part: FileSlice, path: str, options: WriteOptions
 
 
 def _move(rows: RowColumns, job: WriteJob, label: ExternalLabel) -> None:
-    """Give rows the time of the ingest: TTLs count from it, or from the clock, and fixed expiries stay."""
-    assert label.stamp_ms is not None  # the caller's condition
-    rows.create_ts[:] = job.create_ts_ms
-    if label.has_instants:
+    """Give rows the time of the ingest, unless the user gave them times.
+
+    TTLs count from their time, or from the clock; fixed expiries stay.
+    """
+    if label.stamp_ms is not None:
+        rows.create_ts[:] = job.create_ts_ms
+    counted_ms = label.stamp_ms if label.made_ms is None else label.made_ms
+    if label.has_instants or counted_ms is None:
         return
     begin_ms = job.planned_ms if label.ttl_from_write else job.create_ts_ms
-    move_rows(rows, 0, len(rows), Shift(seq=0, create_ms=0, expire_ms=begin_ms - label.stamp_ms))
+    move_rows(rows, 0, len(rows), Shift(seq=0, create_ms=0, expire_ms=begin_ms - counted_ms))
 
 
 def _check_rows(file: ExternalSstFile, rows: RowColumns, previous: RowColumns | None, *, has_history: bool) -> None:

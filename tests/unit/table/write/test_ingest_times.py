@@ -1,0 +1,111 @@
+"""Times and keys of several files in one ingest: what may not be lost, and from when TTLs count."""
+
+from __future__ import annotations
+
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from slatespark import InvalidRequestError, OptionError, SlateStore, SstWriter
+from tests.support.fake_clock import FakeClock
+from tests.support.our_reads import our_rows
+
+NOW_MS = 1_700_000_000_000
+MADE_MS = NOW_MS - 5000  # by another clock, elsewhere
+HOUR_MS = 3_600_000
+SCHEMA = "id BIGINT, v BIGINT, t TIMESTAMP, u TIMESTAMP"
+
+_numbers = count()
+
+
+def new_store(schema: str | None = SCHEMA, **properties: Any) -> SlateStore:
+    keys = None if schema is None else "id"
+    url = f"memory://ingest-times-{next(_numbers)}"
+    return SlateStore.create(url, schema, keys, clock=FakeClock(NOW_MS), **properties)
+
+
+def new_file(path: Path, rows: pa.Table, schema: str | None = None, **options: Any) -> str:
+    keys = "id" if "id" in rows.column_names else None
+    SstWriter(str(path), schema, keys, clock=FakeClock(MADE_MS)).write(rows, **options)
+    return str(path)
+
+
+def timed(value: int, micros: int) -> pa.Table:
+    time = pa.array([micros], pa.timestamp("us", "UTC"))
+    return pa.table({"id": [1], "v": [value], "t": time, "u": time})
+
+
+def pairs(**more: Any) -> pa.Table:
+    return pa.table({"key": [b"a"], "value": [b"v"], **more})
+
+
+# --- versions within a millisecond ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("micros", "more"),
+    [
+        ((1_000_900, 1_000_100), [{}, {}]),
+        ((1_000_000, 1_000_100), [{}, {}]),
+        ((1_000_900, 1_000_100), [{"sequenceColumn": "t"}, {"sequenceColumn": "t"}]),
+        ((1_000_900, 1_000_100), [{}, {"timestampColumn": "u"}]),
+    ],
+    ids=["both cut", "one cut", "sequenceColumn", "other columns"],
+)
+def test_times_less_than_a_millisecond_apart(
+    micros: tuple[int, int], more: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    store = new_store(history=True)
+    paths = [
+        new_file(tmp_path / f"{n}.sst", timed(n, time), SCHEMA, **{"timestampColumn": "t", **more[n]})
+        for n, time in enumerate(micros)
+    ]
+    with pytest.raises(InvalidRequestError, match="millisecond"):
+        store.ingest(paths)
+    assert store.scan(readVersions="all").read_all().num_rows == 0
+    store.ingest(paths[0])  # alone it is what a write of its rows is
+
+
+@pytest.mark.parametrize("micros", [(1_000_100, 1_001_100), (1_000_100, 1_000_100), (1_000_000, 1_000_000)])
+def test_times_that_may_be_in_one_ingest(micros: tuple[int, int], tmp_path: Path) -> None:
+    store = new_store(history=True)
+    paths = [
+        new_file(tmp_path / f"{n}.sst", timed(n, time), SCHEMA, timestampColumn="t") for n, time in enumerate(micros)
+    ]
+    store.ingest(paths)
+    assert store.get(1, columns="v") == {"v": 1}
+    assert store.scan(readVersions="all").read_all().num_rows == len(set(micros))
+
+
+def test_times_that_no_column_keeps(tmp_path: Path) -> None:
+    """A raw table has bytes alone, so nothing tells what the times have lost."""
+    store = new_store(None, history=True)
+    time = pa.array([1_000_100], pa.timestamp("us", "UTC"))
+    paths = [new_file(tmp_path / f"{n}.sst", pairs(t=time), timestampColumn="t") for n in range(2)]
+    with pytest.raises(InvalidRequestError, match="millisecond"):
+        store.ingest(paths)
+
+
+# --- TTLs -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("column", [None, "t"])
+def test_a_ttl_from_the_write_beside_times_counts_from_the_ingest(column: str | None, tmp_path: Path) -> None:
+    store = new_store(None, history=True)
+    times = {"timestamp": 1000} if column is None else {"timestampColumn": "t"}
+    rows = pairs() if column is None else pairs(t=pa.array([1000], pa.timestamp("ms")))
+    store.ingest(new_file(tmp_path / "a.sst", rows, ttl="1h", ttlFrom="write", **times))
+    assert [(row.create_ts, row.expire_ts) for row in our_rows(store)] == [(1000, NOW_MS + HOUR_MS)]
+
+
+def test_instants_do_not_mix_with_ttls_from_the_write(tmp_path: Path) -> None:
+    rows = pairs(gone=pa.array([NOW_MS + 5], pa.timestamp("ms")))
+    options: dict[str, Any] = {"expireAtColumn": "gone", "ttlFrom": "write", "timestamp": 1000}
+    with pytest.raises(OptionError, match="expireAtColumn"):
+        new_file(tmp_path / "a.sst", rows, ttl="1h", **options)
+    store = new_store(None, history=True)
+    store.ingest(new_file(tmp_path / "b.sst", rows, **options))
+    assert [row.expire_ts for row in our_rows(store)] == [NOW_MS + 5]
