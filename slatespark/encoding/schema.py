@@ -9,6 +9,7 @@ Canonical types are in `column_types`, their JSON in `spark_schema`, casts of ro
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
+from enum import Enum
 from typing import Final
 
 import pyarrow as pa
@@ -25,7 +26,23 @@ _TO_DOUBLE: Final = (*INTEGERS[:3], pa.float32())  # types that a double represe
 _TO_FLOAT: Final = INTEGERS[:2]
 
 
-def merge_schemas(table: pa.Schema, incoming: pa.Schema, *, key_columns: Collection[str] = ()) -> pa.Schema:
+class _Place(Enum):
+    """What a value is stored in, on which depends how it can be read later."""
+
+    KEY = "key"
+    JSON = "json"
+    OTHER = "other"
+
+
+def _place(name: str, key_columns: Collection[str], value_format: str) -> _Place:
+    if name in key_columns:
+        return _Place.KEY
+    return _Place.JSON if value_format == "json" else _Place.OTHER
+
+
+def merge_schemas(
+    table: pa.Schema, incoming: pa.Schema, *, key_columns: Collection[str] = (), value_format: str = "avro"
+) -> pa.Schema:
     """Return the table's schema, extended to hold rows of the incoming schema.
 
     Parameters
@@ -33,6 +50,7 @@ def merge_schemas(table: pa.Schema, incoming: pa.Schema, *, key_columns: Collect
     table, incoming : canonical; columns are matched by name, ignoring case, and keep the table's spelling. Parts of
         the incoming ones may be of the type null
     key_columns : of the table; their types may only change to types with the same encoding
+    value_format : of the table
 
     Raises
     ------
@@ -47,7 +65,7 @@ def merge_schemas(table: pa.Schema, incoming: pa.Schema, *, key_columns: Collect
             merged.append(field)
             continue
         other = incoming.field(name)
-        kind = _merge_types(field.type, other.type, field.name, in_key=field.name in key_columns)
+        kind = _merge_types(field.type, other.type, field.name, _place(field.name, key_columns, value_format))
         merged.append(field.with_type(kind))
     added = [field.with_nullable(True) for field in incoming if field.name.lower() not in known]
     return pa.schema([*merged, *added])
@@ -57,7 +75,7 @@ def _by_lower(schema: pa.Schema) -> dict[str, str]:
     return {name.lower(): name for name in schema.names}
 
 
-def _merge_types(table: pa.DataType, incoming: pa.DataType, where: str, *, in_key: bool) -> pa.DataType:
+def _merge_types(table: pa.DataType, incoming: pa.DataType, where: str, place: _Place) -> pa.DataType:
     if kinds.is_null(incoming):
         return table
     if table == incoming or is_variant(table) or is_variant(incoming):
@@ -65,22 +83,22 @@ def _merge_types(table: pa.DataType, incoming: pa.DataType, where: str, *, in_ke
             raise incompatible(where, table, incoming)
         return table
     if kinds.is_struct(table) and kinds.is_struct(incoming):
-        return _merge_structs(table, incoming, where, in_key=in_key)
+        return _merge_structs(table, incoming, where, place)
     if kinds.is_map(table) and kinds.is_map(incoming):
         if not table.key_type.equals(incoming.key_type):
             raise incompatible(f"{where}.key", table.key_type, incoming.key_type)
-        value = _merge_types(table.item_type, incoming.item_type, f"{where}.value", in_key=in_key)
+        value = _merge_types(table.item_type, incoming.item_type, f"{where}.value", place)
         return map_of(table.key_type, value, nullable=table.item_field.nullable)
     if kinds.is_list(table) and kinds.is_list(incoming):
-        element = _merge_types(table.value_type, incoming.value_type, f"{where}.element", in_key=in_key)
+        element = _merge_types(table.value_type, incoming.value_type, f"{where}.element", place)
         return list_of(element, nullable=table.value_field.nullable)
-    wider = _widened(table, incoming, in_key=in_key)
+    wider = _widened(table, incoming, place)
     if wider is None:
         raise incompatible(where, table, incoming)
     return wider
 
 
-def _merge_structs(table: pa.DataType, incoming: pa.DataType, where: str, *, in_key: bool) -> pa.DataType:
+def _merge_structs(table: pa.DataType, incoming: pa.DataType, where: str, place: _Place) -> pa.DataType:
     known, others = pa.schema(list(table)), pa.schema(list(incoming))
     merged = []
     for field in known:
@@ -88,40 +106,42 @@ def _merge_structs(table: pa.DataType, incoming: pa.DataType, where: str, *, in_
         if name is None:
             merged.append(field)
         else:
-            kind = _merge_types(field.type, others.field(name).type, f"{where}.{field.name}", in_key=in_key)
+            kind = _merge_types(field.type, others.field(name).type, f"{where}.{field.name}", place)
             merged.append(field.with_type(kind))
     added = [field.with_nullable(True) for field in others if find_name(known, field.name) is None]
-    if added and in_key:
+    if added and place is _Place.KEY:
         raise SchemaError(f"Key column {where} would get the field {added[0].name}.", todo="Drop the field.")
     return pa.struct([*merged, *added])
 
 
-def _widened(table: pa.DataType, incoming: pa.DataType, *, in_key: bool) -> pa.DataType | None:
+def _widened(table: pa.DataType, incoming: pa.DataType, place: _Place) -> pa.DataType | None:
     """Return the wider of two flat types; None if neither includes the other."""
     if table in INTEGERS and incoming in INTEGERS:
         return max(table, incoming, key=INTEGERS.index)
     if kinds.is_decimal128(table) and kinds.is_decimal128(incoming):
         wider = table.scale == incoming.scale and incoming.precision > table.precision
         return incoming if wider else table
-    if _is_exact_float(table, incoming) and not in_key:  # the encodings of their numbers in a key differ
+    if _is_exact_float(table, incoming, place):
         return incoming
     return table if can_cast(incoming, table) else None
 
 
-def find_misread(stored: pa.Schema, table: pa.Schema, *, key_columns: Collection[str] = ()) -> str | None:
+def find_misread(
+    stored: pa.Schema, table: pa.Schema, *, key_columns: Collection[str] = (), value_format: str = "avro"
+) -> str | None:
     """Return the first column, or part of one, whose values are read as others by a table's schema; None if none is.
 
     Parameters
     ----------
     stored : canonical, by which the rows were encoded
     table : canonical, by which they will be read; columns that the rows lack are null
-    key_columns : of the table
+    key_columns, value_format : of the table
     """
-    return next(_misread_fields(stored, table, "", key_columns), None)
+    return next(_misread_fields(stored, table, "", key_columns, value_format), None)
 
 
 def _misread_fields(
-    stored: Iterable[pa.Field], table: Iterable[pa.Field], above: str, key_columns: Collection[str]
+    stored: Iterable[pa.Field], table: Iterable[pa.Field], above: str, key_columns: Collection[str], value_format: str
 ) -> Iterator[str]:
     """Yield fields by their exact names, as values are found by these."""
     known = {field.name: field for field in table}
@@ -131,43 +151,47 @@ def _misread_fields(
         if other is None or (field.nullable and not other.nullable):
             yield above + name
         else:
-            yield from _misread_type(field.type, other.type, above + name, in_key=name in key_columns)
+            yield from _misread_type(field.type, other.type, above + name, _place(name, key_columns, value_format))
     yield from (above + name for name, field in known.items() if name not in given and not field.nullable)
 
 
-def _misread_type(stored: pa.DataType, table: pa.DataType, where: str, *, in_key: bool) -> Iterator[str]:
+def _misread_type(stored: pa.DataType, table: pa.DataType, where: str, place: _Place) -> Iterator[str]:
     if stored == table or is_variant(stored) or is_variant(table):
         if stored != table:
             yield where
     elif kinds.is_struct(stored) and kinds.is_struct(table):
         names = [field.name for field in stored]
-        if in_key and names != [field.name for field in table]:  # a key has no names
+        if place is _Place.KEY and names != [field.name for field in table]:  # a key has no names
             yield where
-        yield from _misread_fields(stored, table, f"{where}.", names if in_key else ())
+        yield from _misread_fields(stored, table, f"{where}.", names if place is _Place.KEY else (), place.value)
     elif kinds.is_list(stored) and kinds.is_list(table):
-        yield from _misread_part(stored.value_field, table.value_field, f"{where}.element", in_key=in_key)
+        yield from _misread_part(stored.value_field, table.value_field, f"{where}.element", place)
     elif kinds.is_map(stored) and kinds.is_map(table):
-        yield from _misread_part(stored.key_field, table.key_field, f"{where}.key", in_key=in_key)
-        yield from _misread_part(stored.item_field, table.item_field, f"{where}.value", in_key=in_key)
-    elif not _reads_flat(stored, table, in_key=in_key):
+        yield from _misread_part(stored.key_field, table.key_field, f"{where}.key", place)
+        yield from _misread_part(stored.item_field, table.item_field, f"{where}.value", place)
+    elif not _reads_flat(stored, table, place):
         yield where
 
 
-def _misread_part(stored: pa.Field, table: pa.Field, where: str, *, in_key: bool) -> Iterator[str]:
+def _misread_part(stored: pa.Field, table: pa.Field, where: str, place: _Place) -> Iterator[str]:
     if stored.nullable and not table.nullable:
         yield where
-    yield from _misread_type(stored.type, table.type, where, in_key=in_key)
+    yield from _misread_type(stored.type, table.type, where, place)
 
 
-def _reads_flat(stored: pa.DataType, table: pa.DataType, *, in_key: bool) -> bool:
+def _reads_flat(stored: pa.DataType, table: pa.DataType, place: _Place) -> bool:
     """Tell whether a flat type is a wider one, and values of the other are read as the same."""
     if stored in INTEGERS and table in INTEGERS:
         return bool(INTEGERS.index(stored) <= INTEGERS.index(table))
     if kinds.is_decimal128(stored) and kinds.is_decimal128(table):
         return bool(stored.scale == table.scale and stored.precision <= table.precision)
-    return _is_exact_float(stored, table) and not in_key  # the encodings of their numbers in a key differ
+    return _is_exact_float(stored, table, place)
 
 
-def _is_exact_float(number: pa.DataType, wider: pa.DataType) -> bool:
-    """Tell whether a floating-point type holds every number of another type."""
+def _is_exact_float(number: pa.DataType, wider: pa.DataType, place: _Place) -> bool:
+    """Tell whether numbers that are stored as one type are read as the same ones of a floating-point type."""
+    if place is _Place.KEY:  # the encodings of their numbers differ
+        return False
+    if place is _Place.JSON and number == pa.float32():  # it has the few digits that name a float: 0.1
+        return False
     return (wider == pa.float64() and number in _TO_DOUBLE) or (wider == pa.float32() and number in _TO_FLOAT)

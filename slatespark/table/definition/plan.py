@@ -178,7 +178,10 @@ def grow_definition(current: TableDefinition, incoming: pa.Schema) -> TableDefin
             why="Old rows may still hold its values.",
             todo="Choose another name.",
         )
-    merged = canonical_schema(merge_schemas(current.schema, all_nullable(incoming), key_columns=current.key_columns))
+    keys, form = current.key_columns, current.value_format
+    merged = canonical_schema(
+        merge_schemas(current.schema, all_nullable(incoming), key_columns=keys, value_format=form)
+    )
     if merged.equals(current.schema):
         return current
     grown = current.with_schema(merged)
@@ -217,7 +220,8 @@ def join_growth(current: TableDefinition, planned: TableDefinition) -> TableDefi
     wanted = pa.schema([field for field in planned.schema if field.name.lower() not in dropped])
     grown = grow_definition(current, wanted)
     _check_spelling(grown.schema, wanted)
-    if (column := find_misread(wanted, grown.schema, key_columns=grown.key_columns)) is not None:
+    column = find_misread(wanted, grown.schema, key_columns=grown.key_columns, value_format=grown.value_format)
+    if column is not None:
         raise ConflictError(
             f"Another job has changed column {column}, so the rows must be encoded anew.", todo="Write again."
         )

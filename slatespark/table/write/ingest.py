@@ -180,7 +180,7 @@ def _check_stored(file: ExternalSstFile, grown: TableDefinition) -> None:
     assert known is not None
     if not properties.puts and not properties.merges:  # deletions have only keys
         known = pa.schema([field for field in known if field.name in stored.names])
-    column = find_misread(stored, known, key_columns=grown.key_columns)
+    column = find_misread(stored, known, key_columns=grown.key_columns, value_format=grown.value_format)
     if column is not None:
         raise SchemaError(
             f"{file.path}: column {column} is not stored as the table stores it.",

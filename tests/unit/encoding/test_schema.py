@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -296,6 +297,26 @@ def test_values_that_are_read_as_others(stored: pa.DataType, table: pa.DataType,
 )
 def test_keys_that_are_read_as_others(stored: pa.DataType, table: pa.DataType, is_same: bool) -> None:
     assert (find_misread(one(stored), one(table), key_columns=["c"]) is None) is is_same
+
+
+_SHAPES: list[Callable[[pa.DataType], pa.DataType]] = [
+    lambda kind: kind,
+    list_of,
+    lambda kind: map_of(pa.string(), kind),
+    lambda kind: parts(("a", list_of(kind), True)),
+]
+
+
+@pytest.mark.parametrize("shape", _SHAPES)
+def test_a_float_in_json_stays_one(shape: Callable[[pa.DataType], pa.DataType]) -> None:
+    """It is stored as 0.1, which is another number as a DOUBLE."""
+    single, double, small = (one(shape(kind)) for kind in (pa.float32(), pa.float64(), pa.int16()))
+    assert merge_schemas(single, double, value_format="json").equals(single)
+    assert find_misread(single, double, value_format="json") is not None
+    for wider in (single, double):
+        assert merge_schemas(small, wider, value_format="json").equals(wider)
+        assert find_misread(small, wider, value_format="json") is None
+    assert merge_schemas(single, double).equals(double)
 
 
 def test_columns_that_are_stored_otherwise() -> None:

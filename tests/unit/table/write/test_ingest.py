@@ -329,6 +329,15 @@ def test_values_that_the_table_would_read_as_others(
     assert store.scan().read_all().num_rows == 0
 
 
+def test_floats_in_json_that_the_table_would_read_as_others(tmp_path: Path) -> None:
+    store = new_store("id BIGINT, f DOUBLE", valueFormat="json")
+    file = str(tmp_path / "a.sst")
+    rows = pa.table({"id": [1], "f": pa.array([0.1], pa.float32())})
+    SstWriter(file, "id BIGINT, f FLOAT", "id", valueFormat="json").write(rows)
+    with pytest.raises(SchemaError, match="column f"):
+        store.ingest(file, mergeSchema=True)
+
+
 def test_keys_that_the_table_would_read_as_others(tmp_path: Path) -> None:
     store = SlateStore.create(str(tmp_path / "t"), pa.schema([("x", D2)]), "x")
     for number, kind in enumerate([D4, pa.int32()]):

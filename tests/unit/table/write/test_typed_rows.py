@@ -368,3 +368,14 @@ def test_a_null_struct_whose_parts_take_no_null(value_format: str) -> None:
     with pytest.raises(SchemaError, match="struct"):
         store.write(missing)
     SlateStore.drop(store.url, force=True)
+
+
+def test_a_float_in_json_is_read_as_it_was_written() -> None:
+    schema = pa.schema([("id", pa.int64()), ("f", pa.float32())])
+    store = SlateStore.create(url(), schema, "id", valueFormat="json")
+    store.write(pa.table({"id": [1], "f": [0.1]}, schema=schema))
+    before = store.get(1)
+    with pytest.raises(SchemaError, match="f is DOUBLE"):
+        store.write(pa.table({"id": [2], "f": [0.1]}), mergeSchema=True)
+    store.write(pa.table({"id": [2], "f": [0.5]}), mergeSchema=True)
+    assert [store.get(1), store.get(2)] == [before, {"id": 2, "f": 0.5}]
