@@ -54,7 +54,20 @@ def parse_location(value: object, name: str) -> str:
         raise OptionError(f"{name}: {value!r} is neither text nor a path of text.", todo="Give a local path or a URL.")
     if not text.strip():  # else it would be the current folder
         raise OptionError(f"{name}: it is empty.", todo="Give a local path or a URL; . is the current folder.")
+    try:
+        os.fsencode(text)
+    except UnicodeEncodeError as exc:
+        raise OptionError(f"{name}: {text!r} is not valid Unicode.", todo="Choose another path.") from exc
     return text
+
+
+def parse_locations(value: object, name: str) -> list[str]:
+    """Return one local path or URL, or several, as a list of texts."""
+    if isinstance(value, str | bytes | os.PathLike):
+        return [parse_location(value, name)]
+    if not isinstance(value, Iterable):
+        raise OptionError(f"{name}: {value!r} is no list of paths.", todo="Give a list of local paths or URLs.")
+    return [parse_location(each, name) for each in value]
 
 
 def parse_app_id(value: object, name: str) -> str:

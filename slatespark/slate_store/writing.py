@@ -12,6 +12,7 @@ import pyarrow as pa
 from slatespark.display.progress import AskedProgress, showing_progress
 from slatespark.errors import OptionError
 from slatespark.options.keywords import WriteKeywords
+from slatespark.options.values import parse_locations
 from slatespark.slate_store.base import OpenTable, version_of
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.progress import Step, tell_rows, tell_tasks
@@ -153,7 +154,7 @@ class Writes(OpenTable):
         from slatespark.table.write.ingest import ingest_files, parse_ingest
 
         parsed = parse_ingest(self._common, options)
-        given = [os.fspath(path) for path in ([paths] if isinstance(paths, str | os.PathLike) else paths)]
+        given = parse_locations(paths, "paths")
         latest_id, _ = fetch_latest_manifest(self._stores)
         with showing_progress(progress, Step.INGESTING) as listener:
             tasks = tell_tasks(runner or THREADS, listener, Step.INGESTING)

@@ -27,11 +27,6 @@ def path_text(path: PathArgument) -> str:
     return os.fspath(path) if isinstance(path, os.PathLike) else path
 
 
-def path_texts(paths: Sequence[PathArgument] | PathArgument) -> list[str]:
-    """Return one path, or a list of them, as a list of texts."""
-    return [path_text(path) for path in ([paths] if isinstance(paths, str | os.PathLike) else paths)]
-
-
 def storage_arguments(properties: Mapping[str, Any]) -> dict[str, Any]:
     """Return those arguments of `create` that are about storage.
 

@@ -246,8 +246,7 @@ class SlateTable(TableReads, TableVersions):
             When newer versions of the keys are stored, or other writers won every race.
         """
         with self._running("ingest into", progress, Step.INGESTING) as call:
-            files = arguments.path_texts(paths)
-            self._store.ingest(files, runner=call.tasks(), progress=call.progress, **writeOptions)
+            self._store.ingest(paths, runner=call.tasks(), progress=call.progress, **writeOptions)
 
     def delete(
         self,

@@ -102,7 +102,7 @@ class NewValues:
             raise InvalidRequestError("update sets nothing.", todo="Give set={'column': value}.")
         named: dict[str, object] = {}
         for given, value in assigned.items():
-            name = find_name(codec.schema, given)
+            name = find_name(codec.schema, given) if isinstance(given, str) else None
             if name is None:
                 raise SchemaError(
                     f"update sets column {given}, which the table does not have.",

@@ -182,6 +182,7 @@ def test_values_of_a_raw_table() -> None:
         ({"id": 5}, InvalidRequestError, "key column"),
         ({"Tenant": "x"}, InvalidRequestError, "key column"),
         ({"color": 5}, SchemaError, "color"),
+        ({5: 1}, SchemaError, "column 5"),
         ({"n": 1, "N": 2}, SchemaError, "twice"),
         ({"n": "many"}, SchemaError, "column n"),
         ({"n": None}, SchemaError, "n"),
