@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -51,6 +51,7 @@ from slatespark.table.tasks import THREADS, TaskRunner
 from slatespark.table.write.load_plan import check_times
 
 # The options of rows were given to SstWriter.
+_LOCAL: Final = "file://"
 _SOME_COLUMN: Final = "_create_ts"  # in place of the column of times, which no table has as its own
 
 
@@ -106,19 +107,18 @@ def ingest_files(
     """
     if not paths:
         raise InvalidRequestError("ingest: no file is given.", todo="Give the path of at least one file.")
-    path, count = Counter(paths).most_common(1)[0]
-    if count > 1:
-        raise InvalidRequestError(f"ingest: {path} is given twice.", todo="Give the path of each file once.")
     refuse_cooperation(options, "ingest", f"Write the rows. Or: {OTHER_MODES}")
     if is_committed(stores, options):
         return None
     found = fetch_latest_manifest(stores)
     definition = resolve_definition(stores, found.value).declaring(options.properties)
     files = [*THREADS(partial(_look, stores.storage), paths)]
+    _refuse_repeated(files)
     for file in files:
         definition = _admit(definition, file, merge=options.merge_schema)
     times = _row_times(definition, files, options)
     check_times(stores, definition, options, overwrite=False, per_row=times.per_row)
+    _check_ttls(stores, definition, files)
     job = begin_write(
         stores,
         clock,
@@ -149,6 +149,20 @@ def _look(storage: Mapping[str, str], path: str) -> ExternalSstFile:
     if end is None or label is None:
         raise InvalidRequestError(f"{path} is not an external SST.", todo="Write it with SstWriter.")
     return ExternalSstFile(path, f"{store.url}/{name}", label, end)
+
+
+def _refuse_repeated(files: Sequence[ExternalSstFile]) -> None:
+    """Refuse a file that is given twice, under whatever path: a history table would get its operands twice."""
+    seen: dict[str, str] = {}
+    for file in files:
+        is_local, path = file.url.startswith(_LOCAL), file.url.removeprefix(_LOCAL)
+        place = os.path.realpath(path) if is_local else file.url  # links, and ..
+        if place in seen:
+            also = "" if seen[place] == file.path else f", also as {seen[place]}"
+            raise InvalidRequestError(
+                f"ingest: {file.path} is given twice{also}.", todo="Give the path of each file once."
+            )
+        seen[place] = file.path
 
 
 def _admit(current: TableDefinition, file: ExternalSstFile, *, merge: bool) -> TableDefinition:
@@ -208,6 +222,17 @@ def _row_times(definition: TableDefinition, files: Sequence[ExternalSstFile], op
     return RowTimes(per_row=bool(timed), fixed=bool(timed) or instants)
 
 
+def _check_ttls(stores: TableStores, definition: TableDefinition, files: Sequence[ExternalSstFile]) -> None:
+    """Refuse TTLs that count from an instant which the clock of the table does not tell, as in a write."""
+    found = [file.path for file in files if file.label.ttl_from_write]
+    if found and definition.has_own_time:
+        raise OptionError(
+            f"{found[0]} was written with ttlFrom=write, and {stores.url} has clock=custom, so no clock tells the "
+            "time of the write.",
+            todo="Write the file without ttlFrom.",
+        )
+
+
 # --- rows -----------------------------------------------------------------------------------------------------------
 
 
@@ -228,7 +253,7 @@ def _upload_all(
         _refuse_shared_keys(stores, outputs, files, options)
         return outputs
     encoder = RowEncoder(job.definition.codec(), timestamp_column=_time_column(files))
-    fold = resolve_operator(options.merge_operator)
+    fold = resolve_operator(options.merge_operator or job.definition.merge_operator)
     return merge_overlaps(
         stores, clock, outputs, encoder, options, first_seq=job.base_seq + 1, fold=fold, segments=job.segments
     )

@@ -1,4 +1,4 @@
-"""Times and keys of several files in one ingest: what may not be lost, and from when TTLs count."""
+"""What an ingest refuses as a write does: times and operands of files that would get lost, or count twice."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _numbers = count()
 def new_store(schema: str | None = SCHEMA, **properties: Any) -> SlateStore:
     keys = None if schema is None else "id"
     url = f"memory://ingest-times-{next(_numbers)}"
-    return SlateStore.create(url, schema, keys, clock=FakeClock(NOW_MS), **properties)
+    return SlateStore.create(url, schema, keys, **{"clock": FakeClock(NOW_MS), **properties})
 
 
 def new_file(path: Path, rows: pa.Table, schema: str | None = None, **options: Any) -> str:
@@ -40,6 +40,10 @@ def timed(value: int, micros: int) -> pa.Table:
 
 def pairs(**more: Any) -> pa.Table:
     return pa.table({"key": [b"a"], "value": [b"v"], **more})
+
+
+def _reversed(value: bytes | None, operands: list[bytes]) -> bytes:
+    return b"".join(reversed([*([] if value is None else [value]), *operands]))
 
 
 # --- versions within a millisecond ----------------------------------------------------------------------------------
@@ -109,3 +113,48 @@ def test_instants_do_not_mix_with_ttls_from_the_write(tmp_path: Path) -> None:
     store = new_store(None, history=True)
     store.ingest(new_file(tmp_path / "b.sst", rows, **options))
     assert [row.expire_ts for row in our_rows(store)] == [NOW_MS + 5]
+
+
+def test_a_ttl_from_the_write_needs_the_clock(tmp_path: Path) -> None:
+    store = new_store(None, clock="custom")
+    path = new_file(tmp_path / "a.sst", pairs(), ttl="1h", ttlFrom="write")
+    with pytest.raises(OptionError, match="clock=custom"):
+        store.write(pairs(), ttl="1h", ttlFrom="write", timestamp=5)
+    with pytest.raises(OptionError, match=rf"{path}.*clock=custom"):
+        store.ingest(path, timestamp=5)
+    assert store.scan().read_all().num_rows == 0
+
+
+# --- operands -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("options", "value"), [({}, b"01"), ({"mergeOperator": _reversed}, b"10")])
+def test_operands_of_one_time_fold_by_the_property_unless_an_option_is_given(
+    options: dict[str, Any], value: bytes, tmp_path: Path
+) -> None:
+    store = new_store(None, history=True, mergeOperator="concat")
+    rows = [pairs().set_column(1, "value", pa.array([b"%d" % n])) for n in range(2)]
+    paths = [new_file(tmp_path / f"{n}.sst", given, operation="merge", timestamp=1000) for n, given in enumerate(rows)]
+    store.ingest(paths, **options)
+    assert store.get(b"a") == {"key": b"a", "value": value}
+
+
+@pytest.mark.parametrize("other", ["./a.sst", "../{folder}/a.sst", "link.sst", "link/a.sst"])
+def test_a_file_under_two_paths_is_ingested_once(other: str, tmp_path: Path) -> None:
+    store = new_store(None, history=True, mergeOperator="concat")
+    path = new_file(tmp_path / "a.sst", pairs(), operation="merge", timestamp=1000)
+    (tmp_path / "link.sst").symlink_to(path) if other == "link.sst" else (tmp_path / "link").symlink_to(tmp_path)
+    with pytest.raises(InvalidRequestError, match="twice"):
+        store.ingest([path, f"{tmp_path}/{other.format(folder=tmp_path.name)}"])
+    assert store.scan().read_all().num_rows == 0
+
+
+# --- paths ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "paths", [None, 5, [1], [None], b"/tmp/a.sst", [""], ["/tmp/\ud800.sst"], "/tmp/\ud800/a.sst"], ids=ascii
+)
+def test_paths_that_are_none(paths: Any) -> None:
+    with pytest.raises(OptionError, match="paths"):
+        new_store(None).ingest(paths)
