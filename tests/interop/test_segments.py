@@ -300,6 +300,24 @@ def test_rows_of_the_wal_that_need_an_undeclared_segment(fixed3: Location) -> No
     check_client_serves(fixed3, before, extractor)
 
 
+@pytest.mark.parametrize("call", ["erase", "restore"])
+def test_rows_of_the_wal_that_need_a_segment_declared_by_the_call(call: str, fixed3: Location) -> None:
+    extractor = FixedPrefix(3, "fixed3")
+    with Client.open(fixed3, options(extractor)) as client:
+        client.put(b"new1", b"wal")
+        client.put(b"new2", b"wal")
+        client.flush_wal()
+    store = SlateStore.open(str(fixed3.folder))
+    before, version = pairs(store), fetch_latest_manifest(store._stores)[0]
+    if call == "erase":
+        assert store.erase(b"new1", **extractor.options, **FENCE).gone
+        before.pop(b"new1")
+    else:
+        store.restoreToVersion(version, **extractor.options, **FENCE)
+    assert pairs(store) == before
+    check_client_serves(fixed3, before, extractor)
+
+
 @pytest.mark.parametrize(
     ("declared", "match"),
     [

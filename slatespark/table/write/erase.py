@@ -214,7 +214,7 @@ class _Erasing:
         found = self.survey(snapshot)
         if not found.is_any:
             return ErasedRows()
-        definition = resolve_definition(self.stores, snapshot.manifest)
+        definition = resolve_definition(self.stores, snapshot.manifest).declaring(self.options.properties)
         job = begin_write(
             self.stores,
             self.clock,

@@ -91,7 +91,7 @@ def restore_to_version(
             clock,
             operation=Operation.RESTORE,
             found=found,
-            definition=resolve_definition(stores, found.value),
+            definition=resolve_definition(stores, found.value).declaring(options.properties),
         )
         with abandoned_on_error(stores, job):
             segments = job.segments.joined(KeySegments.of(source))

@@ -80,7 +80,7 @@ def trim_history(
     refuse_pair(options, "a trim")
     refuse_cooperation(options, "a trim", OTHER_MODES)
     snapshot = resolve_snapshot(stores, ReadOptions(path=stores.url), clock)
-    definition = resolve_definition(stores, snapshot.manifest)
+    definition = resolve_definition(stores, snapshot.manifest).declaring(options.properties)
     if not definition.has_history:
         raise InvalidRequestError(
             f"{stores.url} is not a history table.",

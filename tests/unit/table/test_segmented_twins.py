@@ -5,13 +5,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pytest
 
-from slatespark import ExpireFilter, SlateStore, SstWriter
+from slatespark import ExpireFilter, OptionError, SlateStore, SstWriter
 from slatespark.display.describe_text import describe_text
 from slatespark.table.compaction.small_runs import MIN_RUNS
 from slatespark.table.log.manifests import fetch_latest_manifest
@@ -281,3 +282,18 @@ def test_operations_are_explained(operation: str) -> None:
     segmented.write(*numbered("a", "b"))
     segmented.pass_time(9)
     assert segmented.store.explain(operation).estimated.high.get > 0
+
+
+@pytest.mark.parametrize("call", ["erase", "restore", "trim"])
+def test_a_declaration_of_a_call_is_checked(call: str) -> None:
+    _, segmented = twins(SCHEMA, history=True)
+    version = segmented.write(*numbered("a", "b"))
+    calls: dict[str, Callable[..., object]] = {
+        "erase": partial(segmented.store.erase, "a", 0, releaseVersions=True),
+        "restore": partial(segmented.store.restoreToVersion, version),
+        "trim": partial(segmented.store.trimHistory, START_MS),
+    }
+    with pytest.raises(OptionError, match="by_tenant"):
+        calls[call](segmentExtractor="other", segmentPrefixLength=2)
+    assert call not in {commit.operation for commit in segmented.store.history()}
+    calls[call](**BY_TENANT)
