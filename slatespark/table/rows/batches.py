@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final, Protocol, TypeAlias
 
 import pyarrow as pa
-import pyarrow.types as kinds
 
 from slatespark.errors import SchemaError
+from slatespark.table.rows.plain_layout import plain_array, plain_field
 
 ROW_OVERHEAD_BYTES: Final = 80  # of a row besides key and value: offsets, seq, times, flags, its place in the order
 
@@ -27,9 +27,9 @@ Rows: TypeAlias = pa.Table | pa.RecordBatch | pa.RecordBatchReader | Iterable[pa
 def as_batches(batches: Any) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
     """Return the rows as batches, and their schema; raises `SchemaError` for an object without columns."""
     if isinstance(batches, pa.RecordBatchReader):
-        return _without_views(batches.schema, batches)
+        return _in_plain_layout(batches.schema, batches)
     if isinstance(batches, pa.Table):
-        return _without_views(batches.schema, batches.to_batches())
+        return _in_plain_layout(batches.schema, batches.to_batches())
     if isinstance(batches, pa.RecordBatch):
         batches = [batches]
     elif hasattr(batches, "__arrow_c_stream__"):  # DataFrames of pandas and Polars, relations of DuckDB
@@ -47,7 +47,7 @@ def as_batches(batches: Any) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
             todo="Give a pyarrow Table, RecordBatch, RecordBatchReader, several batches, or a DataFrame: "
             "pyarrow.Table.from_pylist makes a Table of dicts, pyarrow.table one of a dict of columns.",
         )
-    return _without_views(first.schema, itertools.chain([first], rows))
+    return _in_plain_layout(first.schema, itertools.chain([first], rows))
 
 
 def _type_name(rows: object) -> str:
@@ -55,15 +55,22 @@ def _type_name(rows: object) -> str:
     return f"{name} of {type(rows[0]).__name__}" if isinstance(rows, list | tuple) and rows else name
 
 
-def _without_views(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
-    """Return rows without the view types of Polars, since Arrow has no kernel that filters those."""
-    plain = pa.schema([field.with_type(_plain_type(field.type)) for field in schema])
+def _in_plain_layout(
+    schema: pa.Schema, batches: Iterable[pa.RecordBatch]
+) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
+    """Return rows in layouts that Arrow can filter: without the view types of Polars, and without run ends."""
+    plain = pa.schema([plain_field(field) for field in schema])
     if plain.equals(schema):
         return schema, batches
     # What is no batch, or has other columns than the first one, is refused later on.
     return plain, (
-        _as_nullable_as(batch, schema).cast(plain) if _has_columns(batch, schema) else batch for batch in batches
+        _as_plain(_as_nullable_as(batch, schema), plain) if _has_columns(batch, schema) else batch for batch in batches
     )
+
+
+def _as_plain(batch: pa.RecordBatch, plain: pa.Schema) -> pa.RecordBatch:
+    columns = [plain_array(column, field.type) for column, field in zip(batch.columns, plain, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=plain)
 
 
 def _has_columns(batch: object, schema: pa.Schema) -> bool:
@@ -71,19 +78,6 @@ def _has_columns(batch: object, schema: pa.Schema) -> bool:
     if not isinstance(batch, pa.RecordBatch):
         return False
     return bool((batch.schema.names, batch.schema.types) == (schema.names, schema.types))
-
-
-def _plain_type(kind: pa.DataType) -> pa.DataType:
-    if kinds.is_string_view(kind):
-        return pa.large_string()
-    if kinds.is_binary_view(kind):
-        return pa.large_binary()
-    if kinds.is_struct(kind):
-        return pa.struct([field.with_type(_plain_type(field.type)) for field in kind])
-    if kinds.is_list(kind) or kinds.is_large_list(kind):
-        make = pa.list_ if kinds.is_list(kind) else pa.large_list
-        return make(kind.value_field.with_type(_plain_type(kind.value_type)))
-    return kind
 
 
 def _opened(stream: Any) -> pa.RecordBatchReader:

@@ -90,7 +90,7 @@ class NewValues:
     expressions: Mapping[str, pc.Expression]
 
     @classmethod
-    def of(cls, assigned: Mapping[str, object], codec: RowCodec) -> Self:
+    def of(cls, assigned: Mapping[Any, object], codec: RowCodec) -> Self:
         """Return the new values of a table's columns; case does not matter."""
         if not isinstance(assigned, Mapping):  # most often condition and set the wrong way round
             raise InvalidRequestError(
