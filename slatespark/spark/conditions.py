@@ -49,8 +49,12 @@ def is_filter(condition: object, schema: pa.Schema, spark: SparkSession) -> bool
         # Spark compares rows only if their fields have the same names and types.
         if isinstance(item, RowComparison) or not _compares_exactly(item.literals, types[item.column.lower()]):
             return False
-    in_utc = str(spark.conf.get("spark.sql.session.timeZone")).upper() in _UTC
-    return in_utc or not any(pa.types.is_temporal(schema.field(name).type) for name in columns)
+    return is_in_utc(spark) or not any(pa.types.is_temporal(schema.field(name).type) for name in columns)
+
+
+def is_in_utc(spark: SparkSession) -> bool:
+    """Tell whether Spark reads times without an offset as UTC."""
+    return str(spark.conf.get("spark.sql.session.timeZone")).upper() in _UTC
 
 
 def _has_legacy_meaning(condition: str, spark: SparkSession) -> bool:

@@ -96,6 +96,24 @@ def test_inserts_that_replace(run: Run) -> None:
     assert rows(run) == []
 
 
+def test_times_without_an_offset_are_of_the_session(run: Run, spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "times"
+    day = "ts >= TIMESTAMP '2024-01-01 00:00:00' AND ts < '2024-01-02'"
+    slatespark.sql(spark, f"CREATE TABLE slate.`{path}` (ts TIMESTAMP, n INT, PRIMARY KEY (ts))")
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    try:
+        slatespark.sql(
+            spark,
+            f"INSERT INTO slate.`{path}` VALUES (TIMESTAMP '2023-12-31 20:00:00', 1), (TIMESTAMP '2024-01-01 20:00:00', 2)",
+        )
+        noon = "SELECT TIMESTAMP '2024-01-01 12:00:00', 9"
+        slatespark.sql(spark, f"INSERT INTO slate.`{path}` REPLACE WHERE {day} {noon}")
+        found = slatespark.sql(spark, f"SELECT string(ts) AS ts, n FROM slate.`{path}` ORDER BY ts").collect()
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+    assert [tuple(row) for row in found] == [("2023-12-31 20:00:00", 1), ("2024-01-01 12:00:00", 9)]
+
+
 def test_a_merge_with_every_clause(run: Run, spark: SparkSession) -> None:
     spark.sql("SELECT * FROM VALUES ('a', 1L, 0), ('a', 2L, 7), ('c', 9L, 5) v(tenant, id, n)").createOrReplaceTempView(
         "sql_changes"

@@ -11,7 +11,9 @@ from pyspark.sql.types import StructType
 from slatespark.errors import SchemaError
 from slatespark.spark.assignments import fit_values, resolve_names
 from slatespark.spark.slate_table import SlateTable
+from slatespark.spark.sql.session_times import in_session_zone
 from slatespark.spark.sql.statement import QUERY_BEGINS, Statement
+from slatespark.spark.type_mapping import arrow_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -38,6 +40,8 @@ def insert(statement: Statement, table: SlateTable, query: Callable[[str], DataF
     statement.end()
     rows = query(text)
     schema = table.toDF().schema
+    if condition is not None:
+        condition = in_session_zone(condition, arrow_schema(schema), rows.sparkSession, name="replaceWhere")
     named = rows.columns if by_name else columns or schema.names
     fitted = _fitted(rows, named, schema)
     if overwrite:
