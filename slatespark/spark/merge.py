@@ -207,7 +207,8 @@ class SlateMergeBuilder:
             if unmatched_nulls is not None and writes_every_row(clauses):
                 change = replace(change, reads=change.reads.of_written())
             changed = merge_rows(sides, self._condition, clauses, unmatched_nulls)
-            table.write_change(change, changed, "merge into", progress=progress, opColumn=OP_COLUMN, **writeOptions)
+            options = {**writeOptions, "opColumn": OP_COLUMN}
+            table.write_change(change, changed, "merge into", progress=progress, **options)
 
     # --- private helpers ----------------------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import OptionError
 from slatespark.options import ReadOptions, WriteOptions, refuse_filter
 from slatespark.options.values import normalize_name, parse_text, refuse_place, with_own_spelling
+from slatespark.spark.arguments import refuse_own_options
 from slatespark.spark.as_of_frame import as_of_frame
 from slatespark.spark.assignments import Expression, expression, refuse_keys, resolve_names, updated_rows
 from slatespark.spark.conditions import narrowing
@@ -239,11 +240,14 @@ class TableFrames:
     def is_committed(self, options: Mapping[str, Any], operation: str) -> bool:
         """Tell whether an earlier commit has the `txnAppId` and `txnVersion` of these options.
 
+        Options that decide what the change does to a row are refused: it sets them itself.
+
         Parameters
         ----------
         options : of a change that depends on a read, so that no live client can commit it
         operation : its name, for the message
         """
+        refuse_own_options(options, operation)
         write = WriteOptions.parse({"path": self.path, **self._texts(options)})
         refuse_cooperation(write, operation, f"Write the rows, or operation=delete for their keys. Or: {OTHER_MODES}")
         return is_committed(self.stores(), write)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import OptionError
 from slatespark.options import refuse_filter
+from slatespark.spark.arguments import refuse_own_options
 from slatespark.spark.assignments import Expression, expression
 from slatespark.spark.conditions import narrowing
 from slatespark.spark.distributed import (
@@ -230,6 +231,7 @@ class SlateTransaction:
             return self._core.delete(None, keys, **writeOptions)
         if keys is not None:
             raise OptionError("delete: give a condition or keys, and not both.", todo="Give one of them.")
+        refuse_own_options(writeOptions, "delete by a condition")
         narrowed = narrowing(condition, self._codec.schema, self._spark)
         plan = self._core.planScan(**{**operator_of(writeOptions), **narrowed})
         rows = self._frame(plan).where(expression(condition))

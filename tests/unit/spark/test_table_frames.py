@@ -40,6 +40,17 @@ def test_a_call_names_no_clock_and_no_place(name: str) -> None:
     assert FRAMES._parsed({"walPath": None}).wal_path == "memory://wal"
 
 
+@pytest.mark.parametrize("name", ["opColumn", "opcolumn", "op_column", "operation", "Operation", "readSet", "read_set"])
+def test_a_change_decides_itself_what_happens_to_a_row(name: str) -> None:
+    for change in (
+        lambda given: FRAMES.delete("id = 1", given),
+        lambda given: FRAMES.update("id = 1", {"n": "n + 1"}, given),
+        lambda given: FRAMES.is_committed(given, "merge"),
+    ):
+        with pytest.raises(OptionError, match=f"{name} is not for"):
+            change({"ttl": "1d", name: "delete"})
+
+
 def test_names_may_hold_commas() -> None:
     assert FRAMES._parsed({"columns": ["a,b", "c"]}).columns == ("a,b", "c")
     assert FRAMES._parsed({"columns": "a, b"}).columns == ("a", "b")
