@@ -103,7 +103,7 @@ class TableFrames:
         listed = columns is None or by_spark is not None or any("," in name or name != name.strip() for name in columns)
         rows = self._read_divided(options if listed else {**options, "columns": columns})
         if by_spark is not None:
-            rows = rows.where(expression(by_spark))
+            rows = self._aliased(rows).where(expression(by_spark))  # it may name the alias
         if listed and columns is not None:  # names that a comma list cannot hold, or columns that `where` needs too
             rows = select_columns(rows, columns)
         return self._aliased(rows)

@@ -185,6 +185,9 @@ def test_columns_and_filters_of_a_read(spark: SparkSession, table: SlateTable) -
     assert stored(table, columns=["name"], where="tenant = 'a' AND id > 1") == [("Bob",)]
     assert stored(table, columns=["name"], where=F.upper("name") == "CID") == [("Cid",)]
     assert table.alias("t").toDF().where("t.score > 1").count() == 1
+    kept = table.alias("t").toDF("id", F.col("t.score") > 1)
+    assert kept.columns == ["id"]
+    assert kept.where("t.id IS NOT NULL").count() == 1
     assert table.toDF(metadataColumns="seq", columns=["_seq"]).columns == ["_seq"]
     with pytest.raises(SchemaError, match="nme"):
         table.toDF(columns=["nme"])
