@@ -14,7 +14,7 @@ FORMAT: Final = "slate"  # `slate.path` with the path in backticks names a table
 
 _RESERVED: Final = ("AS", "FROM", "JOIN", "ON", "SET", "USING", "VALUES", "WHEN", "WHERE")  # no alias without AS
 
-
+_MAX_DIGITS: Final = 100  # of a whole number; Python has a limit of its own
 QUERY_BEGINS: Final = ("SELECT", "VALUES", "FROM", "TABLE", "WITH")
 
 
@@ -117,6 +117,8 @@ class Statement:
         """Read a whole number."""
         if self.next.kind != NUMBER or not self.next.text.isdecimal():
             raise self.error("expected a whole number")
+        if len(self.next.text) > _MAX_DIGITS:
+            raise self.error("the number is too large")
         return int(self.skip().text)
 
     def string(self) -> str:
@@ -139,6 +141,8 @@ class Statement:
             token = self.next
             follows_dot = self._at > start and self._tokens[self._at - 1].is_sign(".")
             mark = token.text.upper() if token.kind in (NAME, SIGN) and not follows_dot else ""
+            if mark == "END" and opened[-1:] != ["END"]:
+                mark = ""  # a name: it closes nothing where no CASE is open
             if not opened and (mark in words or (sign is not None and token.is_sign(sign))):
                 break
             if mark in CLOSED_BY:

@@ -25,6 +25,7 @@ def test_words_are_read_whole_or_not_at_all() -> None:
         ("'WHEN' || `when` || \"WHEN\" WHEN", "'WHEN' || `when` || \"WHEN\"", "WHEN"),
         ("a /* WHEN ( */ + 1 -- WHEN\n WHEN", "a /* WHEN ( */ + 1", "WHEN"),
         ("a WHERE b", "a WHERE b", ""),
+        ("end > 1 AND (end, CASE WHEN a THEN 1 END) WHEN", "end > 1 AND (end, CASE WHEN a THEN 1 END)", "WHEN"),
     ],
 )
 def test_text_ends_where_a_clause_begins(text: str, found: str, rest: str) -> None:
@@ -57,6 +58,18 @@ def test_a_list_is_cut_at_its_own_commas() -> None:
     read = Statement("(a, f(b, c), 'x,y') rest")
     assert read.list_in_parentheses("a value") == ["a", "f(b, c)", "'x,y'"]
     assert read.name() == "rest"
+
+
+def test_a_column_may_be_called_end() -> None:
+    read = Statement("(start INT, end INT, PRIMARY KEY (start)) (CASE end WHEN 1 THEN end END, end)")
+    assert read.list_in_parentheses("a column") == ["start INT", "end INT", "PRIMARY KEY (start)"]
+    assert read.list_in_parentheses("a value")[-1] == "end"
+
+
+def test_a_whole_number_has_an_end() -> None:
+    assert Statement("9" * 30).whole_number() == 10**30 - 1
+    with pytest.raises(OptionError, match="too large"):
+        Statement("9" * 5000).whole_number()
 
 
 @pytest.mark.parametrize(("text", "alias"), [("AS t SET", "t"), ("t SET", "t"), ("`set` SET", "set"), ("SET", None)])
