@@ -210,7 +210,8 @@ def _same(kind: DataType, wanted: DataType) -> bool:
 
 def _widens(kind: DataType, wanted: DataType) -> bool:
     """Tell whether every value of a type is one of the other type, part by part; so `array()` is any array."""
-    if _same(kind, wanted) or isinstance(kind, NullType) or (isinstance(kind, StringType) and wanted == StringType()):
+    is_text = isinstance(kind, StringType | CharType | VarcharType)  # neither of these is one of the others
+    if _same(kind, wanted) or isinstance(kind, NullType) or (is_text and wanted == StringType()):
         return True
     if isinstance(kind, ArrayType) and isinstance(wanted, ArrayType):
         return _widens(kind.elementType, wanted.elementType)
