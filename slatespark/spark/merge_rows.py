@@ -7,6 +7,7 @@ brought together, sorted for the load, and contradictions within a key raise an 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -18,6 +19,7 @@ from pyspark.sql.types import DataType
 
 from slatespark.errors import SchemaError
 from slatespark.spark.assignments import Expression, expression, fit_values
+from slatespark.spark.conditions import is_case_sensitive
 from slatespark.spark.distributed import cluster_by_key, quoted, resolve_columns
 
 MATCHED: Final = "matched"
@@ -107,9 +109,9 @@ def merge_rows(
     ------
     SchemaError
         When the source lacks a column that a clause takes from it, a value does not have its column's type, or a
-        column of the source is called like one that the merge adds.
+        column of the source is called like one that the merge adds, or like another one.
     """
-    _refuse_own_names(sides.source)
+    _check_names(sides.source)
     source = sides.source.withColumn(_IN_SOURCE, F.lit(True))
     target = sides.target.withColumn(_IN_TARGET, F.lit(True))
     joined = source.join(target, expression(condition), _join_kind(clauses, unmatched_nulls))
@@ -224,9 +226,15 @@ def _column(frame: DataFrame, name: str) -> Column:
     return frame[name if name.isidentifier() else quoted(name)]
 
 
-def _refuse_own_names(source: DataFrame) -> None:
-    """Raise `SchemaError` where the source has a column that is called like those that the merge adds."""
+def _check_names(source: DataFrame) -> None:
+    """Raise `SchemaError` for a column of the source called like one that the merge adds, or like another one."""
+    is_exact = is_case_sensitive(source.sparkSession)
+    counts = Counter(name if is_exact else name.lower() for name in source.columns)
     for name in source.columns:
+        if counts[name if is_exact else name.lower()] > 1:
+            raise SchemaError(
+                f"The source has several columns {name}.", todo="Rename one of them, or leave it out, with select."
+            )
         if name.lower().startswith(_OWN_NAMES):
             raise SchemaError(
                 f"The source has a column {name}.",

@@ -407,6 +407,27 @@ def test_a_source_with_a_column_of_the_merge(spark: SparkSession, table: SlateTa
         merge(table, rows_of(spark, *START).selectExpr("*", f"3 AS {name}")).whenMatchedUpdateAll().execute()
 
 
+def test_a_source_with_two_columns_of_one_name(spark: SparkSession, table: SlateTable) -> None:
+    source = rows_of(spark, *START)
+    doubled = source.alias("s").join(source.selectExpr("tenant", "id AS ID", "9 AS N").alias("u"), "tenant")
+    values = {"tenant": "s.tenant", "id": "s.id", "n": "u.n"}
+    for builder in (
+        merge(table, doubled).whenNotMatchedInsert(values=values),
+        merge(table, doubled).whenMatchedDelete(),
+    ):
+        with pytest.raises(SchemaError, match="several columns id"):
+            builder.execute()
+    assert stored(table) == [*START]
+
+
+@pytest.mark.parametrize("name", ["opColumn", "op_column", "operation"])
+def test_a_merge_decides_itself_what_happens_to_a_row(spark: SparkSession, table: SlateTable, name: str) -> None:
+    with pytest.raises(OptionError, match=f"{name} is not for merge"):
+        merge(table, rows_of(spark, *START)).whenMatchedUpdateAll().execute(**{name: "note"})
+    merge(table, rows_of(spark, ("a", 1, 0, "x"))).whenMatchedUpdate(set={"n": "7"}).execute(opColumn=None)
+    assert stored(table)[0] == ("a", 1, 7, START[0][3])
+
+
 @pytest.mark.parametrize("condition", [None, True, [], ["id"]])
 def test_a_condition_that_is_none_is_refused(spark: SparkSession, table: SlateTable, condition: object) -> None:
     """Spark would pair all rows, and a deletion of matched ones empty the table."""
