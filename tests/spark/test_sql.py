@@ -85,6 +85,12 @@ def test_inserts(run: Run) -> None:
     assert rows(run)[-1] == ("d", 2, None, None)
     run("INSERT INTO @T (tenant, id) WITH x AS (SELECT 'e' AS a) SELECT a, 3S FROM x")
     assert rows(run)[-1] == ("e", 3, None, None)
+    run("INSERT INTO @T (tenant, id, name) VALUES ('f', 1, 'A roof of slate. Nice, a slate.`x`')")
+    assert rows(run)[-1] == ("f", 1, "A roof of slate. Nice, a slate.`x`", None)
+    run("INSERT INTO @T (TABLE @T)")
+    query = "SELECT start, end, CASE WHEN end > 1 THEN 2 END FROM VALUES ('g', 2) v(start, end)"
+    run(f"INSERT INTO @T (tenant, id, n) {query}")
+    assert rows(run)[-1] == ("g", 2, None, 2)
 
 
 def test_inserts_that_replace(run: Run) -> None:
@@ -104,7 +110,8 @@ def test_times_without_an_offset_are_of_the_session(run: Run, spark: SparkSessio
     try:
         slatespark.sql(
             spark,
-            f"INSERT INTO slate.`{path}` VALUES (TIMESTAMP '2023-12-31 20:00:00', 1), (TIMESTAMP '2024-01-01 20:00:00', 2)",
+            f"INSERT INTO slate.`{path}` SELECT CAST(ts AS TIMESTAMP), n "
+            "FROM VALUES ('2023-12-31 20:00:00', 1), ('2024-01-01 20:00:00', 2) AS v(ts, n)",
         )
         noon = "SELECT TIMESTAMP '2024-01-01 12:00:00', 9"
         slatespark.sql(spark, f"INSERT INTO slate.`{path}` REPLACE WHERE {day} {noon}")
@@ -163,6 +170,10 @@ def test_views_stand_for_their_table(run: Run, spark: SparkSession, tmp_path: Pa
     assert [row.n for row in old] == [3]
     with pytest.raises(OptionError, match="versionAsOf"):
         run("DELETE FROM sql_past")
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW sql_few (tenant STRING, n INT) USING slate OPTIONS (path '{path}')")
+    for statement in ("DELETE FROM sql_few WHERE name = 'z'", "SELECT * FROM sql_few VERSION AS OF 3"):
+        with pytest.raises(OptionError, match="its columns are tenant, n, but"):
+            run(statement)
     with pytest.raises(Exception, match=r"sql_part|relation"):  # not a whole table, so it is Spark's
         run("DELETE FROM sql_part")
     with pytest.raises(Exception, match="sql_whole"):  # a name of the query's own hides the view
@@ -191,6 +202,7 @@ def test_hints_and_comments_of_a_query_stay(run: Run) -> None:
 def test_other_statements_are_sparks(run: Run) -> None:
     assert [row.n for row in run("SELECT 1 AS n").collect()] == [1]
     assert run("SHOW DATABASES").count() >= 1
+    assert [row.a for row in run("VALUES ('of slate.', 1) AS v(a, b)").collect()] == ["of slate."]
     assert [row.n for row in run("SELECT $n FROM VALUES (1) v(`$n`)".replace("$n", "`$n` AS n", 1)).collect()] == [1]
 
 

@@ -7,21 +7,22 @@ parses the rest as it was written.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from slatespark.encoding.predicates.source_span import SourceSpan, filter_error
+from slatespark.encoding.predicates.tokens import Token
 from slatespark.errors import InvalidRequestError, OptionError
 from slatespark.spark.distributed import quoted
+from slatespark.spark.sql.mentions import find_tokens, mentions_path, versioned_names
 from slatespark.spark.sql.statement import ARGUMENT, FORMAT, Statement, names_path
 from slatespark.spark.sql.tables import Catalog
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-# What makes a query worth a look; all others go to Spark unread.
-_MAY_BE_OURS: Final = re.compile(rf"\b{FORMAT}\s*\.|\b(?:VERSION|TIMESTAMP)\s+AS\s+OF\b", re.IGNORECASE)
+_MAKE_VIEW: Final = "Make a temporary view of the table, and name that in the query."
 _TEMPORAL: Final = re.compile(r"\s*(?:FOR\s+)?(?:VERSION|TIMESTAMP)\s+AS\s+OF\b", re.IGNORECASE)
 
 
@@ -43,17 +44,18 @@ def run_query(text: str, catalog: Catalog) -> DataFrame:
     OptionError
         When a query that may be about tables of ours cannot be parsed, or asks for a version in another way.
     """
-    if not _MAY_BE_OURS.search(text):
+    tokens = find_tokens(text)
+    if not mentions_path(tokens) and not any(catalog.shows_ours(name) for name in versioned_names(tokens)):
         return catalog.spark.sql(text)
+    text = _as_select(text, tokens)
     frames: dict[str, Any] = {}
     pieces, at = list[str](), 0
     for place in _places(text):
-        options, end = _version(text, place, catalog.spark)
-        if not (names_path(place.name) and text[place.end - 1] == "`") and not (options and len(place.name) == 1):
-            continue
-        table = catalog.find(place.name)
+        table = catalog.find(place.name) if _may_be_ours(text, place) else None
         if table is None:
             continue
+        _check_place(text, place)
+        options, end = _version(text, place, catalog.spark)
         name = f"slate_{len(frames)}"
         frames[name] = table.toDF(**options)
         alias = f" AS {quoted(place.name[0])}" if len(place.name) == 1 and not place.alias else ""
@@ -62,6 +64,21 @@ def run_query(text: str, catalog: Catalog) -> DataFrame:
     if not frames:
         return catalog.spark.sql(text)
     return catalog.spark.sql("".join([*pieces, _escaped(text[at:])]), **frames)
+
+
+def _as_select(text: str, tokens: Sequence[Token]) -> str:
+    """Return ``TABLE slate.`path` ``, which sqlglot does not read, as a SELECT; other queries as they are."""
+    words = [token for token in tokens if not token.is_sign("(", ")")]
+    if len(words) != len(("TABLE", FORMAT, ".", "`path`")) or not words[0].is_word("TABLE"):
+        return text
+    return f"{text[: words[0].span.start]}SELECT * FROM{text[words[0].span.end :]}"
+
+
+def _may_be_ours(text: str, place: _Place) -> bool:
+    """Tell whether a table is named by its path, or by a name without dots and a version."""
+    if names_path(place.name):
+        return text[place.end - 1] == "`"
+    return len(place.name) == 1 and _TEMPORAL.match(text, place.end) is not None
 
 
 def instant_ms(spark: SparkSession, text: str) -> int:
@@ -83,20 +100,21 @@ def _places(text: str) -> list[_Place]:
     tree, expressions = _parsed(text)
     shadowed = {cte.alias.lower() for cte in tree.find_all(expressions.CTE)}
     found = sorted(_tables(tree, expressions), key=lambda place: place.start)
-    for place in found:
-        _check_place(text, place)
     return [place for place in found if len(place.name) > 1 or place.name[0].lower() not in shadowed]
 
 
 def _check_place(text: str, place: _Place) -> None:
     """Refuse a query in whose text a table is not where sqlglot says: another part would be replaced."""
-    named = Statement(text[place.start : place.end])
-    if named.dotted_name() != place.name:
+    try:
+        named = Statement(text[place.start : place.end])
+        is_there = named.dotted_name() == place.name
+        named.end()
+    except OptionError:
+        is_there = False
+    if not is_there:
         raise OptionError(
-            f"sql: the table {'.'.join(place.name)} was not found in the text of the query.",
-            todo="Make a temporary view of it, and name that in the query.",
+            f"sql: the table {'.'.join(place.name)} was not found in the text of the query.", todo=_MAKE_VIEW
         )
-    named.end()
 
 
 def _tables(tree: Any, expressions: Any) -> Iterator[_Place]:
@@ -122,6 +140,12 @@ def _parsed(text: str) -> tuple[Any, Any]:
         raise _parse_error(text, exc.errors[0] if exc.errors else {}) from exc
     except sqlglot.errors.TokenError as exc:
         raise OptionError(f"sql: {exc}.") from exc
+    except Exception as exc:  # its own mistakes; also a RecursionError, for what is nested too deep
+        raise OptionError(
+            "sql: this query cannot be parsed.",
+            why=f"sqlglot, which looks for tables in it, met a {type(exc).__name__}.",
+            todo=_MAKE_VIEW,
+        ) from exc
     if not isinstance(tree, expressions.Query):
         raise OptionError(f"sql: tables named {FORMAT}.`path` can be read by queries, not by this statement.")
     return tree, expressions
@@ -131,7 +155,7 @@ def _parse_error(text: str, details: Mapping[str, Any]) -> OptionError:
     before, found = str(details.get("start_context", "")), str(details.get("highlight", ""))
     start = text.find(before + found)
     start = len(text) if start < 0 else start + len(before)
-    return filter_error("this cannot be parsed", SourceSpan(text, start, start + len(found), ARGUMENT))
+    return filter_error("this cannot be parsed", SourceSpan(text, start, start + len(found), ARGUMENT), todo=_MAKE_VIEW)
 
 
 def _version(text: str, place: _Place, spark: SparkSession) -> tuple[dict[str, Any], int]:

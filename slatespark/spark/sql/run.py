@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.types import StructType
 
+from slatespark.encoding.predicates.tokens import NAME, QUOTED, Token
 from slatespark.errors import OptionError
 from slatespark.spark.sql import changes, definitions, inserts, upkeep
+from slatespark.spark.sql.mentions import find_tokens, mentions_path, mentions_using
 from slatespark.spark.sql.queries import instant_ms, run_query
-from slatespark.spark.sql.statement import FORMAT, Statement, names_path
+from slatespark.spark.sql.statement import FORMAT, QUERY_BEGINS, Statement, names_path
 from slatespark.spark.sql.tables import Catalog
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from slatespark.spark.slate_table import SlateTable
-
-_NAMES_OURS: Final = re.compile(rf"\b{FORMAT}\s*\.\s*`", re.IGNORECASE)
-_QUERY: Final = re.compile(
-    r"(?:\s|--[^\n]*\n|/\*.*?\*/)*(?:\(|(?:SELECT|WITH|FROM|TABLE|VALUES)\b)", re.IGNORECASE | re.DOTALL
-)
 
 
 def sql(spark: SparkSession, statement: str, **storage: Any) -> DataFrame:
@@ -58,24 +55,25 @@ def sql(spark: SparkSession, statement: str, **storage: Any) -> DataFrame:
     >>> slatespark.sql(spark, f"SELECT sails FROM slate.`{path}/boats`").collect()
     [Row(sails=3)]
     """
-    catalog = Catalog(spark, storage)
-    if _QUERY.match(statement):
+    if not isinstance(statement, str):
+        raise OptionError(f"sql: the statement is of the type {type(statement).__name__}.", todo="Give it as text.")
+    catalog, tokens = Catalog(spark, storage), find_tokens(statement)
+    if tokens and (tokens[0].is_sign("(") or tokens[0].is_word(*QUERY_BEGINS)):
         return run_query(_without_semicolon(statement), catalog)
     try:
         read = Statement(statement)
     except OptionError:
-        if _NAMES_OURS.search(statement):
+        if mentions_path(tokens):
             raise
         return spark.sql(statement)
-    return _run(read, catalog, statement)
+    return _run(read, catalog, statement, tokens)
 
 
-def _run(read: Statement, catalog: Catalog, statement: str) -> DataFrame:
+def _run(read: Statement, catalog: Catalog, statement: str, tokens: Sequence[Token]) -> DataFrame:
     """Run a statement that is no query."""
-    spark = catalog.spark
-    begun = _begin(read)
-    if begun is None:
-        if _NAMES_OURS.search(statement):
+    spark, begun = catalog.spark, _begin(read)
+    if begun is None or read.next.kind not in (NAME, QUOTED):  # such as DESCRIBE history, or VACUUM '/path'
+        if mentions_path(tokens):
             raise read.error(
                 f"no such statement on {FORMAT}.`path`",
                 todo="Use SlateTable.forPath(spark, path) and its methods, or a query in a DataFrame.",
@@ -84,13 +82,13 @@ def _run(read: Statement, catalog: Catalog, statement: str) -> DataFrame:
     name = read.table()
     if begun in _CREATIONS:
         if not names_path(name):
-            _refuse_catalog_table(read, statement)
+            _refuse_catalog_table(read, tokens)
             return spark.sql(statement)
         definitions.create_table(read, name, catalog, if_not_exists=begun != "CREATE")
         return _nothing(spark)
     table = catalog.find(name)
     if table is None:
-        if begun in _INSERTS and _NAMES_OURS.search(statement):
+        if begun in _INSERTS and mentions_path(tokens):
             raise read.error(
                 f"rows of {FORMAT}.`path` go into a table of Spark by a DataFrame",
                 todo="Run the query with slatespark.sql, and call write.insertInto of its result.",
@@ -150,9 +148,9 @@ def _begin(read: Statement) -> str | None:
     return next((kind for words, kind in _BEGINNINGS if read.take(*words)), None)
 
 
-def _refuse_catalog_table(read: Statement, statement: str) -> None:
+def _refuse_catalog_table(read: Statement, tokens: Sequence[Token]) -> None:
     """Refuse a table of Spark's catalog that would be in our format: Spark does not tell it the path."""
-    if re.search(rf"\bUSING\s+{FORMAT}\b", statement, re.IGNORECASE):
+    if mentions_using(tokens):
         raise read.error(
             "a table of Spark's catalog cannot be in this format",
             todo=f"Name it by its path: CREATE TABLE {FORMAT}.`path` (...). For a name, create a temporary view of it.",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from slatespark.errors import OptionError
 from slatespark.options.values import STORAGE_PREFIX
 from slatespark.spark.arguments import CLOCK, WAL_PATH
+from slatespark.spark.distributed import quoted
 from slatespark.spark.pyspark_api import view_options
 from slatespark.spark.slate_table import SlateTable
 from slatespark.spark.sql.statement import FORMAT, names_path
@@ -54,7 +55,24 @@ class Catalog:
             )
         path = next(value for key, value in place.items() if key.lower() == "path")
         rest = {key: value for key, value in place.items() if key.lower() != "path"}
-        return SlateTable.forPath(self.spark, path, **_spelled(rest)).alias(name[0])
+        table = SlateTable.forPath(self.spark, path, **_spelled(rest)).alias(name[0])
+        _require_columns(name[0], self.spark.table(quoted(name[0])).columns, table.toDF().columns)
+        return table
+
+    def shows_ours(self, name: str) -> bool:
+        """Tell whether a name is that of a temporary view of a table of ours, whole or not."""
+        return view_options(self.spark, name, FORMAT) is not None
+
+
+def _require_columns(view: str, shown: Sequence[str], columns: Sequence[str]) -> None:
+    """Raise `OptionError` unless a view shows the columns of the table, neither fewer nor in another order."""
+    if [name.lower() for name in shown] != [name.lower() for name in columns]:
+        raise OptionError(
+            f"sql: the view {view} does not show the whole table: its columns are {', '.join(shown)}, but those of the "
+            f"table are {', '.join(columns)}.",
+            why="Either it was created with a list of columns, or the table's have changed since.",
+            todo=f"Create it again without a list, or name the table itself: {FORMAT}.`path`.",
+        )
 
 
 def _is_place(name: str) -> bool:

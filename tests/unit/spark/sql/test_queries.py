@@ -57,3 +57,16 @@ def test_what_cannot_be_read_is_refused(text: str) -> None:
 def test_an_error_shows_the_place() -> None:
     with pytest.raises(OptionError, match=">>>x<<<"):
         found("SELECT * FRM x WHERE slate.`t`")
+
+
+def test_a_table_that_is_elsewhere_in_the_text_is_refused() -> None:
+    text = f"SELECT * FROM {T}"
+    for start, end in ((14, 18), (0, 6), (7, 8), (14, len(text) - 1)):
+        with pytest.raises(OptionError, match="was not found in the text"):
+            queries._check_place(text, queries._Place(("slate", "/a b/{t}"), start, end, ""))
+
+
+def test_a_table_alone_is_a_query() -> None:
+    for text in (f"/* all */ TABLE {T}", f"((table {T} ) )"):
+        assert found(queries._as_select(text, queries.find_tokens(text))) == [(T, {})]
+    assert queries._as_select("SELECT 1, 2", queries.find_tokens("SELECT 1, 2")) == "SELECT 1, 2"

@@ -54,7 +54,10 @@ def read(condition: str, session: Session) -> str:
         ("'2024' < TS AND name = '2024'", "@ < TS AND name = '2024'"),
         ("ts = '2024' OR ts IN (DATE '2024-01-01', TIMESTAMP_NTZ '2024-01-01')", "ts = @ OR ts IN (@, @)"),
         ("(ts, name) IN (('2024', '2024'))", "(ts, name) IN ((@, '2024'))"),
-        ("(ts > '2024' OR ts IS NULL) AND (ts < '2025' OR ts < '2026')", "(ts > @ OR ts IS NULL) AND (ts < @ OR ts < @)"),
+        (
+            "(ts > '2024' OR ts IS NULL) AND (ts < '2025' OR ts < '2026')",
+            "(ts > @ OR ts IS NULL) AND (ts < @ OR ts < @)",
+        ),
         ("day = '2024-01-01' AND local >= '2024' AND local < TIMESTAMP_NTZ '2025-01-01'", None),
     ],
 )
@@ -67,7 +70,9 @@ def test_instants_get_the_offset_of_the_session(condition: str, wanted: str | No
 
 
 def test_instants_of_any_year() -> None:
-    assert read("ts < '9999-12-31 23:00:00'", Session("Asia/Tokyo", 253_402_318_800_000_000)).endswith("'10000-01-01T05:00:00.000000Z'")
+    assert read("ts < '9999-12-31 23:00:00'", Session("Asia/Tokyo", 253_402_318_800_000_000)).endswith(
+        "'10000-01-01T05:00:00.000000Z'"
+    )
 
 
 @pytest.mark.parametrize("condition", ["local = TIMESTAMP '2024-01-01'", "day > TIMESTAMP_LTZ '2024-01-01 00:00:00Z'"])
@@ -92,7 +97,7 @@ def test_the_condition_of_optimize_is_one() -> None:
     class Table:
         schema, jobs = spark_schema(SCHEMA), ()
 
-        def toDF(self) -> Table:
+        def toDF(self) -> Table:  # noqa: N802  # Spark's name
             return self
 
         def compact(self, full: bool, where: str | None) -> Table:

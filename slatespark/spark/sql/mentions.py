@@ -1,0 +1,84 @@
+"""What any text of SQL mentions: a table of ours by its path, or names with a version behind them.
+
+Unlike those of `Statement`, tokens here are found in every text, also in one that only Spark can read. Strings stay
+whole, comments are left out, and what stands in a hint counts as text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from slatespark.encoding.predicates.source_span import SourceSpan
+from slatespark.encoding.predicates.tokens import NAME, QUOTED, SIGN, STRING, Token
+from slatespark.spark.sql.statement import ARGUMENT, FORMAT
+from slatespark.spark.sql_text import is_name
+
+_PIECE: Final = re.compile(
+    r"""(?P<gap>\s+|--(?:\\\n|[^\r\n])*)
+      | (?P<comment>/\*(?!\+))
+      | (?P<string>[rR](?:'[^']*'|"[^"]*")|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")
+      | (?P<quoted>`(?:[^`]|``)*`)
+      | (?P<name>\w+)
+      | (?P<sign>.)""",
+    re.VERBOSE | re.DOTALL,
+)
+_COMMENT_MARK: Final = re.compile(r"/\*|\*/")
+_KINDS: Final = {"string": STRING, "quoted": QUOTED, "name": NAME, "sign": SIGN}
+
+
+def find_tokens(text: str) -> list[Token]:
+    """Return the tokens of a text; strings, and names in backticks, with their quotes."""
+    found: list[Token] = []
+    at = 0
+    while match := _PIECE.match(text, at):
+        at = match.end()
+        if match.lastgroup == "comment":
+            at = _comment_end(text, at)
+        elif match.lastgroup != "gap":
+            kind = _KINDS[str(match.lastgroup)]
+            found.append(Token(kind, match[0], SourceSpan(text, match.start(), at, ARGUMENT)))
+    return found
+
+
+def _comment_end(text: str, at: int) -> int:
+    """Return the end of a bracketed comment, which may hold others; that of the text if it is not closed."""
+    depth = 1
+    for mark in _COMMENT_MARK.finditer(text, at):
+        depth += 1 if mark[0] == "/*" else -1
+        if depth == 0:
+            return mark.end()
+    return len(text)
+
+
+def mentions_path(tokens: Sequence[Token]) -> bool:
+    """Tell whether ``slate.`path` `` occurs; it may be a table, or a column of something called slate."""
+    return any(
+        tokens[at].is_word(FORMAT.upper())
+        and tokens[at + 1].is_sign(".")
+        and tokens[at + 2].kind == QUOTED
+        and not (at and tokens[at - 1].is_sign("."))
+        for at in range(len(tokens) - 2)
+    )
+
+
+def mentions_using(tokens: Sequence[Token]) -> bool:
+    """Tell whether `USING slate` occurs."""
+    names = (FORMAT, f"`{FORMAT}`")
+    return any(
+        tokens[at].is_word("USING") and any(is_name(tokens[at + 1], name) for name in names)
+        for at in range(len(tokens) - 1)
+    )
+
+
+def versioned_names(tokens: Sequence[Token]) -> Iterator[str]:
+    """Yield names without dots that have `VERSION AS OF` or `TIMESTAMP AS OF` behind them."""
+    for at in range(1, len(tokens) - 2):
+        word, second, third = tokens[at : at + 3]
+        if not (word.is_word("VERSION", "TIMESTAMP") and second.is_word("AS") and third.is_word("OF")):
+            continue
+        name = at - 2 if tokens[at - 1].is_word("FOR") else at - 1
+        if name >= 0 and is_name(tokens[name]) and not (name and tokens[name - 1].is_sign(".")):
+            text = tokens[name].text
+            yield text[1:-1].replace("``", "`") if tokens[name].kind == QUOTED else text

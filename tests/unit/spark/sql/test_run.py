@@ -1,0 +1,90 @@
+"""Which statements go to Spark as they are; a stub of a session stands for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pyspark.errors import AnalysisException
+
+import slatespark
+from slatespark import OptionError
+
+P = "slate.`/nowhere/t`"
+
+
+class Session:
+    """A session without a view, that returns what it is asked to run."""
+
+    @property
+    def catalog(self) -> Session:
+        return self
+
+    def getTable(self, name: str) -> None:  # noqa: N802  # Spark's name
+        raise AnalysisException(f"no table {name}")
+
+    def sql(self, text: str) -> str:
+        return text
+
+
+def run(statement: Any) -> Any:
+    session: Any = Session()
+    return slatespark.sql(session, statement)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT * FROM prod.db.orders VERSION AS OF 'audit-branch'",
+        "SELECT * FROM events TIMESTAMP AS OF date_sub(current_date(), 1)",
+        "SELECT * FROM events FOR VERSION AS OF 3 |> WHERE id = 1",
+        "SELECT * FROM `größe` VERSION AS OF 1",
+        "SELECT id FROM parts WHERE kind = 'slate.' |> LIMIT 1",
+        "SELECT id -- slate.`x`, it's\nFROM parts /* '/* slate.`x` */ ' */ |> LIMIT 1",
+        "SELECT id FROM parts WHERE a = r'\\' AND b = 'slate.`x`' AND c = 'it\\'s slate.`x`' |> LIMIT 1",
+        "FROM slate.orders |> WHERE id = 1",
+        "/* /* */ UPDATE */ VALUES ('slate.x', 'slate.`x`')",
+        "TABLE slate.orders",
+        "DESCRIBE history",
+        "DESC history.events",
+        "DESCRIBE HISTORY '/data/events'",
+        "VACUUM '/data/events' RETAIN 168 HOURS",
+        "OPTIMIZE '/data/events'",
+        "INSERT INTO orders SELECT start, end FROM s",
+        "INSERT INTO orders VALUES ('slate.`y`', größe)",
+        "INSERT INTO orders VALUES ('slate.`y`')",
+        "CREATE TABLE x USING parquet COMMENT 'see USING slate' AS SELECT 1",
+        "SHOW TABLES LIKE 'slate.`x`'",
+    ],
+)
+def test_statements_about_other_tables_are_sparks(statement: str) -> None:
+    assert run(statement) == statement
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        f"DROP TABLE {P}",
+        f"INSERT INTO orders SELECT größe FROM {P}",
+        f"INSERT INTO orders SELECT * FROM {P}",
+        f"OPTIMIZE '/data/events' -- then\n, {P}",
+        f"VALUES ((SELECT max(a) FROM {P}))",
+        "CREATE TABLE x (id INT) USING /* here */ Slate",
+        "CREATE TABLE x USING `slate` AS SELECT 1",
+    ],
+)
+def test_statements_about_ours_that_cannot_be_run_are_refused(statement: str) -> None:
+    with pytest.raises(OptionError, match="sql: "):
+        run(statement)
+
+
+def test_what_sqlglot_cannot_read_can_be_a_view() -> None:
+    for rest in ("|> LIMIT 1", "WHERE (id =", f"WHERE {'(' * 3000}1 = 1{')' * 3000}"):
+        with pytest.raises(OptionError, match="Make a temporary view"):
+            run(f"SELECT * FROM {P} {rest}")
+
+
+@pytest.mark.parametrize("statement", [None, b"SELECT 1", 5])
+def test_a_statement_is_text(statement: Any) -> None:
+    with pytest.raises(OptionError, match="text"):
+        run(statement)
