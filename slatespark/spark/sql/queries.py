@@ -143,7 +143,7 @@ def _parsed(text: str) -> tuple[Any, Any]:
     except Exception as exc:  # its own mistakes; also a RecursionError, for what is nested too deep
         raise OptionError(
             "sql: this query cannot be parsed.",
-            why=f"sqlglot, which looks for tables in it, met a {type(exc).__name__}.",
+            why=f"sqlglot, which looks for tables in it, failed with {type(exc).__name__}.",
             todo=_MAKE_VIEW,
         ) from exc
     if not isinstance(tree, expressions.Query):

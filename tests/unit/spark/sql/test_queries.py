@@ -8,6 +8,7 @@ import pytest
 
 from slatespark import OptionError
 from slatespark.spark.sql import queries
+from slatespark.spark.sql.mentions import find_tokens
 
 T = "slate.`/a b/{t}`"
 
@@ -68,5 +69,5 @@ def test_a_table_that_is_elsewhere_in_the_text_is_refused() -> None:
 
 def test_a_table_alone_is_a_query() -> None:
     for text in (f"/* all */ TABLE {T}", f"((table {T} ) )"):
-        assert found(queries._as_select(text, queries.find_tokens(text))) == [(T, {})]
-    assert queries._as_select("SELECT 1, 2", queries.find_tokens("SELECT 1, 2")) == "SELECT 1, 2"
+        assert found(queries._as_select(text, find_tokens(text))) == [(T, {})]
+    assert queries._as_select("SELECT 1, 2", find_tokens("SELECT 1, 2")) == "SELECT 1, 2"
