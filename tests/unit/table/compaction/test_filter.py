@@ -180,6 +180,10 @@ def test_contradicting_and_future_instants_are_refused(tmp_path: Path) -> None:
         store.compact(full=True, filters=[RetentionFilter("1d", now=START + 9 * DAY)])
 
 
+def stored_floor(store: SlateStore) -> int | None:
+    return store.definition.full_history_ts_low_ms
+
+
 def test_the_floor_filter_raises_the_floor_and_compacts_below_it(tmp_path: Path) -> None:
     clock = FakeClock(START)
     store = table(tmp_path / "t", clock, history=True)
@@ -209,12 +213,12 @@ def test_a_call_that_is_refused_leaves_the_floor(tmp_path: Path) -> None:
         store.compact(full=True, filters=[lowered])
     with pytest.raises(OptionError, match="future"):
         store.compact(full=True, filters=[lowered, ExpireFilter(now=START + DAY)], mergeOperator="sum")
-    assert store.definition.full_history_ts_low_ms is None
+    assert stored_floor(store) is None
     assert not store.compact(full=True, filters=[lowered], mergeOperator="concat").is_compacted
-    assert store.definition.full_history_ts_low_ms == START - DAY
+    assert stored_floor(store) == START - DAY
     for later in (1, 2):
         store.compact(full=True, filters=[HistoryFloorFilter(START - DAY + later)], mergeOperator="concat")
-        assert store.definition.full_history_ts_low_ms == START - DAY + later
+        assert stored_floor(store) == START - DAY + later
 
 
 # --- refused --------------------------------------------------------------------------------------------------------
