@@ -6,10 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from slatespark.errors import InvalidRequestError
 from slatespark.format.compactions import Compaction
 from slatespark.format.manifest import Manifest
-from slatespark.format.paths import WAL_DIR
 from slatespark.format.segments import WHOLE, KeySegments
 from slatespark.options import WriteOptions
 from slatespark.options.properties import parse_property
@@ -17,13 +15,13 @@ from slatespark.options.values import DEFAULT_TTL_MS
 from slatespark.table.clock import Clock, read_clock
 from slatespark.table.commit.claim import refuse_unwritable
 from slatespark.table.commit.foreign_clients import Baseline
+from slatespark.table.commit.remains import refuse_remains
 from slatespark.table.commit.row_times import COMMIT_TIMES, RowTimes
 from slatespark.table.commit.wal_place import fetch_state_with_wal, refuse_dropped, refuse_other_database
 from slatespark.table.commit.write_time import check_tick, check_timestamp
 from slatespark.table.definition.segmentation import plan_segments
 from slatespark.table.definition.table_definition import NO_DEFINITION, TableDefinition
-from slatespark.table.log.manifests import find_latest_manifest
-from slatespark.table.log.versioned_object import RaceLostError, Version
+from slatespark.table.log.versioned_object import Version
 from slatespark.table.records.leases import delete_lease, publish_lease
 from slatespark.table.records.operations import Operation
 from slatespark.table.rows.encoder import Stamp
@@ -160,12 +158,15 @@ def plan_write(
     ClockRegressionError
         When the last clock tick is ahead of our clock or of `timestamp_ms`, or that is ahead of our clock.
     InvalidRequestError
-        When the WAL is elsewhere, or belongs to another database.
+        When the WAL is elsewhere, or belongs to another database; or when there is no table, but an earlier one left
+        some of its objects.
     """
     now_ms = read_clock(clock)
     segments = plan_segments(stores.url, None if found is None else found.value, definition.segment_extractor)
     if found is None:
-        _refuse_remains(stores)
+        refuse_other_database(stores)
+        refuse_dropped(stores)
+        refuse_remains(stores)
         baseline, base_seq, tick_ms = Baseline(0, 0, 0, 0, 1), 0, Manifest().last_l0_clock_tick
     else:
         refuse_unwritable(stores.url, found.value)
@@ -203,16 +204,3 @@ def abandoned_on_error(stores: TableStores, job: WriteJob) -> Iterator[None]:
 def abandon_write(stores: TableStores, job: WriteJob) -> None:
     """Delete the lease of a job. Its files stay: a commit whose answer was lost may have published them."""
     delete_lease(stores.main, job.write_id)
-
-
-def _refuse_remains(stores: TableStores) -> None:
-    refuse_other_database(stores)
-    refuse_dropped(stores)
-    if stores.wal.list(WAL_DIR):
-        if find_latest_manifest(stores) is not None:
-            raise RaceLostError("the table was created meanwhile")
-        raise InvalidRequestError(
-            f"{stores.url} holds WAL files but no manifest.",
-            why="A database was partly deleted here, or the path is wrong.",
-            todo="Choose an empty place, or restore the manifest.",
-        )

@@ -8,18 +8,15 @@ docs/reference/table-metadata.md.
 from __future__ import annotations
 
 from slatespark.errors import InvalidRequestError
-from slatespark.format.paths import COLUMNS_DIR, COMPACTED_DIR, COMPACTIONS_DIR, GC_DIR, WAL_DIR
+from slatespark.format.paths import COLUMNS_DIR, COMPACTED_DIR
+from slatespark.table.commit.remains import find_remains
 from slatespark.table.commit.wal_place import refuse_dropped
 from slatespark.table.definition.versions import DEFINITION_DIR
 from slatespark.table.gc.plan import Needs, Reason, Verdict, judge_copies, judge_ssts
 from slatespark.table.gc.report import CollectedFile, VacuumReport
 from slatespark.table.gc.survey import delete_unchanged, survey_leases
 from slatespark.table.log.manifests import fetch_latest_manifest, find_latest_manifest
-from slatespark.table.records.claims import CLAIMS_DIR
-from slatespark.table.records.commit_record import COMMITS_DIR
 from slatespark.table.stores import TableStores
-
-_SIGNS = (COMPACTIONS_DIR, GC_DIR, CLAIMS_DIR, COMMITS_DIR)  # of an earlier table
 
 
 def collect_leftovers(stores: TableStores, *, now_ms: int, min_age_ms: int, dry_run: bool) -> VacuumReport:
@@ -37,10 +34,9 @@ def collect_leftovers(stores: TableStores, *, now_ms: int, min_age_ms: int, dry_
     if not definitions and not leases.verdicts:
         fetch_latest_manifest(stores)  # raises that there is no table
     refuse_dropped(stores)
-    signs = [WAL_DIR] if stores.wal.list(WAL_DIR) else [folder for folder in _SIGNS if stores.main.list(folder)]
-    if signs:
+    if found := find_remains(stores):
         raise InvalidRequestError(
-            f"{stores.url} has no manifest, but {signs[0]} is not empty.",
+            f"{stores.url} has no manifest, but {found[0]}.",
             why="There was a table here, and its manifests are missing.",
             todo="Restore them; nothing was deleted.",
         )

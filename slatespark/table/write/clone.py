@@ -15,7 +15,7 @@ from uuid import UUID
 
 from slatespark.errors import InvalidRequestError, SnapshotExpiredError, TableExistsError
 from slatespark.format.manifest import NO_TICK, ExternalDb, Manifest
-from slatespark.format.paths import COMPACTED_DIR, COMPACTIONS_DIR, MANIFEST_DIR, WAL_DIR, wal_path
+from slatespark.format.paths import COMPACTED_DIR, MANIFEST_DIR, wal_path
 from slatespark.storage import open_store
 from slatespark.table.checkpoints.released import refuse_released, used_databases
 from slatespark.table.checkpoints.resolve import resolve_checkpoint
@@ -27,6 +27,7 @@ from slatespark.table.checkpoints.store import (
     repeat_checkpoint,
 )
 from slatespark.table.clock import Clock, new_uuid
+from slatespark.table.commit.remains import refuse_remains
 from slatespark.table.definition.table_definition import NO_DEFINITION, TableDefinition
 from slatespark.table.definition.versions import (
     DEFINITION_DIR,
@@ -49,7 +50,7 @@ CLONE_NAMES: Final = f"{OWN_NAMES}clone/"
 SOURCE_LIFETIME_MS: Final = 300_000  # as in the client
 _FOLDER_SCHEMES: Final = ("file", "memory")  # their root may be any folder; elsewhere it is the bucket
 
-_FOLDERS: Final = ("", MANIFEST_DIR, WAL_DIR, COMPACTED_DIR, COMPACTIONS_DIR, DEFINITION_DIR)
+_FOLDERS: Final = ("", COMPACTED_DIR, DEFINITION_DIR)  # which another creation may still fill
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,16 +241,24 @@ def _record(source: Manifest, clock: Clock) -> CommitRecord:
 
 def _refuse_occupied(made: TableStores) -> None:
     if made.main.list(MANIFEST_DIR):
-        raise TableExistsError(
-            f"{made.url} exists already.",
-            why="A clone needs an empty location. An unfinished clone cannot be continued.",
-            todo="Choose another path, or delete that folder.",
-        )
+        raise _exists(made)
+    try:
+        refuse_remains(made)
+    except RaceLostError as exc:
+        raise _exists(made) from exc
     for folder in _FOLDERS:
         if found := made.main.list(folder):
             raise InvalidRequestError(
                 f"{made.url} is not empty: it holds {found[0].path}.", todo="Choose another path, or empty that folder."
             )
+
+
+def _exists(made: TableStores) -> TableExistsError:
+    return TableExistsError(
+        f"{made.url} exists already.",
+        why="A clone needs an empty location. An unfinished clone cannot be continued.",
+        todo="Choose another path, or delete that folder.",
+    )
 
 
 def _common_root(stores: TableStores, made: TableStores, version: Manifest) -> str:

@@ -28,10 +28,7 @@ from slatespark.format.columnar_copy import open_copy
 from slatespark.format.manifest import NO_TICK, Manifest, SstHandle
 from slatespark.format.paths import (
     COMPACTED_DIR,
-    COMPACTIONS_DIR,
-    GC_DIR,
     MANIFEST_DIR,
-    WAL_DIR,
     copy_path,
     sst_id,
     sst_path,
@@ -58,6 +55,7 @@ from slatespark.table.commit.active_jobs import clear_active_jobs
 from slatespark.table.commit.claim import Claim
 from slatespark.table.commit.hold import plan_hold
 from slatespark.table.commit.publication import without_l0
+from slatespark.table.commit.remains import refuse_remains
 from slatespark.table.commit.tree_edit import add_runs, files_by_segment, identity_views
 from slatespark.table.commit.wal_place import fetch_state_with_wal, refuse_dropped
 from slatespark.table.definition.table_definition import NO_DEFINITION, TableDefinition
@@ -68,8 +66,7 @@ from slatespark.table.progress import Progress, Step
 from slatespark.table.read.fetch import fetch_wal_rows
 from slatespark.table.read.properties import record_file, recorded_properties
 from slatespark.table.read.stored_copies import list_copies
-from slatespark.table.records.claims import CLAIMS_DIR
-from slatespark.table.records.commit_record import COMMITS_DIR, CommitRecord
+from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.records.commits import publish_commit_record
 from slatespark.table.records.leases import LEASE_LIFETIME_MS, delete_lease, has_lease, publish_lease, renew_lease
 from slatespark.table.records.operations import ENGINE, Operation
@@ -86,8 +83,6 @@ HOLD_MS: Final = LEASE_LIFETIME_MS
 RENEW_MS: Final = HOLD_MS // 4
 TASK_BYTES: Final = 256 << 20
 ROUND: Final = 64  # tasks for each that runs at a time, between two looks at the lease
-
-_SIGNS: Final = ("", WAL_DIR, COMPACTIONS_DIR, GC_DIR, CLAIMS_DIR, COMMITS_DIR)  # of anything but an unfinished copy
 
 
 @dataclass(frozen=True, slots=True)
@@ -436,8 +431,11 @@ def _refuse_occupied(made: TableStores) -> None:
     refuse_dropped(made)
     if made.main.list(MANIFEST_DIR):
         raise _occupied(made)
-    found = [meta for folder in _SIGNS for meta in made.main.list(folder)]
-    found += [meta for meta in made.main.list(COMPACTED_DIR) if sst_id(meta.path) is None]
+    try:
+        refuse_remains(made)
+    except RaceLostError as exc:
+        raise _occupied(made) from exc
+    found = [*made.main.list(""), *(meta for meta in made.main.list(COMPACTED_DIR) if sst_id(meta.path) is None)]
     if found:
         raise InvalidRequestError(
             f"{made.url} is not empty: it holds {found[0].path}.", todo="Choose another path, or empty that folder."

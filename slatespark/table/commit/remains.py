@@ -1,0 +1,83 @@
+"""Remains of an earlier table at a place without a manifest: it was deleted in part, or its manifests are missing.
+
+A new table would take them for its own. The record of an idempotent write that the earlier table had committed would
+let the first write under that pair vanish, and a boundary would hide the first versions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Final
+
+from slatespark.errors import InvalidRequestError
+from slatespark.format.paths import COMPACTIONS_DIR, GC_DIR, WAL_DIR
+from slatespark.storage import ObjectMeta, run_concurrently
+from slatespark.table.log.manifests import find_latest_manifest
+from slatespark.table.log.versioned_object import RaceLostError
+from slatespark.table.records.claims import CLAIMS_DIR
+from slatespark.table.records.commit_record import COMMITS_DIR
+from slatespark.table.records.filtered_jobs import FILTERED_DIR
+from slatespark.table.records.handed_loads import HANDED_LOADS_DIR
+from slatespark.table.records.idempotent_writes import TXN_DIR
+from slatespark.table.records.identity import IDENTITY_PATH
+from slatespark.table.records.json_objects import ROOT
+from slatespark.table.stores import TableStores
+
+_FOLDERS: Final = (COMPACTIONS_DIR, GC_DIR)
+
+# What comes after manifest 1 only. A creation that died leaves SSTs with columnar copies, a lease, a definition, and
+# the name of a stream: that one is no sign, since its query comes again, and any other one is refused by name.
+_RECORDS: Final = (CLAIMS_DIR, COMMITS_DIR, TXN_DIR, HANDED_LOADS_DIR, FILTERED_DIR, IDENTITY_PATH)
+
+
+def find_remains(stores: TableStores) -> list[str]:
+    """Return the paths of objects that only a table has: one of each folder where there are any.
+
+    Requires: there is no manifest.
+    """
+    looks: list[Callable[[], Sequence[ObjectMeta]]] = [
+        partial(stores.wal.list, WAL_DIR),
+        *(partial(stores.main.list, folder) for folder in _FOLDERS),
+        partial(stores.main.list_below, ROOT),  # one request, as most folders are empty
+    ]
+    *folders, records = run_concurrently(looks, is_remote=stores.main.is_remote)
+    found = (_first(listed) for listed in (*folders, _only_records(records)))
+    return [path for path in found if path is not None]
+
+
+def refuse_remains(stores: TableStores) -> None:
+    """Refuse a place with remains of an earlier table.
+
+    Raises
+    ------
+    RaceLostError
+        When they are those of a table that was created meanwhile.
+    InvalidRequestError
+        When they are remains.
+    """
+    found = find_remains(stores)
+    if not found:
+        return
+    if find_latest_manifest(stores) is not None:
+        raise RaceLostError("the table was created meanwhile")
+    folders = ", ".join(_url_of(stores, path.partition("/")[0]) for path in found)
+    raise InvalidRequestError(
+        f"{stores.url} holds no manifest, but {found[0]} of an earlier table.",
+        why="A table was partly deleted here, or the path is wrong. A new table would take what is left for its own, "
+        "and skip writes that the earlier one has recorded.",
+        todo=f"Choose an empty place, restore the manifests, or delete what is left: {folders}.",
+    )
+
+
+def _only_records(listed: Sequence[ObjectMeta]) -> Iterable[ObjectMeta]:
+    return (meta for meta in listed if meta.path.startswith(_RECORDS))
+
+
+def _first(listed: Iterable[ObjectMeta]) -> str | None:
+    return next((meta.path for meta in listed), None)
+
+
+def _url_of(stores: TableStores, folder: str) -> str:
+    store = stores.wal if f"{folder}/" == WAL_DIR else stores.main
+    return f"{store.url}/{folder}/"
