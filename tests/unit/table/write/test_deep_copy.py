@@ -324,9 +324,9 @@ def test_a_copy_stops_when_its_checkpoint_is_gone(original: Original) -> None:
     clock = FakeClock(SystemClock().now_ms())
 
     def release() -> None:
-        clock.advance(RENEW_MS + 1)
         (point,) = (each for each in original.table.checkpoints() if each.name == "slatespark/copy")
         original.table.deleteCheckpoint(point.id)
+        clock.advance(RENEW_MS + 1)  # last: else another thread may renew it between the two
 
     inner = MemoryStore(original.at("c").removeprefix("memory://"))
     with pytest.raises(InvalidRequestError, match="checkpoint"):
