@@ -1,21 +1,22 @@
 """A shallow clone: a separate table that begins with the files of another one. See docs/reference/format/clones.md.
 
 The order of writes is the client's. Until manifest 2 the clone is marked as unfinished, and no process writes to it. An
-expiring checkpoint of the parent keeps the clone's files until a permanent one replaces it. A crash in between leaves a
-folder that later clones refuse to reuse, and perhaps that checkpoint.
+expiring checkpoint of the parent keeps the clone's files until a permanent one replaces it. An error in between undoes
+both; a crash leaves a folder that later clones refuse to reuse, and perhaps that checkpoint.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 from uuid import UUID
 
-from slatespark.errors import InvalidRequestError, SnapshotExpiredError, TableExistsError
+from slatespark.errors import InvalidRequestError, SlateError, SnapshotExpiredError, TableExistsError
 from slatespark.format.manifest import NO_TICK, ExternalDb, Manifest
-from slatespark.format.paths import COMPACTED_DIR, MANIFEST_DIR, wal_path
+from slatespark.format.paths import COMPACTED_DIR, MANIFEST_DIR, WAL_DIR, manifest_path, wal_path
 from slatespark.storage import open_store
 from slatespark.table.checkpoints.released import refuse_released, used_databases
 from slatespark.table.checkpoints.resolve import resolve_checkpoint
@@ -23,6 +24,7 @@ from slatespark.table.checkpoints.store import (
     OWN_NAMES,
     PIN_NAME,
     add_checkpoint,
+    delete_checkpoint,
     refuse_missing_version,
     repeat_checkpoint,
 )
@@ -31,6 +33,7 @@ from slatespark.table.commit.remains import refuse_remains
 from slatespark.table.definition.table_definition import NO_DEFINITION, TableDefinition
 from slatespark.table.definition.versions import (
     DEFINITION_DIR,
+    definition_path,
     publish_definition,
     refuse_newer,
     resolve_definition,
@@ -41,6 +44,7 @@ from slatespark.table.read.floor import lost_through
 from slatespark.table.read.kept_versions import KeptVersions
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.records.commits import publish_commit_record
+from slatespark.table.records.json_objects import ROOT
 from slatespark.table.records.operations import ENGINE, Operation
 from slatespark.table.snapshot import fetch_wal_tail
 from slatespark.table.stores import TableStores, open_stores, resolve_external
@@ -107,18 +111,15 @@ def clone_table(
     if not used_databases(latest):  # else all external paths of the table have its root
         root = _common_root(stores, made, source)
     owners = _plan_owners(stores, clock, source, source_id, root)
-    unfinished = plan_clone(source, [owner.entry for owner in owners], draw_nonce(clock))
-    _publish(made, clock, 1, unfinished, source)
-    for owner in owners:
-        final_id = owner.entry.final_checkpoint_id
-        assert final_id is not None  # `_plan_owners` drew it
-        name = f"{CLONE_NAMES}{_path_below(root, made.url)}"
-        repeat_checkpoint(owner.stores, clock, owner.entry.source_checkpoint_id, checkpoint_id=final_id, name=name)
     definition = definition_of(stores, Version(number, source))
     if history and not definition.has_history:
         definition = _with_history(stores, Version(number, source), definition, began_ms)
-    _publish_definition(made, definition)
-    _copy_wal(stores, made, source)
+    unfinished = plan_clone(source, [owner.entry for owner in owners], draw_nonce(clock))
+    _publish(made, clock, 1, unfinished, source)
+    with _undone_on_error(made, clock, owners) as added:
+        _keep_files(owners, clock, f"{CLONE_NAMES}{_path_below(root, made.url)}")
+        _publish_definition(made, definition, added)
+        _copy_wal(stores, made, source, added)
     _publish(made, clock, 2, replace(unfinished, initialized=True, nonce=draw_nonce(clock)), unfinished)
     record = _record(source, clock)
     publish_commit_record(made.main, record)
@@ -164,6 +165,34 @@ def _publish(made: TableStores, clock: Clock, number: int, manifest: Manifest, b
         ) from exc
 
 
+@contextlib.contextmanager
+def _undone_on_error(made: TableStores, clock: Clock, owners: Sequence[Owner]) -> Iterator[list[str]]:
+    """Remove an unfinished clone if the block raises: what it added to the target, and its checkpoints at the owners.
+
+    The block appends the paths of objects that it adds. After it the clone may be finished, even if no answer says so.
+    """
+    added: list[str] = []
+    try:
+        yield added
+    except BaseException:
+        with contextlib.suppress(SlateError):
+            made.main.delete_many(added)
+            made.main.delete(manifest_path(1))  # last: until then nobody else creates a table here
+            made.main.prune([MANIFEST_DIR, WAL_DIR, ROOT])
+        for owner in owners:
+            with contextlib.suppress(SlateError):  # it may not have been made yet
+                delete_checkpoint(owner.stores, clock, str(owner.entry.final_checkpoint_id))
+        raise
+
+
+def _keep_files(owners: Sequence[Owner], clock: Clock, name: str) -> None:
+    """Let the owners keep the files of the clone for ever."""
+    for owner in owners:
+        final_id = owner.entry.final_checkpoint_id
+        assert final_id is not None  # `_plan_owners` drew it
+        repeat_checkpoint(owner.stores, clock, owner.entry.source_checkpoint_id, checkpoint_id=final_id, name=name)
+
+
 def definition_of(stores: TableStores, source: Version[Manifest]) -> TableDefinition:
     """Return the newest definition, with the bounds of the past of one version: that of a clone or a copy."""
     definition = resolve_definition(stores, source.value)
@@ -197,7 +226,7 @@ def _with_history(
     return replace(definition, properties=properties, full_history_ts_low_ms=floor_ms)
 
 
-def _publish_definition(made: TableStores, definition: TableDefinition) -> None:
+def _publish_definition(made: TableStores, definition: TableDefinition, added: list[str]) -> None:
     if definition == NO_DEFINITION:
         return
     try:
@@ -206,9 +235,10 @@ def _publish_definition(made: TableStores, definition: TableDefinition) -> None:
         raise TableExistsError(
             f"{made.url}: another process created a table there.", todo="Choose another path."
         ) from exc
+    added.append(definition_path(1))
 
 
-def _copy_wal(stores: TableStores, made: TableStores, source: Manifest) -> None:
+def _copy_wal(stores: TableStores, made: TableStores, source: Manifest, added: list[str]) -> None:
     """Copy the WAL files that the version refers to, fences included: their ids must leave no gap."""
     for number in range(source.replay_after_wal_id + 1, source.wal_id_last_seen + 1):
         path = wal_path(number)
@@ -218,6 +248,7 @@ def _copy_wal(stores: TableStores, made: TableStores, source: Manifest) -> None:
             raise SnapshotExpiredError(
                 f"{stores.wal.url}/{path} does not exist.", why="It was collected.", todo="Clone a newer version."
             ) from exc
+        added.append(path)
         made.main.put(path, [data])
 
 

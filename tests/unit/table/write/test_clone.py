@@ -9,10 +9,14 @@ import pyarrow as pa
 import pytest
 
 from slatespark import (
+    CorruptDataError,
+    HistoryTrimmedError,
     InvalidRequestError,
     OptionError,
+    SlateError,
     SlateStore,
     TableExistsError,
+    UnavailableError,
     UnsupportedFormatError,
 )
 from slatespark.format.manifest import Manifest, encode_manifest
@@ -20,11 +24,12 @@ from slatespark.format.paths import manifest_path, wal_path
 from slatespark.format.row import Row
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.table.clock import SystemClock
+from slatespark.table.definition.versions import definition_path
 from slatespark.table.log.manifests import fetch_latest_manifest, fetch_manifest
 from slatespark.table.stores import TableStores, open_stores
 from slatespark.table.write.clone import clone_table
 from tests.faults.jobs import stores_of, table_of
-from tests.support.failing_store import FailingStore
+from tests.support.failing_store import FailingStore, Moment, Operation
 from tests.support.wal_files import encode_wal, forget_own_commits
 
 _names = itertools.count()
@@ -181,3 +186,76 @@ def test_names_that_no_manifest_can_hold_are_refused(parent: str, tmp_path: Path
         clone_table(stores, SystemClock(), str(target))
     assert not target.exists()
     assert not fetch_latest_manifest(stores)[1].checkpoints
+
+
+# --- failures -------------------------------------------------------------------------------------------------------
+
+
+def failing_clone(parent: SlateStore, target: FailingStore, error: type[SlateError]) -> None:
+    """Clone `parent` to a place that fails, and check that the error is the expected one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("slatespark.table.write.clone.open_stores", lambda *_, **__: stores_of(target))
+        with pytest.raises(error):
+            clone_table(parent._stores, SystemClock(), target.url)
+
+
+def lasting(store: SlateStore) -> list[str | None]:
+    """Return the names of the checkpoints without expiry."""
+    return [point.name for point in store.checkpoints() if point.expires_ms is None]
+
+
+@pytest.mark.parametrize("generations", [1, 2])
+@pytest.mark.parametrize("step", [("put", "wal/*"), ("create", "slatespark/table/*")])
+def test_a_clone_that_fails_leaves_nothing(family: Family, step: tuple[Operation, str], generations: int) -> None:
+    family.parent.setProperties(defaultTtl="7d")
+    parents = [family.parent]
+    if generations == 2:
+        parents.append(family.parent.clone(family.at("child")))
+    before = [lasting(parent) for parent in parents]
+    inner = MemoryStore(family.at("c").removeprefix("memory://"))
+    failing_clone(parents[-1], FailingStore(inner).fail(*step), UnavailableError)
+    assert list(inner.list_below("")) == []
+    assert [lasting(parent) for parent in parents] == before
+    assert rows(parents[-1].clone(family.at("c"))) == rows(family.parent)
+
+
+def test_a_wal_file_that_is_collected_meanwhile(family: Family) -> None:
+    inner = MemoryStore(family.at("c").removeprefix("memory://"))
+
+    def collect() -> None:
+        family.stores.main.delete(wal_path(family.wal_id))
+
+    failing_clone(family.parent, FailingStore(inner).run(collect, "create", manifest_path(1)), HistoryTrimmedError)
+    assert list(inner.list_below("")) == []
+    assert lasting(family.parent) == []
+
+
+def test_a_damaged_definition_is_found_before_anything_is_at_the_target(tmp_path: Path) -> None:
+    parent = SlateStore.create(tmp_path / "p", defaultTtl="7d")
+    (tmp_path / "p" / definition_path(1)).write_text("{broken")
+    with pytest.raises(CorruptDataError):
+        SlateStore.open(tmp_path / "p").clone(tmp_path / "c")
+    assert not (tmp_path / "c").exists()
+    assert lasting(parent) == []
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_an_error_of_the_last_step_undoes_nothing(family: Family, moment: Moment) -> None:
+    """The clone may be finished."""
+    inner = MemoryStore(family.at("c").removeprefix("memory://"))
+    target = FailingStore(inner).fail("create", manifest_path(2), moment=moment)
+    failing_clone(family.parent, target, UnavailableError)
+    assert lasting(family.parent) == ["slatespark/clone/c"]
+    if moment == "after":
+        assert rows(SlateStore.open(family.at("c"))) == rows(family.parent)
+
+
+def test_the_definition_of_another_creator_stays(family: Family) -> None:
+    family.parent.setProperties(defaultTtl="7d")
+    inner = MemoryStore(family.at("c").removeprefix("memory://"))
+
+    def overtake() -> None:
+        inner.create(definition_path(1), b"theirs")
+
+    failing_clone(family.parent, FailingStore(inner).run(overtake, "create", definition_path(1)), TableExistsError)
+    assert [meta.path for meta in inner.list_below("")] == [definition_path(1)]
