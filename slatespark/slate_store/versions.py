@@ -355,7 +355,7 @@ class Versions(OpenTable):
         place = parse_text(parse_location(target, "target"), "target")
         with showing_progress(progress, Step.CLONING):
             clone_table(self._stores, self._clock, place, version=number, checkpoint=checkpoint, history=history)
-        return self._at(target, self._clock, dict(self._stores.storage))
+        return self._at(place, self._clock, dict(self._stores.storage))
 
     def copyTo(
         self,

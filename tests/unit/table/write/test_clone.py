@@ -127,6 +127,12 @@ def test_occupied_targets_are_refused(family: Family) -> None:
             family.parent.clone(family.at(f"full{number}"))
 
 
+def test_blanks_around_the_target_do_not_count(family: Family) -> None:
+    clone = family.parent.clone(f" {family.at('c')} ")
+    assert clone.url == family.at("c")
+    assert rows(clone) == rows(family.parent)
+
+
 def test_the_first_of_two_clones_wins(family: Family, monkeypatch: pytest.MonkeyPatch) -> None:
     inner = MemoryStore(family.at("c").removeprefix("memory://"))
 
