@@ -92,6 +92,12 @@ _CALLS: Final = {
     Call.SST_WRITER: "SstWriter.write",
     Call.INGEST: "ingest",
     Call.REAP: "reap, Reaper",
+    Call.RESTORE: "restoreToVersion, restoreToTimestamp",
+    Call.TRIM: "trimHistory",
+    Call.ERASE: "erase",
+    Call.ABSENCE: "proveAbsent",
+    Call.DELETE_RANGE: "deleteRange",
+    Call.DELETE_HISTORY: "deleteRange of a history table",
     Call.COMPACT: "compact",
     Call.WORKER: "CompactionWorker",
 }
@@ -188,11 +194,17 @@ def _option_cells(cls: type[ReadOptions | WriteOptions]) -> list[tuple[str, ...]
 def _call_cells() -> list[tuple[str, ...]]:
     return [
         (
-            ", ".join(f"`{each}`" for each in name.split(", ")),
+            ", ".join(_as_code(each) for each in name.split(", ")),
             ", ".join(f"`{key}`" for cls in (ReadOptions, WriteOptions) for key in _keys(cls, call)),
         )
         for call, name in _CALLS.items()
     ]
+
+
+def _as_code(name: str) -> str:
+    """Return a call as code; what is said of it after a space is text."""
+    call, space, rest = name.partition(" ")
+    return f"`{call}`{space}{rest}"
 
 
 def _keywords() -> str:

@@ -34,6 +34,12 @@ class Call(Enum):
     TRANSACTION_READ = auto()  # a read within a transaction
     TRANSACTION_WRITE = auto()
     REAP = auto()
+    RESTORE = auto()
+    TRIM = auto()
+    ERASE = auto()
+    ABSENCE = auto()  # the proof that keys are gone
+    DELETE_RANGE = auto()  # of a table without history
+    DELETE_HISTORY = auto()  # deleteRange of a history table, which writes tombstones
     COMPACT = auto()
     WORKER = auto()  # a worker for the compactions of clients
 

@@ -46,11 +46,15 @@ from slatespark.ranges import KeyRange
 
 _WRITE: Final = (Call.WRITE,)
 _ROWS: Final = (Call.WRITE, Call.SST_WRITER, Call.TRANSACTION_WRITE)  # options of rows
-_KEYS: Final = (Call.WRITE, Call.COMPACT)  # options that select the keys to rewrite
 _COMMIT: Final = (Call.WRITE, Call.INGEST, Call.BEGIN)  # options of the commit
-_BESIDE: Final = (Call.WRITE, Call.COMPACT)  # options of what a client commits for us
+_RANGES: Final = (Call.DELETE_RANGE, Call.DELETE_HISTORY)
+_REMOVALS: Final = (*_RANGES, Call.RESTORE, Call.TRIM, Call.ERASE)  # commits that take rows away
+_ONCE: Final = (*_COMMIT, *_RANGES)  # options that identify a write
+_KEYS: Final = (Call.WRITE, Call.COMPACT, *_RANGES, Call.ERASE, Call.ABSENCE)  # options that select keys
+_BESIDE: Final = (Call.WRITE, Call.COMPACT, Call.DELETE_RANGE)  # options of what a client commits for us
 _MERGES: Final = (Call.WRITE, Call.INGEST, Call.BEGIN, Call.TRANSACTION_WRITE, Call.COMPACT, Call.WORKER)
-_SEVERAL_FILES: Final = (*_MERGES, Call.REAP)
+_SORTS: Final = (*_MERGES, Call.REAP, Call.SST_WRITER, Call.DELETE_HISTORY)
+_SEVERAL_FILES: Final = (*_MERGES, Call.REAP, *_REMOVALS)
 _FILES: Final = (*_SEVERAL_FILES, Call.SST_WRITER)  # options of every new file
 
 
@@ -77,7 +81,7 @@ def _declaration(name: str, *, doc: str) -> Any:
         name,
         doc=f"Table property, at creation: {doc}. Of a table that another client created: for this write.",
         parse=_property_text,
-        calls=_COMMIT,
+        calls=(*_COMMIT, *_REMOVALS),
         default=None,
     )
 
@@ -132,7 +136,7 @@ class WriteOptions:
         "require it and allow it to be in the future. On history tables it may be in the past, but not before the "
         "stored versions of the keys of the write.",
         parse=parse_time,
-        calls=(Call.WRITE, Call.SST_WRITER, Call.INGEST),
+        calls=(Call.WRITE, Call.SST_WRITER, Call.INGEST, Call.DELETE_HISTORY),
         default=None,
     )
     timestamp_column: str | None = option(
@@ -226,14 +230,14 @@ class WriteOptions:
         doc="Name of the writing job. Together with `txnVersion` it identifies the write; a write that was already "
         "committed under this pair is skipped. At most 512 bytes of UTF-8, not beginning with `stream:`.",
         parse=parse_app_id,
-        calls=_COMMIT,
+        calls=_ONCE,
         default=None,
     )
     txn_version: int | None = option(
         "txnVersion",
         doc="Number of the write within its `txnAppId`, such as a batch number. Any order is allowed.",
         parse=parse_count(0, 2**63 - 1),
-        calls=_COMMIT,
+        calls=_ONCE,
         default=None,
     )
     if_last_seq: int | None = option(
@@ -241,7 +245,7 @@ class WriteOptions:
         doc="Commit only if nothing was committed above this sequence number: `resolve().seq` of the read, not the "
         "`_seq` of a row. Every commit raises it, including compactions (also those of `autoCompact`).",
         parse=parse_count(0, 2**63 - 1),
-        calls=(Call.WRITE, Call.INGEST),
+        calls=(Call.WRITE, Call.INGEST, *_REMOVALS),
         default=None,
     )
     read_set: str | None = _internal("readSet")
@@ -293,7 +297,11 @@ class WriteOptions:
         doc="`true` lets compactions write a Parquet copy beside each SST of the lowest run; `seq` stores `_seq` too.",
     )
     merge_operator: MergeOperator | None = option(
-        "mergeOperator", doc=MERGE_OPERATOR_DOC, parse=parse_operator, calls=(*_MERGES, Call.SST_WRITER), default=None
+        "mergeOperator",
+        doc=MERGE_OPERATOR_DOC,
+        parse=parse_operator,
+        calls=(*_MERGES, Call.SST_WRITER, Call.DELETE_HISTORY),
+        default=None,
     )
     compression: str = option(
         "compression",
@@ -329,7 +337,7 @@ class WriteOptions:
         "writeBuffer",
         doc="Rows a task holds in memory before it sorts them and spills them to local disk.",
         parse=parse_size,
-        calls=_FILES,
+        calls=_SORTS,
         default=64 * MIB,
         shown="`64m`",
     )
@@ -338,7 +346,7 @@ class WriteOptions:
         doc="Upload rate of the write over all its tasks, in millions of bytes per second: 0.001 to 1000000. `auto`: "
         "the rate at which the last reap of the table deleted. Default: no limit.",
         parse=parse_throughput,
-        calls=(Call.WRITE, Call.INGEST),
+        calls=(Call.WRITE, Call.INGEST, Call.DELETE_HISTORY),
         default=None,
     )
     if_exists: str | None = option(
@@ -354,7 +362,7 @@ class WriteOptions:
         "and fences that client. `cooperate` hands the rows to the client, which commits them itself and goes on "
         "undisturbed; for upserts, deletes of keys, merge operands and compactions.",
         parse=parse_choice("fail", "fence", "cooperate"),
-        calls=(*_COMMIT, Call.REAP, Call.COMPACT),
+        calls=(*_COMMIT, Call.REAP, Call.COMPACT, *_REMOVALS),
         default="fail",
     )
     client_timeout_ms: int = option(
@@ -372,14 +380,14 @@ class WriteOptions:
         "write, and that it has not flushed within `clientTimeout`. `fail` refuses the write; `win` lets these rows "
         "win over those of the write.",
         parse=parse_choice("fail", "win"),
-        calls=_WRITE,
+        calls=(Call.WRITE, Call.DELETE_RANGE),
         default="fail",
     )
     gc_min_age_ms: int = option(
         "gcMinAge",
         doc="Minimum age at which the table's garbage collector may delete unreferenced files.",
         parse=parse_duration,
-        calls=(*_COMMIT, Call.REAP),
+        calls=(*_COMMIT, Call.REAP, Call.RESTORE, Call.TRIM, Call.ERASE, Call.DELETE_HISTORY),
         default=300_000,
         shown="`300s`",
     )
@@ -387,7 +395,7 @@ class WriteOptions:
         "commitRewriteLimit",
         doc="Bytes of new files that a commit may rewrite to move them above a concurrent commit.",
         parse=parse_size,
-        calls=(*_COMMIT, Call.REAP),
+        calls=(*_COMMIT, Call.REAP, Call.DELETE_HISTORY),
         default=1 << 30,
         shown="`1g`",
     )

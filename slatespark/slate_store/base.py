@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Self
 
-from slatespark.options import ReadOptions, WriteOptions
+from slatespark.options import Call, ReadOptions, WriteOptions
 from slatespark.options.values import STORAGE_PREFIX, parse_location, refuse_place
 from slatespark.table.clock import Clock, SystemClock, check_clock
 from slatespark.table.read.read_point import KeptPoint, ReadPoint
@@ -64,6 +64,12 @@ class OpenTable:
 
     def _write_options(self, options: Mapping[str, Any]) -> WriteOptions:
         return WriteOptions.parse({**self._common, **self._of_call(options)})
+
+    def _options_of(
+        self, name: str, call: Call, options: Mapping[str, Any], *, why: str, arguments: Sequence[str] = ()
+    ) -> WriteOptions:
+        """Return the options of a call that takes some of those of a write; see `WriteOptions.of_call`."""
+        return WriteOptions.of_call(name, call, self._common, self._of_call(options), arguments=arguments, why=why)
 
     @staticmethod
     def _of_call(options: Mapping[str, Any]) -> Mapping[str, Any]:

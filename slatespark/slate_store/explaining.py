@@ -138,7 +138,7 @@ class Explanations(Reads, Maintenance):
         from slatespark.table.explain.erase import explain_erasure
 
         own = ("where", "keys", "releaseVersions", "progress", "runner")
-        parsed = self._write_options({name: value for name, value in options.items() if name not in own})
+        parsed = self._erase_options({name: value for name, value in options.items() if name not in own})
         chosen = self._chosen("erase", (), options.get("where"), options.get("keys"), parsed)
         release = bool(options.get("releaseVersions"))
         return explain_erasure(self._stores, self._clock, chosen, parsed, release_versions=release, prices=prices)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from slatespark.display.progress import AskedProgress, showing_progress
-from slatespark.options import WriteOptions
+from slatespark.options import Call, WriteOptions
 from slatespark.options.flags import parsing_flags
 from slatespark.options.values import (
     parse_columnar,
@@ -262,8 +262,8 @@ class Maintenance(OpenTable):
             restore would keep for a while. They cannot be read any more
         runner : rewrites the files that hold the keys, each view in a task; by default on threads of this process
         progress : a bar where one can be seen; see `SlateStore.compact`
-        options : `startKey`, `endKey` or `keyPrefix` of a raw table; write options `ifClientActive`, `compression`,
-            `blockSize`, `sstSize`, `bloomBitsPerKey`
+        options : `startKey`, `endKey` or `keyPrefix` of a raw table; of the commit, and how files are written:
+            `ifClientActive`, `ifLastSeq`, `compression`, ...
 
         Raises
         ------
@@ -290,7 +290,7 @@ class Maintenance(OpenTable):
         """
         from slatespark.table.gc.erase import erase_keys
 
-        parsed = self._write_options(options)
+        parsed = self._erase_options(options)
         chosen = self._chosen("erase", key, where, keys, parsed)
         with showing_progress(progress, Step.ERASING) as listener:
             return erase_keys(
@@ -337,9 +337,16 @@ class Maintenance(OpenTable):
         """
         from slatespark.table.gc.absence import prove_absent
 
-        chosen = self._chosen("proveAbsent", key, where, keys, self._write_options(options))
+        why = "A proof only reads."
+        parsed = self._options_of("proveAbsent", Call.ABSENCE, options, why=why, arguments=("where", "keys"))
+        chosen = self._chosen("proveAbsent", key, where, keys, parsed)
         with showing_progress(progress, Step.SEARCHING) as listener:
             return prove_absent(self._stores, self._clock, chosen, progress=listener)
+
+    def _erase_options(self, options: Mapping[str, Any]) -> WriteOptions:
+        why = "An erasure writes no rows: those that stay keep their times."
+        arguments = ("where", "keys", "releaseVersions")
+        return self._options_of("erase", Call.ERASE, options, why=why, arguments=arguments)
 
     def _chosen(
         self, call: str, key: Sequence[Any], where: str | None, keys: Any, options: WriteOptions

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from slatespark.display.progress import AskedProgress, showing_progress
 from slatespark.errors import OptionError
+from slatespark.options import Call, WriteOptions
 from slatespark.options.flags import parsing_flags
 from slatespark.options.values import (
     parse_count,
@@ -201,7 +202,7 @@ class Versions(OpenTable):
         ----------
         version : a manifest id, as in `history()`
         progress : a bar where one can be seen; see `SlateStore.compact`
-        options : write options
+        options : of the commit, and how files are written: `ifClientActive`, `ifLastSeq`, `compression`, ...
 
         Raises
         ------
@@ -221,11 +222,8 @@ class Versions(OpenTable):
         >>> store.get(b"a")
         {'key': b'a', 'value': b'1'}
         """
-        from slatespark.table.write.restore import restore_to_version
-
-        parsed = self._write_options(options)
-        with showing_progress(progress, Step.RESTORING):
-            return restore_to_version(self._stores, self._clock, _VERSION(version, "version"), parsed).manifest_id
+        parsed = self._restore_options("restoreToVersion", options)
+        return self._restore(_VERSION(version, "version"), parsed, progress)
 
     def restoreToTimestamp(
         self, timestamp: int | str | datetime, *, progress: AskedProgress = "auto", **options: Any
@@ -236,7 +234,7 @@ class Versions(OpenTable):
         ----------
         timestamp : ms since the epoch, ISO text or a datetime
         progress : a bar where one can be seen; see `SlateStore.compact`
-        options : write options
+        options : of the commit, and how files are written: `ifClientActive`, `ifLastSeq`, `compression`, ...
 
         Raises
         ------
@@ -245,8 +243,20 @@ class Versions(OpenTable):
         HistoryTrimmedError
             When that version was collected, or the table did not exist yet.
         """
+        parsed = self._restore_options("restoreToTimestamp", options)
         time_ms = parse_time_ms(timestamp, name="timestamp")
-        return self.restoreToVersion(resolve_version(self._stores, time_ms, self._clock), progress=progress, **options)
+        return self._restore(resolve_version(self._stores, time_ms, self._clock), parsed, progress)
+
+    def _restore_options(self, name: str, options: Mapping[str, Any]) -> WriteOptions:
+        return self._options_of(
+            name, Call.RESTORE, options, why="A restore writes no rows, but shows those of a version."
+        )
+
+    def _restore(self, version: int, options: WriteOptions, progress: AskedProgress) -> int:
+        from slatespark.table.write.restore import restore_to_version
+
+        with showing_progress(progress, Step.RESTORING):
+            return restore_to_version(self._stores, self._clock, version, options).manifest_id
 
     def trimHistory(
         self,
@@ -265,7 +275,7 @@ class Versions(OpenTable):
         after : ms since the epoch, ISO text or a datetime; later row versions are removed
         runner : reads and rewrites files, each view in a task; by default on threads of this process
         progress : a bar where one can be seen; see `SlateStore.compact`
-        options : write options
+        options : of the commit, and how files are written: `ifClientActive`, `ifLastSeq`, `compression`, ...
 
         Raises
         ------
@@ -279,7 +289,8 @@ class Versions(OpenTable):
         from slatespark.table.write.trim import trim_history
 
         after_ms = parse_time_ms(after, name="trimHistory")
-        parsed = self._write_options(options)
+        why = "A trim writes no rows: those that stay keep their times."
+        parsed = self._options_of("trimHistory", Call.TRIM, options, why=why, arguments=("after",))
         latest_id, _ = fetch_latest_manifest(self._stores)
         with showing_progress(progress, Step.REMOVING) as listener:
             tasks = tell_tasks(runner or THREADS, listener, Step.REMOVING)

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from slatespark.display.progress import AskedProgress, showing_progress
 from slatespark.errors import OptionError
+from slatespark.options import Call, WriteOptions
 from slatespark.options.keywords import WriteKeywords
 from slatespark.options.values import parse_locations
 from slatespark.slate_store.base import OpenTable, version_of
@@ -269,7 +270,8 @@ class Writes(OpenTable):
         timestamp : history tables: the time of the deletion; by default that of the commit
         runner : history tables: searches the intervals and writes the tombstones; by default on threads of this process
         progress : a bar where one can be seen; see `SlateStore.compact`
-        options : write options
+        options : `startKey`, `endKey` or `keyPrefix` of a raw table; of the commit, and how files are written:
+            `txnAppId`, `ifClientActive`, `compression`, ...
 
         Raises
         ------
@@ -295,14 +297,21 @@ class Writes(OpenTable):
         from slatespark.table.write.range_replace import delete_range
 
         latest_id, _ = fetch_latest_manifest(self._stores)
-        given = {**self._of_call(options), "timestamp": timestamp}
         if self.definition.has_history:
+            self._delete_options(Call.DELETE_HISTORY, options)
+            given = {"timestamp": timestamp, **options}
             with showing_progress(progress, Step.REMOVING) as listener:
                 tasks = tell_tasks(runner or THREADS, listener, Step.REMOVING)
                 record = delete_history_range(self._stores, self._clock, where, self._common, given, runner=tasks)
             return version_of(record, latest_id)
-        parsed = self._write_options(given)
+        parsed = self._delete_options(Call.DELETE_RANGE, options)
+        if timestamp is not None:
+            raise OptionError("timestamp: only a history table stores when rows were deleted.", todo="Omit it.")
         return version_of(delete_range(self._stores, self._clock, where, parsed), latest_id)
+
+    def _delete_options(self, call: Call, options: Mapping[str, Any]) -> WriteOptions:
+        why = "A deletion of ranges writes no rows but tombstones, and those of a history table alone."
+        return self._options_of("deleteRange", call, options, why=why, arguments=("where", "timestamp"))
 
     @property
     def definition(self) -> TableDefinition:

@@ -328,7 +328,7 @@ class SlateTable(TableReads, TableVersions):
         where : comparisons on leading key columns, as for `SlateStore.deleteRange`
         timestamp : history tables: the time of the deletion; by default that of the commit
         progress : a bar where one can be seen; see `SlateTable.write`
-        writeOptions : write options
+        writeOptions : of the range and the commit, and how files are written; see `SlateStore.deleteRange`
 
         Raises
         ------

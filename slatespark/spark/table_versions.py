@@ -145,7 +145,7 @@ class TableVersions(TableUpkeep):
         ----------
         version : a manifest id, as in `history()`
         progress : a bar where one can be seen; see `SlateTable.write`
-        writeOptions : write options
+        writeOptions : of the commit, and how files are written; see `SlateStore.restoreToVersion`
 
         Raises
         ------
@@ -163,7 +163,7 @@ class TableVersions(TableUpkeep):
         ----------
         timestamp : ms since the epoch, ISO text or a datetime
         progress : a bar where one can be seen; see `SlateTable.write`
-        writeOptions : write options
+        writeOptions : of the commit, and how files are written; see `SlateStore.restoreToVersion`
 
         Raises
         ------
@@ -201,7 +201,7 @@ class TableVersions(TableUpkeep):
         ----------
         after : ms since the epoch, ISO text or a datetime; later row versions are removed
         progress : a bar where one can be seen; see `SlateTable.write`
-        writeOptions : write options
+        writeOptions : of the commit, and how files are written; see `SlateStore.trimHistory`
 
         Raises
         ------

@@ -19,6 +19,7 @@ from slatespark.options.properties import (
     refuse_hold,
     require_consistent_properties,
 )
+from slatespark.options.values import normalize_name, parse_choice
 from slatespark.ranges import KeyRange
 from slatespark.table.clock import Clock
 from slatespark.table.commit.foreign_clients import OTHER_MODES, refuse_cooperation
@@ -196,7 +197,7 @@ def delete_where(
     Raises
     ------
     OptionError
-        When the condition is missing, or cannot be parsed.
+        When the condition is missing, or cannot be parsed; or when the options name another operation.
     TransactionConflictError
         When another commit changed the searched keys after the searched snapshot.
     CommitConflictError
@@ -204,6 +205,7 @@ def delete_where(
     """
     if condition is None:  # perhaps a variable that was to hold one; without a filter a read has all rows
         raise OptionError("delete: no condition is given.", todo="Give one; overwrite the table to delete all rows.")
+    _refuse_operation(options)
     write = WriteOptions.parse({**common, **options, "operation": "delete"})
     if is_committed(stores, write):
         return None
@@ -211,6 +213,12 @@ def delete_where(
         return delete_listed_keys(stores, clock, condition, write)
     plan = _fetch_deletion_plan(stores, clock, condition, common, write)
     return _delete_rows(stores, clock, plan, write, tell_tasks(THREADS, progress, Step.REMOVING))
+
+
+def _refuse_operation(options: Mapping[str, Any]) -> None:
+    for name, value in options.items():
+        if normalize_name(name) == "operation" and value is not None:
+            parse_choice("delete")(value, name)
 
 
 def delete_history_range(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
 
 import pyarrow as pa
@@ -23,6 +24,9 @@ COMMIT = {"txnAppId", "txnVersion", "ifClientActive", "commitRewriteLimit", "gcM
 COMMIT |= {"segmentExtractor", "segmentPrefixLength", "segmentDelimiter"}
 RAW_KEYS = {"startKey", "endKey", "keyPrefix"}
 TIMES = {"timestamp", "timestampColumn"}
+EDIT = FILES - {"writeBuffer"} | {"sstSize", "ifClientActive", "ifLastSeq"}  # of a commit that removes rows
+EDIT |= {"segmentExtractor", "segmentPrefixLength", "segmentDelimiter"}
+PAIR = {"txnAppId", "txnVersion"}
 READ_POINT = {"versionAsOf", "timestampAsOf", "seqAsOf", "checkpoint", "pin"}
 FEED = {"readChangeFeed", "changes", "preImages", "expired", "startingVersion", "startingTimestamp", "endingVersion"}
 FEED |= {"endingTimestamp", "startingBoundInclusive", "endingBoundInclusive"}
@@ -38,6 +42,12 @@ TAKEN = {
     Call.TRANSACTION_READ: set(option_keys(ReadOptions)) - READ_POINT - FEED - PLACE,
     Call.COMPACT: RAW_KEYS | FILES | {"sstSize", "mergeOperator", "ifClientActive", "clientTimeout"},
     Call.WORKER: FILES | {"sstSize", "mergeOperator"},
+    Call.RESTORE: EDIT | {"gcMinAge"},
+    Call.TRIM: EDIT | {"gcMinAge"},
+    Call.ERASE: EDIT | RAW_KEYS | {"gcMinAge"},
+    Call.ABSENCE: RAW_KEYS,
+    Call.DELETE_RANGE: EDIT | RAW_KEYS | PAIR | {"clientTimeout", "unflushedRows"},
+    Call.DELETE_HISTORY: EDIT | RAW_KEYS | PAIR | COMMIT | {"writeBuffer", "throughputMBPerSec", "timestamp"},
 }
 EVERY_KEY = sorted({*option_keys(ReadOptions), *option_keys(WriteOptions)})
 
@@ -48,6 +58,17 @@ def write_file(given: Mapping[str, Any]) -> None:
         SstWriter("memory://calls/file.sst").write(None, **given)
 
 
+ONE_KEY = "key = X'61'"
+NOW_MS = 1 << 40
+
+
+@cache
+def table(*, history: bool = False) -> SlateStore:
+    store = SlateStore.create(f"memory://calls/{history}", history=history)
+    store.write(pa.table({"key": [b"a"], "value": [b"1"]}))
+    return store
+
+
 PARSERS: dict[Call, Callable[[Mapping[str, Any]], object]] = {
     Call.SST_WRITER: write_file,
     Call.INGEST: lambda given: parse_ingest(TABLE, given),
@@ -56,6 +77,12 @@ PARSERS: dict[Call, Callable[[Mapping[str, Any]], object]] = {
     Call.TRANSACTION_READ: lambda given: parse_read(TABLE, {}, given),
     Call.COMPACT: lambda given: parse_compaction(TABLE, given),
     Call.WORKER: parse_worker,
+    Call.RESTORE: lambda given: table().restoreToVersion(1, **given),
+    Call.TRIM: lambda given: table(history=True).trimHistory(NOW_MS, **given),
+    Call.ERASE: lambda given: table().erase(b"a", **given),
+    Call.ABSENCE: lambda given: table().proveAbsent(b"a", **given),
+    Call.DELETE_RANGE: lambda given: table()._delete_options(Call.DELETE_RANGE, given),  # `timestamp` is an argument
+    Call.DELETE_HISTORY: lambda given: table(history=True).deleteRange(ONE_KEY, **given),
 }
 
 
@@ -91,11 +118,47 @@ def test_reads_and_writes_take_all_their_options() -> None:
         (Call.COMPACT, "startKeys", "startKey"),
         (Call.COMPACT, "dryRuns", "dryRun"),
         (Call.WORKER, "sstSizes", "sstSize"),
+        (Call.RESTORE, "ifLastSeqs", "ifLastSeq"),
+        (Call.ERASE, "releaseVersion", "releaseVersions"),
+        (Call.ABSENCE, "keyPrefixes", "keyPrefix"),
+        (Call.DELETE_RANGE, "txnAppIds", "txnAppId"),
     ],
 )
 def test_a_misspelt_option_gets_the_nearest_name_that_the_call_takes(call: Call, misspelt: str, nearest: str) -> None:
     with pytest.raises(OptionError, match=rf"'{misspelt}'.* {nearest}\?"):
         PARSERS[call]({misspelt: None})
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda store, given: store.restoreToTimestamp(NOW_MS, **given),
+        lambda store, given: store.deleteRange(ONE_KEY, **given),
+        lambda store, given: store.explain("erase", keys=[b"a"], **given),
+    ],
+)
+@pytest.mark.parametrize("given", [{"ttl": "1d"}, {"mergeSchema": True}, {"ifExists": "error"}, {"opColumn": "op"}])
+def test_options_without_effect_are_refused(
+    call: Callable[[SlateStore, Mapping[str, Any]], object], given: Mapping[str, Any]
+) -> None:
+    before = table().resolve().version
+    with pytest.raises(OptionError, match=f"{next(iter(given))} does not apply"):
+        call(table(), given)
+    assert table().resolve().version == before
+
+
+def test_a_timestamp_of_a_deletion_is_for_history_tables() -> None:
+    with pytest.raises(OptionError, match="history"):
+        table().deleteRange(ONE_KEY, timestamp=NOW_MS)
+
+
+@pytest.mark.parametrize("operation", ["merge", "upsert"])
+def test_a_deletion_is_no_other_operation(operation: str) -> None:
+    before = table().resolve().version
+    with pytest.raises(OptionError, match=f"Operation: '{operation}'"):
+        table().delete(ONE_KEY, Operation=operation)  # type: ignore[call-arg]
+    assert table().resolve().version == before
+    table().delete("key = X'62'", operation="delete")
 
 
 def test_options_of_other_calls_are_not_suggested() -> None:
