@@ -2,7 +2,7 @@
 
 `reading` and `writing` declare the options, `properties` those that a table keeps in its definition. `fields` is the
 machinery of declarations, `values` the parsers. Spark passes text and `SlateStore` passes Python values, so each
-parser takes both. Below `spark/` and `cli/` only the typed objects travel. May import units, ranges and errors.
+parser takes both. Below `spark/` and `cli/` only the typed objects travel. May import units, ranges, texts and errors.
 """
 
 from __future__ import annotations

@@ -22,6 +22,7 @@ from slatespark.options.values import (
     refuse_misspelt,
     unknown_option,
 )
+from slatespark.texts import is_encodable
 
 MAX_PREFIX_BYTES: Final = 65535  # of a key
 BUILT_IN_OPERATORS: Final = ("concat", "sum", "max", "min")
@@ -87,6 +88,8 @@ def property_text(name: str, value: object) -> str:
     if isinstance(parsed, bytes):
         return bytes_text(parsed)
     if isinstance(value, str):
+        if not is_encodable(value):
+            raise OptionError(f"{name}: {value!r} is not valid Unicode.", todo="Choose another text.")
         return value.strip()
     if isinstance(parsed, bool):
         return str(parsed).lower()

@@ -457,7 +457,7 @@ def storage_of_copy(stores: TableStores, target: str, given: Mapping[str, Any] |
     Raises
     ------
     OptionError
-        When the WAL is to lie apart.
+        When they are no options by name, or the WAL is to lie apart.
     """
     if given is None:
         return (
@@ -465,10 +465,19 @@ def storage_of_copy(stores: TableStores, target: str, given: Mapping[str, Any] |
             if _kind(target) == _kind(stores.url)
             else {}
         )
-    named = {name.removeprefix(STORAGE_PREFIX): value for name, value in given.items()}
+    named = {name.removeprefix(STORAGE_PREFIX): value for name, value in _by_name(given).items()}
     if any(normalize_name(name) == "walpath" for name in named):
         raise OptionError("storage: a copy takes no walPath.", why="Its WAL is beside its other objects.")
     return named
+
+
+def _by_name(given: object) -> Mapping[str, Any]:
+    if isinstance(given, Mapping) and all(isinstance(name, str) for name in given):
+        return given
+    raise OptionError(  # without the value: it may hold credentials
+        f"storage: {type(given).__name__} is not acceptable.",
+        todo="Give a dict of the options of the target's store by their names.",
+    )
 
 
 def _kind(url: str) -> str:

@@ -6,6 +6,7 @@ import json
 import pickle
 from dataclasses import replace
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -208,6 +209,18 @@ def test_a_delimiter_is_text_or_bytes(given_value: str | bytes, text: str, delim
     assert properties["segmentDelimiter"] == text
     assert parse_properties(properties) == properties
     assert TableDefinition(properties=properties).segment_extractor == SegmentExtractor("x", delimiter=delimiter)
+
+
+def test_text_that_no_definition_can_hold_is_refused_before_anything_is_stored(tmp_path: Path) -> None:
+    extractor: dict[str, Any] = {"segmentExtractor": "\ud800", "segmentPrefixLength": 2}
+    with pytest.raises(OptionError, match="Unicode"):
+        SlateStore.create(tmp_path / "t", **extractor)
+    assert not (tmp_path / "t").exists()
+    store = SlateStore.create(stores().url)
+    with pytest.raises(OptionError, match="Unicode"):
+        store.setProperties(**extractor)
+    with pytest.raises(OptionError, match="Unicode"):
+        store.ingest("memory://nothing", **extractor)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -215,6 +216,13 @@ def test_occupied_targets_are_refused(original: Original) -> None:
     for name in ("p/inside", "."):
         with pytest.raises(InvalidRequestError, match="within"):
             original.table.copyTo(original.at(name).removesuffix("/."))
+
+
+@pytest.mark.parametrize("storage", [5, [], "key=a", {1: 2}, {None: "a"}], ids=str)
+def test_storage_that_is_no_options(original: Original, storage: Any) -> None:
+    with pytest.raises(OptionError, match="storage"):
+        original.table.copyTo(original.at("c"), storage=storage)
+    assert list(original.of("c").main.list_below("slatespark/")) == []
 
 
 def test_the_first_of_two_copies_wins(original: Original) -> None:
