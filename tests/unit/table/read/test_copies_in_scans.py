@@ -277,7 +277,7 @@ def test_a_copy_of_an_older_schema(monkeypatch: pytest.MonkeyPatch, value_format
     values = {"v": [number % 999 for number in numbers], "w": [number / 7 for number in numbers]}
     place.table.write(pa.table({"tenant": ["a"] * ROWS, "id": numbers, **values}, narrow))
     place.table.compact(full=True)
-    wider = pa.table({"tenant": ["z"], "id": [1], "v": [1 << 40], "w": [0.1], "new": ["n"]})
+    wider = pa.table({"tenant": ["z"], "id": [1], "v": [1 << 40], "w": [0.5], "new": ["n"]})
     place.table.write(wider, mergeSchema=True)
     for columns in ("id, v", "w"):
         assert (USED in place.check(columns=columns)) is is_used
