@@ -24,10 +24,8 @@ def _report_text(outcome: UpkeepOutcome) -> str:
         case CompactionReport() as report:
             return compaction_text(report)
         case VacuumReport() as report:
-            deleted = [file for file in report.files if file.action == "deleted"]
-            size = bytes_to_text(sum(file.size for file in deleted))
             removed = f" Removed {plural(report.views_removed, 'empty view')}." if report.views_removed else ""
-            return f"Deleted {plural(len(deleted), 'object')}, {size}.{removed}"
+            return f"Deleted {plural(len(report.collected), 'object')}, {bytes_to_text(report.bytes)}.{removed}"
         case int(floor_ms):
             return f"The history floor is {ms_to_text(floor_ms)}."
     return "Nothing to do."

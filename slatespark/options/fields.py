@@ -6,7 +6,7 @@ Keys are camelCase. Case and underscores do not matter on input. An unknown key 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import Enum, auto
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -142,6 +142,34 @@ def option_keys(cls: type[DataclassInstance], call: Call | None = None) -> tuple
         for item in _option_fields(cls)
         if item.metadata["doc"] and (call is None or call in item.metadata["calls"])
     )
+
+
+def find_other(
+    cls: type[DataclassInstance], given: Iterable[str], taken: Sequence[str], arguments: Sequence[str] = ()
+) -> str | None:
+    """Return the first given option of a class that a call does not take; None if it takes all of them.
+
+    Parameters
+    ----------
+    taken : the keys of the options that the call takes
+    arguments : what it takes besides, for the nearest name of a misspelt one
+
+    Raises
+    ------
+    OptionError
+        When the class has no such option.
+    """
+    names, known = (
+        set(map(normalize_name, taken)),
+        {normalize_name(item.metadata["key"]) for item in _option_fields(cls)},
+    )
+    for name in given:
+        if normalize_name(name) in names:
+            continue
+        if normalize_name(name) not in known and not name.lower().startswith(STORAGE_PREFIX):
+            raise unknown_option(name, [*arguments, *taken])
+        return name
+    return None
 
 
 def option_rows(cls: type[DataclassInstance]) -> list[tuple[str, str, str]]:

@@ -11,6 +11,7 @@ from slatespark.errors import OptionError
 from slatespark.options.fields import (
     MERGE_OPERATOR_DOC,
     Call,
+    find_other,
     option,
     option_keys,
     parse_options,
@@ -25,7 +26,6 @@ from slatespark.options.values import (
     MergeOperator,
     is_clock,
     key_range_of,
-    normalize_name,
     parse_app_id,
     parse_choice,
     parse_clock,
@@ -40,7 +40,6 @@ from slatespark.options.values import (
     parse_throughput,
     parse_time,
     parse_ttl,
-    unknown_option,
 )
 from slatespark.ranges import KeyRange
 
@@ -434,13 +433,9 @@ class WriteOptions:
             When one is unknown, malformed, or would have no effect.
         """
         taken = option_keys(cls, call)
-        for key in given:
-            if normalize_name(key) in map(normalize_name, taken):
-                continue
-            if normalize_name(key) not in map(normalize_name, option_keys(cls)):
-                raise unknown_option(key, [*arguments, *taken])
+        if (other := find_other(cls, given, taken, arguments)) is not None:
             todo = f"Leave it out; {name} takes {', '.join(taken)}."
-            raise OptionError(f"{name}: {key} does not apply.", why=why, todo=todo)
+            raise OptionError(f"{name}: {other} does not apply.", why=why, todo=todo)
         return cls.parse({**common, **given})
 
     def __post_init__(self) -> None:

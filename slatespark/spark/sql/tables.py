@@ -56,7 +56,7 @@ class Catalog:
         path = next(value for key, value in place.items() if key.lower() == "path")
         rest = {key: value for key, value in place.items() if key.lower() != "path"}
         table = SlateTable.forPath(self.spark, path, **_spelled(rest)).alias(name[0])
-        _require_columns(name[0], self.spark.table(quoted(name[0])).columns, table.toDF().columns)
+        _require_columns(name[0], self.spark.table(quoted(name[0])).columns, table.toDF(useCopies=False).columns)
         return table
 
     def shows_ours(self, name: str) -> bool:

@@ -24,7 +24,7 @@ from slatespark.encoding.schema import find_name
 from slatespark.errors import HistoryTrimmedError, OptionError, SchemaError
 from slatespark.kernels import gather_keys, lower_bounds
 from slatespark.options import Call, ReadOptions, option_keys
-from slatespark.options.values import normalize_name, unknown_option
+from slatespark.options.fields import find_other
 from slatespark.table.read.arrow import METADATA_TYPES, decode_columns, make_batch
 from slatespark.table.read.plan import Layer, plan_points
 from slatespark.table.read.scan import split_intervals
@@ -110,14 +110,9 @@ def parse_join(common: Mapping[str, Any], given: Mapping[str, Any], how: str) ->
     if how not in HOWS:
         raise OptionError(f"how: {how!r} is not acceptable.", todo=f"Choose {' or '.join(HOWS)}.")
     taken = option_keys(ReadOptions, Call.AS_OF_JOIN)
-    names, known = ({normalize_name(name) for name in keys} for keys in (taken, option_keys(ReadOptions)))
-    for name in given:
-        if normalize_name(name) in names:
-            continue
-        if normalize_name(name) not in known:
-            raise unknown_option(name, ["how", *taken])
+    if (other := find_other(ReadOptions, given, taken, ["how"])) is not None:
         raise OptionError(
-            f"asOf: {name} does not apply to an as-of join.",
+            f"asOf: {other} does not apply to an as-of join.",
             why="The rows say which keys and instants are read.",
             todo=f"Use one of {', '.join(taken)}.",
         )

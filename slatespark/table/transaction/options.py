@@ -12,9 +12,9 @@ from slatespark.encoding.exact_values import exact_value
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import InvalidRequestError, OptionError
 from slatespark.options import ReadOptions, WriteOptions
-from slatespark.options.fields import Call, option_keys
+from slatespark.options.fields import Call, find_other, option_keys
 from slatespark.options.properties import parse_property
-from slatespark.options.values import DEFAULT_TTL_MS, normalize_name, unknown_option
+from slatespark.options.values import DEFAULT_TTL_MS, normalize_name
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.read.read_point import refuse_another_point
 
@@ -44,7 +44,7 @@ def parse_begin(
         name: value for name, value in given.items() if normalize_name(name) in map(normalize_name, _OF_READ_POINT)
     }
     rest = {name: value for name, value in given.items() if name not in point}
-    if (other := _find_other(rest, taken)) is not None:
+    if (other := find_other(WriteOptions, rest, taken)) is not None:
         raise OptionError(
             f"begin: {other} does not apply to a transaction as a whole.",
             todo=f"Give it to a call of the transaction; begin takes readTimestamp, {', '.join(taken)}.",
@@ -74,7 +74,7 @@ def parse_write(common: Mapping[str, Any], begun: Mapping[str, Any], given: Mapp
                 f"{name}: all rows of a transaction get the time of its commit.",
                 todo="Give it to commit(timestamp=...), or write outside the transaction.",
             )
-    if (other := _find_other(given, _OF_WRITES)) is not None:
+    if (other := find_other(WriteOptions, given, _OF_WRITES)) is not None:
         raise OptionError(
             f"{other} is not an option of a write in a transaction.",
             todo=f"Choose from {', '.join(_OF_WRITES)}; begin takes txnAppId and the options of the commit.",
@@ -105,23 +105,6 @@ def _without(given: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
 def operator_of(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the option `mergeOperator`, in any spelling; empty if it is not given."""
     return {name: value for name, value in options.items() if normalize_name(name) == normalize_name("mergeOperator")}
-
-
-def _find_other(given: Iterable[str], taken: Sequence[str]) -> str | None:
-    """Return the first name that is not among `taken`; raises `OptionError` if it is not a write option at all."""
-    other = next((name for name in given if normalize_name(name) not in map(normalize_name, taken)), None)
-    if other is not None and not _is_option(other):
-        raise unknown_option(other, list(taken))
-    return other
-
-
-def _is_option(name: str) -> bool:
-    """Tell whether a write option has this name."""
-    try:
-        WriteOptions.parse({"path": ".", name: None})
-    except OptionError:
-        return False
-    return True
 
 
 def has_instants(options: WriteOptions, definition: TableDefinition) -> bool:

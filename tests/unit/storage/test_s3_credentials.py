@@ -17,7 +17,7 @@ import pytest
 from botocore.credentials import SSOProvider
 
 from slatespark.errors import InvalidRequestError, OptionError
-from slatespark.storage import open_store
+from slatespark.storage import open_store, s3_config
 from slatespark.storage.credentials import BackendOptions
 from slatespark.storage.driver import driver_name
 from slatespark.storage.object_store import ObjectStore
@@ -408,3 +408,11 @@ def test_wrong_options(options: dict[str, str], home: Home) -> None:
 )
 def test_the_driver(url: str, options: dict[str, str], expected: str) -> None:
     assert driver_name(url, BackendOptions(options)) == expected
+
+
+def test_a_user_without_a_home_has_no_configuration_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    def expanduser(_: Path) -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "expanduser", expanduser)
+    assert s3_config._file_state("~/.aws/config") is None
