@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import logging
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -28,6 +29,8 @@ _INTERRUPTS: Final = "spark.job.interruptOnCancel"
 _NUMBERS: Final = itertools.count()
 
 Outcome = TypeVar("Outcome")
+
+_log = logging.getLogger(__name__)
 
 
 def find_context(spark: SparkSession) -> SparkContext | None:
@@ -98,7 +101,8 @@ def run_job(
     Parameters
     ----------
     check : called again and again meanwhile, by another thread; cancels the jobs by raising
-    progress : hears how many tasks have finished, in that thread; by raising it cancels them too
+    progress : hears how many tasks have finished, in that thread; by raising it cancels them too. Raised too late, when
+        the action has succeeded, it is only logged: the action may have committed.
     """
     if check is None and progress is None:
         return action()
@@ -113,10 +117,14 @@ def run_job(
             outcome = action()
     except Exception:
         watched.end(thread)
+        watched.raise_failure()
         raise
     finally:
         watched.ended.set()
     watched.end(thread)
+    if check is not None:
+        watched.raise_failure()
+    watched.tell_end()
     return outcome
 
 
@@ -150,12 +158,22 @@ class _Watched:
                 self.ended.wait(CHECK_S)
 
     def end(self, thread: threading.Thread) -> None:
-        """Wait for the watching thread, and raise what cancelled the jobs."""
+        """Wait for the watching thread."""
         self.ended.set()
         thread.join()
+
+    def raise_failure(self) -> None:
+        """Raise what cancelled the jobs, if anything did."""
         if self.failure is not None:
             raise self.failure
-        self._tell()
+
+    def tell_end(self) -> None:
+        """Tell `progress` of the last tasks; what it raises now, or raised too late, is logged."""
+        try:
+            self.raise_failure()
+            self._tell()
+        except Exception:
+            _log.warning("A progress function raised after its job had succeeded.", exc_info=True)
 
     def _tell(self) -> None:
         if self.progress is not None:

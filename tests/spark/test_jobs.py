@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -140,6 +141,23 @@ def test_a_function_that_raises_cancels_the_jobs(spark: SparkSession, tmp_path: 
     with pytest.raises(EnoughError):
         SparkTasks(spark, hear)(partial(waiting_task, tmp_path), [1, 2, 3])
     assert not spark.sparkContext.statusTracker().getActiveJobsIds()
+
+
+def test_a_function_that_raises_too_late_is_logged(spark: SparkSession, caplog: pytest.LogCaptureFixture) -> None:
+    """The action may have committed, so that it has not failed."""
+    ended = threading.Event()
+
+    def action() -> int:
+        count = spark.range(5).count()
+        ended.set()
+        return count
+
+    def hear(step: Step, done: int, total: int) -> None:
+        if ended.is_set():
+            raise ValueError
+
+    assert run_job(spark, action, progress=hear) == 5
+    assert [record.name for record in caplog.records if record.exc_info] == ["slatespark.spark.jobs"]
 
 
 @pytest.mark.parametrize("call", ["write", "compact", "copyTo"])
