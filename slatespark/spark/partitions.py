@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from pyspark.sql.datasource import InputPartition, WriterCommitMessage
+
+from slatespark.errors import InternalError
 
 if TYPE_CHECKING:  # what a message holds is imported where it arrives
     from slatespark.table.read.plan import Split
@@ -27,3 +30,14 @@ class SlateCommitMessage(WriterCommitMessage):
 
     partition: int
     files: tuple[NewFile, ...]
+
+
+Message = TypeVar("Message", bound=WriterCommitMessage)
+
+
+def require_messages(kind: type[Message], messages: Sequence[WriterCommitMessage | None]) -> list[Message]:
+    """Return the messages of all tasks. A commit without those of one would lose its rows: raises `InternalError`."""
+    arrived = [message for message in messages if isinstance(message, kind)]
+    if len(arrived) < len(messages):
+        raise InternalError(f"{len(messages) - len(arrived)} of {len(messages)} tasks left no message for the commit.")
+    return arrived

@@ -10,7 +10,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from slatespark.errors import InternalError
 from slatespark.spark.failures import spark_errors
-from slatespark.spark.partitions import SlateCommitMessage
+from slatespark.spark.partitions import SlateCommitMessage, require_messages
 from slatespark.table.clock import Clock, resolve_clock
 from slatespark.table.stores import TableStores, open_stores
 
@@ -65,9 +65,9 @@ class SlateWriter(DataSourceArrowWriter):
         from slatespark.table.compaction.after_write import compact_after_write
         from slatespark.table.write.load_commit import commit_load
 
-        arrived = [message for message in messages if isinstance(message, SlateCommitMessage)]
-        outputs = [message.files for message in sorted(arrived, key=lambda message: message.partition)]
         with spark_errors():
+            arrived = require_messages(SlateCommitMessage, messages)
+            outputs = [message.files for message in sorted(arrived, key=lambda message: message.partition)]
             record = commit_load(self._stores(), self._clock(), self._load, outputs)
         compact_after_write(self._stores(), self._clock(), record, self._options, self._load.job.definition)
 

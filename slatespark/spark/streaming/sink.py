@@ -19,6 +19,7 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 from slatespark.errors import InternalError
 from slatespark.options.streaming import StreamWriteOptions
 from slatespark.spark.failures import spark_errors
+from slatespark.spark.partitions import require_messages
 from slatespark.spark.worker import freeze_gc
 from slatespark.table.clock import Clock, resolve_clock
 from slatespark.table.commit.job import WriteJob, abandon_write
@@ -81,9 +82,9 @@ class SlateStreamWriter(DataSourceStreamArrowWriter):
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # Spark's name
         """Publish the files of all tasks by one manifest, unless the batch was committed before."""
-        arrived = sorted(_arrived(messages), key=lambda message: message.partition)
         stores, clock, options = self._stores(), self._clock(), self._options.write
         with spark_errors():
+            arrived = sorted(require_messages(BatchMessage, messages), key=lambda message: message.partition)
             if arrived:
                 load = replace(arrived[0].load, options=options)
                 batch = StreamBatch(arrived[0].query, batchId, self._options.name)
@@ -97,7 +98,7 @@ class SlateStreamWriter(DataSourceStreamArrowWriter):
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # Spark's name
         """Abandon the batch. Garbage collection takes the files, since a failed commit may have published them."""
-        job: WriteJob | None = next((message.load.job for message in _arrived(messages)), None)
+        job: WriteJob | None = next((found.load.job for found in messages if isinstance(found, BatchMessage)), None)
         if job is not None:  # else its lease expires by itself
             with spark_errors():
                 abandon_write(self._stores(), job)
@@ -125,11 +126,6 @@ def _kept_stores(path: str, storage: tuple[tuple[str, str], ...], wal_path: str 
     would list all versions of the table.
     """
     return open_stores(path, storage=dict(storage), wal_path=wal_path)
-
-
-def _arrived(messages: Sequence[WriterCommitMessage | None]) -> list[BatchMessage]:
-    """Return the messages of tasks that did not fail."""
-    return [message for message in messages if isinstance(message, BatchMessage)]
 
 
 def _without_storage(load: Load) -> Load:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 
 from slatespark import SlateStore
 from slatespark.options import WriteOptions
+from slatespark.options.streaming import StreamWriteOptions
 from slatespark.spark.partitions import SlateCommitMessage
+from slatespark.spark.streaming.sink import SlateStreamWriter
 from slatespark.spark.writer import SlateWriter
 from slatespark.table.clock import SystemClock
 from slatespark.table.write.load_task import run_task
@@ -20,6 +23,19 @@ def write(path: Path, table: pa.Table) -> None:
     assert load is not None
     files = run_task(writer._stores(), SystemClock(), load, 0, table.to_batches())
     writer.commit([SlateCommitMessage(0, files)])
+
+
+def test_a_task_without_a_message_is_no_commit(tmp_path: Path) -> None:
+    """Its rows would be missing."""
+    store = SlateStore.create(str(tmp_path / "t"), pa.schema([("id", pa.int64())]), keyColumns="id")
+    options = {"path": str(tmp_path / "t")}
+    batch = SlateWriter(WriteOptions.parse(options), pa.schema([("id", pa.int64())]), overwrite=False)
+    stream = SlateStreamWriter(StreamWriteOptions.parse(options), pa.schema([("id", pa.int64())]), overwrite=False)
+    with pytest.raises(RuntimeError, match=r"^InternalError: "):
+        batch.commit([SlateCommitMessage(0, ()), None])
+    with pytest.raises(RuntimeError, match=r"^InternalError: "):
+        stream.commit([None], 0)
+    assert len(store.history()) == 1
 
 
 def test_commits_that_leave_many_small_runs_merge_them(tmp_path: Path) -> None:
