@@ -17,7 +17,7 @@ from benchmarks.typed_schema import KEYS, SUMS
 from benchmarks.worker import Sample, Stopwatch
 from slatespark import SlateStore, SlateTable
 
-TITLE: Final = "Look-up of 1,000 random keys of a typed table, against its full scan"
+TITLE: Final = "Lookup of 1,000 random keys of a typed table, against its full scan"
 KEYS_ASKED: Final = 1000
 TENANT: Final = 7
 
@@ -148,7 +148,7 @@ def join_keys(path: str, rows: int, count: int = KEYS_ASKED) -> Sample:
 
 
 def look_up_keys(path: str, rows: int, count: int = KEYS_ASKED) -> Sample:
-    """Sum every column of the rows that a look-up of random keys finds."""
+    """Sum every column of the rows that a lookup of random keys finds."""
     keys = _keys_frame(rows, count)
     with Stopwatch(children=True) as watch:
         frame = SlateTable.forPath(spark_session(), path).lookup(keys)

@@ -1,4 +1,4 @@
-"""A keyed table of 8 columns through its life: load, scans, upserts, look-ups, deletes, a replacement, compaction."""
+"""A keyed table of 8 columns through its life: load, scans, upserts, lookups, deletes, a replacement, compaction."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def _steps(data: DataFolder, rows: int) -> list[Step]:
         Step("scan after that", "scan", _SCAN),
         Step(f"{len(small)} upserts of 0.01 %", "upsert", {"sources": small}),
         Step("scan after those", "scan", _SCAN),
-        Step("look-up of a key", "look_up", {"condition": changes.key_condition()}),
-        Step(f"look-up of {asked}", "look_up_keys", {"keys": file("asked")}),
+        Step("lookup of a key", "look_up", {"condition": changes.key_condition()}),
+        Step(f"lookup of {asked}", "look_up_keys", {"keys": file("asked")}),
         Step(f"delete of {asked}", "delete_keys", {"keys": file("deleted")}),
         Step("delete of a range", "delete_range", {"condition": deleted}),
         Step("replacement of a range", "replace_range", {"condition": replaced, "source": file("replacement")}),

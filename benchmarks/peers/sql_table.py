@@ -52,5 +52,5 @@ class SqlTable:
 
 
 def in_key_order(rows: DataFrame) -> DataFrame:
-    """Return rows so that no two files that are written from them overlap: look-ups and ranges then skip files."""
+    """Return rows so that no two files that are written from them overlap: lookups and ranges then skip files."""
     return rows.repartitionByRange(*KEYS).sortWithinPartitions(*KEYS)

@@ -30,7 +30,7 @@ _IN_SNAPSHOT: Final = option_keys(ReadOptions, Call.TRANSACTION_READ)
 class TableSnapshot:
     """A table as it was at one moment. Made by `SlateStore.snapshot`.
 
-    All reads show the same rows, and judge expiry by the same instant. None looks for a newer version, so a look-up
+    All reads show the same rows, and judge expiry by the same instant. None looks for a newer version, so a lookup
     costs no more than the ranges that it reads. A collector may delete its files, unless it was made with `pin`; a read
     that misses one raises `SnapshotExpiredError`.
 

@@ -123,7 +123,7 @@ class Versions(OpenTable):
         Parameters
         ----------
         name : a unique name; reads take it, or the id, in the option `checkpoint`
-        lifetime : a duration such as `7d`; for ever by default
+        lifetime : a duration such as `7d`; forever by default
         version : by default the newest state, WAL included
 
         Raises
@@ -160,7 +160,7 @@ class Versions(OpenTable):
         Parameters
         ----------
         idOrName : of the checkpoint
-        lifetime : a duration such as `7d`; for ever by default
+        lifetime : a duration such as `7d`; forever by default
 
         Raises
         ------

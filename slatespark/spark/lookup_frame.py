@@ -1,4 +1,4 @@
-"""Look-ups of the keys of a DataFrame: each task looks up neighbouring keys, or one task all of them."""
+"""Lookups of the keys of a DataFrame: each task looks up neighbouring keys, or one task all of them."""
 
 from __future__ import annotations
 

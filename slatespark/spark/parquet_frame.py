@@ -311,7 +311,7 @@ def _equal_by_bounds(one: str, other: str) -> Column:
 def _if_likely(spark: SparkSession, number: Column, known: pa.ChunkedArray) -> Column:
     """Return a number where it may be a known one, and null, which Spark does not look up, where it is none.
 
-    A bit for the last digits of each known number tells most others apart in a third of the time of a look-up.
+    A bit for the last digits of each known number tells most others apart in a third of the time of a lookup.
     """
     bits = max(_WORD_BITS, 1 << (len(known) * _BITS_PER_KEY - 1).bit_length())
     if bits > _MAX_BITS:

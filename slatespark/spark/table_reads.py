@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class TableReads:
-    """Rows, versions of rows, changes and look-ups; `SlateTable` inherits them."""
+    """Rows, versions of rows, changes and lookups; `SlateTable` inherits them."""
 
     _store: SlateStore
     _frames: TableFrames

@@ -94,7 +94,7 @@ class TableVersions(TableUpkeep):
         Parameters
         ----------
         name : a unique name; reads take it, or the id, in the option `checkpoint`
-        lifetime : a duration such as `7d`; for ever by default
+        lifetime : a duration such as `7d`; forever by default
         version : a manifest id; by default the newest state, WAL included
 
         Raises
@@ -112,7 +112,7 @@ class TableVersions(TableUpkeep):
         Parameters
         ----------
         idOrName : of the checkpoint
-        lifetime : a duration such as `7d`; for ever by default
+        lifetime : a duration such as `7d`; forever by default
 
         Raises
         ------

@@ -153,7 +153,7 @@ class CountedStore:
 
 
 def range_requests(spans: Iterable[ByteRange]) -> Requests:
-    """Return the requests for some ranges of one object: nearby ones share a request, an empty one costs a look-up."""
+    """Return the requests for some ranges of one object: nearby ones share a request, an empty one costs a lookup."""
     wanted = list(spans)
     merged = coalesce(
         (span for span in wanted if span.start < span.end), max_gap=MAX_GAP_BYTES, max_bytes=MAX_MERGED_BYTES

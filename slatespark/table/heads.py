@@ -54,7 +54,7 @@ class OwnTurns:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HeldTail:
-    """Rows of the WAL that a look-up decoded, for the next ones.
+    """Rows of the WAL that a lookup decoded, for the next ones.
 
     Attributes
     ----------

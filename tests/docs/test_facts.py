@@ -68,7 +68,7 @@ FACTS = {
     "docs/how-to/use-object-stores.md": [f"from {RETRIES.first_wait_s:g} to {RETRIES.longest_wait_s:g} seconds"],
     "docs/reference/filter.md": [
         f"More than {MAX_RANGES:,} ranges",
-        f"More than {MAX_POINTS:,} look-ups",
+        f"More than {MAX_POINTS:,} lookups",
         f"at most {MAX_DIGITS} digits",
     ],
     "docs/reference/slate-store.md": [

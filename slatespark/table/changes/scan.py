@@ -37,7 +37,7 @@ DELETE: Final = "delete"
 
 _WORDS: Final = (INSERT, UPDATE_PREIMAGE, UPDATE_POSTIMAGE, UPSERT, DELETE)
 _INSERT, _PREIMAGE, _POSTIMAGE, _UPSERT, _DELETE = map(np.int8, range(len(_WORDS)))
-_CHUNK_BYTES: Final = 8 << 20  # of rows that wait for the look-up of the keys around them
+_CHUNK_BYTES: Final = 8 << 20  # of rows that wait for the lookup of the keys around them
 
 
 def scan_changes(stores: TableStores, split: ChangeSplit, settings: ChangeSettings) -> Iterator[pa.RecordBatch]:
@@ -85,7 +85,7 @@ def _found_changes(stores: TableStores, split: ChangeSplit, settings: ChangeSett
 
 
 def _all_new(stores: TableStores, split: ChangeSplit, settings: ChangeSettings) -> Iterator[_Changes]:
-    """Yield the rows that the later version shows: no look-up tells more."""
+    """Yield the rows that the later version shows: no lookup tells more."""
     word = _INSERT if settings.pre_images else _UPSERT
     whole = Split(split.keys, split.new, split.ranges, split.points)
     for found in visible_rows(stores, whole, settings.new):

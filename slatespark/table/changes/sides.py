@@ -1,6 +1,6 @@
 """The rows that one version shows of some keys: looked up, or picked from all rows between the first and the last key.
 
-A look-up asks filters and indexes about each key. Where the keys are so dense that every block has many of them, all
+A lookup asks filters and indexes about each key. Where the keys are so dense that every block has many of them, all
 blocks are read anyway, and to read them from one end to the other costs less. Either way only rows with these keys are
 merged: other keys need not have an operator for their operands.
 """
@@ -26,7 +26,7 @@ from slatespark.table.read.scan_settings import ScanSettings
 from slatespark.table.stores import TableStores
 
 _FEW: Final = 256  # keys that are looked up without a glance at the indexes
-_DENSE: Final = 16  # keys for each block; with five, look-ups took two thirds of the time of the range
+_DENSE: Final = 16  # keys for each block; with five, lookups took two thirds of the time of the range
 
 _Sought = tuple[NDArray[np.uint8], NDArray[np.int64]]
 

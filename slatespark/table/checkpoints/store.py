@@ -85,7 +85,7 @@ def create_checkpoint(
     Parameters
     ----------
     name : not used by another checkpoint; None for no name
-    lifetime_ms : rounded up to whole seconds; None for ever
+    lifetime_ms : rounded up to whole seconds; None forever
     manifest_id : the version; by default the newest state, WAL included
 
     Raises
@@ -154,7 +154,7 @@ def add_checkpoint(
 def repeat_checkpoint(
     stores: TableStores, clock: Clock, source_id: UUID, *, checkpoint_id: UUID, name: str | None = None
 ) -> None:
-    """Keep the version of a checkpoint for ever, by a second one; raises `HistoryTrimmedError` if the first is gone."""
+    """Keep the version of a checkpoint forever, by a second one; raises `HistoryTrimmedError` if the first is gone."""
     now_s = present_s(read_clock(clock))
 
     def change(newest: Version[Manifest]) -> Manifest:
@@ -174,7 +174,7 @@ def repeat_checkpoint(
 def refresh_checkpoint(
     stores: TableStores, clock: Clock, id_or_name: str, lifetime_ms: int | None = None
 ) -> CheckpointFacts:
-    """Let a checkpoint last for `lifetime_ms` from now, or for ever; this revives an expired one that is still listed.
+    """Let a checkpoint last for `lifetime_ms` from now, or forever; this revives an expired one that is still listed.
 
     Raises
     ------

@@ -83,7 +83,7 @@ def clear_active_jobs(
 
     Running compactions of ours stay: their entries protect their files from garbage collection. A coordinator that
     reclaims one has no output to commit, and merges the sources as they are then. But its runs must exist: a client's
-    worker that misses one releases the job, claims it again, and so on for ever.
+    worker that misses one releases the job, claims it again, and so on forever.
 
     Parameters
     ----------

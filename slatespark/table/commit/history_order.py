@@ -151,7 +151,7 @@ def _newer(layers: Sequence[Layer], known: Mapping[Ulid, SstProperties], oldest_
     return [layer for layer in cut if layer.slices]
 
 
-# --- look-up of keys ------------------------------------------------------------------------------------------------
+# --- lookup of keys -------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -45,7 +45,7 @@ MAX_YIELD_MS: Final = 10_000
 
 
 def step_back(clock: Clock, losses: int) -> None:
-    """Wait for a moment after a lost race: the shorter, the more were lost, so that no job loses for ever."""
+    """Wait for a moment after a lost race: the shorter, the more were lost, so that no job loses forever."""
     spread_ms = clock.random_bits(16) % max(1, SPREAD_MS >> losses)
     if spread_ms:
         clock.sleep_ms(spread_ms)

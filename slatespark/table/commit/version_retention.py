@@ -201,7 +201,7 @@ def _longer(point: Checkpoint, other: Checkpoint) -> Checkpoint:
 
 
 def _goes_by_itself(point: Checkpoint) -> bool:
-    """Tell whether a checkpoint of ours expires; a user may have refreshed it to last for ever."""
+    """Tell whether a checkpoint of ours expires; a user may have refreshed it to last forever."""
     return point.name is not None and point.name.startswith(OWN_NAMES) and point.expire_time_s > 0
 
 

@@ -127,7 +127,7 @@ class ClaimedJob:
     def fail(self) -> None:
         """Make the coordinator end the job as failed; does nothing if it is no longer ours.
 
-        A job that nobody can finish would keep the coordinator from merging L0 views for ever. So would one that we
+        A job that nobody can finish would keep the coordinator from merging L0 views forever. So would one that we
         submitted and released, where no other worker runs.
         """
 

@@ -70,12 +70,12 @@ class TableDefinition:
 
     @property
     def retention_ms(self) -> int | None:
-        """How long after its time a row is shown; None for ever."""
+        """How long after its time a row is shown; None forever."""
         return None if self._retains_from_write else self._retention_ms
 
     @property
     def retention_from_write_ms(self) -> int | None:
-        """How long after its write a row is shown: the latest expiry of rows that are written; None for ever."""
+        """How long after its write a row is shown: the latest expiry of rows that are written; None forever."""
         return self._retention_ms if self._retains_from_write else None
 
     @property

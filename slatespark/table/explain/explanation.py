@@ -37,7 +37,7 @@ class ReapOutlook:
     ----------
     version : of the table
     now_ms : the instant at which retention is judged
-    retention_ms : the table's; None if it keeps rows for ever
+    retention_ms : the table's; None if it keeps rows forever
     retired_ms : rows created at or before it are due; None if no row is
     dropped_files, dropped_bytes : files that go without being read, and the stored bytes of their rows
     examined_files, examined_bytes : files that may hold due rows beside others: rewritten, or searched for them

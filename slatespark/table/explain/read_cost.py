@@ -1,7 +1,7 @@
 """What the splits of a read will request, from the plan and what is cached in this process. Requests nothing.
 
 A file whose index is cached is known to the block. Of any other file only its size is known, so that the requests for
-it have bounds: what a window holds, and what two neighbouring windows hold at least. Blocks of a look-up are taken for
+it have bounds: what a window holds, and what two neighbouring windows hold at least. Blocks of a lookup are taken for
 two of the usual size, since nothing is known of them before the filter and the index are read.
 """
 
@@ -116,7 +116,7 @@ class SplitCosts:
         is_whole = part.keys.intersect(file.info.key_range()) == file.info.key_range()
         return RequestRange(least if is_whole else Requests(), most)
 
-    # --- look-ups ---------------------------------------------------------------------------------------------------
+    # --- lookups ----------------------------------------------------------------------------------------------------
 
     def _look_up(self, layers: Iterable[Layer], points: Sequence[bytes]) -> RequestRange:
         total = NOTHING

@@ -1,4 +1,4 @@
-"""Look-ups between sequence numbers and times, in the sequence tracker of the newest version.
+"""Lookups between sequence numbers and times, in the sequence tracker of the newest version.
 
 The tracker has at most one point a minute, and at most 8192: when full, every second point is removed. A point records
 that a commit, or a client's flush, had reached a sequence number at a second of the wall clock. See
@@ -32,7 +32,7 @@ class SequencePoint(Shown):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SequenceMatch(Shown):
-    """The point that a look-up found.
+    """The point that a lookup found.
 
     Attributes
     ----------

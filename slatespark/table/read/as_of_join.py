@@ -34,7 +34,7 @@ from slatespark.table.read.validity import Intervals, ValiditySettings, interval
 from slatespark.table.stores import TableStores
 from slatespark.units import MAX_MS
 
-MAX_CHUNK_ROWS: Final = 1 << 16  # joined together: look-ups of many keys cost less for each
+MAX_CHUNK_ROWS: Final = 1 << 16  # joined together: lookups of many keys cost less for each
 MAX_CHUNK_BYTES: Final = 16 << 20
 
 LEFT: Final = "left"
@@ -47,7 +47,7 @@ class AsOfJoin:
 
     Attributes
     ----------
-    settings : of the look-ups; the projection has the columns that are added
+    settings : of the lookups; the projection has the columns that are added
     validity : of the versions
     layers : of the snapshot, newest first
     time_column : of the rows

@@ -1,6 +1,6 @@
-"""The WAL of look-ups: what one has decoded is kept, within a bound, for the next ones of the same open table.
+"""The WAL of lookups: what one has decoded is kept, within a bound, for the next ones of the same open table.
 
-A scan reads each row once. A look-up wants a few rows of a tail that it would have to decode and sort as a whole.
+A scan reads each row once. A lookup wants a few rows of a tail that it would have to decode and sort as a whole.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ HELD_WAL_BYTES: Final = 32 << 20  # of files, and of their rows in memory
 
 
 def fetch_held_rows(stores: TableStores, tail: WalTail, above_seq: int, keys: KeyRange) -> RowColumns | None:
-    """Return what `fetch_wal_rows` returns, and read only files that no look-up before has read.
+    """Return what `fetch_wal_rows` returns, and read only files that no lookup before has read.
 
     A file is known by its id, its size, and when it was changed: its content never changes, but a table may have been
     created anew at the same place.

@@ -1,4 +1,4 @@
-"""Look-ups of many keys, which some rows name: work grows with the keys, not with the table."""
+"""Lookups of many keys, which some rows name: work grows with the keys, not with the table."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from slatespark.table.stores import TableStores
 
 @dataclass(frozen=True, slots=True)
 class KeyLookup:
-    """The plan of a look-up; the same for all keys, in any process.
+    """The plan of a lookup; the same for all keys, in any process.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ def fetch_key_lookup(
     names: Sequence[str],
     point: ReadPoint | None = None,
 ) -> KeyLookup:
-    """Fix the snapshot of a look-up, and check the rows that name the keys.
+    """Fix the snapshot of a lookup, and check the rows that name the keys.
 
     Parameters
     ----------
@@ -119,5 +119,5 @@ def look_up_rows(
 
 
 def lookup_options(given: Mapping[str, Any], columns: object) -> dict[str, Any]:
-    """Return the read options of a look-up, with the columns to return."""
+    """Return the read options of a lookup, with the columns to return."""
     return dict(given) if columns is None else {**given, "columns": columns}

@@ -122,7 +122,7 @@ class _Line(Generic[Part]):
         """Hand a batch over, once there is room; False if the consumer has stopped."""
         size = batch.nbytes
         with self._changed:
-            # The part that the consumer waits for always has room for one, so that nobody waits for ever.
+            # The part that the consumer waits for always has room for one, so that nobody waits forever.
             self._changed.wait_for(
                 lambda: (
                     self._is_closed

@@ -23,7 +23,7 @@ from slatespark.table.stores import OWN_ROOT
 
 MAX_SAMPLED_INDEXES = 64
 POINTS_PER_SPLIT = 16  # how finely an index is sampled: a split is off its target by about 1/16 per file
-POINT_BYTES = 4096  # the client's block size, which the look-up of one key reads
+POINT_BYTES = 4096  # the client's block size, which the lookup of one key reads
 OWN_WRITES: Final = "own writes"  # layers with the rows of the transaction, which are the newest
 
 
@@ -260,7 +260,7 @@ def _range_sizes(layers: Sequence[Layer], ranges: Sequence[KeyRange], measure: C
 
 
 def plan_points(layers: Sequence[Layer], points: Sequence[bytes], *, target_bytes: int) -> tuple[Split, ...]:
-    """Cut the look-up of many keys into splits; each key costs about one block.
+    """Cut the lookup of many keys into splits; each key costs about one block.
 
     Parameters
     ----------

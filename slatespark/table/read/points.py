@@ -1,6 +1,6 @@
-"""Look-ups of many keys at once: bloom filters, then indexes, then the blocks that are left, one request a file.
+"""Lookups of many keys at once: bloom filters, then indexes, then the blocks that are left, one request a file.
 
-Only rows with sought keys go into the merge. So the cost of a look-up grows with its keys, and other keys of the same
+Only rows with sought keys go into the merge. So the cost of a lookup grows with its keys, and other keys of the same
 blocks need not be decodable, foldable or complete.
 """
 
@@ -113,7 +113,7 @@ class SoughtKeys:
 
     @classmethod
     def of(cls, keys: Sequence[bytes]) -> SoughtKeys:
-        """Return some keys, which ascend, for a look-up."""
+        """Return some keys, which ascend, for a lookup."""
         offsets = np.cumsum([0, *map(len, keys)], dtype=np.int64)
         packed = RowColumns.of_keys(np.frombuffer(b"".join(keys), np.uint8), offsets)
         return cls(keys, packed, hash_keys([packed], np.arange(len(keys), dtype=np.int64)))

@@ -212,7 +212,7 @@ def plan_key_splits(
     Parameters
     ----------
     ranges : to read, ascending, apart from each other
-    skip : leaves out files that a scan does not need; a look-up of keys asks their filters instead
+    skip : leaves out files that a scan does not need; a lookup of keys asks their filters instead
     sample : as for `plan_splits`; by default cut points are those of the indexes
     """
     residual = condition

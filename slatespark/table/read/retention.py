@@ -22,7 +22,7 @@ def retired_until_ms(retention_ms: int | None, now_ms: int) -> int | None:
 
     Parameters
     ----------
-    retention_ms : how long after its last upsert a row is kept; None for ever
+    retention_ms : how long after its last upsert a row is kept; None forever
     now_ms : the instant of the read
     """
     if retention_ms is None or now_ms - retention_ms < MIN_MS:

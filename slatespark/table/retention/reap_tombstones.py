@@ -81,7 +81,7 @@ class TombstoneBatch:
 
 @dataclass(slots=True)
 class Stride:
-    """Consecutive rows of a view that are searched together, since each look-up asks every other file.
+    """Consecutive rows of a view that are searched together, since each lookup asks every other file.
 
     Attributes
     ----------
@@ -110,7 +110,7 @@ class TombstoneSearch:
     wal : rows of the WAL that are not in the trees; None without any
     max_seq, now_ms : of the snapshot, and the instant at which expiry is judged
     retired_ms : rows created at or before it are due
-    buffer_bytes, window_bytes : read, and decoded, at a time by a look-up
+    buffer_bytes, window_bytes : read, and decoded, at a time by a lookup
     max_rows, max_bytes : of a stride, due rows and blocks; one key or some blocks at least
     """
 

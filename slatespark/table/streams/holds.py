@@ -1,6 +1,6 @@
 """Holds: the checkpoints by which a stream keeps the versions that it needs to go on.
 
-They expire, so that a stream that never comes back holds nothing for ever, and are renewed as long as it runs. Each run
+They expire, so that a stream that never comes back holds nothing forever, and are renewed as long as it runs. Each run
 of a stream has holds of its own. It learns from those of others that another query has taken its name.
 """
 

@@ -10,7 +10,7 @@ class Stop:
     """A wish that stays until it is taken.
 
     A signal handler runs in the thread that may be waiting here, between any two of its instructions. A
-    `threading.Event` could then wait for its own lock for ever; `SimpleQueue.put` is made for that.
+    `threading.Event` could then wait for its own lock forever; `SimpleQueue.put` is made for that.
     """
 
     def __init__(self) -> None:

@@ -186,7 +186,7 @@ def _undone_on_error(made: TableStores, clock: Clock, owners: Sequence[Owner]) -
 
 
 def _keep_files(owners: Sequence[Owner], clock: Clock, name: str) -> None:
-    """Let the owners keep the files of the clone for ever."""
+    """Let the owners keep the files of the clone forever."""
     for owner in owners:
         final_id = owner.entry.final_checkpoint_id
         assert final_id is not None  # `_plan_owners` drew it
