@@ -46,7 +46,7 @@ def compaction(
         str | None,
         typer.Option(
             metavar="CONDITION",
-            help="Merge everything in a range of keys: \"tenant = 'a' AND day < '2026-01-01'\".",
+            help="Merge everything in a key range: \"tenant = 'a' AND day < '2026-01-01'\".",
             show_default=False,
         ),
     ] = None,
@@ -61,7 +61,7 @@ def compaction(
     now: Annotated[
         str | None,
         typer.Option(
-            metavar="TIME", help="Instant at which expiry is judged, ISO-8601 or epoch ms.", show_default=False
+            metavar="TIME", help="Instant at which expiry is evaluated, ISO-8601 or epoch ms.", show_default=False
         ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="With --full, rewrite a compacted run too.")] = False,

@@ -94,7 +94,7 @@ def explain_reap(
     now: Annotated[
         str | None,
         typer.Option(
-            metavar="TIME", help="Instant at which retention is judged, ISO-8601 or epoch ms.", show_default=False
+            metavar="TIME", help="Instant at which retention is evaluated, ISO-8601 or epoch ms.", show_default=False
         ),
     ] = None,
     analyze: Analyze = False,

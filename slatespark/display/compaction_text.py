@@ -10,7 +10,7 @@ from slatespark.table.compaction.report import CompactionJob, CompactionReport
 from slatespark.texts import align_facts, plural
 from slatespark.units import bytes_to_text, ms_to_text
 
-MAX_NAMED = 8  # layers of a job, or key intervals; further ones are counted
+MAX_NAMED = 8  # layers of a job, or key ranges; further ones are counted
 
 
 def compaction_text(report: CompactionReport) -> str:

@@ -1,6 +1,6 @@
 """Key columns to keys of FoundationDB's tuple layer, and back. Layout: `slatespark.kernels.reference.tuple_encode`.
 
-The byte order of keys is the order of their columns from left to right, so leading columns give ranges of keys.
+The byte order of keys is the order of their columns from left to right, so leading columns give key ranges.
 
     type                      encoding
     BYTE to LONG              integer

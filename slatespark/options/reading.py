@@ -272,7 +272,7 @@ class ReadOptions(FeedOptions):
                 raise OptionError(f"{name} takes no {item.metadata['key']}.", todo="Leave it out.")
 
     def refuse_keys(self, call: str) -> None:
-        """Raise `OptionError` for a range of keys, which a call that is given its keys would ignore."""
+        """Raise `OptionError` for a key range, which a call that is given its keys would ignore."""
         for name in self.given_keys:
             raise OptionError(
                 f"{call}: {name} does not apply.", why="The call says which keys are read.", todo="Omit it."

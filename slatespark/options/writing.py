@@ -196,7 +196,7 @@ class WriteOptions:
     )
     replace_where: str | None = option(
         "replaceWhere",
-        doc="With mode `overwrite`: replaces only the rows in one or several intervals of keys. Comparisons on leading "
+        doc="With mode `overwrite`: replaces only the rows in one or several key ranges. Comparisons on leading "
         "key columns, joined by `AND` and `OR`, give them, with `=` or `IN` on all but the last column that an "
         "alternative names. Rows outside of them are refused.",
         parse=parse_text,

@@ -62,12 +62,12 @@ class Maintenance(OpenTable):
         ----------
         full : merge everything into one run; does nothing if the table is one compacted run in which nothing can be
             dropped, unless `filters`, `now` or a file option that changes its files is given
-        where : merge everything in key intervals, as `deleteRange` takes them; for a raw table give `startKey`,
+        where : merge everything in key ranges, as `deleteRange` takes them; for a raw table give `startKey`,
             `endKey` or `keyPrefix` instead. Files of which rows were deleted there, now or before, are rewritten, so
             that a vacuum can delete these rows
         filters : decide about every version that would be kept, in this order; not called if nothing is merged
-        now : the instant at which expiry and retention are judged; by default one minute before the clock, or the last
-            clock tick if that is later; with `clock=custom` the tick
+        now : the instant at which expiry and retention are evaluated; by default one minute before the clock, or the
+            last clock tick if that is later; with `clock=custom` the tick
         force : with `full`, rewrite a compacted run too
         l0Only : merge all L0 views into a new run, and no runs
         due : rewrite files that may hold expired rows and are older than the table's `periodicCompactionInterval`
@@ -148,8 +148,8 @@ class Maintenance(OpenTable):
         Parameters
         ----------
         maxBatchRows, maxBatchBytes : bounds of one commit: rows deleted by tombstones, and bytes read and rewritten
-        now : the instant at which retention is judged; by default one minute before the clock, or the last clock tick
-            if that is later; with `clock=custom` the tick
+        now : the instant at which retention is evaluated; by default one minute before the clock, or the last clock
+            tick if that is later; with `clock=custom` the tick
         runner : rewrites files of which most rows are due, each in a task; by default on threads of this process
         progress : a bar where one can be seen; see `SlateStore.compact`
         options : of new files and of the commits, such as `ifClientActive`
@@ -244,7 +244,7 @@ class Maintenance(OpenTable):
         progress: AskedProgress = "auto",
         **options: Any,
     ) -> AbsenceReport:
-        """Erase a key, several keys or a key interval at every version, and report what still holds a copy.
+        """Erase a key, several keys or a key range at every version, and report what still holds a copy.
 
         One commit rewrites the files that hold a row of the keys, tombstones and hidden rows included. A vacuum then
         deletes what it replaced, whatever its age: reads of older versions that run meanwhile end with a
@@ -311,7 +311,7 @@ class Maintenance(OpenTable):
         progress: AskedProgress = "auto",
         **options: Any,
     ) -> AbsenceReport:
-        """Report where a key, several keys or a key interval are still stored, or that they are gone.
+        """Report where a key, several keys or a key range are still stored, or that they are gone.
 
         It searches every object that holds rows, including unreferenced files, and rows hidden by views or deletions.
         Tombstones of the keys count as rows, since they contain the key. Objects that name a key without its row count

@@ -230,7 +230,7 @@ class Reads(OpenTable):
         keys : rows as for `write`, with the key columns of the table; other columns, and nulls that no key has, do not
             matter
         columns : to return; by default all
-        options : read options, except ranges of keys
+        options : read options, except key ranges
 
         Raises
         ------
@@ -257,7 +257,7 @@ class Reads(OpenTable):
         Parameters
         ----------
         options : the read options that choose the moment (`versionAsOf`, `timestampAsOf`, `seqAsOf`, `checkpoint`), by
-            default the newest state; `now`, which judges expiry; `pin`, for how long its files are kept
+            default the newest state; `now`, at which expiry is evaluated; `pin`, for how long its files are kept
 
         Raises
         ------

@@ -30,7 +30,7 @@ _IN_SNAPSHOT: Final = option_keys(ReadOptions, Call.TRANSACTION_READ)
 class TableSnapshot:
     """A table as it was at one moment. Made by `SlateStore.snapshot`.
 
-    All reads show the same rows, and judge expiry by the same instant. None looks for a newer version, so a lookup
+    All reads show the same rows, and evaluate expiry at the same instant. None looks for a newer version, so a lookup
     costs no more than the ranges that it reads. A collector may delete its files, unless it was made with `pin`; a read
     that misses one raises `SnapshotExpiredError`.
 
@@ -64,7 +64,7 @@ class TableSnapshot:
 
     @property
     def now(self) -> int:
-        """The instant that judges expiry, in ms since 1970."""
+        """The instant at which expiry is evaluated, in ms since 1970."""
         return self._point.snapshot.now_ms
 
     def scan(self, order: str = "asc", parallelism: int | None = None, **options: Any) -> pa.RecordBatchReader:
@@ -168,7 +168,7 @@ class TableSnapshot:
         ----------
         keys : rows with the key columns of the table; other columns do not matter
         columns : to return; by default all
-        options : read options, except ranges of keys and those that choose a version
+        options : read options, except key ranges and those that choose a version
 
         Raises
         ------

@@ -42,7 +42,7 @@ class Writes(OpenTable):
         ----------
         batches : rows with the columns of the table; of a raw one `key` and `value`, both binary. Also a DataFrame of
             pandas or Polars, a relation of DuckDB, or anything else with a stream of Arrow's C interface
-        mode : `append` upserts; `overwrite` replaces the table, or the interval of keys that `replaceWhere` names
+        mode : `append` upserts; `overwrite` replaces the table, or the key range that `replaceWhere` names
         progress : a bar where one can be seen; see `SlateStore.compact`
         options : write options
 
@@ -256,7 +256,7 @@ class Writes(OpenTable):
         progress: AskedProgress = "auto",
         **options: Any,
     ) -> int:
-        """Delete all rows of some intervals of keys in one commit, and return the version that shows the deletion.
+        """Delete all rows of some key ranges in one commit, and return the version that shows the deletion.
 
         On a plain table the views of files are cut, and only files that reach across an end of an interval are looked
         at. If no row version lies in the intervals, nothing is published, and the newest version is returned. On a
@@ -276,7 +276,7 @@ class Writes(OpenTable):
         Raises
         ------
         OptionError
-            When the condition is not exactly a set of key intervals.
+            When the condition is not exactly a set of key ranges.
         CommitConflictError
             When a SlateDB client is active on the table, or other writers won every race; on a history table, when one
             of the rows has a later version.

@@ -1,4 +1,4 @@
-"""The change feed as a batch: planned on the driver, a task for each range of keys, or stretch of the log."""
+"""The change feed as a batch: planned on the driver, a task for each key range, or stretch of the log."""
 
 from __future__ import annotations
 

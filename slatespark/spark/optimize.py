@@ -24,7 +24,7 @@ class SlateOptimizeBuilder:
         self._compact, self._where = compact, where
 
     def where(self, condition: str) -> SlateOptimizeBuilder:
-        """Restrict it to key intervals, of which everything is merged.
+        """Restrict it to key ranges, of which everything is merged.
 
         Parameters
         ----------

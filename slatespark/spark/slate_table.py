@@ -199,7 +199,7 @@ class SlateTable(TableReads, TableVersions):
         Parameters
         ----------
         df : with the columns of the table, in any order; names ignore case
-        mode : `append` upserts; `overwrite` replaces the table, or the key interval that `replaceWhere` names
+        mode : `append` upserts; `overwrite` replaces the table, or the key range that `replaceWhere` names
         progress : `auto` shows a bar on a terminal or in a notebook once the call has taken a second, unless Spark
             shows its own; False none; or a function to call with the step, how much is done, and how much there is in
             all, 0 if unknown
@@ -318,7 +318,7 @@ class SlateTable(TableReads, TableVersions):
         progress: AskedProgress = "auto",
         **writeOptions: Any,
     ) -> int:
-        """Delete all rows of some key intervals in one commit, and return the version that shows it.
+        """Delete all rows of some key ranges in one commit, and return the version that shows it.
 
         On a history table a Spark job searches the intervals, a split in each task. On other tables the driver cuts
         the files, without a job.
@@ -333,7 +333,7 @@ class SlateTable(TableReads, TableVersions):
         Raises
         ------
         OptionError
-            When the condition is not exactly a set of key intervals.
+            When the condition is not exactly a set of key ranges.
         CommitConflictError, TransactionConflictError
             When a SlateDB client is active on the table, or other writers won every race; on a history table, when
             another commit changed the range meanwhile.

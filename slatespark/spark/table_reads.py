@@ -141,7 +141,7 @@ class TableReads:
         ----------
         keys : with the key columns of the table; other columns do not matter
         columns : to return; by default all
-        readOptions : read options, except ranges of keys
+        readOptions : read options, except key ranges
 
         Raises
         ------

@@ -123,7 +123,7 @@ class TableUpkeep:
         Parameters
         ----------
         full : merge everything into one run
-        where : merge everything in key intervals
+        where : merge everything in key ranges
         filters : decide about every version that would be kept, if anything is merged; they travel to the executors
         now : the instant at which expiry and retention are evaluated
         progress : a bar where one can be seen; see `SlateTable.write`
@@ -221,7 +221,7 @@ class TableUpkeep:
         progress: AskedProgress = "auto",
         **options: Any,
     ) -> AbsenceReport:
-        """Erase a key, several keys or a key interval at every version, and return what still holds a copy.
+        """Erase a key, several keys or a key range at every version, and return what still holds a copy.
 
         The files that hold the keys are rewritten by a Spark job, a view in each task. The driver finds them, deletes
         what they replace, and proves that the keys are gone; see `SlateStore.erase`.
@@ -261,7 +261,7 @@ class TableUpkeep:
         progress: AskedProgress = "auto",
         **options: Any,
     ) -> AbsenceReport:
-        """Return where a key, several keys or a key interval are still stored, or that none are left.
+        """Return where a key, several keys or a key range are still stored, or that none are left.
 
         Searches every object that holds rows or names keys, without a Spark job; see `SlateStore.proveAbsent`.
 

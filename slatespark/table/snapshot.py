@@ -1,4 +1,4 @@
-"""Snapshot: one immutable manifest, with the visible part of the WAL and the instant that judges expiry.
+"""Snapshot: one immutable manifest, with the visible part of the WAL and the instant for expiry.
 
 See docs/reference/format/manifest.md, docs/reference/format/checkpoints.md, docs/explanation/why-reads-are-
 consistent.md, docs/explanation/history-and-the-floor.md.
@@ -95,7 +95,7 @@ class Snapshot:
     wal : the visible tail
     max_seq : highest visible sequence number; rows above it do not count
     tick_ms : last clock tick, of trees and WAL; the smallest int64 if nothing was ever written
-    now_ms : the instant at which expiry is judged
+    now_ms : the instant at which expiry is evaluated
     as_of_ts_ms : rows created later are invisible; None for no such bound
     """
 
@@ -118,7 +118,7 @@ def pin_version(stores: TableStores, number: int, manifest: Manifest, now_ms: in
 
     Parameters
     ----------
-    now_ms : the instant that judges expiry; by default the version's clock tick
+    now_ms : the instant at which expiry is evaluated; by default the version's clock tick
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Filters: SQL comparisons from text, bound to the columns of a table, as masks over rows and as ranges of keys.
+"""Filters: SQL comparisons from text, bound to the columns of a table, as masks over rows and as key ranges.
 
 `grammar` parses the text, `binding` applies the types of a schema, `row_filter` tests Arrow arrays, and `key_plan`
 finds the keys that can match. In between, a comparison is a set of values of one column: `ordering` maps the values of

@@ -154,7 +154,7 @@ class _Demo:
         yield from self._tables.sql(WEATHER_SQL)
 
     def find(self) -> Iterator[DemoEvent]:
-        """Read a range of keys and a single row."""
+        """Read a key range and a single row."""
         table = self._tables.table("flights")
         yield DemoEvent("step", "Read one day: leading key columns form a range, and only its blocks are read")
         yield DemoEvent("code", f'flights.toDF(columns=["carrier", "dest"], where="{FOURTH_OF_JULY}")')

@@ -1,4 +1,4 @@
-"""INSERT INTO and INSERT OVERWRITE: rows of a query are upserted, or replace the table or an interval of its keys."""
+"""INSERT INTO and INSERT OVERWRITE: rows of a query are upserted, or replace the table or a range of its keys."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The plan of a change feed: two versions, and the key ranges in which they may differ.
 
-Which state belongs to a version is what `versionAsOf` shows, with the clock that judges expiry there. So the changes
+Which state belongs to a version is what `versionAsOf` shows, with the clock of that version for expiry. So the changes
 between two versions, applied to a read of the first one, make a read of the second.
 """
 

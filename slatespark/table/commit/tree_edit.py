@@ -350,19 +350,19 @@ def _cut_id(view: SstView, number: int, seed: int) -> Ulid:
 
 
 def replaced_ranges(edit: TreeEdit) -> tuple[KeyRange, ...]:
-    """Return the ranges of keys that an edit replaces entirely, ascending."""
+    """Return the key ranges that an edit replaces entirely, ascending."""
     if isinstance(edit, CutViews):
         return edit.keys
     return (ALL_KEYS,) if isinstance(edit, DropTrees) else ()
 
 
 def left_out_of_wal(edit: TreeEdit) -> tuple[KeyRange, ...]:
-    """Return the ranges of keys whose rows an edit does not keep if they are only in the WAL, ascending."""
+    """Return the key ranges whose rows an edit does not keep if they are only in the WAL, ascending."""
     return edit.keys if isinstance(edit, EraseKeys) else replaced_ranges(edit)
 
 
 def removed_ranges(edit: TreeEdit) -> tuple[KeyRange, ...]:
-    """Return the ranges of keys in which an edit may remove visible rows without a newer version, ascending.
+    """Return the key ranges in which an edit may remove visible rows without a newer version, ascending.
 
     Merged and rewritten files hold all visible rows of the previous ones. An erasure must not be recorded with the keys
     that it erased, so it may have removed any.

@@ -96,7 +96,7 @@ class ExpireFilter:
 
     Parameters
     ----------
-    now : the instant at which expiry is judged; by default that of the compaction
+    now : the instant at which expiry is evaluated; by default that of the compaction
 
     Examples
     --------
@@ -143,7 +143,7 @@ class RetentionFilter:
     Parameters
     ----------
     retention : how long a row is kept after its last upsert: `30d`, ms, or a timedelta
-    now : the instant at which retention is judged; by default that of the compaction
+    now : the instant at which retention is evaluated; by default that of the compaction
 
     Examples
     --------

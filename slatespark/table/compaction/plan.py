@@ -306,7 +306,7 @@ def plan_full(tree: Tree, *, except_for: Collection[bytes] = ()) -> CompactionPl
 
 
 def plan_interval(tree: Tree, keys: Sequence[KeyRange]) -> CompactionPlan | None:
-    """Return the plan that merges all layers in some key intervals; None if no file holds such keys."""
+    """Return the plan that merges all layers in some key ranges; None if no file holds such keys."""
     return plan_merge(tree, INTERVAL, tree.layers, keys)
 
 
@@ -348,7 +348,7 @@ def pick_next(pick: Pick, trees: Iterable[Tree], done: Collection[bytes]) -> Com
 
 
 def find_cut_files(trees: Iterable[Tree], keys: Sequence[KeyRange]) -> frozenset[Ulid]:
-    """Return the files that reach into some key intervals, and of which no layer shows the whole part there.
+    """Return the files that reach into some key ranges, and of which no layer shows the whole part there.
 
     Parameters
     ----------

@@ -70,7 +70,7 @@ class CompactionReport(Shown):
     Attributes
     ----------
     url, version : the table, and its manifest id afterwards
-    now_ms : the instant at which expiry was judged; None if nothing counted as expired
+    now_ms : the instant at which expiry was evaluated; None if nothing counted as expired
     dry_run : nothing was done: the jobs are plans
     jobs : in order, each a commit of its own; none if nothing was merged: then no filter was called
     filters : names of the given filters

@@ -126,7 +126,7 @@ def compact_table(
     due : rewrite files that may hold expired rows and are older than the table's `periodicCompactionInterval`
     pick : chooses the sources instead
     filters : decide about the versions that would be kept, in this order; not called if nothing is merged
-    now_ms : the instant at which expiry and retention are judged; see `resolve_destructive_now`
+    now_ms : the instant at which expiry and retention are evaluated; see `resolve_destructive_now`
     options : file options, `mergeOperator`, and `ifClientActive`
     tiers : parameters of the size-tiered choice
     runner : merges ranges and returns the results in their order; by default on threads of this process. Its attribute
@@ -286,7 +286,7 @@ class _Compaction:
         return self.look()
 
     def run_intervals(self, state: CompactionState, keys: Sequence[KeyRange], *, dry_run: bool) -> CompactionReport:
-        """Merge all layers in some key intervals, and rewrite the rest of files of which rows were removed there."""
+        """Merge all layers in some key ranges, and rewrite the rest of files of which rows were removed there."""
         cut = find_cut_files(state.trees, keys)
         report = self.run(state, partial(plan_interval, keys=keys), dry_run=dry_run)
         if self.jobs and not dry_run:

@@ -79,7 +79,7 @@ def fetch_state(stores: TableStores, clock: Clock, now_ms: int | None) -> Compac
 
     Parameters
     ----------
-    now_ms : the instant at which expiry and retention are judged; for the default see `resolve_destructive_now`
+    now_ms : the instant at which expiry and retention are evaluated; for the default see `resolve_destructive_now`
     """
     snapshot = resolve_snapshot(stores, ReadOptions(path=stores.url), clock)
     manifest = snapshot.manifest

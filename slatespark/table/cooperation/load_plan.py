@@ -166,7 +166,7 @@ class CopiedFile:
 
 @dataclass(frozen=True, slots=True)
 class MergedKeys:
-    """A range of keys whose rows are merged and written anew.
+    """A key range whose rows are merged and written anew.
 
     Attributes
     ----------

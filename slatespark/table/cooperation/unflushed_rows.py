@@ -77,7 +77,7 @@ def await_flush(
 def await_flush_within(
     stores: TableStores, clock: Clock, wal_end: int, keys: KeyRange, codec: RowCodec, options: WriteOptions
 ) -> None:
-    """Wait until the trees hold all rows of a range of keys that were durable.
+    """Wait until the trees hold all rows of a key range that were durable.
 
     Parameters
     ----------

@@ -36,7 +36,7 @@ class ReapOutlook:
     Attributes
     ----------
     version : of the table
-    now_ms : the instant at which retention is judged
+    now_ms : the instant at which retention is evaluated
     retention_ms : the table's; None if it keeps rows forever
     retired_ms : rows created at or before it are due; None if no row is
     dropped_files, dropped_bytes : files that go without being read, and the stored bytes of their rows

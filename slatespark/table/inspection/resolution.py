@@ -29,7 +29,7 @@ class Resolution(Shown):
     seq : highest sequence number of the rows it sees
     time_ms : when the version was committed; for a table with a clock of its own, its last clock tick
     as_of_ms : history tables: the read ignores row versions created later; None without such a bound
-    now_ms : the instant at which expiry is judged
+    now_ms : the instant at which expiry is evaluated
     rounded : whether the version is older than the requested time
     how : how it was found
     history_floors : of this version, stored and effective; None for a plain table

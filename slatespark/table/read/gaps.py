@@ -1,4 +1,4 @@
-"""Gaps: ranges of keys in which a file holds no row. Files never change, so a gap stays one."""
+"""Gaps: key ranges in which a file holds no row. Files never change, so a gap stays one."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def find_gaps(stores: TableStores, asked: Mapping[SstFile, Sequence[KeyRange]], 
 
     Parameters
     ----------
-    asked : ranges of keys by file; one that overlaps another is not looked at
+    asked : key ranges by file; one that overlaps another is not looked at
     codec : of the table
     """
     look = partial(_gaps_of, stores, codec)

@@ -66,7 +66,7 @@ def fetch_key_lookup(
     Raises
     ------
     OptionError
-        When the options have a range of keys.
+        When the options have a key range.
     SchemaError
         When a key column is missing, or its type does not fit.
     InvalidRequestError, HistoryTrimmedError, CorruptDataError, UnsupportedFormatError

@@ -72,7 +72,7 @@ class KeptPoint:
         return {**self.__dict__, "_kept": None}  # another process reads the newest state itself
 
     def current(self) -> ReadPoint:
-        """Return the point, with the present as the instant that judges expiry."""
+        """Return the point, with the present as the instant at which expiry is evaluated."""
         now_ms, kept = self._clock.now_ms(), self._kept
         if kept is None or not 0 <= now_ms - kept[0] < self._lifetime_ms or kept[1] != self._stores.heads.creations:
             creations = self._stores.heads.creations

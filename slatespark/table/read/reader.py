@@ -57,7 +57,7 @@ class ReadPlan:
     ----------
     manifest_id : the version it reads
     max_seq : highest sequence number it sees
-    now_ms : the instant at which it judges expiry
+    now_ms : the instant at which it evaluates expiry
     settings : the same for all splits
     splits : in key order; each can be scanned on its own, by any process
     layers : of the snapshot, with the files that no split needs
@@ -236,7 +236,7 @@ def plan_key_splits(
 
 
 def chosen_range(options: ReadOptions, codec: RowCodec) -> KeyRange:
-    """Return the range of keys of the options; raises `OptionError` where the table has none."""
+    """Return the key range of the options; raises `OptionError` where the table has none."""
     given = list(options.given_keys)
     if given and not codec.is_raw:
         raise OptionError(
@@ -414,7 +414,7 @@ def look_up(
     Raises
     ------
     OptionError
-        When the options have a range of keys.
+        When the options have a key range.
     InvalidRequestError, HistoryTrimmedError, CorruptDataError, UnsupportedFormatError
     """
     options.refuse_keys("get")

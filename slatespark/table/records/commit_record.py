@@ -59,7 +59,7 @@ class CommitRecord:
     removed : ids of the SSTs that only the previous version showed
     compactor_epoch : the value after the commit; `CLIENT_EPOCH` if a live client made it for us
     delete_rate : bytes per second at which a reap deleted; None for other operations
-    replaced : key intervals that it replaced entirely, `[start, end)` in hexadecimal; None as end is open
+    replaced : key ranges that it replaced entirely, `[start, end)` in hexadecimal; None as end is open
     start_seq, end_seq : the sequence numbers [start_seq, end_seq) that it took, with or without rows; None if a client
         committed it, and in records of old releases
     fence : id of its fence in the WAL, 0 without one; None where `start_seq` is

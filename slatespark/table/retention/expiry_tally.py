@@ -43,7 +43,7 @@ class ExpiryReport(Shown):
 
     Attributes
     ----------
-    url, version, now_ms : the table, the manifest id, and the instant at which expiry is judged
+    url, version, now_ms : the table, the manifest id, and the instant at which expiry is evaluated
     per : `hour` or `day`, the periods, aligned in UTC
     rows, stored_bytes : of all parts together
     parts : expired, then the periods with rows, then never

@@ -34,7 +34,7 @@ class ReapReport(Shown):
     Attributes
     ----------
     url, version : the table, and its manifest id afterwards
-    now_ms : the instant at which retention was judged
+    now_ms : the instant at which retention was evaluated
     retention_ms : the table's; None if it keeps rows forever
     rows : row versions that were removed, or are hidden by a tombstone now
     bytes : their size: stored data of files, keys and values under tombstones

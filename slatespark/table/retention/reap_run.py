@@ -90,7 +90,7 @@ def reap_table(
 
     Parameters
     ----------
-    now_ms : the instant at which retention is judged; by default one minute before the clock, or the last clock tick
+    now_ms : the instant at which retention is evaluated; by default one minute before the clock, or the last clock tick
         if that is later; for a table with a clock of its own the tick
     max_batch_rows, max_batch_bytes : bounds of a pass: keys deleted by tombstones, and stored bytes read and rewritten;
         at least one file, or some blocks. Files dropped as a whole are not bounded
@@ -261,7 +261,7 @@ class Reaping:
             retention_ms=retention_ms,
             has_own_time=definition.has_own_time,
         )
-        # On a history table, retention is judged at the floor, the earliest instant that as-of reads can ask for.
+        # On a history table, retention is evaluated at the floor, the earliest instant that as-of reads can ask for.
         floor_ms = definition.full_history_ts_low_ms if definition.has_history else self.now_ms
         retired_ms = None if floor_ms is None else retired_until_ms(retention_ms, min(floor_ms, self.now_ms))
         if retired_ms != self.retired_ms:  # the retention has changed, so other blocks may be due

@@ -108,7 +108,7 @@ class TombstoneSearch:
     ----------
     layers : of the trees, newest first
     wal : rows of the WAL that are not in the trees; None without any
-    max_seq, now_ms : of the snapshot, and the instant at which expiry is judged
+    max_seq, now_ms : of the snapshot, and the instant at which expiry is evaluated
     retired_ms : rows created at or before it are due
     buffer_bytes, window_bytes : read, and decoded, at a time by a lookup
     max_rows, max_bytes : of a stride, due rows and blocks; one key or some blocks at least

@@ -88,7 +88,7 @@ class RowEncoder:
     op_column : as the rows spell it; None if not given
     sequence_column : as the table spells it; None if not given
     ttl_column, expire_at_column, timestamp_column : as the rows spell them; None if not given
-    bounds : the intervals of keys that are replaced; None where rows may have any key
+    bounds : the key ranges that are replaced; None where rows may have any key
     has_own_time : whether the table has a clock of its own, whose numbers no calendar limits
     """
 

@@ -1,4 +1,4 @@
-"""KeyBounds: the intervals of keys that a write replaces; all of its rows must lie in them."""
+"""KeyBounds: the key ranges that a write replaces; all of its rows must lie in them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from slatespark.ranges import KeyRange
 
 @dataclass(frozen=True, slots=True)
 class KeyBounds:
-    """Intervals of keys.
+    """Key ranges.
 
     Attributes
     ----------

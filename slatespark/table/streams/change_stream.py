@@ -1,7 +1,7 @@
 """A stream of the changes of a table: where it starts, how far the next batch goes, and what lies in between.
 
 The changes are those from the version where the stream stands to the newest one: together they are one unit, which the
-limits of a batch cut into ranges of keys. The versions at both ends are held until the unit is delivered.
+limits of a batch cut into key ranges. The versions at both ends are held until the unit is delivered.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class ChangeStream:
     ----------
     stores, options : of the table and the change feed
     projection : the columns that were promised
-    clock : that judges expiry
+    clock : by which expiry is evaluated
     machine : the clock of the machine, for intervals and checkpoints
 
     Raises

@@ -290,7 +290,7 @@ class Transaction:
 
         Parameters
         ----------
-        condition : as in the read option `filter`, on the rows that the transaction sees; its ranges of keys are locked
+        condition : as in the read option `filter`, on the rows that the transaction sees; its key ranges are locked
             as by `getForUpdate`
         keys : instead, a tuple of values for each key, or a value where there is one key column; nothing is read
         options : write options: sizes, and `mergeOperator`

@@ -52,7 +52,7 @@ def verify_table(
 
     Parameters
     ----------
-    stores, clock : the table, and the time at which the expiry of checkpoints is judged
+    stores, clock : the table, and the time at which the expiry of checkpoints is evaluated
     all_versions : check every existing manifest and its files, not only the newest
     buffer_bytes : memory for stored bytes when layers are compared
     progress : called regularly

@@ -230,7 +230,7 @@ def delete_history_range(
     *,
     runner: TaskRunner = THREADS,
 ) -> CommitRecord | None:
-    """Delete ranges of keys of a history table as of an instant; None when they had no rows then.
+    """Delete key ranges of a history table as of an instant; None when they had no rows then.
 
     Each row that a read as of that instant shows in the ranges gets a tombstone with that time, so as-of reads stay
     exact before and after it.
@@ -244,7 +244,7 @@ def delete_history_range(
     Raises
     ------
     OptionError
-        When the condition is not exactly a set of key intervals.
+        When the condition is not exactly a set of key ranges.
     TransactionConflictError
         When another commit changed the ranges after the searched snapshot.
     CommitConflictError

@@ -1,4 +1,4 @@
-"""The keys that a call of `erase` or `proveAbsent` is about: one key, several, or intervals of keys."""
+"""The keys that a call of `erase` or `proveAbsent` is about: one key, several, or key ranges."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ _SEED_BITS: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class RangeCut:
-    """A planned removal of some intervals of keys.
+    """A planned removal of some key ranges.
 
     Attributes
     ----------
@@ -38,7 +38,7 @@ class RangeCut:
 
 
 def plan_cut(stores: TableStores, clock: Clock, keys: Sequence[KeyRange], codec: RowCodec) -> RangeCut:
-    """Return the edit that removes some intervals of keys.
+    """Return the edit that removes some key ranges.
 
     Parameters
     ----------

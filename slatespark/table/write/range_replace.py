@@ -1,4 +1,4 @@
-"""Replacing or deleting all rows of a range of keys in one commit.
+"""Replacing or deleting all rows of a key range in one commit.
 
 No old file is rewritten: views are cut (`tree_edit.CutViews`), so the work depends on the new rows only.
 """
@@ -31,7 +31,7 @@ from slatespark.table.write.range_cut import RangeCut, plan_cut
 
 
 def delete_range(stores: TableStores, clock: Clock, where: str | None, options: WriteOptions) -> CommitRecord | None:
-    """Delete all rows of some ranges of keys in one commit, without tombstones.
+    """Delete all rows of some key ranges in one commit, without tombstones.
 
     Returns None if it was committed before, or if no row version lies in the ranges: then no version is published.
 
@@ -42,7 +42,7 @@ def delete_range(stores: TableStores, clock: Clock, where: str | None, options: 
     Raises
     ------
     OptionError
-        When the condition is not exactly a set of key intervals, or on a history table; with
+        When the condition is not exactly a set of key ranges, or on a history table; with
         `ifClientActive=cooperate` also when it is not exactly one segment, or with `ifLastSeq`.
     CommitConflictError, UnsupportedFormatError
         As `commit_write`, or `drain_segment`.
@@ -73,7 +73,7 @@ def delete_range(stores: TableStores, clock: Clock, where: str | None, options: 
 
 
 def _segment_of(keys: Sequence[KeyRange], manifest: Manifest, options: WriteOptions) -> bytes:
-    """Return the prefix of the one segment that ranges of keys are exactly; raises `OptionError` if they are not."""
+    """Return the prefix of the one segment that key ranges are exactly; raises `OptionError` if they are not."""
     prefix = keys[0].start
     others = [tree.prefix for tree in manifest.segments if keys[0].overlaps(prefix_range(tree.prefix))]
     if tuple(keys) != (prefix_range(prefix),) or others not in ([], [prefix]):
