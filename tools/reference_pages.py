@@ -84,7 +84,7 @@ _OF_OPEN_TABLE: Final = ("path", "walPath")  # known where it is opened
 
 _CALLS: Final = {
     Call.AS_OF_JOIN: "asOf",
-    Call.INSPECTION: "detail, files, runs, timeline",
+    Call.INSPECTION: "SlateStore.detail, SlateStore.files, SlateStore.runs, timeline",
     Call.EXPIRY: "expiry",
     Call.BEGIN: "begin",
     Call.TRANSACTION_READ: "txn.read",
@@ -156,8 +156,9 @@ what happened, why, and what to do. The class says what the caller should do nex
 | `MemoryLimitError` | give the process more memory, or let it hold less at a time |
 | `InternalError` | report it |
 
-Spark keeps only the text of an error, so the text begins with the class: `SchemaError: The columns are ...`. The
-command line prints the same line. Errors never contain credentials.
+Inside Spark's own exceptions only the text of an error survives, so there it begins with the class, as on the command
+line: `SchemaError: The columns are ...`. `str(error)` of an error raised by `SlateStore` or `SlateTable` does not.
+Errors never contain credentials.
 
 ## All classes
 

@@ -194,7 +194,7 @@ class ReadOptions(FeedOptions):
     )
     wal_buffer_bytes: int = option(
         "walBuffer",
-        doc="Up to so many bytes of the WAL are decoded and sorted once, when a read of several partitions is planned, "
+        doc="Maximum WAL bytes that are decoded and sorted once, when a read of several partitions is planned, "
         "and sent to them. Each partition decodes a larger WAL by itself. WAL files whose rows are all in SSTs do not "
         "count.",
         parse=parse_size,

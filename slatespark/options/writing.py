@@ -290,7 +290,9 @@ class WriteOptions:
         "segmentDelimiter",
         doc="ends the prefix of each key and belongs to it, as text or as bytes like `X'00'`",
     )
-    auto_compact: str | None = _property("autoCompact", doc="whether writes that leave many small runs compact them.")
+    auto_compact: str | None = _property(
+        "autoCompact", doc="whether writes that leave 16 or more runs below 16 MiB compact them."
+    )
     columnar: str | None = _property(
         "columnar",
         doc="`true` lets compactions write a Parquet copy beside each SST of the lowest run; `seq` stores `_seq` too.",
@@ -327,7 +329,7 @@ class WriteOptions:
     )
     bloom_bits_per_key: int = option(
         "bloomBitsPerKey",
-        doc="Bits per key of the bloom filters, 0 to 64; 0 for no filters.",
+        doc="Bits per key of the bloom filters, 0 to 64; 0 for no filters. Files below 1,000 rows get none.",
         parse=parse_count(0, 64),
         calls=_FILES,
         default=10,
@@ -359,7 +361,7 @@ class WriteOptions:
         "ifClientActive",
         doc="`fail` refuses to commit if a SlateDB client was active on the table during the write. `fence` commits "
         "and fences that client. `cooperate` hands the rows to the client, which commits them itself and goes on "
-        "undisturbed; for upserts, deletes of keys, merge operands and compactions.",
+        "undisturbed; for upserts, deletes of keys, merge operands, compactions, and dropping one segment.",
         parse=parse_choice("fail", "fence", "cooperate"),
         calls=(*_COMMIT, Call.REAP, Call.COMPACT, *_REMOVALS),
         default="fail",

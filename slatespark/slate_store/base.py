@@ -1,4 +1,4 @@
-"""The state of an open table: stores, clock, and the options that all calls share."""
+"""OpenTable: what every part of `SlateStore` inherits, and how the arguments of a call become options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Explanations: what a read, compaction, vacuum, reap or erasure touches and costs."""
+"""Explanations: the method `explain` of `SlateStore`, with a private one for each operation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Inspection: facts, files, layers, timeline and expiry, as values, text, HTML and figures."""
+"""Inspection: the methods of `SlateStore` that show what is stored, and the table itself as text and HTML."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Maintenance: compaction, the reaper, vacuum, verification, erasing, proof of absence."""
+"""Maintenance: the methods of `SlateStore` that merge, clean, erase and check what a table stores."""
 
 from __future__ import annotations
 
@@ -206,7 +206,8 @@ class Maintenance(OpenTable):
         OptionError
             When `minAge` is not a duration with a unit, or is below an hour without `force`.
         InvalidRequestError
-            When the WAL is elsewhere, or `walPath` leads to another database.
+            When the database keeps its WAL elsewhere and `walPath` was not given, or `walPath` leads to another
+            database.
         CommitConflictError
             When other clients kept changing the manifest.
         UnavailableError

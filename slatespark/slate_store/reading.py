@@ -1,4 +1,4 @@
-"""Reading: rows, versions of rows, one key, and what a read resolves to."""
+"""Reads: the methods of `SlateStore` that return rows, and `resolve`, which tells what they would see."""
 
 from __future__ import annotations
 

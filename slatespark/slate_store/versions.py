@@ -1,4 +1,4 @@
-"""Versions: history, checkpoints, restores, trims, clones, copies, sequence numbers."""
+"""Versions: the methods of `SlateStore` that list, keep, restore, trim, clone and copy versions."""
 
 from __future__ import annotations
 

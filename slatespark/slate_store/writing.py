@@ -1,4 +1,4 @@
-"""Writing: rows, deletions, ingested files, transactions, and the definition of the table."""
+"""Writes: the methods of `SlateStore` that change rows or the definition of the table."""
 
 from __future__ import annotations
 

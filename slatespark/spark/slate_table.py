@@ -420,7 +420,13 @@ class SlateTable(TableReads, TableVersions):
         self._store.dropColumns(*names)
 
     def detail(self) -> DataFrame:
-        """Return one row that describes the table; docs/reference/slate-table.md lists the columns."""
+        """Return one row that describes the table.
+
+        Its columns: `url`, `kind`, `version`, `keyColumns`, `keyFormat`, `valueFormat`, `properties`, `files`,
+        `storedBytes`, `l0Views`, `sortedRuns`, `lastSeq`, `clockTick`, `versions`; of history tables
+        `storedHistoryFloor` and the effective `historyFloor`; of segmented tables `segmentExtractor` and the prefixes,
+        `segments`; number and size of columnar copies, `copies` and `copyBytes`.
+        """
         return fact_frames.detail_frame(self._frames.spark, self._store.detail())
 
     # --- copies -------------------------------------------------------------------------------------------------------
