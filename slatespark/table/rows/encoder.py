@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from slatespark.encoding import arrow_compute as pc
 from slatespark.encoding.exact_cast import cast_column
 from slatespark.encoding.row_codec import RowCodec
+from slatespark.encoding.schema import find_name
 from slatespark.errors import InvalidRequestError, SchemaError
 from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, MERGE, TOMBSTONE, RowColumns
 from slatespark.table.rows.key_bounds import KeyBounds
@@ -69,7 +70,8 @@ class EncodedRows:
     Attributes
     ----------
     ranks : decide between rows of one key and time; None if their order does
-    remainders : (n,) int64, what their own times lost when they became ms; None if nothing, or if ranks decide
+    remainders : (n,) int64, what their own times lost when they became ms; None if nothing, or if no version can
+        be lost by it
     """
 
     rows: RowColumns
@@ -109,8 +111,13 @@ class RowEncoder:
 
     @property
     def distinct_times(self) -> DistinctTimes | None:
-        """The check of the rows' own times; None if they have none, or if `sequenceColumn` decides."""
+        """The check of the rows' own times; None if they have none, or if none can be lost.
+
+        `sequenceColumn` may decide which one stays. And rows of one key have one time if that is part of the key.
+        """
         if self.timestamp_column is None or self.sequence_column is not None:
+            return None
+        if find_name(self.codec.schema, self.timestamp_column) in self.codec.key_columns:
             return None
         return DistinctTimes(self.timestamp_column, self.codec)
 
@@ -148,8 +155,7 @@ class RowEncoder:
             value_starts=starts,
             value_lengths=lengths,
         )
-        ranks = self._ranks(table)
-        return EncodedRows(rows, ranks, self._remainders(table, times) if ranks is None else None)
+        return EncodedRows(rows, self._ranks(table), self._remainders(table))
 
     def _flags(self, table: pa.Table) -> NDArray[np.uint8]:
         if self.op_column is None:
@@ -202,10 +208,9 @@ class RowEncoder:
             return None
         return times_of(table.column(self.timestamp_column), self.timestamp_column)
 
-    def _remainders(self, table: pa.Table, times: NDArray[np.int64] | None) -> NDArray[np.int64] | None:
-        if self.timestamp_column is None or times is None:
-            return None
-        return remainders_of(table.column(self.timestamp_column), times)
+    def _remainders(self, table: pa.Table) -> NDArray[np.int64] | None:
+        check = self.distinct_times
+        return None if check is None else remainders_of(table.column(check.column))
 
     def _expiries(
         self, table: pa.Table, stamp: Stamp, times: NDArray[np.int64] | None, live: NDArray[np.bool_]

@@ -1,8 +1,8 @@
 """Versions of a row that differ by parts of a millisecond only: times are kept in ms, so one of them would be lost.
 
 A load with such rows is refused, unless `sequenceColumn` says which of them stays. A *remainder* is what a time lost
-when it became ms, in the unit of its column. Rows that were uploaded have lost theirs; it is read again where the
-column is stored as a value too.
+when it became ms, in ns whatever its column counts: the rows of a write may count finer than the table. Rows that were
+uploaded have lost theirs; it is read again where the column is stored as a value too.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ from slatespark.units import ms_to_text
 
 UNKNOWN: Final = -1  # of a row that was uploaded
 
+_NS_PER_MS: Final = PER_MS["ns"]
 
-def remainders_of(column: pa.Array | pa.ChunkedArray, times: NDArray[np.int64]) -> NDArray[np.int64] | None:
-    """Return what the times of a column lost when they became ms; None if none lost anything.
+
+def remainders_of(column: pa.Array | pa.ChunkedArray) -> NDArray[np.int64] | None:
+    """Return what the times of a column lose when they become ms, in ns; None if none loses anything.
 
     Parameters
     ----------
     column : (n,) without nulls
-    times : (n,) in ms, rounded down
     """
     if not kinds.is_timestamp(column.type) or column.type.unit not in PER_MS:
         return None
-    remainders: NDArray[np.int64] = column.cast(pa.int64()).to_numpy() - times * PER_MS[column.type.unit]
-    return remainders if remainders.any() else None
+    per_ms = PER_MS[column.type.unit]
+    remainders: NDArray[np.int64] = column.cast(pa.int64()).to_numpy() % per_ms
+    return remainders * (_NS_PER_MS // per_ms) if remainders.any() else None
 
 
 def loses_parts(column: pa.Array) -> bool:
     """Tell whether times of a column lose anything when they become ms; nulls do not."""
-    if not kinds.is_timestamp(column.type) or column.type.unit not in PER_MS:
-        return False
-    return bool((column.drop_null().cast(pa.int64()).to_numpy() % PER_MS[column.type.unit]).any())
+    return remainders_of(column.drop_null()) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +105,10 @@ class DistinctTimes:
         found = np.full(len(rows), UNKNOWN, np.int64)
         name = find_name(self.codec.schema, self.column)
         held = np.flatnonzero((gather_fields(sources, rows).flags & (TOMBSTONE | MERGE)) == 0)
-        if name is None or name in self.codec.key_columns or not len(held):
+        if name is None or not len(held):
             return found
         column: pa.Array = self.codec.decode(sources, rows[held], [name])[name]
-        if kinds.is_timestamp(column.type) and column.type.unit in PER_MS and not column.null_count:
-            found[held] = column.cast(pa.int64()).to_numpy() % PER_MS[column.type.unit]
+        if kinds.is_timestamp(column.type) and not column.null_count:
+            remainders = remainders_of(column)
+            found[held] = 0 if remainders is None else remainders
         return found

@@ -20,7 +20,7 @@ from slatespark.table.write.load_task import run_task
 from tests.support.fake_clock import FakeClock
 
 NOW_MS = 1_700_000_000_000
-MICROS = pa.timestamp("us", "UTC")
+MICROS, NANOS = pa.timestamp("us", "UTC"), pa.timestamp("ns", "UTC")
 TYPED = pa.schema([("id", pa.int64()), ("at", MICROS)])
 SMALL = 300  # bytes of a buffer that some rows fill
 
@@ -30,10 +30,10 @@ rows = st.tuples(st.integers(0, 3), st.integers(0, 2500))  # id, and time in us
 tasks = st.lists(st.lists(rows, max_size=12), min_size=1, max_size=3)
 
 
-def new_store(*, typed: bool) -> SlateStore:
+def new_store(*, typed: bool, keys: str = "id") -> SlateStore:
     url, clock = f"memory://lost-versions-{next(_numbers)}", FakeClock(NOW_MS)
     if typed:
-        return SlateStore.create(url, TYPED, "id", history=True, clock=clock)
+        return SlateStore.create(url, TYPED, keys, history=True, clock=clock)
     return SlateStore.create(url, history=True, clock=clock)
 
 
@@ -89,7 +89,25 @@ def test_versions_that_ms_do_not_tell_apart(parts: list[list[tuple[int, int]]], 
     assert versions(store) == 0
 
 
-@pytest.mark.parametrize("unit", [pa.timestamp("ns", "UTC"), MICROS], ids=str)
+REPEATED = {  # a row, where it meets itself once more
+    "spilled": [[(0, 1), (1, 5), (0, 1)]],
+    "next buffer": [[(0, 1), (0, 1), (0, 1)]],
+    "uploaded, then spilled": [[(0, 1), (2, 1), (3, 5), (0, 1)]],
+    "tasks": [[(0, 1)], [(0, 1), (1, 5)]],
+}
+
+
+@pytest.mark.parametrize("keys", ["id", "id,at"])
+@pytest.mark.parametrize("unit", [NANOS, MICROS], ids=str)
+@pytest.mark.parametrize("where", REPEATED)
+def test_equal_times_lose_nothing(where: str, unit: pa.DataType, keys: str) -> None:
+    """Rows may count finer than the table. And if the time is part of the key, all rows of one key have one time."""
+    store, parts = new_store(typed=True, keys=keys), REPEATED[where]
+    write_tasks(store, [columns(part, typed=True, unit=unit) for part in parts], writeBuffer=SMALL)
+    assert versions(store) == len({row for part in parts for row in part})
+
+
+@pytest.mark.parametrize("unit", [NANOS, MICROS], ids=str)
 def test_the_message_names_column_key_and_choice(unit: pa.DataType) -> None:
     store = new_store(typed=True)
     with pytest.raises(InvalidRequestError, match=r"at .*00\.004Z for id=7\..*sequenceColumn.*truncate"):

@@ -84,6 +84,16 @@ def test_times_that_may_be_in_one_ingest(micros: tuple[int, int], tmp_path: Path
     assert store.scan(readVersions="all").read_all().num_rows == len(set(micros))
 
 
+def test_equal_times_of_a_key_that_has_them(tmp_path: Path) -> None:
+    url = f"memory://ingest-times-{next(_numbers)}"
+    store = SlateStore.create(url, SCHEMA, "id,t", history=True, clock=FakeClock(NOW_MS))
+    paths = [str(tmp_path / f"{n}.sst") for n in range(2)]
+    for n, path in enumerate(paths):
+        SstWriter(path, SCHEMA, "id,t", clock=FakeClock(MADE_MS)).write(timed(n, 1_000_100), timestampColumn="t")
+    store.ingest(paths)
+    assert store.scan(columns="v", readVersions="all").read_all().to_pylist() == [{"v": 1}]
+
+
 def test_times_that_no_column_keeps(tmp_path: Path) -> None:
     """A raw table has bytes alone, so nothing tells what the times have lost."""
     store = new_store(None, history=True)
