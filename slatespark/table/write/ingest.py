@@ -261,7 +261,8 @@ def _upload_all(
 
 def _time_column(files: Sequence[ExternalSstFile]) -> str:
     """Return the column that the times of all files come from, if there is one: their lost parts are read from it."""
-    [name, *others] = {file.label.time_column for file in files}
+    columns = [file.label.time_column for file in files]
+    [name, *others] = {name and name.lower(): name for name in columns}.values()  # a file spells it as its rows do
     return _SOME_COLUMN if name is None or others else name
 
 

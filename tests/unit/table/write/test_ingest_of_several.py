@@ -94,6 +94,13 @@ def test_equal_times_of_a_key_that_has_them(tmp_path: Path) -> None:
     assert store.scan(columns="v", readVersions="all").read_all().to_pylist() == [{"v": 1}]
 
 
+def test_one_column_of_times_however_it_is_spelt(tmp_path: Path) -> None:
+    store, rows = new_store(history=True), timed(0, 1_000_100)
+    spelt = {"t": rows, "T": rows.rename_columns(["id", "v", "T", "u"])}
+    store.ingest([new_file(tmp_path / f"{n}.sst", spelt[n], SCHEMA, timestampColumn=n) for n in spelt])
+    assert store.scan(readVersions="all").read_all().num_rows == 1
+
+
 def test_times_that_no_column_keeps(tmp_path: Path) -> None:
     """A raw table has bytes alone, so nothing tells what the times have lost."""
     store = new_store(None, history=True)
