@@ -45,15 +45,20 @@ def follow_history_retention(stores: TableStores, clock: Clock, now_ms: int | No
 
     def change(known: TableDefinition) -> TableDefinition:
         judged_ms = default_destructive_now(snapshot.tick_ms, known, clock) if now_ms is None else now_ms
-        return _followed(known, judged_ms)
+        return followed(known, judged_ms)
 
     if change(definition) == definition:
         return definition.full_history_ts_low_ms
     return raise_bounds(stores, clock, snapshot.version, change).full_history_ts_low_ms
 
 
-def _followed(definition: TableDefinition, now_ms: int) -> TableDefinition:
-    """Return the definition with the floor that its `historyRetention` asks for, or unchanged for a small step."""
+def followed(definition: TableDefinition, now_ms: int) -> TableDefinition:
+    """Return a table's own definition with the floor that its `historyRetention` asks for, or as it is for a small step.
+
+    Parameters
+    ----------
+    now_ms : the instant for which the floor is raised
+    """
     retention_ms, stored_ms = definition.history_retention_ms, definition.full_history_ts_low_ms
     floor_ms = floor_by_retention(retention_ms, now_ms)
     if floor_ms is None or retention_ms is None:

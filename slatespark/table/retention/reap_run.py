@@ -41,7 +41,6 @@ from slatespark.table.read.layers import fetch_layers
 from slatespark.table.read.plan import FileSlice
 from slatespark.table.read.points import CHUNK_KEYS
 from slatespark.table.read.resolve import resolve_snapshot
-from slatespark.table.read.retention import retired_until_ms
 from slatespark.table.records.operations import Operation
 from slatespark.table.retention.destructive_now import resolve_destructive_now
 from slatespark.table.retention.history_floor import follow_history_retention
@@ -56,7 +55,7 @@ from slatespark.table.retention.plan import (
 from slatespark.table.retention.reap_files import Rewrite, SearchStart
 from slatespark.table.retention.reap_report import ReapReport, find_kept_checkpoints
 from slatespark.table.retention.reap_rewrites import Candidate, Rewrites, RewriteTask
-from slatespark.table.retention.reap_state import ReapState, record_progress
+from slatespark.table.retention.reap_state import ReapState, due_until_ms, record_progress
 from slatespark.table.retention.reap_survey import ReapSurvey
 from slatespark.table.retention.reap_tombstones import TombstoneBatch, TombstoneSearch, wal_keys
 from slatespark.table.rows.sorted_rows import SortedRows
@@ -248,22 +247,20 @@ class Reaping:
         snapshot = resolve_snapshot(self.stores, ReadOptions(path=self.stores.url), self.clock)
         number, definition = fetch_definition(self.stores, snapshot.manifest)
         if self.now_ms is None:
-            self.now_ms = resolve_destructive_now(snapshot, definition, self.clock, self.asked_ms)
+            now_ms = resolve_destructive_now(snapshot, definition, self.clock, self.asked_ms)
             if definition.history_retention_ms is not None:
                 follow_history_retention(self.stores, self.clock, self.asked_ms)
                 number, definition = fetch_definition(self.stores, snapshot.manifest)
-        retention_ms = definition.retention_ms
+            self.now_ms = now_ms  # last: a pass that fails before it raised the floor does both again
         self.report = replace(
             self.report,
             url=self.stores.url,
             version=snapshot.manifest_id,
             now_ms=self.now_ms,
-            retention_ms=retention_ms,
+            retention_ms=definition.retention_ms,
             has_own_time=definition.has_own_time,
         )
-        # On a history table, retention is evaluated at the floor, the earliest instant that as-of reads can ask for.
-        floor_ms = definition.full_history_ts_low_ms if definition.has_history else self.now_ms
-        retired_ms = None if floor_ms is None else retired_until_ms(retention_ms, min(floor_ms, self.now_ms))
+        retired_ms = due_until_ms(definition, self.now_ms)
         if retired_ms != self.retired_ms:  # the retention has changed, so other blocks may be due
             self.retired_ms = retired_ms
             for found in (self.rewrites, self.searched_to, self.youngest):

@@ -11,6 +11,7 @@ from slatespark.table.commit.read_set import ReadSet
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.definition.versions import evolve_definition
 from slatespark.table.read.plan import FileSlice, Layer
+from slatespark.table.read.retention import retired_until_ms
 from slatespark.table.retention.past_retention import find_earliest_young
 from slatespark.table.retention.plan import StoredView, next_deadline
 from slatespark.table.snapshot import Snapshot
@@ -59,6 +60,15 @@ class ReapState:
         wal_ms = None if self.wal is None else find_earliest_young(self.wal, 0, len(self.wal), self.retired_ms)
         left_ms = self.now_ms if wal_ms is None else min(wal_ms, self.now_ms)
         return next_deadline(self.views, youngest, left_ms, self.retired_ms, retention_ms)
+
+
+def due_until_ms(definition: TableDefinition, now_ms: int) -> int | None:
+    """Return the latest create_ts of a row that a reap removes; None if there is none.
+
+    On a history table, retention is evaluated at the stored floor, the earliest instant that as-of reads can ask for.
+    """
+    floor_ms = definition.full_history_ts_low_ms if definition.has_history else now_ms
+    return None if floor_ms is None else retired_until_ms(definition.retention_ms, min(floor_ms, now_ms))
 
 
 def record_progress(stores: TableStores, clock: Clock, state: ReapState, *, is_new: bool) -> None:

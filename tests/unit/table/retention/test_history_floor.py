@@ -8,9 +8,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from slatespark import HistoryTrimmedError, OptionError, SlateStore
+from slatespark import CommitConflictError, HistoryTrimmedError, OptionError, SlateStore
 from slatespark.display.describe_text import describe_text
 from slatespark.table.read.floor import HistoryFloors
+from slatespark.table.retention import reap_run
 from slatespark.table.retention.destructive_now import SKEW_MS
 from slatespark.table.retention.history_floor import follow_history_retention
 from slatespark.table.stores import open_stores
@@ -111,6 +112,19 @@ def test_the_reaper_moves_the_floor_too() -> None:
     report = table.store.reap()
     assert table.stored_floor() == NOW_MS
     assert report.rows == 5
+
+
+def test_the_reaper_moves_the_floor_after_a_lost_race(monkeypatch: pytest.MonkeyPatch) -> None:
+    table, lost = Table(retention="1d"), iter([CommitConflictError("others changed the definition too often", todo="")])
+    table.clock.advance(SKEW_MS + 3 * DAY_MS)
+
+    def follow(*given: Any) -> int | None:
+        for error in lost:
+            raise error
+        return follow_history_retention(*given)
+
+    monkeypatch.setattr(reap_run, "follow_history_retention", follow)
+    assert table.store.reap().rows == 5
 
 
 def test_a_clock_of_its_own_counts_in_its_ticks() -> None:
