@@ -10,7 +10,7 @@ from slatespark.options import ReadOptions
 from slatespark.ranges import ALL_KEYS
 from slatespark.storage.requests import Requests
 from slatespark.table.clock import Clock
-from slatespark.table.definition.versions import resolve_definition
+from slatespark.table.definition.versions import fetch_definition
 from slatespark.table.explain.cost import NOTHING, PriceList, RequestRange
 from slatespark.table.explain.explanation import ExplanationFacts, LayerUse, ReapOutlook
 from slatespark.table.explain.meter import Meter
@@ -20,12 +20,13 @@ from slatespark.table.read.layers import distinct_files, fetch_layers
 from slatespark.table.read.plan import Layer, SstFile
 from slatespark.table.read.properties import file_properties
 from slatespark.table.read.resolve import resolve_snapshot
-from slatespark.table.read.retention import retired_until_ms
 from slatespark.table.retention.destructive_now import resolve_destructive_now
 from slatespark.table.retention.expiry_files import MAX_GAP_BYTES
+from slatespark.table.retention.history_floor import followed
 from slatespark.table.retention.plan import FilePlan, StoredView, plan_files
 from slatespark.table.retention.reap_report import MAX_PINNED_VERSIONS
 from slatespark.table.retention.reap_run import MAX_BATCH_BYTES
+from slatespark.table.retention.reap_state import due_until_ms
 from slatespark.table.retention.reap_tombstones import wal_keys
 from slatespark.table.stores import TableStores
 
@@ -46,6 +47,7 @@ class _Prospect:
     plan : what goes, and what has to be looked at; nothing if no row can be due
     checkpoints : whose versions a reap looks at in the end
     unknown : files without known properties, which a reap reads first
+    has_moving_floor : whether a reap looks first whether the history floor is to be raised
     """
 
     outlook: ReapOutlook
@@ -53,6 +55,7 @@ class _Prospect:
     plan: FilePlan = _NOTHING_DUE
     checkpoints: int = 0
     unknown: tuple[SstFile, ...] = ()
+    has_moving_floor: bool = False
 
 
 def explain_reap(
@@ -103,13 +106,14 @@ def explain_reap(
 def _look(stores: TableStores, clock: Clock, now_ms: int | None) -> _Prospect:
     snapshot = resolve_snapshot(stores, ReadOptions(path=stores.url), clock)
     manifest = snapshot.manifest
-    definition = resolve_definition(stores, manifest)
+    number, definition = fetch_definition(stores, manifest)
     now_ms = resolve_destructive_now(snapshot, definition, clock, now_ms)
-    floor_ms = definition.full_history_ts_low_ms if definition.has_history else now_ms
-    retired_ms = None if floor_ms is None else retired_until_ms(definition.retention_ms, min(floor_ms, now_ms))
+    if number:  # else it is that of the parent, whose floor a clone does not move
+        definition = followed(definition, now_ms)
+    retired_ms, moves = due_until_ms(definition, now_ms), definition.history_retention_ms is not None
     outlook = ReapOutlook(snapshot.manifest_id, now_ms, definition.retention_ms, retired_ms)
     if retired_ms is None:
-        return _Prospect(outlook)
+        return _Prospect(outlook, has_moving_floor=moves)
     layers, known = fetch_layers(stores, manifest), file_properties(stores, manifest)
     wal = fetch_wal_rows(stores, snapshot.wal, manifest.last_l0_seq, ALL_KEYS)
     parts = (part for layer in layers for part in layer.slices)
@@ -129,14 +133,15 @@ def _look(stores: TableStores, clock: Clock, now_ms: int | None) -> _Prospect:
     )
     unknown = tuple(file for file in distinct_files(layers) if file.id not in known)
     pinned = min(len({point.manifest_id for point in manifest.checkpoints}), MAX_PINNED_VERSIONS)
-    return _Prospect(outlook, layers, plan, pinned, unknown)
+    return _Prospect(outlook, layers, plan, pinned, unknown, moves)
 
 
 def _work(found: _Prospect, files: Iterable[SstFile], batch_bytes: int, planning: Requests) -> RequestRange:
     """Return the requests of a reap besides those to look."""
+    total = _floor(planning) if found.has_moving_floor else NOTHING
     if found.outlook.retired_ms is None:
-        return NOTHING
-    total = definition_change(planning)
+        return total
+    total += definition_change(planning)
     total += RequestRange(Requests(), Requests(get=3 * found.checkpoints, list=3 * found.checkpoints + 2))
     total += RequestRange(Requests(), _LAST_REAP if found.checkpoints else Requests())
     for file in found.unknown:
@@ -157,6 +162,12 @@ def _work(found: _Prospect, files: Iterable[SstFile], batch_bytes: int, planning
     for file in set(files) - due if due else ():  # may hold older versions of due rows
         total += RequestRange(Requests(), _outline(file) + _reads(file.data_bytes))
     return total
+
+
+def _floor(planning: Requests) -> RequestRange:
+    """Return the requests to look at the table once more, and to raise its history floor if it is time."""
+    look = Requests(get=planning.get, list=planning.list, read_bytes=planning.read_bytes)
+    return definition_change(planning) + RequestRange(Requests(), look)
 
 
 def _outline(file: SstFile) -> Requests:

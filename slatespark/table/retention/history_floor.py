@@ -53,7 +53,7 @@ def follow_history_retention(stores: TableStores, clock: Clock, now_ms: int | No
 
 
 def followed(definition: TableDefinition, now_ms: int) -> TableDefinition:
-    """Return a table's own definition with the floor that its `historyRetention` asks for, or as it is for a small step.
+    """Return the own definition of a table with the floor that `historyRetention` asks for; unchanged for a small step.
 
     Parameters
     ----------

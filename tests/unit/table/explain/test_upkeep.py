@@ -202,6 +202,21 @@ def test_to_explain_a_reap_deletes_nothing(store: SlateStore, clock: FakeClock) 
     assert 0 < found.estimated_cost[0] < found.estimated_cost[1]
 
 
+@pytest.mark.parametrize("retention", ["1h", None])
+def test_a_reap_raises_the_history_floor_first(clock: FakeClock, retention: str | None) -> None:
+    """Once where no floor is stored, once where it lags far behind, and once where the step would be a small one."""
+    store = new_table(new_place(), clock, history=True, retention=retention, historyRetention="1h")
+    for hours in (10, 10, 0):
+        store.write(rows(0, 100))
+        clock.advance(hours * HOUR_MS + 1000)
+        found = explained(store, "reap")
+        assert isinstance(found.plan, ReapOutlook)
+        assert isinstance(found.report, ReapReport)
+        assert found.plan.retired_ms == found.report.reaped_through_ms
+        assert outlook(found) == ((1, 0) if hours and retention else (0, 0))
+        assert found.report.rows == (100 if hours and retention else 0)
+
+
 def test_history_tables(tmp_path: Path, clock: FakeClock) -> None:
     store = new_table(new_place(), clock, history=True, retention="1d")
     for _ in range(4):
