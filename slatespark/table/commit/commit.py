@@ -185,7 +185,7 @@ class _Commit:
             yield NoForeignClient(stores, self.clock, job.baseline)
         else:
             yield KnownJobs()
-        if self._has_history and self.rows.times.fixed:
+        if self._has_history and self.rows.times.fixed and job.operation is not Operation.REAP:
             yield OrderOfHistory(stores, self.codec, buffer_bytes)
         if forbids_new_operands(self.edit):
             yield NoNewOperands(stores.url)

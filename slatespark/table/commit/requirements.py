@@ -231,6 +231,9 @@ class KnownJobs(Requirement):
 class OrderOfHistory(Requirement):
     """No key of a history table has a version newer than the written ones; for rows with fixed times.
 
+    Not for the tombstones of a reap: they are as old as rows below the floor, and the commit depends on what it has
+    read of their keys.
+
     Attributes
     ----------
     checked : ids of SSTs that are in order with the write; they are not read again after a lost race

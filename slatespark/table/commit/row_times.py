@@ -15,7 +15,8 @@ class RowTimes:
     Attributes
     ----------
     per_row : rows have times of their own, as `timestampColumn` gives them; else all have the time of the commit
-    fixed : no create_ts or expire_ts may move: the user gave one, and the others stay beside it
+    fixed : no create_ts or expire_ts may move: the user gave one, and the others stay beside it; or they are those of
+        rows that are there
     """
 
     per_row: bool = False
@@ -35,4 +36,5 @@ class RowTimes:
         return RowTimes(per_row=self.per_row or other.per_row, fixed=self.fixed or other.fixed)
 
 
+GIVEN_TIMES: Final = RowTimes(per_row=True, fixed=True)
 COMMIT_TIMES: Final = RowTimes()  # all rows have the time of the commit, which may move

@@ -32,6 +32,7 @@ from slatespark.table.commit.idempotence import refuse_pair
 from slatespark.table.commit.job import WriteJob, abandoned_on_error, begin_write
 from slatespark.table.commit.read_set import ReadSet
 from slatespark.table.commit.requirements import SameRetention
+from slatespark.table.commit.row_times import GIVEN_TIMES
 from slatespark.table.commit.tree_edit import KEEP_TREES, ReplaceViews, TreeEdit
 from slatespark.table.definition.versions import fetch_definition
 from slatespark.table.progress import Progress, Step
@@ -421,6 +422,8 @@ class Reaping:
             definition=state.definition,
             timestamp_ms=state.snapshot.tick_ms if state.definition.has_own_time else None,
         )
+        if tombstones is not None and job.definition.has_history:
+            job = replace(job, times=GIVEN_TIMES)  # those of the rows that they hide, and they go with them
         with abandoned_on_error(self.stores, job):
             outputs = () if tombstones is None else (self._upload(job, tombstones),)
             spent_ms = self.clock.now_ms() - self.began_ms
@@ -450,7 +453,7 @@ class Reaping:
     def _upload(self, job: WriteJob, rows: RowColumns) -> tuple[NewFile, ...]:
         rows.seqs[:] = job.base_seq + 1
         rows.flags[:] |= np.uint8(HAS_CREATE)
-        if not job.definition.has_history:  # else they have the times of the rows that they hide, and go with them
+        if not job.times.per_row:
             rows.create_ts[:] = job.create_ts_ms
         pieces = [SortedRows([rows], np.arange(len(rows), dtype=np.int64))]
         return upload_sorted(self.stores.main, pieces, self.options, self.clock, job.planned_ms, segments=job.segments)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from slatespark.options import WriteOptions
-from slatespark.table.commit.row_times import COMMIT_TIMES, RowTimes
+from slatespark.table.commit.row_times import COMMIT_TIMES, GIVEN_TIMES, RowTimes
 
-OWN = RowTimes(per_row=True, fixed=True)
+OWN = GIVEN_TIMES
 FIXED = RowTimes(per_row=False, fixed=True)
 
 

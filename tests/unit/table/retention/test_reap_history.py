@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from itertools import count
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from slatespark import OptionError, SlateStore
+from slatespark.table.commit.commit import commit_write
+from slatespark.table.records.commit_record import CommitRecord
+from slatespark.table.retention import reap_run
 from slatespark.table.retention.reap_report import ReapReport
 from tests.support.fake_clock import FakeClock
 
@@ -48,6 +52,24 @@ def test_later_rows_of_a_reaped_key_may_be_written() -> None:
     assert (report.rows, report.tombstones) == (1, 1)
     table.write("old", 2)
     assert table.store.get(b"old") is not None
+
+
+def test_tombstones_keep_their_time_above_another_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    table, others = Table(old=60, a=1, b=1, c=1), iter(["other"])
+
+    def commit_later(*args: Any, **options: Any) -> CommitRecord | None:
+        for key in others:
+            table.clock.advance(30_000)
+            table.store.write(pa.table({"key": [key.encode()], "value": [b"v"]}))
+        return commit_write(*args, **options)
+
+    monkeypatch.setattr(reap_run, "commit_write", commit_later)
+    report = table.reap()
+    assert (report.rows, report.tombstones, report.passes) == (1, 1, 1)
+    rows = table.store.scan(readVersions="all", columns="key,_op,_create_ts,_seq").read_all().to_pylist()
+    times = [(row["_op"], row["_create_ts"].timestamp() * 1000) for row in rows if row["key"] == b"old"]
+    assert times == [(op, NOW_MS - 60 * DAY_MS) for op in ("delete", "put")]
+    assert max(row["_seq"] for row in rows) > min(row["_seq"] for row in rows if row["key"] == b"other"), "it moved"
 
 
 def test_a_compaction_removes_a_reaped_row_with_its_tombstone() -> None:
