@@ -10,6 +10,7 @@ import pyarrow.types as kinds
 
 from slatespark.encoding import arrow_compute as pc
 from slatespark.encoding.column_types import INTEGERS, canonical_type, find_name, is_variant
+from slatespark.encoding.plain_layout import in_plain_layout
 from slatespark.encoding.type_names import sql_type
 from slatespark.errors import SchemaError
 
@@ -92,9 +93,9 @@ def cast_array(array: pa.Array, target: pa.DataType) -> pa.Array:
     if isinstance(array, pa.ExtensionArray):
         return cast_array(array.storage, target)
     if isinstance(array, pa.DictionaryArray):
-        return cast_array(_without_view(array.dictionary).take(array.indices), target)
+        return cast_array(in_plain_layout(array.dictionary).take(array.indices), target)
     if kinds.is_run_end_encoded(array.type):
-        return cast_array(pc.run_end_decode(array), target)
+        return cast_array(in_plain_layout(array), target)
     if kinds.is_null(array.type):
         return pa.nulls(len(array), target)
     if kinds.is_struct(target):
@@ -107,12 +108,6 @@ def cast_array(array: pa.Array, target: pa.DataType) -> pa.Array:
     if kinds.is_floating(array.type) and kinds.is_floating(target):
         _require_same_floats(array, narrowed)
     return narrowed
-
-
-def _without_view(values: pa.Array) -> pa.Array:
-    """Return values as a type that Arrow can take from."""
-    plain = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}.get(values.type)
-    return values if plain is None else values.cast(plain)
 
 
 def _require_same_floats(array: pa.Array, narrowed: pa.Array) -> None:

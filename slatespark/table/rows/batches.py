@@ -8,8 +8,8 @@ from typing import Any, Final, Protocol, TypeAlias
 
 import pyarrow as pa
 
+from slatespark.encoding.plain_layout import plain_array, plain_field
 from slatespark.errors import SchemaError
-from slatespark.table.rows.plain_layout import plain_array, plain_field
 
 ROW_OVERHEAD_BYTES: Final = 80  # of a row besides key and value: offsets, seq, times, flags, its place in the order
 

@@ -1,7 +1,7 @@
 """Columns in layouts that Arrow has kernels for: neither views of text or bytes nor run ends can be filtered.
 
-Views come from Polars and DuckDB, run ends from writers of sorted data. List views stay as they are, since filtering
-them takes no element.
+Views come from Polars and DuckDB, run ends from writers of sorted data, and either may be below a type of an extension.
+List views and dictionaries stay as they are, since filtering them takes no element.
 """
 
 from __future__ import annotations
@@ -14,13 +14,16 @@ from slatespark.encoding import arrow_compute as pc
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
-    """Return the type without views and run ends, at any depth."""
+    """Return the type without views and run ends, at any depth but below list views and dictionaries."""
     if kinds.is_string_view(kind):
         return pa.large_string()
     if kinds.is_binary_view(kind):
         return pa.large_binary()
     if kinds.is_run_end_encoded(kind):
         return plain_type(kind.value_type)
+    if isinstance(kind, pa.BaseExtensionType):
+        storage = plain_type(kind.storage_type)
+        return kind if storage == kind.storage_type else storage
     if kinds.is_struct(kind):
         return pa.struct([plain_field(field) for field in kind])
     if kinds.is_map(kind):
@@ -39,10 +42,17 @@ def plain_field(field: pa.Field) -> pa.Field:
     return field.with_type(plain_type(field.type))
 
 
+def in_plain_layout(array: pa.Array) -> pa.Array:
+    """Return an array as the plain type of its own."""
+    return plain_array(array, plain_type(array.type))
+
+
 def plain_array(array: pa.Array, kind: pa.DataType) -> pa.Array:
     """Return an array as `kind`, the plain type of its own."""
     if not _has_run_ends(array.type):
         return array if array.type == kind else array.cast(kind)
+    if isinstance(array, pa.ExtensionArray):
+        return plain_array(array.storage, kind)
     if kinds.is_run_end_encoded(array.type):
         return _without_runs(array, kind)
     if kinds.is_struct(kind):
@@ -67,6 +77,8 @@ def _plain_map(array: pa.MapArray, kind: pa.DataType) -> pa.Array:
 
 def _has_run_ends(kind: pa.DataType) -> bool:
     """Tell whether a type has run ends at a depth where `plain_type` changes them."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return _has_run_ends(kind.storage_type)
     if kinds.is_struct(kind):
         return any(_has_run_ends(field.type) for field in kind)
     if kinds.is_map(kind):

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from slatespark import SlateStore
-from slatespark.table.rows.plain_layout import plain_array, plain_type
+from slatespark.encoding.plain_layout import plain_array, plain_type
 
 VIEW = pa.string_view()
 
@@ -21,6 +21,30 @@ def runs(values: Any = None) -> pa.Array:
     return pa.RunEndEncodedArray.from_arrays([2, 3, 6], pa.array(["a", None, "b"]) if values is None else values)
 
 
+class Tagged(pa.ExtensionType):  # type: ignore[misc]  # pyarrow has no types
+    """A type of an extension around any other."""
+
+    def __init__(self, storage: pa.DataType) -> None:
+        super().__init__(storage, "tests.tagged")
+
+    def __arrow_ext_serialize__(self) -> bytes:
+        return b""
+
+    @classmethod
+    def __arrow_ext_deserialize__(cls, storage: pa.DataType, serialized: bytes) -> Tagged:
+        return cls(storage)
+
+
+def tagged(storage: pa.Array) -> pa.Array:
+    return pa.ExtensionArray.from_storage(Tagged(storage.type), storage)
+
+
+def dictionary(values: pa.Array) -> pa.Array:
+    """Three values, of which two are the same."""
+    return pa.DictionaryArray.from_arrays(pa.array([0, 0, 1], pa.int8()), values)
+
+
+VIEWS = pa.array([["a"], None, ["b", None]], pa.list_(VIEW))
 LISTS = pa.array([0, 2, 2, 6], pa.int32())
 COLUMNS = {
     "runs": runs(),
@@ -45,6 +69,15 @@ COLUMNS = {
     "maps of views": pa.array([[("a", "b")], None, []], pa.map_(VIEW, VIEW)),
     "lists of two views": pa.array([["a", "b"], None, ["c", None]], pa.list_(VIEW, 2)),
     "maps to lists of views": pa.array([[(1, ["a"])], []], pa.map_(pa.int8(), pa.list_(VIEW, 1))),
+    "JSON in views": pa.ExtensionArray.from_storage(pa.json_(VIEW), pa.array(["1", None, "2"], VIEW)),
+    "extension of lists of views": tagged(VIEWS),
+    "extension of runs": tagged(runs()),
+    "lists of an extension of runs, cut": pa.ListArray.from_arrays(LISTS, tagged(runs())).slice(1, 2),
+    "structs of an extension of views": pa.StructArray.from_arrays([tagged(VIEWS)], ["x"]),
+    "runs of an extension of views": runs(tagged(pa.array(["a", None, "b"], VIEW))),
+    "dictionary of lists of views": dictionary(VIEWS),
+    "dictionary of an extension of views": dictionary(tagged(VIEWS)),
+    "structs of a dictionary of lists of views": pa.StructArray.from_arrays([dictionary(VIEWS)], ["x"]),
 }
 
 
