@@ -13,6 +13,8 @@ from slatespark.errors import SchemaError
 
 ROW_OVERHEAD_BYTES: Final = 80  # of a row besides key and value: offsets, seq, times, flags, its place in the order
 
+_NOT_NULL: Final = " not null"  # as Arrow shows it
+
 
 class ArrowStream(Protocol):
     """Rows of another library, by the C interface of Arrow."""
@@ -97,11 +99,20 @@ def require_schema(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iter
         if not isinstance(batch, pa.RecordBatch):
             raise SchemaError(f"A {type(batch).__name__} is not a batch of rows.", todo="Give pyarrow RecordBatches.")
         if not _has_columns(batch, schema):
-            raise SchemaError(
-                f"A batch has the columns {_described(batch.schema)}, the first one {_described(schema)}.",
-                todo="Give all batches of a write the same columns.",
-            )
+            raise _other_columns(batch.schema, schema)
         yield batch if batch.schema.equals(schema) else _as_nullable_as(batch, schema)
+
+
+def _other_columns(found: pa.Schema, first: pa.Schema) -> SchemaError:
+    """Return the error for a batch whose columns are not those of the first one."""
+    texts = _described(found), _described(first)
+    # The types tell it of most parts, but not of the values of a map.
+    nullable_alone = texts[0].replace(_NOT_NULL, "") == texts[1].replace(_NOT_NULL, "")
+    return SchemaError(
+        f"A batch has the columns {texts[0]}, the first one {texts[1]}.",
+        why="They differ in whether a part of a column may be null." if nullable_alone else "",
+        todo="Give all batches of a write the same columns.",
+    )
 
 
 def _as_nullable_as(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

@@ -78,8 +78,9 @@ def test_a_column_alone_is_no_row() -> None:
 def test_every_batch_has_the_columns_of_the_first(other: Any) -> None:
     found = require_schema([batch(1), batch(), other], batch(1).schema)
     assert (next(found), next(found)) == (batch(1), batch())
-    with pytest.raises(SchemaError):
+    with pytest.raises(SchemaError) as refused:
         next(found)
+    assert not refused.value.why
 
 
 def test_comments_and_nullability_may_differ() -> None:
@@ -101,6 +102,21 @@ def test_batches_of_which_some_are_nullable(kind: pa.DataType) -> None:
     schema, parts = as_batches([one, pa.record_batch({"n": pa.nulls(1, kind)})])
     with pytest.raises(SchemaError, match="n of a batch has nulls"):
         list(require_schema(parts, schema))
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        lambda nullable: pa.struct([pa.field("x", pa.int64(), nullable=nullable)]),
+        lambda nullable: pa.list_(pa.field("item", pa.int64(), nullable=nullable)),
+        lambda nullable: pa.map_(pa.string(), pa.field("value", pa.int64(), nullable=nullable)),
+    ],
+    ids=["struct", "list", "map"],
+)
+def test_batches_of_which_some_have_nullable_parts(kind: Callable[[bool], pa.DataType]) -> None:
+    one, other = (pa.record_batch({"n": pa.nulls(1, kind(nullable))}) for nullable in (False, True))
+    with pytest.raises(SchemaError, match="whether a part of a column may be null"):
+        list(require_schema([one, other], one.schema))
 
 
 # --- groups ---------------------------------------------------------------------------------------------------------
