@@ -26,6 +26,7 @@ from slatespark.kernels import gather_keys, lower_bounds
 from slatespark.options import Call, ReadOptions, option_keys
 from slatespark.options.fields import find_other
 from slatespark.table.read.arrow import METADATA_TYPES, decode_columns, make_batch
+from slatespark.table.read.batch_cuts import cut_sizes, row_sizes
 from slatespark.table.read.plan import Layer, plan_points
 from slatespark.table.read.scan import split_intervals
 from slatespark.table.read.scan_settings import ScanSettings
@@ -183,14 +184,14 @@ def _join_chunk(stores: TableStores, plan: AsOfJoin, chunk: pa.Table) -> Iterato
     probes = _Probes.of(chunk, plan)
     _refuse_trimmed(stores, plan, probes)
     found = np.full(len(chunk), -1, np.int64)  # the place of each row's version among those decoded
-    decoded: list[pa.RecordBatch] = []
+    decoded: list[_Decoded] = []
     count = 0
     for split in plan_points(plan.layers, probes.keys, target_bytes=plan.split_bytes):
         for intervals in split_intervals(stores, split, plan.settings, plan.validity):
             matched, versions, rows = probes.match(intervals)
             if len(versions):
                 found[rows] = matched + count
-                decoded.append(_decode(intervals, versions, plan))
+                decoded.append(_Decoded.of(intervals, versions, plan))
                 count += len(versions)
     yield from _with_columns(chunk, plan, found, decoded)
 
@@ -207,29 +208,66 @@ def _refuse_trimmed(stores: TableStores, plan: AsOfJoin, probes: _Probes) -> Non
         )
 
 
-def _decode(intervals: Intervals, versions: NDArray[np.int64], plan: AsOfJoin) -> pa.RecordBatch:
-    """Return the columns of some of the versions."""
-    sources, rows, starts, ends, are_open = intervals
-    chosen = sources, rows[versions], starts[versions], ends[versions], are_open[versions]
-    projection, own = plan.settings.projection, plan.codec.schema.names
-    times = {name: column for name, column in interval_columns(chosen, plan.validity.now_ms).items() if name not in own}
-    stored = [name for name in projection.names if name not in times]
-    return make_batch(
-        {**times, **decode_columns(sources, chosen[1], stored, projection, plan.settings.table)}, projection
-    )
+@dataclass(frozen=True, slots=True, eq=False)
+class _Decoded:
+    """Versions with their columns.
+
+    Attributes
+    ----------
+    batch : the columns
+    sizes : (n,) of the rows
+    """
+
+    batch: pa.RecordBatch
+    sizes: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, intervals: Intervals, versions: NDArray[np.int64], plan: AsOfJoin) -> _Decoded:
+        """Return some of the versions."""
+        sources, rows, starts, ends, are_open = intervals
+        chosen = sources, rows[versions], starts[versions], ends[versions], are_open[versions]
+        projection, own = plan.settings.projection, plan.codec.schema.names
+        found = interval_columns(chosen, plan.validity.now_ms)
+        times = {name: column for name, column in found.items() if name not in own}
+        stored = [name for name in projection.names if name not in times]
+        columns = decode_columns(sources, chosen[1], stored, projection, plan.settings.table)
+        return cls(make_batch({**times, **columns}, projection), row_sizes(sources, chosen[1], projection))
 
 
 def _with_columns(
-    chunk: pa.Table, plan: AsOfJoin, found: NDArray[np.int64], decoded: list[pa.RecordBatch]
+    chunk: pa.Table, plan: AsOfJoin, found: NDArray[np.int64], decoded: list[_Decoded]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a chunk with the decoded rows that were found for them."""
+    """Yield the rows of a chunk with the decoded rows that were found for them, as large a batch as one of a scan.
+
+    Many rows may have found the same large version.
+    """
     if plan.how != LEFT:
         there = np.flatnonzero(found >= 0)
         chunk, found = chunk.take(pa.array(there)), found[there]
-    versions = pa.Table.from_batches(decoded, plan.added).combine_chunks().take(pa.array(found, mask=found < 0))
-    for field, column in zip(plan.added, versions.columns, strict=True):
-        chunk = chunk.append_column(field, column)
-    yield from chunk.combine_chunks().to_batches()
+    sizes = np.concatenate([*(each.sizes for each in decoded), np.zeros(1, np.int64)])  # the last one is for -1
+    batches = [each.batch for each in decoded]
+    for start, end in cut_sizes(sizes[found]):
+        part, versions = chunk.slice(start, end - start), _rows_at(batches, found[start:end], plan.added)
+        for field, column in zip(plan.added, versions.columns, strict=True):
+            part = part.append_column(field, column)
+        yield from part.combine_chunks().to_batches()
+
+
+def _rows_at(batches: Sequence[pa.RecordBatch], places: NDArray[np.int64], schema: pa.Schema) -> pa.Table:
+    """Return the rows at some places of the batches one behind the other, null for -1.
+
+    Only those are put together: all rows of the batches may have more bytes than one array of Arrow holds.
+    """
+    starts = np.cumsum([0, *map(len, batches)])
+    numbers = np.searchsorted(starts, places, side="right") - 1
+    order = np.argsort(numbers, kind="stable")
+    order = order[numbers[order] >= 0]
+    used, firsts = np.unique(numbers[order], return_index=True)
+    parts = zip(used.tolist(), np.split(order, firsts[1:]), strict=False)  # one empty part if none is used
+    taken = [batches[number].take(pa.array(places[part] - starts[number])) for number, part in parts]
+    back = np.full(len(places), -1, np.int64)
+    back[order] = np.arange(len(order))
+    return pa.Table.from_batches(taken, schema).combine_chunks().take(pa.array(back, mask=back < 0))
 
 
 # --- rows as keys and times -------------------------------------------------------------------------------------------

@@ -29,14 +29,24 @@ def cut_batches(
     if fitting >= min(len(rows), SMALL_BATCH_ROWS):  # as a rule; to add up each row takes a while
         yield from ((start, min(start + fitting, len(rows))) for start in range(0, len(rows), fitting))
         return
-    reach = np.cumsum(fixed_bytes + _other_bytes(sources, rows, projection))
+    yield from cut_sizes(row_sizes(sources, rows, projection))
+
+
+def cut_sizes(sizes: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+    """Yield where batches as of `cut_batches` start and end, for rows of these sizes."""
+    reach = np.cumsum(sizes)
     start = 0
-    while start < len(rows):
+    while start < len(sizes):
         before = int(reach[start - 1]) if start else 0
         fits = int(np.searchsorted(reach, before + MAX_BATCH_BYTES, side="right"))
         end = min(max(fits, start + 1), start + MAX_BATCH_ROWS)
         yield start, end
         start = end
+
+
+def row_sizes(sources: Sequence[RowColumns], rows: NDArray[np.int64], projection: Projection) -> NDArray[np.int64]:
+    """Return the sizes of packed rows, as `cut_batches` counts them."""
+    return projection.row_size[2] + _other_bytes(sources, rows, projection)
 
 
 def _longest(source: RowColumns, projection: Projection) -> int:

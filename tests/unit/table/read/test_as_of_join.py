@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slatespark import HistoryTrimmedError, OptionError, SchemaError, SlateStore
-from slatespark.table.read import as_of_join
+from slatespark.table.read import as_of_join, batch_cuts
 from slatespark.units import ms_to_text
 from tests.support.effort import examples
 from tests.support.fake_clock import FakeClock
@@ -77,9 +77,15 @@ def joined(store: SlateStore, rows: pa.Table, *columns: str, **options: Any) -> 
 
 
 @settings(max_examples=examples(13))
-@given(changed=changes, probed=probes, chunk=st.sampled_from([1, 3, 1000]), compacts=st.booleans())
+@given(
+    changed=changes,
+    probed=probes,
+    chunk=st.sampled_from([1, 3, 1000]),
+    batch=st.sampled_from([1, 1 << 20]),
+    compacts=st.booleans(),
+)
 def test_any_rows_get_what_a_read_as_of_their_time_shows(
-    changed: list[tuple[int, int, str]], probed: list[tuple[int, int | None]], chunk: int, compacts: bool
+    changed: list[tuple[int, int, str]], probed: list[tuple[int, int | None]], chunk: int, batch: int, compacts: bool
 ) -> None:
     store, model = new_store(), HistoryModel()
     for number, (item, ts, kind) in enumerate(sorted(changed, key=lambda change: change[1])):
@@ -95,9 +101,28 @@ def test_any_rows_get_what_a_read_as_of_their_time_shows(
     ]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(as_of_join, "MAX_CHUNK_ROWS", chunk)
+        patch.setattr(batch_cuts, "MAX_BATCH_BYTES", batch)
         assert joined(store, sales(probed)) == expected
         kept = [price for price in expected if price is not None]
         assert joined(store, sales(probed), how="inner") == kept
+
+
+@pytest.mark.parametrize(("how", "count"), [("left", 100), ("inner", 80)])
+def test_rows_that_find_large_versions_come_in_parts(how: str, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of them has a copy of the version, and one array of Arrow holds 2 GiB."""
+    store = new_store()
+    for item in range(4):
+        write(store, (item, 10, item))
+    row_bytes = 8 + len("since 10")  # at least
+    monkeypatch.setattr(batch_cuts, "MAX_BATCH_BYTES", 20 * row_bytes)
+    rows = sales([(at % 5, 12) for at in range(100)])
+    batches = list(store.asOf(rows, "at", columns="price,note", how=how, splitSize=1))  # each key by itself
+    assert len(batches) >= 4
+    assert all(0 < len(batch) <= 25 for batch in batches)
+    expected = [price for at in range(100) if (price := at % 5) < 4 or how == "left"]
+    assert len(expected) == count
+    found = pa.Table.from_batches(batches)
+    assert found["price"].to_pylist() == [None if price == 4 else price for price in expected]
 
 
 # --- columns --------------------------------------------------------------------------------------------------------
