@@ -8,8 +8,8 @@ Canonical types are in `column_types`, their JSON in `spark_schema`, casts of ro
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
-from enum import Enum
+from collections.abc import Callable, Collection, Iterable, Iterator
+from enum import Enum, auto
 from typing import Final
 
 import pyarrow as pa
@@ -29,9 +29,9 @@ _TO_FLOAT: Final = INTEGERS[:2]
 class _Place(Enum):
     """What a value is stored in, on which depends how it can be read later."""
 
-    KEY = "key"
-    JSON = "json"
-    OTHER = "other"
+    KEY = auto()
+    JSON = auto()
+    OTHER = auto()
 
 
 def _place(name: str, key_columns: Collection[str], value_format: str) -> _Place:
@@ -137,11 +137,11 @@ def find_misread(
     table : canonical, by which they will be read; columns that the rows lack are null
     key_columns, value_format : of the table
     """
-    return next(_misread_fields(stored, table, "", key_columns, value_format), None)
+    return next(_misread_fields(stored, table, "", lambda name: _place(name, key_columns, value_format)), None)
 
 
 def _misread_fields(
-    stored: Iterable[pa.Field], table: Iterable[pa.Field], above: str, key_columns: Collection[str], value_format: str
+    stored: Iterable[pa.Field], table: Iterable[pa.Field], above: str, place_of: Callable[[str], _Place]
 ) -> Iterator[str]:
     """Yield fields by their exact names, as values are found by these."""
     known = {field.name: field for field in table}
@@ -151,7 +151,7 @@ def _misread_fields(
         if other is None or (field.nullable and not other.nullable):
             yield above + name
         else:
-            yield from _misread_type(field.type, other.type, above + name, _place(name, key_columns, value_format))
+            yield from _misread_type(field.type, other.type, above + name, place_of(name))
     yield from (above + name for name, field in known.items() if name not in given and not field.nullable)
 
 
@@ -160,10 +160,9 @@ def _misread_type(stored: pa.DataType, table: pa.DataType, where: str, place: _P
         if stored != table:
             yield where
     elif kinds.is_struct(stored) and kinds.is_struct(table):
-        names = [field.name for field in stored]
-        if place is _Place.KEY and names != [field.name for field in table]:  # a key has no names
-            yield where
-        yield from _misread_fields(stored, table, f"{where}.", names if place is _Place.KEY else (), place.value)
+        if place is _Place.KEY and [field.name for field in stored] != [field.name for field in table]:
+            yield where  # a key has no names
+        yield from _misread_fields(stored, table, f"{where}.", lambda _: place)
     elif kinds.is_list(stored) and kinds.is_list(table):
         yield from _misread_part(stored.value_field, table.value_field, f"{where}.element", place)
     elif kinds.is_map(stored) and kinds.is_map(table):
