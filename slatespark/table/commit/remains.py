@@ -10,9 +10,11 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Final
 
-from slatespark.errors import InvalidRequestError
-from slatespark.format.paths import COMPACTIONS_DIR, GC_DIR, WAL_DIR
+from slatespark.errors import InvalidRequestError, TableExistsError
+from slatespark.format.paths import COMPACTED_DIR, COMPACTIONS_DIR, GC_DIR, MANIFEST_DIR, WAL_DIR, sst_id
 from slatespark.storage import ObjectMeta, run_concurrently
+from slatespark.table.commit.wal_place import refuse_dropped
+from slatespark.table.definition.versions import DEFINITION_DIR
 from slatespark.table.log.manifests import find_latest_manifest
 from slatespark.table.log.versioned_object import RaceLostError
 from slatespark.table.records.claims import CLAIMS_DIR
@@ -68,6 +70,37 @@ def refuse_remains(stores: TableStores) -> None:
         "and skip writes that the earlier one has recorded.",
         todo=f"Choose an empty place, restore the manifests, or delete what is left: {folders}.",
     )
+
+
+def refuse_occupied(stores: TableStores, exists: TableExistsError, *, resumes: bool = False) -> None:
+    """Refuse a place for a clone or a copy that holds anything.
+
+    Parameters
+    ----------
+    exists : the error for a table
+    resumes : accept what a copy leaves that died: SSTs, a lease, a definition
+
+    Raises
+    ------
+    TableExistsError
+        When there is a table.
+    InvalidRequestError
+        When there is anything else, or a table that is being dropped.
+    """
+    refuse_dropped(stores)
+    if stores.main.list(MANIFEST_DIR):
+        raise exists
+    try:
+        refuse_remains(stores)
+    except RaceLostError as exc:
+        raise exists from exc
+    ssts, definitions = stores.main.list(COMPACTED_DIR), [] if resumes else stores.main.list(DEFINITION_DIR)
+    others = [meta for meta in ssts if not resumes or sst_id(meta.path) is None]
+    if found := [*stores.main.list(""), *others, *definitions]:
+        raise InvalidRequestError(
+            f"{stores.url} is not empty: it holds {found[0].path}.",
+            todo="Choose another path, or empty that folder.",
+        )
 
 
 def _only_records(listed: Sequence[ObjectMeta]) -> Iterable[ObjectMeta]:

@@ -16,7 +16,7 @@ from uuid import UUID
 
 from slatespark.errors import InvalidRequestError, SlateError, SnapshotExpiredError, TableExistsError
 from slatespark.format.manifest import NO_TICK, ExternalDb, Manifest
-from slatespark.format.paths import COMPACTED_DIR, MANIFEST_DIR, WAL_DIR, manifest_path, wal_path
+from slatespark.format.paths import MANIFEST_DIR, WAL_DIR, manifest_path, wal_path
 from slatespark.storage import open_store
 from slatespark.table.checkpoints.released import refuse_released, used_databases
 from slatespark.table.checkpoints.resolve import resolve_checkpoint
@@ -29,10 +29,9 @@ from slatespark.table.checkpoints.store import (
     repeat_checkpoint,
 )
 from slatespark.table.clock import Clock, new_uuid
-from slatespark.table.commit.remains import refuse_remains
+from slatespark.table.commit.remains import refuse_occupied
 from slatespark.table.definition.table_definition import NO_DEFINITION, TableDefinition
 from slatespark.table.definition.versions import (
-    DEFINITION_DIR,
     definition_path,
     publish_definition,
     refuse_newer,
@@ -53,8 +52,6 @@ from slatespark.texts import is_encodable
 CLONE_NAMES: Final = f"{OWN_NAMES}clone/"
 SOURCE_LIFETIME_MS: Final = 300_000  # as in the client
 _FOLDER_SCHEMES: Final = ("file", "memory")  # their root may be any folder; elsewhere it is the bucket
-
-_FOLDERS: Final = ("", COMPACTED_DIR, DEFINITION_DIR)  # which another creation may still fill
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +99,7 @@ def clone_table(
     latest = fetch_latest_manifest(stores)[1]
     refuse_newer(stores)
     made = open_stores(target, storage=stores.storage)
-    _refuse_occupied(made)
+    refuse_occupied(made, _exists(made))
     root = _common_root(stores, made, latest)
     began_ms = clock.now_ms() if version is None and checkpoint is None else None
     number, source_id = _hold(stores, clock, version, checkpoint)
@@ -268,20 +265,6 @@ def _record(source: Manifest, clock: Clock) -> CommitRecord:
 
 
 # --- locations ------------------------------------------------------------------------------------------------------
-
-
-def _refuse_occupied(made: TableStores) -> None:
-    if made.main.list(MANIFEST_DIR):
-        raise _exists(made)
-    try:
-        refuse_remains(made)
-    except RaceLostError as exc:
-        raise _exists(made) from exc
-    for folder in _FOLDERS:
-        if found := made.main.list(folder):
-            raise InvalidRequestError(
-                f"{made.url} is not empty: it holds {found[0].path}.", todo="Choose another path, or empty that folder."
-            )
 
 
 def _exists(made: TableStores) -> TableExistsError:

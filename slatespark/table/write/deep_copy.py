@@ -28,9 +28,7 @@ from slatespark.format.columnar_copy import open_copy
 from slatespark.format.manifest import NO_TICK, Manifest, SstHandle
 from slatespark.format.paths import (
     COMPACTED_DIR,
-    MANIFEST_DIR,
     copy_path,
-    sst_id,
     sst_path,
 )
 from slatespark.format.segments import WHOLE, KeySegments
@@ -55,9 +53,9 @@ from slatespark.table.commit.active_jobs import clear_active_jobs
 from slatespark.table.commit.claim import Claim
 from slatespark.table.commit.hold import plan_hold
 from slatespark.table.commit.publication import without_l0
-from slatespark.table.commit.remains import refuse_remains
+from slatespark.table.commit.remains import refuse_occupied
 from slatespark.table.commit.tree_edit import add_runs, files_by_segment, identity_views
-from slatespark.table.commit.wal_place import fetch_state_with_wal, refuse_dropped
+from slatespark.table.commit.wal_place import fetch_state_with_wal
 from slatespark.table.definition.table_definition import NO_DEFINITION, TableDefinition
 from slatespark.table.definition.versions import fetch_definition, publish_definition, refuse_newer
 from slatespark.table.log.manifests import draw_nonce, fetch_manifest, publish_manifest
@@ -144,7 +142,7 @@ def copy_table(
     refuse_unfinished(stores, fetch_state_with_wal(stores)[1])
     refuse_newer(stores)
     _refuse_nested(stores, made)
-    _refuse_occupied(made)
+    refuse_occupied(made, _occupied(made), resumes=True)
     with _guarded(stores, clock, made, version, checkpoint) as guard:
         source = Version(guard.version, fetch_manifest(stores, guard.version))
         definition = definition_of(stores, source)
@@ -423,22 +421,6 @@ def _refuse_nested(stores: TableStores, made: TableStores) -> None:
     if one != other and (one.startswith(other) or other.startswith(one)):
         raise InvalidRequestError(
             f"{made.url} and {stores.url} would lie one within the other.", todo="Choose another path."
-        )
-
-
-def _refuse_occupied(made: TableStores) -> None:
-    """Refuse a place that holds more than what a copy leaves that died: SSTs, a lease, a definition."""
-    refuse_dropped(made)
-    if made.main.list(MANIFEST_DIR):
-        raise _occupied(made)
-    try:
-        refuse_remains(made)
-    except RaceLostError as exc:
-        raise _occupied(made) from exc
-    found = [*made.main.list(""), *(meta for meta in made.main.list(COMPACTED_DIR) if sst_id(meta.path) is None)]
-    if found:
-        raise InvalidRequestError(
-            f"{made.url} is not empty: it holds {found[0].path}.", todo="Choose another path, or empty that folder."
         )
 
 

@@ -125,6 +125,9 @@ def test_occupied_targets_are_refused(family: Family) -> None:
         family.of(f"full{number}").main.put(path, [b"x"])
         with pytest.raises(InvalidRequestError, match=path):
             family.parent.clone(family.at(f"full{number}"))
+    family.of("going").main.put(".deleting", [b""])
+    with pytest.raises(InvalidRequestError, match="dropped"):
+        family.parent.clone(family.at("going"))
 
 
 def test_blanks_around_the_target_do_not_count(family: Family) -> None:
