@@ -224,11 +224,20 @@ class TableFrames:
         ----------
         narrowed : read options: `filter`, or none
         """
-        snapshot = resolve_snapshot(self.stores(), self.read_options(), self.clock)
-        reads = ReadSet.of_condition(snapshot, (narrowed or {}).get("filter"), self.codec())
+        reads = self.read_set((narrowed or {}).get("filter"))
         rows = self.read(narrowed or {})
         keys = tuple(resolve_columns(self.key_columns(), rows.columns))
-        return PendingChange(self._aliased(rows), reads, keys, snapshot.manifest_id)
+        return PendingChange(self._aliased(rows), reads, keys, reads.manifest_id)
+
+    def read_set(self, condition: str | None = None) -> ReadSet:
+        """Return the keys of the newest state that a condition can match; all keys without a condition.
+
+        Parameters
+        ----------
+        condition : in the grammar of the read option `filter`
+        """
+        snapshot = resolve_snapshot(self.stores(), self.read_options(), self.clock)
+        return ReadSet.of_condition(snapshot, condition, self.codec())
 
     def write_change(
         self, change: PendingChange, rows: DataFrame, call: str, *, progress: AskedProgress = "auto", **options: Any

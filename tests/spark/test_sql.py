@@ -7,10 +7,20 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import pyarrow as pa
 import pytest
 
 import slatespark
-from slatespark import InvalidRequestError, OptionError, SchemaError, SlateError, SlateStore, TableExistsError
+from slatespark import (
+    InvalidRequestError,
+    OptionError,
+    SchemaError,
+    SlateError,
+    SlateStore,
+    TableExistsError,
+    TransactionConflictError,
+)
+from slatespark.spark.table_frames import TableFrames
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -100,6 +110,39 @@ def test_inserts_that_replace(run: Run) -> None:
     assert rows(run) == [("z", 9, None, None)]
     run("INSERT OVERWRITE @T SELECT * FROM @T LIMIT 0")
     assert rows(run) == []
+
+
+@pytest.mark.parametrize(
+    ("statement", "is_refused"),
+    [
+        ("INSERT OVERWRITE @T SELECT * FROM @T", True),
+        ("INSERT INTO @T REPLACE WHERE tenant = 'z' SELECT 'z', id, name, n, m FROM @T", True),
+        ("INSERT INTO @T SELECT tenant, id, name, n + 1, m FROM @T AS t", True),
+        ("INSERT OVERWRITE @T SELECT * FROM @T VERSION AS OF 3", False),
+        ("INSERT OVERWRITE @T VALUES ('c', 1, 'w', 4, NULL)", False),
+    ],
+)
+def test_an_insert_of_what_it_reads_conflicts_with_later_commits(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, statement: str, is_refused: bool
+) -> None:
+    """Rows that another writer commits after the query has read the table would be lost."""
+    load, store = TableFrames.load, SlateStore.open(tmp_path / "t{a}")
+    schema = store.definition.schema
+    late = pa.Table.from_pylist([{"tenant": "z", "id": 9, "name": "late", "n": 9}], schema=schema)
+
+    def load_late(frames: TableFrames, read: DataFrame, *args: Any, **options: Any) -> None:
+        read.count()
+        store.write(late)
+        load(frames, read, *args, **options)
+
+    monkeypatch.setattr(TableFrames, "load", load_late)
+    if is_refused:
+        with pytest.raises(TransactionConflictError):
+            run(statement)
+        assert rows(run) == [*FIRST, ("z", 9, "late", 9)]
+    else:
+        run(statement)
+        assert ("z", 9, "late", 9) not in rows(run)
 
 
 def test_times_without_an_offset_are_of_the_session(run: Run, spark: SparkSession, tmp_path: Path) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 from pyspark.sql.types import StructType
@@ -11,23 +11,53 @@ from pyspark.sql.types import StructType
 from slatespark.errors import SchemaError
 from slatespark.spark.assignments import fit_values, resolve_names
 from slatespark.spark.slate_table import SlateTable
+from slatespark.spark.sql.queries import run_query
 from slatespark.spark.sql.session_times import in_session_zone
 from slatespark.spark.sql.statement import QUERY_BEGINS, Statement
+from slatespark.spark.sql.tables import Catalog
 from slatespark.spark.type_mapping import arrow_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from slatespark.table.commit.read_set import ReadSet
+
 _CALLED = "INSERT"
 
 
-def insert(statement: Statement, table: SlateTable, query: Callable[[str], DataFrame], *, overwrite: bool) -> None:
+class _OwnState:
+    """The state of the table that the rows go into, if the query reads that table too.
+
+    Another writer may change the table after the query has read it. An overwrite would lose these rows, and an upsert
+    would be of values that have changed.
+    """
+
+    def __init__(self, table: SlateTable) -> None:
+        self._table = table
+        self._reads: ReadSet | None = None
+
+    def note(self, read: SlateTable) -> None:
+        """Take the state if a table whose newest state is about to be read is the one that rows go into."""
+        if self._reads is None and read._store.url == self._table._store.url:
+            self._reads = self._table._frames.read_set()
+
+    def write_options(self) -> dict[str, Any]:
+        """Return the options by which the write fails if somebody has changed the table since then."""
+        return {} if self._reads is None else {"readSet": self._reads.to_text()}
+
+
+def insert(statement: Statement, table: SlateTable, catalog: Catalog, *, overwrite: bool) -> None:
     """Run the rest of `INSERT INTO table`: `[(column, ...) | BY NAME] [REPLACE WHERE condition] query`.
 
     Parameters
     ----------
-    query : returns the rows of a query
+    catalog : of the tables that the query names
     overwrite : whether the statement says OVERWRITE
+
+    Raises
+    ------
+    TransactionConflictError
+        When the query reads the newest state of the table itself, and another commit changed it meanwhile.
     """
     columns = None if statement.opens_query() else _columns(statement)
     by_name = columns is None and statement.take("BY", "NAME")
@@ -38,18 +68,14 @@ def insert(statement: Statement, table: SlateTable, query: Callable[[str], DataF
         raise statement.error("expected a query")
     text = statement.text_until(called="a query")
     statement.end()
-    rows = query(text)
+    own = _OwnState(table)
+    rows = run_query(text, catalog, before_read=own.note)
     schema = table.toDF().schema
     if condition is not None:
         condition = in_session_zone(condition, arrow_schema(schema), rows.sparkSession, name="replaceWhere")
     named = rows.columns if by_name else columns or schema.names
-    fitted = _fitted(rows, named, schema)
-    if overwrite:
-        table.write(fitted, mode="overwrite")
-    elif condition is not None:
-        table.write(fitted, mode="overwrite", replaceWhere=condition)
-    else:
-        table.write(fitted)
+    mode = "overwrite" if overwrite or condition is not None else "append"
+    table._frames.load(_fitted(rows, named, schema), mode, {"replaceWhere": condition, **own.write_options()})
 
 
 def _columns(statement: Statement) -> list[str] | None:

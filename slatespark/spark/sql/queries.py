@@ -7,7 +7,7 @@ parses the rest as it was written.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,6 +21,8 @@ from slatespark.spark.sql.tables import Catalog
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from slatespark.spark.slate_table import SlateTable
 
 _MAKE_VIEW: Final = "Make a temporary view of the table, and name that in the query."
 _TEMPORAL: Final = re.compile(r"\s*(?:FOR\s+)?(?:VERSION|TIMESTAMP)\s+AS\s+OF\b", re.IGNORECASE)
@@ -36,8 +38,14 @@ class _Place:
     alias: str
 
 
-def run_query(text: str, catalog: Catalog) -> DataFrame:
+def run_query(
+    text: str, catalog: Catalog, *, before_read: Callable[[SlateTable], None] = lambda _: None
+) -> DataFrame:
     """Return the result of a query; Spark reads what is not a table of ours.
+
+    Parameters
+    ----------
+    before_read : called with each table of which the query reads the newest state, before it is read
 
     Raises
     ------
@@ -56,6 +64,8 @@ def run_query(text: str, catalog: Catalog) -> DataFrame:
             continue
         _check_place(text, place)
         options, end = _version(text, place, catalog.spark)
+        if not options:
+            before_read(table)
         name = f"slate_{len(frames)}"
         frames[name] = table.toDF(**options)
         alias = f" AS {quoted(place.name[0])}" if len(place.name) == 1 and not place.alias else ""

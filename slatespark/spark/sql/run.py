@@ -109,7 +109,7 @@ def _run_on(table: SlateTable, read: Statement, catalog: Catalog, begun: str) ->
         case "MERGE" | "MERGE AND EVOLVE":
             changes.merge(read, table, lambda text: run_query(text, catalog), evolves=begun != "MERGE")
         case "INSERT" | "OVERWRITE":
-            inserts.insert(read, table, lambda text: run_query(text, catalog), overwrite=begun == "OVERWRITE")
+            inserts.insert(read, table, catalog, overwrite=begun == "OVERWRITE")
         case "HISTORY":
             return upkeep.describe_history(read, table)
         case "RESTORE":
