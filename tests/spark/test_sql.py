@@ -214,14 +214,37 @@ def test_views_stand_for_their_table(run: Run, spark: SparkSession, tmp_path: Pa
     with pytest.raises(OptionError, match="versionAsOf"):
         run("DELETE FROM sql_past")
     spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW sql_few (tenant STRING, n INT) USING slate OPTIONS (path '{path}')")
-    for statement in ("DELETE FROM sql_few WHERE name = 'z'", "SELECT * FROM sql_few VERSION AS OF 3"):
-        with pytest.raises(OptionError, match="its columns are tenant, n, but"):
-            run(statement)
+    with pytest.raises(OptionError, match="its columns are tenant, n, but"):
+        run("DELETE FROM sql_few WHERE name = 'z'")
+    few = run("SELECT * FROM sql_few VERSION AS OF 3")
+    assert (few.columns, few.count()) == (["tenant", "n"], 3)
     with pytest.raises(Exception, match=r"sql_part|relation"):  # not a whole table, so it is Spark's
         run("DELETE FROM sql_part")
     with pytest.raises(Exception, match="sql_whole"):  # a name of the query's own hides the view
         run("WITH sql_whole AS (SELECT 1 AS n) SELECT n FROM sql_whole VERSION AS OF 3")
     assert len(rows(run)) == 3
+
+
+def test_a_view_outlives_a_new_column(run: Run, spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "t{a}"
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW sql_older USING slate OPTIONS (path '{path}')")
+    evolve = (
+        "MERGE WITH SCHEMA EVOLUTION INTO sql_older t USING (SELECT *, 'y' AS later FROM VALUES ('a', 1L, 'x', @N, map('k', 1)) "
+        "v(tenant, id, name, n, m)) s ON t.tenant = s.tenant AND t.id = s.id WHEN MATCHED THEN UPDATE SET *"
+    )
+    for number in (7, 8):
+        run(evolve.replace("@N", str(number)))
+        assert rows(run, "n, later")[0] == (number, "y")
+    old = run("SELECT * FROM sql_older VERSION AS OF 3 ORDER BY tenant, id")
+    assert [tuple(row)[:-1] for row in old.collect()] == FIRST
+    assert run("DESCRIBE HISTORY sql_older LIMIT 2").count() == 2
+    assert run("OPTIMIZE sql_older FULL").count() == 1
+    assert run("VACUUM sql_older DRY RUN").count() > 0
+    for statement in ("UPDATE sql_older SET n = 1", "INSERT INTO sql_older VALUES ('c', 1, 'w', 4, NULL)"):
+        with pytest.raises(OptionError, match="those of the table are tenant, id, name, n, m, later"):
+            run(statement)
+    run("RESTORE TABLE sql_older TO VERSION AS OF 3")
+    assert rows(run) == FIRST
 
 
 def test_upkeep(run: Run, tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def run_query(
     frames: dict[str, Any] = {}
     pieces, at = list[str](), 0
     for place in _places(text):
-        table = catalog.find(place.name) if _may_be_ours(text, place) else None
+        table = catalog.find(place.name, needs_columns=False) if _may_be_ours(text, place) else None
         if table is None:
             continue
         _check_place(text, place)
@@ -67,6 +67,8 @@ def run_query(
         if not options:
             before_read(table)
         name = f"slate_{len(frames)}"
+        if len(place.name) == 1:  # a read of an earlier version shows the columns of today
+            options["columns"] = catalog.view_columns(place.name[0])
         frames[name] = table.toDF(**options)
         alias = f" AS {quoted(place.name[0])}" if len(place.name) == 1 and not place.alias else ""
         pieces += [_escaped(text[at : place.start]), f"{{{name}}}{alias}"]

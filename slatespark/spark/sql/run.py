@@ -86,7 +86,7 @@ def _run(read: Statement, catalog: Catalog, statement: str, tokens: Sequence[Tok
             return spark.sql(statement)
         definitions.create_table(read, name, catalog, if_not_exists=begun != "CREATE")
         return _nothing(spark)
-    table = catalog.find(name)
+    table = catalog.find(name, needs_columns=begun not in _OF_WHOLE_TABLES)
     if table is None:
         if begun in _INSERTS and mentions_path(tokens):
             raise read.error(
@@ -123,6 +123,8 @@ def _run_on(table: SlateTable, read: Statement, catalog: Catalog, begun: str) ->
 
 _CREATIONS: Final = ("CREATE", "CREATE IF NOT EXISTS")
 _INSERTS: Final = ("INSERT", "OVERWRITE")
+# They look at no column, or add some: the table has others than its view from then on.
+_OF_WHOLE_TABLES: Final = ("MERGE AND EVOLVE", "HISTORY", "RESTORE", "OPTIMIZE", "VACUUM")
 _BEGINNINGS: Final = (
     (("INSERT", "INTO", "TABLE"), "INSERT"),
     (("INSERT", "INTO"), "INSERT"),

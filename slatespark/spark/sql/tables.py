@@ -32,8 +32,12 @@ class Catalog:
     spark: SparkSession
     storage: Mapping[str, Any]
 
-    def find(self, name: tuple[str, ...]) -> SlateTable | None:
+    def find(self, name: tuple[str, ...], *, needs_columns: bool) -> SlateTable | None:
         """Return the table of a name, under the alias by which conditions can call it; None if it is not one of ours.
+
+        Parameters
+        ----------
+        needs_columns : whether the statement is about the columns that a view shows, so that they must be the table's
 
         Raises
         ------
@@ -56,8 +60,13 @@ class Catalog:
         path = next(value for key, value in place.items() if key.lower() == "path")
         rest = {key: value for key, value in place.items() if key.lower() != "path"}
         table = SlateTable.forPath(self.spark, path, **_spelled(rest)).alias(name[0])
-        _require_columns(name[0], self.spark.table(quoted(name[0])).columns, table.toDF(useCopies=False).columns)
+        if needs_columns:
+            _require_columns(name[0], self.view_columns(name[0]), table._frames.codec().schema.names)
         return table
+
+    def view_columns(self, name: str) -> list[str]:
+        """Return the columns that a view shows: those that the table had when it was created, or a list given then."""
+        return self.spark.table(quoted(name)).columns
 
     def shows_ours(self, name: str) -> bool:
         """Tell whether a name is that of a temporary view of a table of ours, whole or not."""
