@@ -247,6 +247,13 @@ def test_a_view_outlives_a_new_column(run: Run, spark: SparkSession, tmp_path: P
     assert rows(run) == FIRST
 
 
+def test_the_format_may_be_in_backticks(run: Run, tmp_path: Path) -> None:
+    quoted = f"`slate`.`{tmp_path / 't{a}'}`"
+    run(f"INSERT INTO {quoted} SELECT tenant, id, 'new', n, m FROM {quoted} AS t")
+    run(f"MERGE INTO @T t USING {quoted} AS s ON t.tenant = s.tenant AND t.id = s.id WHEN MATCHED THEN DELETE")
+    assert run(f"SELECT * FROM {quoted}").count() == 0
+
+
 def test_upkeep(run: Run, tmp_path: Path) -> None:
     run("UPDATE @T SET n = 0")
     jobs = run("OPTIMIZE @T FULL").collect()

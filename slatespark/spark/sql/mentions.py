@@ -54,22 +54,23 @@ def _comment_end(text: str, at: int) -> int:
 
 def mentions_path(tokens: Sequence[Token]) -> bool:
     """Tell whether ``slate.`path` `` occurs; it may be a table, or a column of something called slate."""
-    return any(
-        tokens[at].is_word(FORMAT.upper())
-        and tokens[at + 1].is_sign(".")
-        and tokens[at + 2].kind == QUOTED
-        and not (at and tokens[at - 1].is_sign("."))
-        for at in range(len(tokens) - 2)
-    )
+    return any(begins_path(tokens, at) and not (at and tokens[at - 1].is_sign(".")) for at in range(len(tokens)))
+
+
+def begins_path(tokens: Sequence[Token], at: int) -> bool:
+    """Tell whether the tokens from a place on are ``slate.`path` ``."""
+    ahead = tokens[at : at + 3]
+    return len(ahead) == 3 and _is_format(ahead[0]) and ahead[1].is_sign(".") and ahead[2].kind == QUOTED
 
 
 def mentions_using(tokens: Sequence[Token]) -> bool:
     """Tell whether `USING slate` occurs."""
-    names = (FORMAT, f"`{FORMAT}`")
-    return any(
-        tokens[at].is_word("USING") and any(is_name(tokens[at + 1], name) for name in names)
-        for at in range(len(tokens) - 1)
-    )
+    return any(tokens[at].is_word("USING") and _is_format(tokens[at + 1]) for at in range(len(tokens) - 1))
+
+
+def _is_format(token: Token) -> bool:
+    """Tell whether a token is the name of our format, in backticks or not."""
+    return is_name(token, FORMAT) or is_name(token, f"`{FORMAT}`")
 
 
 def versioned_names(tokens: Sequence[Token]) -> Iterator[str]:

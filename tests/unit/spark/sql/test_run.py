@@ -8,7 +8,7 @@ import pytest
 from pyspark.errors import AnalysisException
 
 import slatespark
-from slatespark import OptionError
+from slatespark import OptionError, TableNotFoundError
 
 P = "slate.`/nowhere/t`"
 
@@ -69,6 +69,9 @@ def test_statements_about_other_tables_are_sparks(statement: str) -> None:
         f"INSERT INTO orders SELECT * FROM {P}",
         f"OPTIMIZE '/data/events' -- then\n, {P}",
         f"VALUES ((SELECT max(a) FROM {P}))",
+        "DROP TABLE `slate`.`/nowhere/t`",
+        "TRUNCATE TABLE `Slate` . `/nowhere/t`",
+        "INSERT INTO orders SELECT * FROM `slate`.`/nowhere/t`",
         "CREATE TABLE x (id INT) USING /* here */ Slate",
         "CREATE TABLE x USING `slate` AS SELECT 1",
     ],
@@ -76,6 +79,13 @@ def test_statements_about_other_tables_are_sparks(statement: str) -> None:
 def test_statements_about_ours_that_cannot_be_run_are_refused(statement: str) -> None:
     with pytest.raises(OptionError, match="sql: "):
         run(statement)
+
+
+@pytest.mark.parametrize("statement", ["SELECT * FROM @T", "DELETE FROM @T", "VACUUM @T", "TABLE @T"])
+def test_the_format_may_be_in_backticks(statement: str) -> None:
+    for named in (P, "`slate`.`/nowhere/t`", "`SLATE` . `/nowhere/t`"):
+        with pytest.raises(TableNotFoundError, match="/nowhere/t"):
+            run(statement.replace("@T", named))
 
 
 def test_what_sqlglot_cannot_read_can_be_a_view() -> None:
