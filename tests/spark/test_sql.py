@@ -98,6 +98,7 @@ def test_inserts(run: Run) -> None:
     run("INSERT INTO @T (tenant, id, name) VALUES ('f', 1, 'A roof of slate. Nice, a slate.`x`')")
     assert rows(run)[-1] == ("f", 1, "A roof of slate. Nice, a slate.`x`", None)
     run("INSERT INTO @T (TABLE @T)")
+    assert run("TABLE @T UNION ALL TABLE @T").count() == 2 * len(rows(run))
     query = "SELECT start, end, CASE WHEN end > 1 THEN 2 END FROM VALUES ('g', 2) v(start, end)"
     run(f"INSERT INTO @T (tenant, id, n) {query}")
     assert rows(run)[-1] == ("g", 2, None, 2)

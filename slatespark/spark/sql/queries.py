@@ -15,7 +15,7 @@ from slatespark.encoding.predicates.source_span import SourceSpan, filter_error
 from slatespark.encoding.predicates.tokens import Token
 from slatespark.errors import InvalidRequestError, OptionError
 from slatespark.spark.distributed import quoted
-from slatespark.spark.sql.mentions import find_tokens, mentions_path, versioned_names
+from slatespark.spark.sql.mentions import begins_path, find_tokens, mentions_path, versioned_names
 from slatespark.spark.sql.statement import ARGUMENT, FORMAT, Statement, names_path
 from slatespark.spark.sql.tables import Catalog
 
@@ -79,11 +79,12 @@ def run_query(
 
 
 def _as_select(text: str, tokens: Sequence[Token]) -> str:
-    """Return ``TABLE slate.`path` ``, which sqlglot does not read, as a SELECT; other queries as they are."""
-    words = [token for token in tokens if not token.is_sign("(", ")")]
-    if len(words) != len(("TABLE", FORMAT, ".", "`path`")) or not words[0].is_word("TABLE"):
-        return text
-    return f"{text[: words[0].span.start]}SELECT * FROM{text[words[0].span.end :]}"
+    """Return a query in which each ``TABLE slate.`path` ``, which sqlglot does not read, is a SELECT."""
+    for at in reversed(range(len(tokens))):
+        if tokens[at].is_word("TABLE") and begins_path(tokens, at + 1):
+            span = tokens[at].span
+            text = f"{text[: span.start]}SELECT * FROM{text[span.end :]}"
+    return text
 
 
 def _may_be_ours(text: str, place: _Place) -> bool:

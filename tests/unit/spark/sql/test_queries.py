@@ -67,7 +67,22 @@ def test_a_table_that_is_elsewhere_in_the_text_is_refused() -> None:
             queries._check_place(text, queries._Place(("slate", "/a b/{t}"), start, end, ""))
 
 
-def test_a_table_alone_is_a_query() -> None:
-    for text in (f"/* all */ TABLE {T}", f"((table {T} ) )"):
-        assert found(queries._as_select(text, find_tokens(text))) == [(T, {})]
-    assert queries._as_select("SELECT 1, 2", find_tokens("SELECT 1, 2")) == "SELECT 1, 2"
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        (f"/* all */ TABLE {T}", 1),
+        (f"((table {T} ) )", 1),
+        (f"TABLE {T} LIMIT 1", 1),
+        (f"TABLE {T} VERSION AS OF 3", 1),
+        (f"TABLE `slate`.`/a b/{{t}}` UNION ALL (TABLE {T}) ORDER BY 1", 2),
+        (f"WITH x AS (TABLE {T}) SELECT a AS table, '{{}} TABLE {T}' FROM x JOIN {T} u USING (a)", 2),
+    ],
+)
+def test_a_table_by_itself_is_a_query(text: str, count: int) -> None:
+    read = queries._as_select(text, find_tokens(text))
+    assert [place.name for place in queries._places(read) if len(place.name) > 1] == [("slate", "/a b/{t}")] * count
+
+
+def test_other_queries_stay() -> None:
+    for text in ("SELECT 1, 2", f"SELECT table, a FROM {T}", f"SELECT f(TABLE(x)) FROM {T}", f"SELECT '.TABLE {T}'"):
+        assert queries._as_select(text, find_tokens(text)) == text
