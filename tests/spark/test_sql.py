@@ -230,8 +230,9 @@ def test_a_view_outlives_a_new_column(run: Run, spark: SparkSession, tmp_path: P
     path = tmp_path / "t{a}"
     spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW sql_older USING slate OPTIONS (path '{path}')")
     evolve = (
-        "MERGE WITH SCHEMA EVOLUTION INTO sql_older t USING (SELECT *, 'y' AS later FROM VALUES ('a', 1L, 'x', @N, map('k', 1)) "
-        "v(tenant, id, name, n, m)) s ON t.tenant = s.tenant AND t.id = s.id WHEN MATCHED THEN UPDATE SET *"
+        "MERGE WITH SCHEMA EVOLUTION INTO sql_older t USING (SELECT *, 'y' AS later FROM VALUES "
+        "('a', 1L, 'x', @N, map('k', 1)) v(tenant, id, name, n, m)) s "
+        "ON t.tenant = s.tenant AND t.id = s.id WHEN MATCHED THEN UPDATE SET *"
     )
     for number in (7, 8):
         run(evolve.replace("@N", str(number)))
@@ -253,6 +254,42 @@ def test_the_format_may_be_in_backticks(run: Run, tmp_path: Path) -> None:
     run(f"INSERT INTO {quoted} SELECT tenant, id, 'new', n, m FROM {quoted} AS t")
     run(f"MERGE INTO @T t USING {quoted} AS s ON t.tenant = s.tenant AND t.id = s.id WHEN MATCHED THEN DELETE")
     assert run(f"SELECT * FROM {quoted}").count() == 0
+
+
+UNQUOTED = [
+    "SELECT * FROM slate.orders AS o",
+    "TABLE slate.orders",
+    "SELECT * FROM `slate`.orders",
+    "INSERT INTO slate.orders VALUES (1)",
+    "UPDATE slate.orders SET a = 1",
+    "DELETE FROM slate.orders",
+    "CREATE TABLE slate.orders (id INT) USING parquet",
+    "DESCRIBE HISTORY slate.orders",
+    "VACUUM slate.orders",
+    "MERGE INTO @T AS t USING slate.orders AS o ON t.id = o.id WHEN MATCHED THEN DELETE",
+]
+
+
+@pytest.mark.parametrize("statement", UNQUOTED)
+def test_a_path_without_backticks_is_explained(run: Run, statement: str) -> None:
+    with pytest.raises(OptionError, match="backticks") as caught:
+        run(statement)
+    assert ">>>orders<<<" in str(caught.value) or "after" in str(caught.value)
+
+
+def test_a_table_of_a_database_of_that_name_is_sparks(run: Run, spark: SparkSession) -> None:
+    spark.sql("CREATE DATABASE slate")
+    try:
+        run("CREATE TABLE slate.orders (id INT) USING parquet")
+        run("INSERT INTO slate.orders VALUES (2)")
+        for query in ("SELECT * FROM slate.orders", "TABLE slate.orders"):
+            assert [row.id for row in run(query).collect()] == [2]
+        run("DELETE FROM @T WHERE id IN (SELECT id FROM slate.orders)")
+        assert rows(run) == [FIRST[0], FIRST[2]]
+        with pytest.raises(OptionError, match="backticks"):
+            run("SELECT * FROM slate.other")
+    finally:
+        spark.sql("DROP DATABASE slate CASCADE")
 
 
 def test_upkeep(run: Run, tmp_path: Path) -> None:

@@ -63,6 +63,14 @@ def begins_path(tokens: Sequence[Token], at: int) -> bool:
     return len(ahead) == 3 and _is_format(ahead[0]) and ahead[1].is_sign(".") and ahead[2].kind == QUOTED
 
 
+def unquoted_path(tokens: Sequence[Token]) -> Token | None:
+    """Return the name in the first `slate.name` without backticks, which is a table of a database slate; else None."""
+    for name, dot, format_name in zip(tokens[2:], tokens[1:], tokens, strict=False):
+        if name.kind == NAME and dot.is_sign(".") and _is_format(format_name):
+            return name
+    return None
+
+
 def mentions_using(tokens: Sequence[Token]) -> bool:
     """Tell whether `USING slate` occurs."""
     return any(tokens[at].is_word("USING") and _is_format(tokens[at + 1]) for at in range(len(tokens) - 1))

@@ -38,9 +38,7 @@ class _Place:
     alias: str
 
 
-def run_query(
-    text: str, catalog: Catalog, *, before_read: Callable[[SlateTable], None] = lambda _: None
-) -> DataFrame:
+def run_query(text: str, catalog: Catalog, *, before_read: Callable[[SlateTable], None] = lambda _: None) -> DataFrame:
     """Return the result of a query; Spark reads what is not a table of ours.
 
     Parameters

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
+from pyspark.errors import PySparkException
 from pyspark.sql.types import StructType
 
+from slatespark.encoding.predicates.source_span import filter_error
 from slatespark.encoding.predicates.tokens import NAME, QUOTED, Token
 from slatespark.errors import OptionError
 from slatespark.spark.sql import changes, definitions, inserts, upkeep
-from slatespark.spark.sql.mentions import find_tokens, mentions_path, mentions_using
+from slatespark.spark.sql.mentions import find_tokens, mentions_path, mentions_using, unquoted_path
 from slatespark.spark.sql.queries import instant_ms, run_query
 from slatespark.spark.sql.statement import FORMAT, QUERY_BEGINS, Statement, names_path
 from slatespark.spark.sql.tables import Catalog
@@ -58,15 +62,39 @@ def sql(spark: SparkSession, statement: str, **storage: Any) -> DataFrame:
     if not isinstance(statement, str):
         raise OptionError(f"sql: the statement is of the type {type(statement).__name__}.", todo="Give it as text.")
     catalog, tokens = Catalog(spark, storage), find_tokens(statement)
-    if tokens and (tokens[0].is_sign("(") or tokens[0].is_word(*QUERY_BEGINS)):
-        return run_query(_without_semicolon(statement), catalog)
+    with _naming_backticks(tokens):
+        if tokens and (tokens[0].is_sign("(") or tokens[0].is_word(*QUERY_BEGINS)):
+            return run_query(_without_semicolon(statement), catalog)
+        try:
+            read = Statement(statement)
+        except OptionError:
+            if mentions_path(tokens):
+                raise
+            return spark.sql(statement)
+        return _run(read, catalog, statement, tokens)
+
+
+@contextmanager
+def _naming_backticks(tokens: Sequence[Token]) -> Iterator[None]:
+    """Say how a path is written where Spark has no table for a `slate.name` of a statement."""
     try:
-        read = Statement(statement)
-    except OptionError:
-        if mentions_path(tokens):
+        yield
+    except PySparkException as exc:
+        name = unquoted_path(tokens)
+        if name is None or not _NOT_FOUND.search(str(exc)):
             raise
-        return spark.sql(statement)
-    return _run(read, catalog, statement, tokens)
+        what = f"Spark has no such table of a database {FORMAT}, or no such statement on it"
+        raise filter_error(what, name.span, todo=f"Put a path in backticks: {FORMAT}.`path`.") from exc
+
+
+# What Spark says of a table, of its database, and of statements that it does not have.
+_NOT_FOUND: Final = re.compile(
+    rf"""\[UNSUPPORTED_DATASOURCE_FOR_DIRECT_QUERY\][^\n]*:\ {FORMAT}\b
+      | \[TABLE_OR_VIEW_NOT_FOUND\][^`\n]*(?:`{FORMAT}`\.|`HISTORY`)
+      | \[SCHEMA_NOT_FOUND\][^\n]*`{FORMAT}`\ cannot
+      | \[PARSE_SYNTAX_ERROR\][^\n]*\ '(?:VACUUM|OPTIMIZE|RESTORE)'""",
+    re.VERBOSE | re.IGNORECASE,
+)
 
 
 def _run(read: Statement, catalog: Catalog, statement: str, tokens: Sequence[Token]) -> DataFrame:
@@ -81,12 +109,12 @@ def _run(read: Statement, catalog: Catalog, statement: str, tokens: Sequence[Tok
         return spark.sql(statement)
     name = read.table()
     if begun in _CREATIONS:
-        if not names_path(name):
+        if name is None or not names_path(name):
             _refuse_catalog_table(read, tokens)
             return spark.sql(statement)
         definitions.create_table(read, name, catalog, if_not_exists=begun != "CREATE")
         return _nothing(spark)
-    table = catalog.find(name, needs_columns=begun not in _OF_WHOLE_TABLES)
+    table = None if name is None else catalog.find(name, needs_columns=begun not in _OF_WHOLE_TABLES)
     if table is None:
         if begun in _INSERTS and mentions_path(tokens):
             raise read.error(

@@ -98,12 +98,10 @@ class Statement:
             parts.append(self.name())
         return tuple(parts)
 
-    def table(self) -> tuple[str, ...]:
-        """Read the name of a table; the path in ``slate.`path` `` has to be in backticks."""
+    def table(self) -> tuple[str, ...] | None:
+        """Read the name of a table; None for one of Spark's database slate, as the path is in backticks otherwise."""
         parts = self.dotted_name()
-        if names_path(parts) and self._tokens[self._at - 1].kind != QUOTED:
-            raise self.error("this may be a table of a database slate", todo="Put a path in backticks: slate.`path`.")
-        return parts
+        return None if names_path(parts) and self._tokens[self._at - 1].kind != QUOTED else parts
 
     def alias(self) -> str | None:
         """Read an alias, with or without AS; None if there is none."""
@@ -164,7 +162,8 @@ class Statement:
         text = self.text_until(*words, sign=sign, called=called)
         for number in range(start + 1, self._at - 2):
             begun, name, dot, path = self._tokens[number - 1 : number + 3]
-            if begun.is_word("FROM", "JOIN") and dot.is_sign(".") and names_path((name.text, path.text)):
+            names_ours = dot.is_sign(".") and path.kind == QUOTED and names_path((name.text, path.text))
+            if begun.is_word("FROM", "JOIN") and names_ours:
                 raise self.error(
                     "a query within an expression reads no table by its path",
                     at=name,

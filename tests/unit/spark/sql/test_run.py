@@ -55,6 +55,10 @@ def run(statement: Any) -> Any:
         "INSERT INTO orders VALUES ('slate.`y`')",
         "CREATE TABLE x USING parquet COMMENT 'see USING slate' AS SELECT 1",
         "SHOW TABLES LIKE 'slate.`x`'",
+        "INSERT INTO slate.orders VALUES (1)",
+        "DELETE FROM `slate`.orders WHERE id = 1",
+        "CREATE TABLE slate.o2 (id INT) USING parquet",
+        "VACUUM slate.orders",
     ],
 )
 def test_statements_about_other_tables_are_sparks(statement: str) -> None:
@@ -74,6 +78,8 @@ def test_statements_about_other_tables_are_sparks(statement: str) -> None:
         "INSERT INTO orders SELECT * FROM `slate`.`/nowhere/t`",
         "CREATE TABLE x (id INT) USING /* here */ Slate",
         "CREATE TABLE x USING `slate` AS SELECT 1",
+        "CREATE TABLE slate.x (id INT) USING slate",
+        f"INSERT INTO slate.orders SELECT * FROM {P}",
     ],
 )
 def test_statements_about_ours_that_cannot_be_run_are_refused(statement: str) -> None:

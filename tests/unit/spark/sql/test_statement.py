@@ -50,7 +50,12 @@ def test_an_expression_reads_no_table_by_its_path() -> None:
     for text in ("id IN (SELECT id FROM slate.`/t`)", "id = (SELECT 1 FROM x JOIN SLATE . `/t` USING (id))"):
         with pytest.raises(OptionError, match="temporary view"):
             Statement(text).expression_until(called="a condition")
-    for text in ("slate.`id` = 1", "id IN (SELECT id FROM slate)", "id IN (SELECT slate.`id` FROM v AS slate)"):
+    for text in (
+        "id IN (SELECT id FROM slate.orders)",
+        "slate.`id` = 1",
+        "id IN (SELECT id FROM slate)",
+        "id IN (SELECT slate.`id` FROM v AS slate)",
+    ):
         assert Statement(text).expression_until(called="a condition") == f"({text})"
 
 
@@ -81,8 +86,8 @@ def test_an_alias_is_no_keyword(text: str, alias: str | None) -> None:
 
 def test_a_path_is_in_backticks() -> None:
     assert Statement("slate.`a b`").table() == ("slate", "a b")
-    with pytest.raises(OptionError, match="backticks"):
-        Statement("slate.t").table()
+    assert Statement("slate.t").table() is None  # of a database slate
+    assert Statement("slate.s.t").table() == ("slate", "s", "t")
 
 
 def test_an_error_shows_the_place() -> None:
