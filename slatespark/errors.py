@@ -141,6 +141,8 @@ def as_slate_error(exc: Exception, where: str = "") -> SlateError:
     else:
         is_full = isinstance(exc, OSError) and exc.errno in (errno.ENOSPC, errno.EDQUOT)
         todo = "Make room there, or write to another place." if is_full else ""
+        if isinstance(exc, ImportError):
+            todo = "Install it in each Python that needs it, on Spark's executors too."
         error = SlateError(f"{prefix}{type(exc).__name__}: {exc}", todo=todo)
     error.__cause__ = exc
     return error

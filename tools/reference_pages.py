@@ -158,7 +158,8 @@ what happened, why, and what to do. The class says what the caller should do nex
 
 Inside Spark's own exceptions only the text of an error survives, so there it begins with the class, as on the command
 line: `SchemaError: The columns are ...`. `str(error)` of an error raised by `SlateStore` or `SlateTable` does not.
-Errors never contain credentials.
+In both, what a process lacks, such as room on a disk, is a `SlateError` of no other class. Errors never contain
+credentials.
 
 ## All classes
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
@@ -21,13 +22,27 @@ _SQL_STATE: Final = re.compile(r" SQLSTATE: \w{5}\s*$")
 
 @contextmanager
 def spark_errors() -> Iterator[None]:
-    """Turn an error of ours, or of memory, into a RuntimeError whose text holds its class and message."""
+    """Turn an error of ours, or of the machine, into a RuntimeError whose text holds its class and message.
+
+    Of the machine are those that a program does not cause: its memory, disks and libraries. Others pass unchanged, and
+    so do those of Spark's connections.
+    """
     try:
         yield
-    except (SlateError, MemoryError) as exc:
+    except ConnectionError:
+        raise
+    except Exception as exc:
+        if not isinstance(exc, (SlateError, *_of_machine())):
+            raise
         error = as_slate_error(exc)
         text = " ".join(str(error).split())
-        raise RuntimeError(f"{type(error).__name__}: {text}") from None
+        raise RuntimeError(f"{type(error).__name__}: {text}") from (None if error is exc else exc)
+
+
+def _of_machine() -> tuple[type[Exception], ...]:
+    # Arrow raises nothing where nobody has imported it, which takes a process of Spark longer than all that is here.
+    arrow = sys.modules.get("pyarrow")
+    return (MemoryError, OSError, ImportError, UnicodeError, *(() if arrow is None else (arrow.ArrowException,)))
 
 
 @contextmanager

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+import subprocess
+import sys
+
 import pyarrow as pa
 import pytest
 
-from slatespark import CorruptDataError, InvalidRequestError, MemoryLimitError, SchemaError
+from slatespark import CorruptDataError, InvalidRequestError, MemoryLimitError, SchemaError, SlateError
 from slatespark.spark.failures import find_own_error, own_errors, spark_errors
 
 
@@ -29,6 +33,40 @@ def test_class_and_text_come_back(state: bool) -> None:
 def test_memory_that_a_task_cannot_have_is_an_error_of_ours(error: Exception) -> None:
     with pytest.raises(MemoryLimitError), own_errors():
         raise RuntimeError(as_spark_says(error))
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), "Make room there"),
+        (ModuleNotFoundError("No module named 'jobs'"), "executors"),
+        (pa.ArrowInvalid("a batch is odd"), "ArrowInvalid: a batch is odd"),
+        (UnicodeEncodeError("utf-8", "\ud800", 0, 1, "surrogates not allowed"), "surrogates not allowed"),
+    ],
+)
+def test_what_the_machine_lacks_is_an_error_of_ours(error: Exception, said: str) -> None:
+    with pytest.raises(SlateError, match=said) as info, own_errors():
+        raise RuntimeError(as_spark_says(error))
+    assert type(error).__name__ in str(info.value)
+
+
+@pytest.mark.parametrize("error", [ConnectionResetError("by Spark"), ValueError("of a user"), KeyError("x")])
+def test_errors_of_spark_and_of_programs_stay(error: Exception) -> None:
+    with pytest.raises(type(error)) as info, spark_errors():
+        raise error
+    assert info.value is error
+
+
+def test_errors_cost_no_import_of_arrow() -> None:
+    """Every Python process of Spark imports what turns them into text."""
+    code = (
+        "import sys; from slatespark.spark.failures import spark_errors\n"
+        "try:\n    with spark_errors(): raise OSError(28, 'full')\n"
+        "except RuntimeError as exc: print(exc)\nprint('pyarrow' in sys.modules)"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split("\n")
+    assert said[0].startswith("SlateError: OSError: [Errno 28] full. Make room")
+    assert said[1] == "False"
 
 
 def test_what_a_query_raises_comes_back() -> None:
