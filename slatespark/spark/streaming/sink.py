@@ -22,8 +22,9 @@ from slatespark.spark.failures import spark_errors
 from slatespark.spark.partitions import require_messages
 from slatespark.spark.worker import freeze_gc
 from slatespark.table.clock import Clock, resolve_clock
-from slatespark.table.commit.job import WriteJob, abandon_write
+from slatespark.table.commit.job import WriteJob, abandon_write, abandoned_on_error
 from slatespark.table.compaction.after_write import compact_after_write
+from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.rows.sst_upload import NewFile
 from slatespark.table.stores import TableStores, open_stores
 from slatespark.table.write.load import Load
@@ -89,12 +90,23 @@ class SlateStreamWriter(DataSourceStreamArrowWriter):
                 load = replace(arrived[0].load, options=options)
                 batch = StreamBatch(arrived[0].query, batchId, self._options.name)
                 record = commit_batch(stores, clock, load, [message.files for message in arrived], batch)
-            elif self._overwrite:  # of a result without partitions, which needs no query to be repeated
+            elif self._overwrite:
                 load = self._begin()
-                record = commit_load(stores, clock, load, ())
+                with abandoned_on_error(stores, load.job):
+                    record = self._commit_nothing(load, batchId)
             else:
                 return
         compact_after_write(stores, clock, record, options, load.job.definition)
+
+    def _commit_nothing(self, load: Load, number: int) -> CommitRecord | None:
+        """Commit an empty whole result without partitions, of which no task tells the query.
+
+        Without a name the batch is not known again: it may take effect a second time.
+        """
+        stores, clock, name = self._stores(), self._clock(), self._options.name
+        if name is None:
+            return commit_load(stores, clock, load, ())
+        return commit_batch(stores, clock, load, (), StreamBatch(None, number, name))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # Spark's name
         """Abandon the batch. Garbage collection takes the files, since a failed commit may have published them."""

@@ -38,14 +38,19 @@ class StreamBatch:
 
     Attributes
     ----------
-    query : id of the query, which belongs to its checkpoint location
+    query : id of the query, which belongs to its checkpoint location; None where no task told it; with a name only
     number : of the batch; each is one more than the one before
     name : of the stream, `txnAppId`; by default that of its query
     """
 
-    query: str
+    query: str | None
     number: int
     name: str | None = None
+
+    def __str__(self) -> str:
+        """Return whose batch it is, for messages."""
+        whose = f"the stream {self.name}" if self.query is None else f"query {self.query}"
+        return f"batch {self.number} of {whose}"
 
     @property
     def app(self) -> str:
@@ -71,7 +76,7 @@ def commit_batch(
     InvalidRequestError
         When a later batch of the stream was committed, or another query has its name.
     """
-    if batch.name is not None:
+    if batch.name is not None and batch.query is not None:
         claim_stream_name(stores.main, batch.name, batch.query)
     _refuse_passed(stores, batch)
     txn = replace(load.options, txn_app_id=batch.app, txn_version=batch.number)
@@ -87,7 +92,7 @@ def _refuse_passed(stores: TableStores, batch: StreamBatch) -> None:
     last = None if found is None else find_last_version(stores, found.value, batch.app, batch.number)
     if last is not None and last > batch.number:
         raise InvalidRequestError(
-            f"{stores.url}: batch {batch.number} of query {batch.query} comes after its batch {last}.",
+            f"{stores.url}: {batch} comes after its batch {last}.",
             why="The checkpoint location of the query was set back to an earlier state, or is used by two queries.",
             todo="Start the query with a new checkpointLocation"
             + ("." if batch.name is None else ", and with another txnAppId."),

@@ -38,6 +38,27 @@ def test_a_task_without_a_message_is_no_commit(tmp_path: Path) -> None:
     assert len(store.history()) == 1
 
 
+def test_an_empty_whole_result_of_a_named_stream_takes_effect_once(tmp_path: Path) -> None:
+    """Spark runs no task for a result without partitions, so that nothing tells the query."""
+    store = SlateStore.create(str(tmp_path / "t"), pa.schema([("id", pa.int64())]), keyColumns="id")
+    store.write(pa.table({"id": [1]}))
+
+    def commit(number: int) -> None:
+        options = StreamWriteOptions.parse({"path": str(tmp_path / "t"), "txnAppId": "counts"})
+        SlateStreamWriter(options, pa.schema([("id", pa.int64())]), overwrite=True).commit([], number)
+
+    commit(7)
+    assert store.scan().read_all().num_rows == 0
+    store.write(pa.table({"id": [2]}))
+    commit(7)
+    with pytest.raises(RuntimeError, match="batch 3 of the stream counts comes after its batch 7"):
+        commit(3)
+    assert store.scan().read_all()["id"].to_pylist() == [2]
+    assert list((tmp_path / "t" / "slatespark" / "leases").iterdir()) == []
+    commit(8)
+    assert store.scan().read_all().num_rows == 0
+
+
 def test_commits_that_leave_many_small_runs_merge_them(tmp_path: Path) -> None:
     store = SlateStore.create(str(tmp_path / "t"), pa.schema([("id", pa.int64())]), keyColumns="id")
     for number in range(15):
