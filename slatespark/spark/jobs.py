@@ -168,12 +168,18 @@ class _Watched:
             raise self.failure
 
     def tell_end(self) -> None:
-        """Tell `progress` of the last tasks; what it raises now, or raised too late, is logged."""
+        """Tell `progress` of the last tasks; what it raises now, or raised too late, is logged.
+
+        Of what it raises in this thread, such as Ctrl+C, only an `Exception` is: the others are for the caller.
+        """
         try:
-            self.raise_failure()
-            self._tell()
-        except Exception:
-            _log.warning("A progress function raised after its job had succeeded.", exc_info=True)
+            if self.failure is None:
+                self._tell()
+            failure = self.failure
+        except Exception as exc:
+            failure = exc
+        if failure is not None:
+            _log.warning("A progress function raised after its job had succeeded.", exc_info=failure)
 
     def _tell(self) -> None:
         if self.progress is not None:

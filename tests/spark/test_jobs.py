@@ -143,21 +143,39 @@ def test_a_function_that_raises_cancels_the_jobs(spark: SparkSession, tmp_path: 
     assert not spark.sparkContext.statusTracker().getActiveJobsIds()
 
 
-def test_a_function_that_raises_too_late_is_logged(spark: SparkSession, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(
+    ("is_watching", "kind"), [(False, ValueError), (True, ValueError), (True, SystemExit), (True, KeyboardInterrupt)]
+)
+def test_a_function_that_raises_too_late_is_logged(
+    spark: SparkSession, caplog: pytest.LogCaptureFixture, is_watching: bool, kind: type[BaseException]
+) -> None:
     """The action may have committed, so that it has not failed."""
-    ended = threading.Event()
+    ended, raised, caller = threading.Event(), threading.Event(), threading.get_ident()
 
     def action() -> int:
         count = spark.range(5).count()
         ended.set()
+        assert not is_watching or raised.wait(PATIENCE_S)
         return count
 
     def hear(step: Step, done: int, total: int) -> None:
-        if ended.is_set():
-            raise ValueError
+        if ended.is_set() and is_watching == (threading.get_ident() != caller):
+            raised.set()
+            raise kind
 
     assert run_job(spark, action, progress=hear) == 5
     assert [record.name for record in caplog.records if record.exc_info] == ["slatespark.spark.jobs"]
+
+
+def test_an_interrupt_of_the_caller_passes(spark: SparkSession) -> None:
+    caller = threading.get_ident()
+
+    def hear(step: Step, done: int, total: int) -> None:
+        if threading.get_ident() == caller:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_job(spark, spark.range(5).count, progress=hear)
 
 
 @pytest.mark.parametrize("call", ["write", "compact", "copyTo"])
