@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
+
 from slatespark.display.progress import AskedProgress, showing_progress
 from slatespark.options.flags import parsing_flags
 from slatespark.slate_store import SlateStore
@@ -21,6 +23,7 @@ from slatespark.spark.range_merges import SparkRunner, check_filters_travel
 from slatespark.spark.table_frames import TableFrames
 from slatespark.spark.task_runner import SparkTasks
 from slatespark.spark.timeline_frame import timeline_frame
+from slatespark.spark.type_mapping import without_lengths
 from slatespark.table.compaction.filter import CompactionFilter
 from slatespark.table.compaction.report import CompactionReport
 from slatespark.table.gc.report import VacuumReport
@@ -289,7 +292,8 @@ class TableUpkeep:
         if not callable(getattr(keys, "toArrow", None)):
             return keys
         names = resolve_columns(self._frames.key_columns(), keys.columns)
-        return keys.select([quoted(name) for name in names]).toArrow()
+        columns = [F.col(quoted(name)).cast(without_lengths(keys.schema[name].dataType)).alias(name) for name in names]
+        return keys.select(columns).toArrow()
 
     @parsing_flags
     def verify(self, *, allVersions: bool = False, progress: AskedProgress = "auto") -> VerifyReport:

@@ -226,6 +226,20 @@ def _widens(kind: DataType, wanted: DataType) -> bool:
     return type(kind) in _WIDTHS and type(wanted) in _WIDTHS[type(kind)]
 
 
+def without_lengths(kind: DataType) -> DataType:
+    """Return a type with STRING instead of CHAR and VARCHAR, which PySpark does not convert to Arrow."""
+    if isinstance(kind, CharType | VarcharType):
+        return StringType()
+    if isinstance(kind, ArrayType):
+        return ArrayType(without_lengths(kind.elementType), kind.containsNull)
+    if isinstance(kind, MapType):
+        return MapType(without_lengths(kind.keyType), without_lengths(kind.valueType), kind.valueContainsNull)
+    if isinstance(kind, StructType):
+        fields = [StructField(part.name, without_lengths(part.dataType), part.nullable) for part in kind.fields]
+        return StructType(fields)
+    return kind
+
+
 def _nullable(kind: DataType) -> DataType:
     """Return a type all of whose parts may be null: whether they are is checked when rows are written."""
     if isinstance(kind, ArrayType):

@@ -40,3 +40,17 @@ def test_a_customer_is_forgotten(spark: SparkSession, tmp_path: Path) -> None:
     assert report.erasure is not None
     assert (report.gone, report.erasure.removed.rows) == (True, 1)
     assert table.proveAbsent(keys=people).gone
+
+
+def test_keys_may_have_a_length(spark: SparkSession, tmp_path: Path) -> None:
+    """PySpark converts no VARCHAR to Arrow, where the session keeps that type."""
+    store = SlateStore.create(str(tmp_path / "table"), "id STRING, n BIGINT", "id", versionRetention="none")
+    store.write(pa.table({"id": ["a", "b"], "n": [1, 2]}))
+    session = spark.newSession()
+    session.conf.set("spark.sql.preserveCharVarcharTypeInfo", "true")
+    keys = session.sql("SELECT CAST('a' AS VARCHAR(3)) AS id")
+    table = SlateTable.forPath(session, str(tmp_path / "table"))
+    assert not table.proveAbsent(keys=keys).gone
+    assert table.erase(keys=keys, releaseVersions=True).erasure is not None
+    assert store.scan().read_all()["id"].to_pylist() == ["b"]
+    assert table.explain("erase", keys=keys) is not None

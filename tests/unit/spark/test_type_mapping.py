@@ -9,7 +9,7 @@ from pyspark.sql import types as spark
 from slatespark import SchemaError
 from slatespark.encoding.collations import require_byte_order
 from slatespark.encoding.column_types import TIMESTAMP, TIMESTAMP_NTZ, VARIANT, canonical_schema
-from slatespark.spark.type_mapping import _widens, arrow_schema, spark_schema
+from slatespark.spark.type_mapping import _widens, arrow_schema, spark_schema, without_lengths
 
 FLAT: list[tuple[spark.DataType, pa.DataType]] = [
     (spark.BooleanType(), pa.bool_()),
@@ -103,3 +103,13 @@ def test_text_of_every_type_is_a_string(text: spark.DataType) -> None:
     assert _widens(text, spark.StringType())
     assert _widens(spark.ArrayType(text), spark.ArrayType(spark.StringType()))
     assert not _widens(text, spark.BinaryType())
+
+
+@pytest.mark.parametrize("text", [spark.CharType(5), spark.VarcharType(5)])
+def test_text_has_no_length_in_arrow(text: spark.DataType) -> None:
+    def nested(kind: spark.DataType) -> spark.DataType:
+        inner = spark.StructType([spark.StructField("a", spark.ArrayType(kind, False), False)])
+        return spark.MapType(kind, inner, False)
+
+    assert without_lengths(nested(text)) == nested(spark.StringType())
+    assert without_lengths(spark.StringType("UNICODE_CI")) == spark.StringType("UNICODE_CI")
