@@ -59,6 +59,21 @@ def join_tokens(tokens: Sequence[Token]) -> str:
     return "".join(" " * gap + _source(token) for gap, token in zip([False, *spaced], tokens, strict=False))
 
 
+def without_qualifier(text: str, qualifier: str | None) -> str:
+    """Return an expression with `id` for each `qualifier.id`; as it is without a qualifier, or if it has no tokens."""
+    try:
+        tokens = () if qualifier is None else cut_sql(text)
+    except OptionError:  # whoever reads it will say why
+        return text
+    pieces, at = list[str](), 0
+    for place, (name, dot, column) in enumerate(zip(tokens, tokens[1:], tokens[2:], strict=False)):
+        is_first = place == 0 or not tokens[place - 1].is_sign(".")
+        if is_first and is_name(name, qualifier) and dot.is_sign(".") and is_name(column):
+            pieces.append(text[at : name.span.start])
+            at = column.span.start
+    return "".join([*pieces, text[at:]])
+
+
 # --- conditions -----------------------------------------------------------------------------------------------------
 
 

@@ -33,6 +33,7 @@ from slatespark.spark.parquet_frame import ParquetRead, parquet_frame, plan_parq
 from slatespark.spark.place import Place
 from slatespark.spark.plan_frame import feed_frame
 from slatespark.spark.pyspark_api import activate
+from slatespark.spark.sql_text import without_qualifier
 from slatespark.table.changes.feed import fetch_feed_plan
 from slatespark.table.clock import Clock, resolve_clock
 from slatespark.table.commit.foreign_clients import OTHER_MODES, refuse_cooperation
@@ -99,7 +100,7 @@ class TableFrames:
         by_spark, options = None if isinstance(where, str) else where, dict(options)
         if isinstance(where, str):
             refuse_filter(options)
-            options["filter"] = where
+            options["filter"] = without_qualifier(where, self.name)
         listed = columns is None or by_spark is not None or any("," in name or name != name.strip() for name in columns)
         rows = self._read_divided(options if listed else {**options, "columns": columns})
         if by_spark is not None:

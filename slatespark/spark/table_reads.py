@@ -33,8 +33,8 @@ class TableReads:
         Parameters
         ----------
         columns : the columns to return; no others are decoded
-        where : text as in the option `filter`, which skips ranges, files and blocks; or a Column, with which Spark
-            filters after the read
+        where : text as in the option `filter`, which skips ranges, files and blocks, and may use the alias of the
+            table; or a Column, with which Spark filters after the read
         readOptions : read options
 
         Raises

@@ -24,6 +24,7 @@ from slatespark.spark.distributed import (
 from slatespark.spark.jobs import described, job_text
 from slatespark.spark.place import Place
 from slatespark.spark.plan_frame import plan_frame
+from slatespark.spark.sql_text import without_qualifier
 from slatespark.spark.type_mapping import arrow_schema
 from slatespark.spark.upload_frame import upload_frame
 from slatespark.table.read.reader import ReadPlan
@@ -112,8 +113,8 @@ class SlateTransaction:
         Parameters
         ----------
         columns : the columns to return; no others are decoded
-        where : text as in the option `filter`, which skips ranges, files and blocks; or a Column, with which Spark
-            filters after the read
+        where : text as in the option `filter`, which skips ranges, files and blocks, and may use the alias of the
+            table; or a Column, with which Spark filters after the read
         readOptions : read options, except those that choose a version
 
         Raises
@@ -125,7 +126,7 @@ class SlateTransaction:
             refuse_filter(readOptions)
         named = None if columns is None else split_names(columns)
         if where is None or isinstance(where, str):
-            limits = {"columns": named, "filter": where}
+            limits = {"columns": named, "filter": None if where is None else without_qualifier(where, self._name)}
             given = {name: value for name, value in limits.items() if value is not None}
             return self._frame(self._core.planScan(**{**readOptions, **given}))
         condition = expression(where)

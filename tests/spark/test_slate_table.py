@@ -188,6 +188,8 @@ def test_columns_and_filters_of_a_read(spark: SparkSession, table: SlateTable) -
     kept = table.alias("t").toDF("id", F.col("t.score") > 1)
     assert kept.columns == ["id"]
     assert kept.where("t.id IS NOT NULL").count() == 1
+    for called in (table.alias("t").toDF, table.alias("t").begin().read):
+        assert [row.name for row in called("name", "t.tenant = 'a' AND T.id > 1").collect()] == ["Bob"]
     assert table.toDF(metadataColumns="seq", columns=["_seq"]).columns == ["_seq"]
     with pytest.raises(SchemaError, match="nme"):
         table.toDF(columns=["nme"])

@@ -12,6 +12,7 @@ from slatespark.spark.sql_text import (
     join_tokens,
     split_condition,
     split_equality,
+    without_qualifier,
 )
 
 
@@ -148,3 +149,18 @@ def test_what_is_no_token_is_refused() -> None:
         with pytest.raises(OptionError):
             cut_sql(text)
     assert cut_sql(" -- nothing") == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("t.id > 1 AND T . `a.b` = 't.id' -- t.id", "id > 1 AND `a.b` = 't.id' -- t.id"),
+        ("(`t`.id, t.n) IN ((1, 2))", "(id, n) IN ((1, 2))"),
+        ("s.t.id = 1 AND t.t.id = 2 AND t = 3 AND tt.id = 4", "s.t.id = 1 AND t.id = 2 AND t = 3 AND tt.id = 4"),
+        ("t.id = 'open", "t.id = 'open"),
+        ("t.", "t."),
+    ],
+)
+def test_a_qualifier_is_left_out(text: str, expected: str) -> None:
+    assert without_qualifier(text, "t") == expected
+    assert without_qualifier(text, None) == text
