@@ -100,7 +100,7 @@ def instant_ms(spark: SparkSession, text: str) -> int:
     OptionError
         When it is null.
     """
-    found = spark.sql(f"SELECT unix_millis(CAST(({text}) AS TIMESTAMP))").collect()[0][0]
+    found = spark.sql(f"SELECT unix_millis(CAST(({text}) AS TIMESTAMP_LTZ))").collect()[0][0]
     if found is None:
         raise OptionError(f"sql: {text} is not a timestamp.", todo="Write it like '2026-01-31 12:00:00'.")
     return int(found)

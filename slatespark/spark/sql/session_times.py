@@ -44,7 +44,7 @@ def in_session_zone(condition: str, schema: pa.Schema, spark: SparkSession, *, n
     if not spans:
         return condition
     texts = [condition[span.start : span.end] for span in spans]
-    asked = ", ".join(f"unix_micros(CAST({text} AS TIMESTAMP))" for text in texts)
+    asked = ", ".join(f"unix_micros(CAST({text} AS TIMESTAMP_LTZ))" for text in texts)
     found = spark.sql(f"SELECT {asked}").collect()[0]
     return with_instants(condition, dict(zip(spans, found, strict=True)))
 
