@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import pyarrow as pa
 import typer
 
 from slatespark.cli.app import app
 from slatespark.cli.arguments import AsJson, AsText, Storage, TablePath, Where, WriteOption
+from slatespark.cli.committed_rows import count_committed
 from slatespark.cli.input_values import array_of_json
 from slatespark.cli.json_rows import parse_object
 from slatespark.cli.output import EXIT_FAILED, asked_progress, failing_with, show_commit
 from slatespark.cli.table_arguments import call_with, table_codec, write_arguments
 from slatespark.encoding.schema import find_name
 from slatespark.errors import OptionError
-from slatespark.slate_store import SlateStore
-
-_LATER: Final = 2  # versions of an automatic compaction after the commit
 
 
 @app.command()
@@ -45,13 +43,7 @@ def update(
     before = store.detail().version
     progress = asked_progress(as_json=as_json)
     version = call_with([arguments.options], store.update, where, assigned, progress=progress)
-    show_commit(version, 0 if version == before else _count_rows(store, version), as_json=as_json)
-
-
-def _count_rows(store: SlateStore, version: int) -> int | None:
-    """Return how many rows a version wrote, by its commit record; None if there is none."""
-    newest = store.history(_LATER + 1)
-    return next((facts.rows.get("put", 0) for facts in newest if facts.version == version and facts.operation), None)
+    show_commit(version, count_committed(store, version, "put", before=before), as_json=as_json)
 
 
 def _assigned(values: Mapping[str, Any], schema: pa.Schema, *, as_text: bool) -> dict[str, object]:

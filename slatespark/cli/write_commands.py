@@ -22,6 +22,7 @@ from slatespark.cli.arguments import (
     Where,
     WriteOption,
 )
+from slatespark.cli.committed_rows import count_committed
 from slatespark.cli.file_formats import FileFormat
 from slatespark.cli.json_rows import batch_of_objects, parse_object, schema_of_objects
 from slatespark.cli.key_arguments import key_arrays, key_values
@@ -157,8 +158,7 @@ def _delete_where(store: SlateStore, where: str, options: dict[str, Any], *, as_
     """Delete rows by a filter; their number is that in the commit record, unknown if there is no record."""
     before = store.detail().version
     version = call_with([options], store.delete, where, progress=asked_progress(as_json=as_json))
-    counts = {facts.version: facts.rows.get("delete", 0) for facts in store.history(1) if facts.operation is not None}
-    _show_deletion(version, 0 if version == before else counts.get(version), as_json=as_json)
+    _show_deletion(version, count_committed(store, version, "delete", before=before), as_json=as_json)
 
 
 def _show_deletion(version: int, rows: int | None, *, as_json: bool) -> None:

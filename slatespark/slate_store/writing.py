@@ -189,12 +189,14 @@ class Writes(OpenTable):
         >>> store.scan().read_all().to_pylist()
         [{'id': 2, 'name': 'b'}]
         """
+        from slatespark.table.compaction.after_write import compact_after_write
         from slatespark.table.write.alteration import delete_where
 
         given = self._of_call(options)
         latest_id, _ = fetch_latest_manifest(self._stores)
         with showing_progress(progress, Step.REMOVING) as listener:
             record = delete_where(self._stores, self._clock, condition, self._common, given, progress=listener)
+        compact_after_write(self._stores, self._clock, record, self._write_options(given))
         return version_of(record, latest_id)
 
     def update(
@@ -293,16 +295,18 @@ class Writes(OpenTable):
         >>> store.scan().read_all().to_pylist()
         [{'day': 'tue', 'id': 1, 'n': 3}]
         """
+        from slatespark.table.compaction.after_write import compact_after_write
         from slatespark.table.write.alteration import delete_history_range
         from slatespark.table.write.range_replace import delete_range
 
         latest_id, _ = fetch_latest_manifest(self._stores)
         if self.definition.has_history:
-            self._delete_options(Call.DELETE_HISTORY, options)
+            parsed = self._delete_options(Call.DELETE_HISTORY, options)
             given = {"timestamp": timestamp, **options}
             with showing_progress(progress, Step.REMOVING) as listener:
                 tasks = tell_tasks(runner or THREADS, listener, Step.REMOVING)
                 record = delete_history_range(self._stores, self._clock, where, self._common, given, runner=tasks)
+            compact_after_write(self._stores, self._clock, record, parsed)
             return version_of(record, latest_id)
         parsed = self._delete_options(Call.DELETE_RANGE, options)
         if timestamp is not None:

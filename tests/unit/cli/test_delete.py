@@ -99,3 +99,12 @@ def test_tables_with_a_clock_of_their_own(tmp_path: Path) -> None:
     store.write(pa.table({"key": [b"a", b"b"], "value": [b"1", b"2"]}), timestamp=1000, ttl=500)
     assert done("delete", table, "a", "--text", "--option", "timestamp=1500") == NO_ROW
     assert done("delete", table, "b", "--text", "--option", "timestamp=1499").startswith("Deleted 1 row; ")
+
+
+def test_the_number_is_known_beside_an_automatic_compaction(tmp_path: Path) -> None:
+    store = SlateStore.create(str(tmp_path / "t"), pa.schema([("id", pa.int64())]), keyColumns="id")
+    store.write(pa.table({"id": range(100)}))
+    for number in range(14):
+        store.delete(f"id = {number}")
+    assert answer("delete", tmp_path / "t", "--where", "id > 90")["deleted"] == 9
+    assert [facts.operation for facts in store.history(1)] == ["compact"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -108,6 +109,33 @@ def test_writes_compact_small_runs_in_commits_of_their_own() -> None:
     operations = [facts.operation for facts in store.history()]
     assert operations.count("compact") == 2
     assert operations.count("write") == 33
+
+
+def in_transaction(store: SlateStore, number: int) -> None:
+    with store.begin() as txn:
+        txn.delete(f"id = {number}")
+
+
+@pytest.mark.parametrize(
+    ("change", "properties"),
+    [
+        (lambda store, number: store.delete(f"id = {number}"), {}),
+        (lambda store, number: store.update(f"id = {number}", {"n": 7}), {}),
+        (lambda store, number: store.deleteRange(f"id = {number}"), {"history": True}),
+        (in_transaction, {}),
+    ],
+    ids=["delete", "update", "deleteRange of history", "transaction"],
+)
+def test_every_change_that_adds_a_run_compacts_small_runs(
+    change: Callable[[SlateStore, int], object], properties: dict[str, Any]
+) -> None:
+    store = table(**properties)
+    store.write(pa.table({"id": range(100), "n": range(100)}))
+    for number in range(MIN_RUNS + 2):
+        change(store, number)
+    assert len(store.runs()) < MIN_RUNS
+    assert {number for number, n in rows(store).items() if n == number} - {7} == set(range(MIN_RUNS + 2, 100))
+    assert [facts.operation for facts in store.history()].count("compact") == 1
 
 
 def test_the_definition_is_that_of_the_write(monkeypatch: pytest.MonkeyPatch) -> None:
