@@ -100,6 +100,7 @@ _CALLS: Final = {
     Call.DELETE_HISTORY: "deleteRange of a history table",
     Call.COMPACT: "compact",
     Call.WORKER: "CompactionWorker",
+    Call.UPKEEP: "Upkeep",
 }
 
 # By the parser of an option; all others take text.

@@ -42,6 +42,7 @@ class Call(Enum):
     DELETE_HISTORY = auto()  # deleteRange of a history table, which writes tombstones
     COMPACT = auto()
     WORKER = auto()  # a worker for the compactions of clients
+    UPKEEP = auto()  # reaps and compactions of many tables
 
 
 def option(

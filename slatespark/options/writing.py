@@ -50,8 +50,8 @@ _RANGES: Final = (Call.DELETE_RANGE, Call.DELETE_HISTORY)
 _REMOVALS: Final = (*_RANGES, Call.RESTORE, Call.TRIM, Call.ERASE)  # commits that take rows away
 _ONCE: Final = (*_COMMIT, *_RANGES)  # options that identify a write
 _KEYS: Final = (Call.WRITE, Call.COMPACT, *_RANGES, Call.ERASE, Call.ABSENCE)  # options that select keys
-_BESIDE: Final = (Call.WRITE, Call.COMPACT, Call.DELETE_RANGE)  # options of what a client commits for us
-_MERGES: Final = (Call.WRITE, Call.INGEST, Call.BEGIN, Call.TRANSACTION_WRITE, Call.COMPACT, Call.WORKER)
+_BESIDE: Final = (Call.WRITE, Call.COMPACT, Call.UPKEEP, Call.DELETE_RANGE)  # options of what a client commits for us
+_MERGES: Final = (Call.WRITE, Call.INGEST, Call.BEGIN, Call.TRANSACTION_WRITE, Call.COMPACT, Call.WORKER, Call.UPKEEP)
 _SORTS: Final = (*_MERGES, Call.REAP, Call.SST_WRITER, Call.DELETE_HISTORY)
 _SEVERAL_FILES: Final = (*_MERGES, Call.REAP, *_REMOVALS)
 _FILES: Final = (*_SEVERAL_FILES, Call.SST_WRITER)  # options of every new file
@@ -363,7 +363,7 @@ class WriteOptions:
         "and fences that client. `cooperate` hands the rows to the client, which commits them itself and goes on "
         "undisturbed; for upserts, deletes of keys, merge operands, compactions, and dropping one segment.",
         parse=parse_choice("fail", "fence", "cooperate"),
-        calls=(*_COMMIT, Call.REAP, Call.COMPACT, *_REMOVALS),
+        calls=(*_COMMIT, Call.REAP, Call.COMPACT, Call.UPKEEP, *_REMOVALS),
         default="fail",
     )
     client_timeout_ms: int = option(
@@ -388,7 +388,7 @@ class WriteOptions:
         "gcMinAge",
         doc="Minimum age at which the table's garbage collector may delete unreferenced files.",
         parse=parse_duration,
-        calls=(*_COMMIT, Call.REAP, Call.RESTORE, Call.TRIM, Call.ERASE, Call.DELETE_HISTORY),
+        calls=(*_COMMIT, Call.REAP, Call.UPKEEP, Call.RESTORE, Call.TRIM, Call.ERASE, Call.DELETE_HISTORY),
         default=300_000,
         shown="`300s`",
     )
@@ -396,7 +396,7 @@ class WriteOptions:
         "commitRewriteLimit",
         doc="Bytes of new files that a commit may rewrite to move them above a concurrent commit.",
         parse=parse_size,
-        calls=(*_COMMIT, Call.REAP, Call.DELETE_HISTORY),
+        calls=(*_COMMIT, Call.REAP, Call.UPKEEP, Call.DELETE_HISTORY),
         default=1 << 30,
         shown="`1g`",
     )

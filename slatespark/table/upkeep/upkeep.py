@@ -11,7 +11,7 @@ from typing import Any
 
 from slatespark.errors import OptionError, SlateError, as_slate_error
 from slatespark.format.manifest import Manifest
-from slatespark.options import WriteOptions
+from slatespark.options import Call, WriteOptions
 from slatespark.options.flags import parsing_flags
 from slatespark.options.values import parse_min_age, parse_names, refuse_misspelt
 from slatespark.shown import Listing, Shown
@@ -122,8 +122,9 @@ class Upkeep:
     fences : a vacuum deletes WAL fences too; see `SlateStore.vacuum`
     maxBatchRows, maxBatchBytes : bounds of a commit of the reaper, as for `SlateStore.reap`
     clock : for waiting; the system clock by default
-    options : write options for the commits. With `ifClientActive=cooperate` live clients commit the compactions, and
-        nothing else is committed that could fence them
+    options : write options for the commits: those of `reap` and of `compact`, but for ranges of keys. With
+        `ifClientActive=cooperate` live clients commit the compactions, and nothing else is committed that could fence
+        them
     storage : for all of `tables`, as for `SlateStore.open`
 
     Examples
@@ -157,9 +158,8 @@ class Upkeep:
         self._fences = fences
         self._limits = ReapLimits.parse(maxBatchRows, maxBatchBytes)
         self._clock: Clock = SystemClock() if clock is None else check_clock(clock)
-        self._options = dict(options or {})
+        self._options = _parse_options(options)
         self._loop: TableLoop[_Table, UpkeepOutcome] = TableLoop(self._clock, self._serve)
-        WriteOptions.parse({"path": "?", **self._options})  # refuses invalid options early
         for path in table_paths(tables):
             self.add(path, **storage)
 
@@ -328,6 +328,13 @@ class Upkeep:
 
 def _is_due(plan: _Plan, now_ms: int) -> bool:
     return plan.due_ms is not None and plan.due_ms <= now_ms
+
+
+def _parse_options(given: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the options of the commits of upkeep; raises `OptionError` for one that no duty takes."""
+    options = dict(given or {})
+    WriteOptions.of_call("upkeep", Call.UPKEEP, {"path": "?"}, options, why="Upkeep writes no new rows.")
+    return options
 
 
 def _parse_duties(given: Iterable[str] | str | None) -> tuple[str, ...]:

@@ -48,6 +48,7 @@ def test_as_text(table: Path, tmp_path: Path) -> None:
         ("--every", "0"),
         ("--every", "5"),
         ("--min-age", "1m"),
+        ("--option", "ttl=3d", "--once"),
         ("--option", "walPath=elsewhere", "another"),
     ],
 )

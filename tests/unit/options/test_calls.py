@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from slatespark import SlateStore
+from slatespark import Reaper, SlateStore, Upkeep
 from slatespark.errors import InvalidRequestError, OptionError, SchemaError
 from slatespark.options import Call, ReadOptions, WriteOptions, option_keys
 from slatespark.table.compaction.options import parse_compaction, parse_worker
@@ -42,6 +42,9 @@ TAKEN = {
     Call.TRANSACTION_READ: set(option_keys(ReadOptions)) - READ_POINT - FEED - PLACE,
     Call.COMPACT: RAW_KEYS | FILES | {"sstSize", "mergeOperator", "ifClientActive", "clientTimeout"},
     Call.WORKER: FILES | {"sstSize", "mergeOperator"},
+    Call.REAP: FILES | {"sstSize", "ifClientActive", "gcMinAge", "commitRewriteLimit"},
+    Call.UPKEEP: FILES
+    | {"sstSize", "mergeOperator", "ifClientActive", "clientTimeout", "gcMinAge", "commitRewriteLimit"},
     Call.RESTORE: EDIT | {"gcMinAge"},
     Call.TRIM: EDIT | {"gcMinAge"},
     Call.ERASE: EDIT | RAW_KEYS | {"gcMinAge"},
@@ -77,6 +80,8 @@ PARSERS: dict[Call, Callable[[Mapping[str, Any]], object]] = {
     Call.TRANSACTION_READ: lambda given: parse_read(TABLE, {}, given),
     Call.COMPACT: lambda given: parse_compaction(TABLE, given),
     Call.WORKER: parse_worker,
+    Call.REAP: lambda given: Reaper(options=given),
+    Call.UPKEEP: lambda given: Upkeep(options=given),
     Call.RESTORE: lambda given: table().restoreToVersion(1, **given),
     Call.TRIM: lambda given: table(history=True).trimHistory(NOW_MS, **given),
     Call.ERASE: lambda given: table().erase(b"a", **given),
@@ -118,6 +123,7 @@ def test_reads_and_writes_take_all_their_options() -> None:
         (Call.COMPACT, "startKeys", "startKey"),
         (Call.COMPACT, "dryRuns", "dryRun"),
         (Call.WORKER, "sstSizes", "sstSize"),
+        (Call.UPKEEP, "sstSizes", "sstSize"),
         (Call.RESTORE, "ifLastSeqs", "ifLastSeq"),
         (Call.ERASE, "releaseVersion", "releaseVersions"),
         (Call.ABSENCE, "keyPrefixes", "keyPrefix"),

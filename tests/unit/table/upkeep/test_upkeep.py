@@ -316,6 +316,8 @@ def test_stop(clock: FakeClock) -> None:
         ({"duties": []}, "duties"),
         ({"maxBatchRows": 0}, "maxBatchRows"),
         ({"options": {"compresion": "zstd"}}, "compression"),
+        ({"options": {"ttl": "3d"}}, "upkeep: ttl does not apply"),
+        ({"options": {"startKey": "61"}}, "startKey"),
         ({"clock": "custom"}, "clock"),
         ({"minIntervall": "5m"}, "minInterval"),
     ],
