@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from slatespark.options import WriteOptions
 from slatespark.options.values import STORAGE_PREFIX
@@ -29,6 +29,16 @@ class Place:
 
     path: str
     storage: Mapping[str, Any]
+
+    @classmethod
+    def checked(cls, path: str, storage: Mapping[str, Any], options: Mapping[str, Any]) -> Self:
+        """Return the place of a table that is registered; a misspelt argument is refused now, not at its turn.
+
+        Parameters and errors as for `open`. Nothing is read, so a store that cannot be reached is no error.
+        """
+        place = cls(path, storage)
+        place.open(options)
+        return place
 
     def open(self, options: Mapping[str, Any]) -> OpenedTable:
         """Return the opened table; nothing is read.

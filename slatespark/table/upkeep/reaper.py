@@ -119,9 +119,14 @@ class Reaper:
         ----------
         table : path or URL; nothing is read yet
         storage : as for `SlateStore.open`
+
+        Raises
+        ------
+        InvalidRequestError
+            When `storage` has an unknown option, or the path cannot be used.
         """
         path = table_path(table)
-        self._loop.add(path, _Table(Place(path, storage)))
+        self._loop.add(path, _Table(Place.checked(path, storage, self._options)))
 
     def remove(self, table: str | os.PathLike[str]) -> None:
         """Remove a table; does nothing if it is not registered.

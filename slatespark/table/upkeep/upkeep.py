@@ -170,9 +170,15 @@ class Upkeep:
         ----------
         table : path or URL; nothing is read yet
         storage : as for `SlateStore.open`
+
+        Raises
+        ------
+        InvalidRequestError
+            When `storage` has an unknown option, or the path cannot be used.
         """
         path, now_ms = table_path(table), read_clock(self._clock)
-        self._loop.add(path, _Table(Place(path, storage), plans={name: _Plan(now_ms) for name in self._duties}))
+        place = Place.checked(path, storage, self._options)
+        self._loop.add(path, _Table(place, plans={name: _Plan(now_ms) for name in self._duties}))
 
     def remove(self, table: str | os.PathLike[str]) -> None:
         """Remove a table; does nothing if it is not registered.

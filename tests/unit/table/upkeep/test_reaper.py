@@ -200,6 +200,7 @@ def test_deadlines_of_a_custom_clock_are_not_waited_for() -> None:
         ({"options": {"compresion": "zstd"}}, "compression"),
         ({"clock": "custom"}, "clock"),
         ({"minIntervall": "5m"}, "minInterval"),
+        ({"foo": 1}, "no option storage.foo"),
     ],
 )
 def test_wrong_arguments(given: dict[str, Any], message: str) -> None:

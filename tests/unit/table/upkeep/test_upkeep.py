@@ -320,6 +320,7 @@ def test_stop(clock: FakeClock) -> None:
         ({"options": {"startKey": "61"}}, "startKey"),
         ({"clock": "custom"}, "clock"),
         ({"minIntervall": "5m"}, "minInterval"),
+        ({"foo": 1}, "no option storage.foo"),
     ],
 )
 def test_wrong_arguments(given: dict[str, Any], message: str) -> None:
