@@ -60,6 +60,7 @@ def reap(
     common: dict[str, Any] = {
         "maxBatchRows": max_batch_rows,
         "maxBatchBytes": max_batch_bytes,
+        "clock": arguments.clock_name,
         "options": arguments.options,
     }
     if every is None:

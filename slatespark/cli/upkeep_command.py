@@ -77,6 +77,7 @@ def upkeep(
         fences=fences,
         maxBatchRows=max_batch_rows,
         maxBatchBytes=max_batch_bytes,
+        clock=arguments.clock_name,
         options=arguments.options,
     )
     outcomes = Outcomes(_text, _fields, as_json, is_news=lambda outcome: outcome.is_done)

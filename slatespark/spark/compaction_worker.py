@@ -34,7 +34,7 @@ class CompactionWorker(Worker):
     heartbeatInterval : at most a third of the client's time-out; `3s` by default
     mergeOperator : how operands are folded: the client's operator; by default that of the table
     filters : decide about the versions that would be kept, as in `SlateStore.compact`
-    clock : for waiting and heartbeats; the system clock by default
+    clock : for waiting and heartbeats, or `module:function`; the system clock by default
     options : of new files: `compression` (by default that of the sources), `blockSize`, `sstSize`, `bloomBitsPerKey`,
         `writeBuffer`
     storage : for all of `tables`, as for `SlateStore.open`

@@ -136,7 +136,7 @@ class Worker:
         and no floor
     runner : merges the ranges of a job, instead of threads of this process; a method `watched(check)` returns one that
         ends when `check` raises
-    clock : for waiting and heartbeats; the system clock by default
+    clock : for waiting and heartbeats, or `module:function`; the system clock by default
     options : of new files: `compression` (by default that of the sources), `blockSize`, `sstSize`, ...
     storage : for all of `tables`, as for `SlateStore.open`
     """
@@ -151,7 +151,7 @@ class Worker:
         mergeOperator: str | None = None,
         filters: Sequence[CompactionFilter] = (),
         runner: Runner | None = None,
-        clock: Clock | None = None,
+        clock: Clock | str | None = None,
         options: Mapping[str, Any] | None = None,
         **storage: Any,
     ) -> None:

@@ -75,7 +75,7 @@ class Reaper:
     tables : paths or URLs, or one of them
     minInterval, maxInterval : durations
     maxBatchRows, maxBatchBytes : bounds of a pass, as for `SlateStore.reap`
-    clock : for waiting; the system clock by default
+    clock : for waiting, or `module:function`; the system clock by default
     options : write options for the commits, such as `ifClientActive`
     progress : called with the step, how much is done, and how much there is in all, 0 if unknown
     storage : for all of `tables`, as for `SlateStore.open`
@@ -96,7 +96,7 @@ class Reaper:
         maxInterval: str | int | timedelta = "1h",
         maxBatchRows: int | None = None,
         maxBatchBytes: int | str | None = None,
-        clock: Clock | None = None,
+        clock: Clock | str | None = None,
         options: Mapping[str, Any] | None = None,
         progress: Progress | None = None,
         **storage: Any,

@@ -17,7 +17,6 @@ from slatespark.options.values import parse_min_age, parse_names, refuse_misspel
 from slatespark.shown import Listing, Shown
 from slatespark.table.clock import Clock, SystemClock, check_clock, read_clock
 from slatespark.table.definition.versions import resolve_definition
-from slatespark.table.gc.run import MIN_AGE_MS
 from slatespark.table.log.manifests import fetch_latest_manifest, fetch_newest_since
 from slatespark.table.log.versioned_object import Version
 from slatespark.table.retention.reap_arguments import ReapLimits
@@ -121,7 +120,7 @@ class Upkeep:
     minAge : of objects that a vacuum deletes, at least an hour
     fences : a vacuum deletes WAL fences too; see `SlateStore.vacuum`
     maxBatchRows, maxBatchBytes : bounds of a commit of the reaper, as for `SlateStore.reap`
-    clock : for waiting; the system clock by default
+    clock : for waiting, or `module:function`; the system clock by default
     options : write options for the commits: those of `reap` and of `compact`, but for ranges of keys. With
         `ifClientActive=cooperate` live clients commit the compactions, and nothing else is committed that could fence
         them
@@ -143,18 +142,18 @@ class Upkeep:
         minInterval: str | int | timedelta = "1m",
         maxInterval: str | int | timedelta = "1h",
         duties: Iterable[str] | str | None = None,
-        minAge: str | timedelta | None = None,
+        minAge: str | timedelta = "24h",
         fences: bool = False,
         maxBatchRows: int | None = None,
         maxBatchBytes: int | str | None = None,
-        clock: Clock | None = None,
+        clock: Clock | str | None = None,
         options: Mapping[str, Any] | None = None,
         **storage: Any,
     ) -> None:
         refuse_misspelt(storage, _ARGUMENTS)
         self._min_ms, self._max_ms = parse_intervals(minInterval, maxInterval)
         self._duties = _parse_duties(duties)
-        self._min_age_ms = MIN_AGE_MS if minAge is None else parse_min_age(minAge, is_forced=False, force=None)
+        self._min_age_ms = parse_min_age(minAge, is_forced=False, force=None)
         self._fences = fences
         self._limits = ReapLimits.parse(maxBatchRows, maxBatchBytes)
         self._clock: Clock = SystemClock() if clock is None else check_clock(clock)

@@ -75,6 +75,7 @@ def test_a_table_that_fails_does_not_stop_the_others(visits: Path, tmp_path: Pat
         (["--max-batch-bytes", "lots"], "maxBatchBytes"),
         (["--option", "ttll=7d"], "ttl"),
         (["--option", "walPath=wal"], "walPath"),
+        (["--option", "clock=no_such_module:now"], "no_such_module"),
     ],
 )
 def test_bad_arguments(arguments: list[str], message: str, visits: Path, tmp_path: Path) -> None:

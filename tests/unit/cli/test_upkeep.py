@@ -49,6 +49,7 @@ def test_as_text(table: Path, tmp_path: Path) -> None:
         ("--every", "5"),
         ("--min-age", "1m"),
         ("--option", "ttl=3d", "--once"),
+        ("--option", "clock=no_such_module:now", "--once"),
         ("--option", "walPath=elsewhere", "another"),
     ],
 )

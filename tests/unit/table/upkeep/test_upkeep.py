@@ -3,13 +3,14 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Mapping
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from slatespark import OptionError, SlateStore, TableNotFoundError, Upkeep
+from slatespark import OptionError, Reaper, SlateStore, TableNotFoundError, Upkeep
 from slatespark.errors import CorruptDataError
 from slatespark.format.paths import MANIFEST_DIR, WAL_DIR
 from slatespark.options import WriteOptions
@@ -24,6 +25,7 @@ from slatespark.table.upkeep.place import OpenedTable, Place
 from slatespark.table.upkeep.upkeep import UpkeepOutcome
 from tests.support.failing_store import FailingStore
 from tests.support.fake_clock import FakeClock
+from tests.support.named_clocks import NOON_MS
 
 START_MS = 1_700_000_000_000
 MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
@@ -326,3 +328,15 @@ def test_stop(clock: FakeClock) -> None:
 def test_wrong_arguments(given: dict[str, Any], message: str) -> None:
     with pytest.raises(OptionError, match=message):
         Upkeep(["memory://any"], **given)
+
+
+def test_the_clock_may_be_a_name() -> None:
+    for kind in (Upkeep, Reaper):
+        work = kind(["memory://any"], clock="tests.support.named_clocks:noon")
+        assert work.deadlines == {"memory://any": NOON_MS}
+
+
+def test_the_vacuum_is_that_of_the_store() -> None:
+    for name in ("minAge", "fences"):
+        own, of_store = (signature(call).parameters[name] for call in (Upkeep, SlateStore.vacuum))
+        assert (own.default, own.annotation) == (of_store.default, of_store.annotation)
