@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import StructType
 
+from slatespark.display.progress import AskedProgress
 from slatespark.errors import InvalidRequestError, OptionError, TableNotFoundError
 from slatespark.slate_store import SlateStore
 from slatespark.spark.arguments import Names, PathArgument, path_text, store_arguments
@@ -42,9 +43,12 @@ def has_table(path: object, storage: Mapping[str, Any]) -> bool:
     return True
 
 
-def drop_table(path: object, storage: Mapping[str, Any], *, force: bool, dry_run: bool) -> DropReport:
+def drop_table(
+    path: object, storage: Mapping[str, Any], progress: AskedProgress, *, force: bool, dry_run: bool
+) -> DropReport:
     """Delete the table at a path; see `SlateTable.drop`. Raises as `has_table` for another argument."""
-    return SlateStore.drop(_path(path, "drop"), force=force, dryRun=dry_run, **store_arguments(storage))
+    where, given = _path(path, "drop"), store_arguments(storage)
+    return SlateStore.drop(where, force=force, dryRun=dry_run, progress=progress, **given)
 
 
 def no_name(name: str) -> InvalidRequestError:

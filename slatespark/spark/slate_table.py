@@ -157,6 +157,7 @@ class SlateTable(TableReads, TableVersions):
         *,
         force: bool = False,
         dryRun: bool = False,
+        progress: AskedProgress = "auto",
         **storage: Any,
     ) -> DropReport:
         """Delete the table at `path` for good, without a Spark job; see `SlateStore.drop`.
@@ -167,9 +168,9 @@ class SlateTable(TableReads, TableVersions):
         ----------
         spark : a session, or the path
         path : local path or URL
-        force : go on although checkpoints, running jobs or a SlateDB client may need the table; never where a clone may
-            read its files
+        force : go on although somebody may need the table, but never where a clone may read its files
         dryRun : only report what would be deleted, and who may need it
+        progress : a bar where one can be seen; see `SlateTable.write`
         storage : as for `forPath`
 
         Raises
@@ -179,7 +180,7 @@ class SlateTable(TableReads, TableVersions):
         InvalidRequestError
             When somebody may still need the table; the message names them.
         """
-        return creation.drop_table(spark if path is None else path, storage, force=force, dry_run=dryRun)
+        return creation.drop_table(spark if path is None else path, storage, progress, force=force, dry_run=dryRun)
 
     # --- rows ---------------------------------------------------------------------------------------------------------
 
