@@ -34,6 +34,17 @@ _HEX_LITERAL: Final = re.compile(r"[xX]'((?:[0-9a-fA-F]{2})*)'")
 _STREAM_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,100}")
 _DECIMAL: Final = re.compile(r"\d+(\.\d+)?", re.ASCII)
 
+# Names of other libraries, and of other calls of this one, for what a call may take under another name; the first wins.
+_MEANT: Final[Mapping[str, Sequence[str]]] = {
+    "where": ("filter",),
+    "condition": ("filter", "where"),
+    "predicate": ("filter", "where"),
+    "filter": ("filters", "where"),  # of a compaction both
+    "select": ("columns",),
+    "primarykey": ("keyColumns",),
+    "partitionby": ("keyColumns",),  # its first columns do what partitions do elsewhere
+}
+
 Parser: TypeAlias = Callable[[Any, str], Any]
 MergeOperator: TypeAlias = str | Callable[[bytes | None, list[bytes]], bytes]
 
@@ -388,8 +399,9 @@ def refuse_misspelt(given: Iterable[str], known: Sequence[str]) -> None:
 
 
 def unknown_option(key: str, known: list[str]) -> OptionError:
-    """Return the error for an unknown option, with the nearest known one."""
-    by_plain = {normalize_name(name): name for name in known}
-    near = difflib.get_close_matches(normalize_name(key), by_plain, n=1, cutoff=_NEAR)
+    """Return the error for an unknown option, with the known one that is meant or is the nearest."""
+    by_plain, plain = {normalize_name(name): name for name in known}, normalize_name(key)
+    near = [normalize_name(name) for name in _MEANT.get(plain, ()) if name in known]
+    near = near or difflib.get_close_matches(plain, by_plain, n=1, cutoff=_NEAR)
     todo = f"Did you mean {by_plain[near[0]]}?" if near else f"Known options: {', '.join(known)}, {STORAGE_PREFIX}*."
     return OptionError(f"Unknown option {key!r}.", todo=todo)

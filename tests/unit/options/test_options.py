@@ -6,7 +6,7 @@ import pytest
 
 from slatespark.errors import OptionError
 from slatespark.options import ReadOptions, WriteOptions
-from slatespark.options.values import METADATA_COLUMNS
+from slatespark.options.values import METADATA_COLUMNS, unknown_option
 from slatespark.ranges import KeyRange, prefix_range
 
 
@@ -21,6 +21,21 @@ def write(**given: Any) -> WriteOptions:
 def test_case_and_underscores_do_not_matter() -> None:
     for key in ("versionAsOf", "versionasof", "version_as_of", "VERSIONASOF"):
         assert read(**{key: "7"}).version_as_of == 7
+
+
+@pytest.mark.parametrize(
+    ("name", "known", "meant"),
+    [
+        ("where", ["path", "filter"], "filter"),
+        ("condition", ["path", "filter"], "filter"),
+        ("filter", ["where", "timestamp"], "where"),
+        ("filter", ["where", "filters"], "filters"),
+        ("Select", ["columns", "seqAsOf"], "columns"),
+        ("partition_by", ["keyColumns", "retention"], "keyColumns"),
+    ],
+)
+def test_a_name_of_another_library_gets_the_option_that_is_meant(name: str, known: list[str], meant: str) -> None:
+    assert str(unknown_option(name, known)).endswith(f"Did you mean {meant}?")
 
 
 def test_an_unknown_option_is_refused_with_the_nearest_name() -> None:
