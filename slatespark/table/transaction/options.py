@@ -183,11 +183,24 @@ def encoded_keys(keys: pa.Table, codec: RowCodec) -> list[bytes]:
 
 
 def one_of(condition: object, keys: object, call: str) -> tuple[str | None, object]:
-    """Return the condition or the keys of a call that takes exactly one of them; text is a condition."""
+    """Return the condition or the keys of a call that takes exactly one of them; text is a condition, or refused."""
     if isinstance(keys, str) and condition is None:
+        _require_condition(keys, call)
         return keys, None
     if not isinstance(condition, str | None):
         condition, keys = (None, condition) if keys is None else (condition, keys)
     if (condition is None) == (keys is None):
         raise OptionError(f"{call}: a condition or keys are needed, and not both.", todo="Give one of them.")
     return (condition, None) if isinstance(condition, str) else (None, keys)
+
+
+def _require_condition(keys: str, call: str) -> None:
+    """Raise `OptionError` if text that is given as keys is no condition: it is probably one key."""
+    from slatespark.encoding.predicates import parse_filter  # most transactions have no condition
+
+    try:
+        parse_filter(keys)
+    except OptionError as exc:
+        todo = f"Give keys=[{keys!r}] for a key, or a condition of comparisons."
+        why = f"It is no condition either: {exc.args[0].removeprefix('filter: ')}"
+        raise OptionError(f"{call}: keys is text.", why=why, todo=todo) from exc

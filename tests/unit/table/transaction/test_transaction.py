@@ -676,6 +676,9 @@ def test_reads_and_locks_are_checked() -> None:
         txn.delete("tenant = 'a'", keys=[("a", 1)])
     with pytest.raises(OptionError, match="filter"):
         txn.getForUpdate("tenant = 'a'", filter="id = 1")
+    for call in (txn.getForUpdate, txn.delete):
+        with pytest.raises(OptionError, match=r"keys is text.*keys=\['a'\]"):
+            call(keys="a")
     with pytest.raises(InvalidRequestError, match="list"):
         txn.getForUpdate(b"a")
     with pytest.raises(InvalidRequestError, match="values"):
