@@ -191,7 +191,7 @@ def parse_metadata_columns(value: object, name: str) -> tuple[str, ...]:
         return METADATA_COLUMNS
     if value is False or (isinstance(value, str) and value.strip().lower() == "false"):
         return ()
-    requested = {part.lower() for part in parse_names(value, name)}
+    requested = {part.lower().removeprefix("_") for part in parse_names(value, name)}  # the columns have a `_`
     if unknown := sorted(requested - set(METADATA_COLUMNS)):
         raise OptionError(
             f"{name}: there is no metadata column {unknown[0]!r}.", todo=f"Choose from {', '.join(METADATA_COLUMNS)}."

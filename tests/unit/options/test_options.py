@@ -117,6 +117,7 @@ def test_selected_keys() -> None:
 def test_all_versions_have_metadata_columns() -> None:
     assert read(readVersions="all").metadata_columns == METADATA_COLUMNS
     assert read(metadataColumns="expire_ts, seq").metadata_columns == ("seq", "expire_ts")
+    assert read(metadataColumns="_expire_ts, seq, _SEQ").metadata_columns == ("seq", "expire_ts")
 
 
 def test_credentials_are_not_printed() -> None:
