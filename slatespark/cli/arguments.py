@@ -61,8 +61,15 @@ Storage: TypeAlias = Annotated[
 ReadOption: TypeAlias = Annotated[
     list[str] | None,
     _option(
-        "Another read option; may be repeated: checkpoint, seqAsOf, now, includeExpired, includeDeleted "
-        "(not versions), ignoreUndecodable, mergeOperator, walPath, ..."
+        "Another read option; may be repeated: checkpoint, seqAsOf, now, includeExpired, includeDeleted, "
+        "ignoreUndecodable, mergeOperator, walPath, ..."
+    ),
+]
+IntervalsOption: TypeAlias = Annotated[
+    list[str] | None,
+    _option(
+        "Another read option; may be repeated: checkpoint, seqAsOf, now, includeExpired, ignoreUndecodable, "
+        "mergeOperator, walPath, ..."
     ),
 ]
 ChangesOption: TypeAlias = Annotated[
@@ -74,10 +81,11 @@ ChangesOption: TypeAlias = Annotated[
 ]
 VersionOption: TypeAlias = Annotated[
     list[str] | None,
-    _option(
-        "Another read option that selects a version: checkpoint, seqAsOf (expiry: now instead); walPath. "
-        "May be repeated."
-    ),
+    _option("Another read option that selects a version: checkpoint, seqAsOf; walPath. May be repeated."),
+]
+ExpiryOption: TypeAlias = Annotated[
+    list[str] | None,
+    _option("Another read option: checkpoint, which selects a version; now; walPath. May be repeated."),
 ]
 WriteOption: TypeAlias = Annotated[
     list[str] | None,

@@ -141,7 +141,7 @@ COMMANDS: Final[dict[str, CommandLine]] = {
     ),
     "explain": CommandLine(
         "explain_commands",
-        "Show what a read, compaction, vacuum, reap or erasure touches and costs, before it runs or while it does.",
+        "Show what a read, change feed, compaction, vacuum, reap or erasure touches and costs, before or as it runs.",
     ),
     "checkpoint": CommandLine("version_commands", "Protect versions of a table from garbage collection."),
 }

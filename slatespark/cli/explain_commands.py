@@ -1,4 +1,4 @@
-"""Commands that show what an operation touches and costs: `explain read`, `compact`, `vacuum`, `reap`, `erase`."""
+"""Commands that show what an operation touches and costs: `explain read`, `changes`, `compact`, `vacuum`, ..."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ from slatespark.cli.arguments import (
 )
 from slatespark.cli.compact_command import CompactionArguments, compaction
 from slatespark.cli.output import EXIT_FAILED, failing_with, json_document
-from slatespark.cli.parameter_groups import committed_table, located_table, table_rows, taking
+from slatespark.cli.parameter_groups import committed_table, located_table, table_changes, table_rows, taking
+from slatespark.cli.read_commands import ChangesKind, Kind, LastVersion, PreImages, feed_options
 from slatespark.cli.table_arguments import ReadArguments, TableArguments, call_with, parse_named, write_arguments
 from slatespark.cli.vacuum_command import Fences, Force, MinAge, check_min_age
 from slatespark.display.explanation_text import explanation_text
 
 explain_app = typer.Typer(
-    help="Show what a read, compaction, vacuum, reap or erasure touches and costs, before it runs or while it does.",
+    help="Show what a read, change feed, compaction, vacuum, reap or erasure touches and costs, before or as it runs.",
     no_args_is_help=True,
 )
 app.add_typer(explain_app, name="explain")
@@ -55,6 +56,27 @@ def explain_read(
     """Show which files a read needs, which it skips and why, and what it requests; no rows are printed."""
     arguments = table.located({"filter": where})
     _explain(arguments, "read", arguments.options, analyze=analyze, price=price, as_json=as_json)
+
+
+@explain_app.command("changes")
+@failing_with(EXIT_FAILED)
+@taking(table_changes)
+def explain_changes(
+    table: ReadArguments,
+    start: Annotated[
+        str, typer.Option("--from", metavar="VERSION|TIME", help="The first version, or ISO-8601 time, of the changes.")
+    ],
+    end: LastVersion = None,
+    kind: Kind = ChangesKind.NET,
+    pre_images: PreImages = None,
+    where: Where = None,
+    analyze: Analyze = False,
+    price: Price = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show which files a change feed needs, and what it requests; no changes are printed."""
+    arguments = table.located({**feed_options(start, end, kind, pre_images), "filter": where})
+    _explain(arguments, "changes", arguments.options, analyze=analyze, price=price, as_json=as_json)
 
 
 @explain_app.command("compact")

@@ -10,7 +10,7 @@ import typer
 from slatespark.cli.app import app
 from slatespark.cli.arguments import AsJson, AsText, CountRows
 from slatespark.cli.output import EXIT_FAILED, failing_with, json_document
-from slatespark.cli.parameter_groups import located_table, table_version, taking
+from slatespark.cli.parameter_groups import expiry_version, located_table, table_version, taking
 from slatespark.cli.table_arguments import TableArguments, open_table, table_codec
 from slatespark.display.describe_text import describe_text
 from slatespark.display.expiry_text import expiry_text
@@ -92,7 +92,7 @@ def timeline(
 
 @app.command()
 @failing_with(EXIT_FAILED)
-@taking(table_version)
+@taking(expiry_version)
 def expiry(
     options: ReadOptions,
     per: Annotated[

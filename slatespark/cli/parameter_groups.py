@@ -22,6 +22,8 @@ from slatespark.cli.arguments import (
     ChangesOption,
     Columns,
     CommitOption,
+    ExpiryOption,
+    IntervalsOption,
     LocationOption,
     ReadOption,
     Storage,
@@ -88,6 +90,17 @@ def table_version(
     return read_options(table, named, option=option, storage=storage)
 
 
+def expiry_version(
+    table: TablePath,
+    version_as_of: VersionAsOf = None,
+    timestamp_as_of: TimestampAsOf = None,
+    option: ExpiryOption = None,
+    storage: Storage = None,
+) -> ReadOptions:
+    """Return the read options that select a version of a table, and the time of its expiry report."""
+    return table_version(table, version_as_of, timestamp_as_of, option, storage)
+
+
 def table_rows(
     table: TablePath,
     columns: Columns = None,
@@ -99,6 +112,18 @@ def table_rows(
     """Return what a command that reads rows was given, but for the options of its own."""
     named = {"columns": columns, "versionAsOf": version_as_of, "timestampAsOf": timestamp_as_of}
     return ReadArguments(table, named, option, storage)
+
+
+def row_versions(
+    table: TablePath,
+    columns: Columns = None,
+    version_as_of: VersionAsOf = None,
+    timestamp_as_of: TimestampAsOf = None,
+    option: IntervalsOption = None,
+    storage: Storage = None,
+) -> ReadArguments:
+    """Return what a command that reads the versions of rows was given, but for the options of its own."""
+    return table_rows(table, columns, version_as_of, timestamp_as_of, option, storage)
 
 
 def table_changes(

@@ -14,7 +14,7 @@ from slatespark.cli.app import app
 from slatespark.cli.arguments import NEGATIVE_KEYS, AsJson, AsText, KeyArguments, Metadata, Where
 from slatespark.cli.key_arguments import key_arrays, key_bytes, key_values
 from slatespark.cli.output import EXIT_FAILED, failing_with, print_lines
-from slatespark.cli.parameter_groups import table_changes, table_rows, taking
+from slatespark.cli.parameter_groups import row_versions, table_changes, table_rows, taking
 from slatespark.cli.rows import RAW_HEADINGS, json_lines, limit_batches, text_lines
 from slatespark.cli.signals import stopped_by_signals
 from slatespark.cli.table_arguments import ReadArguments, open_table, table_codec
@@ -78,7 +78,7 @@ def scan(
 
 @app.command("versions")
 @failing_with(EXIT_FAILED)
-@taking(table_rows)
+@taking(row_versions)
 def show_versions(
     table: ReadArguments,
     where: Where = None,
@@ -103,6 +103,18 @@ class ChangesKind(StrEnum):
     LOG = "log"
 
 
+LastVersion: TypeAlias = Annotated[
+    str | None, typer.Option("--to", metavar="VERSION|TIME", help="The last one; by default the newest version.")
+]
+Kind: TypeAlias = Annotated[
+    ChangesKind,
+    typer.Option(help="How the last version differs from the first, or every write, with those in the WAL."),
+]
+PreImages: TypeAlias = Annotated[
+    bool | None, typer.Option("--pre-images/--no-pre-images", help="Tell inserts from updates, and show old rows.")
+]
+
+
 @app.command("changes")
 @failing_with(EXIT_FAILED)
 @taking(table_changes)
@@ -116,17 +128,9 @@ def show_changes(
             help="The first version, or ISO-8601 time, to show changes of; with --follow by default the next version.",
         ),
     ] = None,
-    end: Annotated[
-        str | None,
-        typer.Option("--to", metavar="VERSION|TIME", help="The last one; by default the newest version."),
-    ] = None,
-    kind: Annotated[
-        ChangesKind,
-        typer.Option(help="How the last version differs from the first, or every write, with those in the WAL."),
-    ] = ChangesKind.NET,
-    pre_images: Annotated[
-        bool | None, typer.Option("--pre-images/--no-pre-images", help="Tell inserts from updates, and show old rows.")
-    ] = None,
+    end: LastVersion = None,
+    kind: Kind = ChangesKind.NET,
+    pre_images: PreImages = None,
     follow: Annotated[bool, typer.Option("--follow", help="Go on with new changes until it is interrupted.")] = False,
     where: Where = None,
     prefix: Prefix = None,
@@ -143,10 +147,7 @@ def show_changes(
     if end is not None and follow:
         raise typer.BadParameter("--to and --follow exclude each other.", param_hint="--to")
     named: dict[str, Any] = {
-        **({} if start is None else _bound("starting", start)),
-        **({} if end is None else _bound("ending", end)),
-        **({} if kind is ChangesKind.NET else {"changes": kind.value}),
-        "preImages": pre_images,
+        **feed_options(start, end, kind, pre_images),
         "filter": where,
         "keyPrefix": prefix and key_bytes(prefix, "--prefix", as_text=as_text),
     }
@@ -177,6 +178,16 @@ def _followed(stores: TableStores, options: ReadOptions, clock: Clock) -> Iterat
             if (plan := follower.poll()) is not None:
                 yield plan
             stop.wait(_POLL_S)
+
+
+def feed_options(start: str | None, end: str | None, kind: ChangesKind, pre_images: bool | None) -> dict[str, Any]:
+    """Return the read options of a change feed: what `--from`, `--to`, `--kind` and `--pre-images` stand for."""
+    return {
+        **({} if start is None else _bound("starting", start)),
+        **({} if end is None else _bound("ending", end)),
+        **({} if kind is ChangesKind.NET else {"changes": kind.value}),
+        "preImages": pre_images,
+    }
 
 
 def _bound(side: str, text: str) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Explanations: the method `explain` of `SlateStore`, with a private one for each operation."""
+"""Explanations: what a read, change feed, compaction, vacuum, reap or erasure touches and costs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OPERATIONS: Final = ("read", "changes", "compact", "vacuum", "reap", "erase")
 
 
 class Explanations(Reads, Maintenance):
-    """Explanations: what a read, compaction, vacuum, reap or erasure touches and costs."""
+    """Explanations: what a read, change feed, compaction, vacuum, reap or erasure touches and costs."""
 
     @parsing_flags
     def explain(

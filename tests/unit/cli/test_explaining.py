@@ -81,3 +81,11 @@ def test_wrong_arguments(table: Path) -> None:
     refused("OptionError", "explain", "vacuum", table, "--min-age", "0s", "--analyze")
     refused("TableNotFoundError", "explain", "reap", table / "no")
     assert run("explain", "write", table).exit_code == 2
+
+
+def test_a_change_feed(table: Path) -> None:
+    versions = [str(facts.version) for facts in SlateStore.open(table).history() if facts.operation == "write"]
+    found = answer("explain", "changes", table, "--from", versions[1], "--where", "id > 0", "--analyze")
+    assert (found["operation"], found["rows"]) == ("changes", 200)
+    assert "operation  changes" in done("explain", "changes", table, "--from", versions[0], "--kind", "log")
+    assert "--from" in run("explain", "changes", table).stderr
