@@ -49,6 +49,7 @@ from slatespark.table.gc.drop_plan import (
     DropBlocker,
     DropReport,
     TableObjects,
+    is_in_own_folder,
     judge_checkpoints,
     sort_out,
 )
@@ -269,7 +270,7 @@ class _Drop:
     def _delete(self, kind: str) -> None:
         store = self.stores.wal if kind == "wal" else self.stores.main
         if kind == "unfinished":
-            for root, meta in list_unfinished(self.stores):
+            for root, meta in _list_own_unfinished(self.stores):
                 self._delete_all(self.stores.wal if root else self.stores.main, kind, [meta])
             return
         self._delete_all(store, kind, self._listed(kind).own)
@@ -296,16 +297,23 @@ def _folder(folder: str) -> Callable[[TableStores], TableObjects]:
     return lambda stores: sort_out((stores.wal if folder == WAL_DIR else stores.main).list(folder))
 
 
+def _is_in_columns(path: str) -> bool:
+    return path.startswith(COLUMNS_DIR) and "/" not in path.removeprefix(COLUMNS_DIR)
+
+
+def _list_own_unfinished(stores: TableStores) -> list[tuple[str, ObjectMeta]]:
+    """Return partial objects of the table's writers; listings reach into tables that lie below its folders."""
+    return [found for found in list_unfinished(stores) if is_in_own_folder(found[1].path)]
+
+
 # In the order of deletion.
 _KINDS: Final[dict[str, Callable[[TableStores], TableObjects]]] = {
     MANIFESTS: _folder(MANIFEST_DIR),
     "wal": _folder(WAL_DIR),  # a client that opens the place for writing would replay it
     "compactions": _folder(COMPACTIONS_DIR),
     "sst": _folder(COMPACTED_DIR),
-    "unfinished": lambda stores: TableObjects(tuple(meta for _, meta in list_unfinished(stores)), ()),
-    COLUMNS: lambda stores: TableObjects(tuple(stores.main.list(COLUMNS_DIR)), ()),
-    METADATA: lambda stores: TableObjects(
-        tuple(meta for meta in stores.main.list_below(ROOT) if not meta.path.startswith(COLUMNS_DIR)), ()
-    ),
+    "unfinished": lambda stores: TableObjects(tuple(meta for _, meta in _list_own_unfinished(stores)), ()),
+    COLUMNS: _folder(COLUMNS_DIR),
+    METADATA: lambda stores: sort_out(meta for meta in stores.main.list_below(ROOT) if not _is_in_columns(meta.path)),
     "boundary": _folder(GC_DIR),
 }

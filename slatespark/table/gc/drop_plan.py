@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from slatespark.format.manifest import Checkpoint, Manifest
 from slatespark.format.paths import (
+    COLUMNS_DIR,
     COMPACTED_DIR,
     COMPACTIONS_DIR,
     COMPACTIONS_EXTENSION,
@@ -18,6 +19,7 @@ from slatespark.format.paths import (
     SST_EXTENSION,
     WAL_DIR,
     boundary_path,
+    copy_id,
     numbered,
     sst_id,
 )
@@ -26,6 +28,16 @@ from slatespark.storage import ObjectMeta
 from slatespark.table.checkpoints.store import PIN_NAME, CheckpointFacts, checkpoint_facts
 from slatespark.table.commit.idempotence import is_outcome
 from slatespark.table.commit.version_retention import UNDO_NAMES, is_retained
+from slatespark.table.definition.versions import DEFINITION_DIR, DEFINITION_EXTENSION
+from slatespark.table.records.claims import CLAIMS_DIR
+from slatespark.table.records.commit_record import BATCHES_DIR, COMMITS_DIR
+from slatespark.table.records.filtered_jobs import FILTERED_DIR
+from slatespark.table.records.handed_loads import HANDED_LOADS_DIR
+from slatespark.table.records.idempotent_writes import TXN_DIR
+from slatespark.table.records.identity import IDENTITY_PATH
+from slatespark.table.records.json_objects import JSON_SUFFIX, ROOT, WRITE_ID
+from slatespark.table.records.leases import LEASES_DIR
+from slatespark.table.records.streams import STREAMS_DIR
 from slatespark.table.write.clone import CLONE_NAMES
 from slatespark.table.write.deep_copy import COPY_NAME
 from slatespark.table.write.restore import HOLD_NAMES
@@ -33,7 +45,7 @@ from slatespark.units import ms_to_text
 
 MANIFESTS: Final = "manifest"
 COLUMNS: Final = "columns"  # columnar copies
-METADATA: Final = "metadata"  # the rest below slatespark/
+METADATA: Final = "metadata"  # the rest of ours below slatespark/
 _BOUNDARIES: Final = (boundary_path("manifest"), boundary_path("compactions"))
 
 
@@ -67,7 +79,7 @@ class DropReport(Shown):
         `columns`, `metadata`
     stored_bytes : their total size
     released : the tables of which a clone was dropped, and which no longer keep its files
-    kept : objects in its folders that are not the table's
+    kept : objects in its folders, and below `slatespark/`, that are not the table's
     blockers : who may still need it
     """
 
@@ -124,22 +136,56 @@ class TableObjects:
 
 def sort_out(listed: Iterable[ObjectMeta]) -> TableObjects:
     """Tell the objects of a table from others, by their names."""
-    metas = tuple(listed)
-    own = tuple(meta for meta in metas if _is_own(meta.path))
-    return TableObjects(own, tuple(meta for meta in metas if meta not in own))
+    own: list[ObjectMeta] = []
+    foreign: list[ObjectMeta] = []
+    for meta in listed:
+        (own if _is_own(meta.path) else foreign).append(meta)
+    return TableObjects(tuple(own), tuple(foreign))
+
+
+def is_in_own_folder(path: str) -> bool:
+    """Tell whether an object lies in a folder of the table, not in one below that somebody else made."""
+    return _folder_of(path) in _OWN_NAMES
 
 
 def _is_own(path: str) -> bool:
+    is_name = _OWN_NAMES.get(_folder_of(path))
+    return is_name is not None and is_name(path)
+
+
+def _folder_of(path: str) -> str:
     folder = path[: path.rfind("/") + 1]
-    if folder == COMPACTED_DIR:
-        return sst_id(path) is not None
-    if folder == GC_DIR:
-        return path in _BOUNDARIES
-    if folder == "":
-        return path == DELETING_MARKER
-    extensions = {
-        MANIFEST_DIR: MANIFEST_EXTENSION,
-        COMPACTIONS_DIR: COMPACTIONS_EXTENSION,
-        WAL_DIR: SST_EXTENSION,
-    }
-    return folder in extensions and numbered(path, extensions[folder]) is not None
+    is_of_application = folder.startswith(TXN_DIR) and folder.count("/") == TXN_DIR.count("/") + 1
+    return _ANY_APPLICATION if is_of_application else folder
+
+
+def _is_numbered(extension: str) -> Callable[[str], bool]:
+    return lambda path: numbered(path, extension) is not None
+
+
+def _is_json(path: str) -> bool:
+    return path.endswith(JSON_SUFFIX)
+
+
+_ANY_APPLICATION: Final = f"{TXN_DIR}*/"  # no name of an application contains an asterisk
+
+# By folder: which of the names in it a table gives. What else lies there, or below, may be another table.
+_OWN_NAMES: Final[Mapping[str, Callable[[str], bool]]] = {
+    "": lambda path: path == DELETING_MARKER,
+    MANIFEST_DIR: _is_numbered(MANIFEST_EXTENSION),
+    WAL_DIR: _is_numbered(SST_EXTENSION),
+    COMPACTED_DIR: lambda path: sst_id(path) is not None,
+    COMPACTIONS_DIR: _is_numbered(COMPACTIONS_EXTENSION),
+    GC_DIR: lambda path: path in _BOUNDARIES,
+    ROOT: lambda path: path == IDENTITY_PATH,
+    BATCHES_DIR: _is_json,
+    CLAIMS_DIR: _is_json,
+    COLUMNS_DIR: lambda path: copy_id(path) is not None,
+    COMMITS_DIR: _is_json,
+    DEFINITION_DIR: _is_numbered(DEFINITION_EXTENSION),
+    FILTERED_DIR: _is_json,
+    HANDED_LOADS_DIR: _is_json,
+    LEASES_DIR: lambda path: WRITE_ID.match(path.removeprefix(LEASES_DIR)) is not None,  # and marks of its tasks
+    STREAMS_DIR: _is_json,
+    _ANY_APPLICATION: _is_json,
+}

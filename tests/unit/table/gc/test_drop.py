@@ -95,6 +95,51 @@ def test_nothing_else_goes(tmp_path: Path) -> None:
     assert (tmp_path / "db" / "mine" / "empty").is_dir()
 
 
+@pytest.mark.parametrize("kind", ["local", "memory"])
+def test_another_table_below_our_own_folder_stays(url: str, tmp_path: Path, kind: str) -> None:
+    place = url if kind == "memory" else str(tmp_path / "db")
+    busy_table(place)
+    inner = SlateStore.create(f"{place}/slatespark/orders")
+    inner.write(table_of([(b"x", b"1")]))
+    foreign = ["notes.txt", "claims/notes.txt", "columns/notes.txt", "columns/deep/x", "txn/1.json", "commits/a/1.json"]
+    for name in foreign:
+        of(place).main.put(f"slatespark/{name}", [b"mine"])
+    before = [f"slatespark/orders/{path}" for path in objects(inner.url)]
+    report = SlateStore.drop(place)
+    kept = sorted([*before, *(f"slatespark/{name}" for name in foreign)])
+    assert objects(place) == list(report.kept) == kept
+    assert inner.scan().read_all().num_rows == 1
+
+
+def test_uploads_to_another_table_below_our_own_folder_stay(tmp_path: Path) -> None:
+    busy_table(str(tmp_path / "db"))
+    SlateStore.create(str(tmp_path / "db/slatespark/orders"))
+    upload = tmp_path / "db/slatespark/orders/manifest/.slatespark-x.tmp"
+    upload.write_bytes(b"of a writer that is running")
+    (tmp_path / "db/slatespark/commits/.slatespark-x.tmp").write_bytes(b"left by a killed process")
+    assert SlateStore.drop(str(tmp_path / "db")).objects["unfinished"] == 1
+    assert upload.exists()
+
+
+def test_every_kind_of_record_goes(url: str) -> None:
+    busy_table(url)
+    records = [
+        "identity.json",
+        "claims/worker-00112233445566778899aabbccddeeff.json",
+        "columns/01M7YRCVEB9T5DR5R9WRNDXZHY.parquet",
+        "commits/batches/00000000000000000007.10.json",
+        "filtered/01M7YRCVEB9T5DR5R9WRNDXZHY-0011223344556677.json",
+        "leases/0011223344556677-3",
+        "leases/0011223344556677-conditional-write",
+        "loads/00000000000000000007-01M7YRCVEB9T5DR5R9WRNDXZHY.json",
+        "streams/every=20day.json",
+    ]
+    for name in records:
+        of(url).main.put(f"slatespark/{name}", [b"{}"])
+    report = SlateStore.drop(url, force=True)
+    assert (objects(url), report.kept) == ([], ())
+
+
 def test_no_empty_folder_stays(tmp_path: Path) -> None:
     busy_table(str(tmp_path / "db"))
     SlateStore.drop(str(tmp_path / "db"))
