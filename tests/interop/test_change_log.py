@@ -77,6 +77,57 @@ def test_a_stream_shows_what_is_durable_at_its_next_look(live: LiveClient, datab
         consumer.restart()
 
 
+def steps(consumer: Consumer, live: LiveClient, numbers: range) -> list[bytes | None]:
+    """What a stream shows of puts of one key, each of which is made durable before the next look."""
+    shown = []
+    for number in numbers:
+        live.write([Put(b"a", b"%d" % number)])
+        live.flush_wal()
+        assert consumer.step(), "it is durable, and the pollInterval is over"
+        assert [word for word, _ in consumer.last] == ["upsert"]
+        shown += [row["value"] for _, row in consumer.last]
+    return shown
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_a_stream_of_a_table_without_rows_misses_no_write(database: Location, is_restarted: bool) -> None:
+    """No version shows a row until the client flushes; the log begins all the same."""
+    store = SlateStore.create(str(database.folder))
+    with LiveClient(database, COORDINATOR) as live:
+        consumer = Consumer(store, FakeClock(), ["key"], changes="log", maxRowsPerTrigger=10)
+        assert (consumer.step(), consumer.last) == (True, []), "an empty batch leads to the log"
+        if is_restarted:
+            consumer.restart()
+            consumer.replay()
+        consumer.catch_up()  # the client's fence
+        assert sum(consumer.sizes) == 0
+        assert steps(consumer, live, range(3)) == [b"0", b"1", b"2"]
+        live.flush_memtable()
+        assert not consumer.step(), "all was shown before"
+
+
+def test_a_run_that_ends_begins_the_log_of_a_table_without_rows(database: Location) -> None:
+    store = SlateStore.create(str(database.folder))
+    with LiveClient(database, COORDINATOR) as live:
+        consumer = Consumer(store, FakeClock(), ["key"], changes="log")
+        consumer.stream.stop_at_newest()
+        assert (consumer.catch_up(), consumer.sizes) == (1, [0])
+        live.write([Put(b"a", b"0")])
+        live.flush_wal()
+        assert not consumer.step(), "the run ends"
+        for number in range(1, 3):
+            live.write([Put(b"a", b"%d" % number)])
+            live.flush_wal()
+        consumer.restart()
+        consumer.stream.stop_at_newest()
+        assert consumer.catch_up() == 1
+        assert [(word, row["value"]) for word, row in consumer.last] == [
+            ("upsert", b"0"),
+            ("upsert", b"1"),
+            ("upsert", b"2"),
+        ]
+
+
 def test_what_the_client_collected_is_refused_and_a_follower_goes_on(live: LiveClient, database: Location) -> None:
     for number in range(3):
         live.write([Put(b"a", b"%d" % number)])

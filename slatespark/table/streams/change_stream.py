@@ -243,6 +243,8 @@ class ChangeStream:
     def _is_news(self, reached: Position, newest: Version[Manifest]) -> bool:
         """Tell whether the newest version may show other rows than a state: checkpoints, for example, change none."""
         self._holds.check(newest.value)
+        if reached.version == NOTHING and self._options.shows_log:
+            return True  # without rows, too: the log begins behind a version, and the WAL may have writes by now
         if newest.number < reached.version:
             self._check_table(reached)
             raise _restored(self._stores.url, reached)

@@ -688,6 +688,20 @@ def test_the_log_follows_the_rows() -> None:
     assert not consumer.step()
 
 
+@pytest.mark.parametrize("options", [{}, {"maxRowsPerTrigger": 1}, {"maxBytesPerTrigger": "1k"}])
+def test_the_log_of_an_empty_table_begins_with_an_empty_batch(options: dict[str, Any]) -> None:
+    place = Place(versionRetention="7d")
+    consumer = place.consumer(changes="log", **options)
+    assert consumer.step()
+    assert not consumer.step()
+    consumer.begin_again()
+    for n in range(2):
+        place.store.write(rows(range(1), n))
+    consumer.catch_up()
+    assert consumer.state[0,]["n"] == 1
+    assert sum(consumer.sizes) == 2, "each write by itself"
+
+
 def test_the_log_from_a_start_with_limits() -> None:
     place = Place(versionRetention="7d")
     for n in range(4):
