@@ -103,6 +103,15 @@ def has_sources_of(manifest: Manifest, load: HandedLoad) -> bool:
     return any(_has_sources(manifest, part) for part in load.parts)
 
 
+def lies_before(manifest: Manifest, load: HandedLoad) -> bool:
+    """Tell whether no version above this one, which is above the base of the load, can be its commit.
+
+    The sources leave with the commit. Where they are gone already, it was made, or never will be.
+    """
+    had_sources = any(part.l0_views or part.run_files for part in load.parts)  # else their lack says nothing
+    return had_sources and not has_sources_of(manifest, load)
+
+
 def shows_load(manifest: Manifest, load: HandedLoad) -> bool:
     """Tell whether a version has the runs that a load became."""
     return all(_shows(manifest, part) for part in _telling_parts(load))

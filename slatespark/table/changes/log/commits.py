@@ -15,12 +15,12 @@ from slatespark.format.manifest import BytesRange, Manifest
 from slatespark.format.paths import manifest_path, sst_path
 from slatespark.format.properties import decode_properties
 from slatespark.format.ulid import Ulid
-from slatespark.table.commit.handed_loads import find_commit_of
+from slatespark.table.commit.handed_loads import find_commit_of, lies_before
 from slatespark.table.log.manifests import fetch_manifest
 from slatespark.table.read.sst_end import fetch_end
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.records.commits import fetch_records_between
-from slatespark.table.records.handed_loads import fetch_handed_loads
+from slatespark.table.records.handed_loads import HandedLoad, fetch_handed_loads
 from slatespark.table.records.operations import Operation
 from slatespark.table.snapshot import listed_wal
 from slatespark.table.stores import TableStores
@@ -109,10 +109,20 @@ def _handed(stores: TableStores, after: int, last: int) -> Iterator[tuple[int, s
             continue
         try:
             number = find_commit_of(stores, load)
-        except SlateError:
-            number = last
+        except SlateError as exc:  # most likely the record was left by a killed job, and will stay
+            if not _committed_by(stores, load, after):
+                yield last, f"a live client may have committed the load {load.path} there. {str(exc).rstrip('.')}"
+            continue
         if number is not None and after < number <= last:
             yield number, _LOADED
+
+
+def _committed_by(stores: TableStores, load: HandedLoad, number: int) -> bool:
+    """Tell whether the commit of a load, if there was one, surely does not lie above a version."""
+    if number <= load.base:
+        return False
+    manifest = _find_manifest(stores, number)
+    return manifest is not None and lies_before(manifest, load)
 
 
 _LOADED: Final = "a live client committed a load there, whose rows have numbers of earlier ones"
