@@ -6,12 +6,13 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from functools import partial
 from typing import TypeVar
 
 from slatespark.ranges import ByteRange
 from slatespark.storage.object_store import Buffer, ObjectStore
+from slatespark.thread_pool import ThreadPool
 
 T = TypeVar("T")
 
@@ -19,7 +20,7 @@ T = TypeVar("T")
 MAX_THREADS = 32
 
 # By process: a child does not have its parent's threads.
-_POOLS: dict[int, ThreadPoolExecutor] = {}
+_POOLS: dict[int, ThreadPool] = {}
 _THREAD = threading.local()
 
 
@@ -127,8 +128,8 @@ def _has_room(size: int, pending: int, pending_bytes: int, *, depth: int, max_by
     return pending == 0 or (pending <= depth and pending_bytes + size <= max_bytes)
 
 
-def _pool() -> ThreadPoolExecutor:
+def _pool() -> ThreadPool:
     pid = os.getpid()
     if pid not in _POOLS:
-        _POOLS.setdefault(pid, ThreadPoolExecutor(MAX_THREADS, "slatespark-read-ahead", _mark_thread))
+        _POOLS.setdefault(pid, ThreadPool(MAX_THREADS, "slatespark-read-ahead", _mark_thread))
     return _POOLS[pid]

@@ -10,10 +10,10 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Final, Protocol, TypeVar
 
 from slatespark.options.values import parse_count
+from slatespark.thread_pool import ThreadPool, has_main_thread_ended
 
 MAX_TOGETHER: Final = 4  # threads: each takes `writeBuffer` and a file
 BACKGROUND_NICE: Final = 10  # about a tenth of the processor time of a process that competes
@@ -36,14 +36,18 @@ def running(threads: Sequence[threading.Thread], end: Callable[[], object]) -> I
 
     Parameters
     ----------
-    threads : not started yet
+    threads : not started yet; the block must get on without them where Python, about to end, starts none
     end : makes them return, also one that has only just started; not called in a process that was forked meanwhile,
         which has none of these threads
     """
     pid = os.getpid()
     try:
         for thread in threads:
-            thread.start()
+            try:
+                thread.start()
+            except RuntimeError:
+                if not has_main_thread_ended():  # there is no room for a thread
+                    raise
         yield
     finally:
         if pid == os.getpid():
@@ -83,7 +87,7 @@ class ThreadRunner:
         if len(items) < 2:
             yield from map(function, items)
             return
-        with ThreadPoolExecutor(min(len(items), self.together)) as pool:
+        with ThreadPool(min(len(items), self.together)) as pool:
             yield from pool.map(function, items)
 
 
@@ -101,7 +105,7 @@ def threads_beside_client(wanted: int, *, is_remote: bool) -> int:
     return wanted if is_remote else min(wanted, max(1, (os.cpu_count() or 1) - 1))
 
 
-def pool_beside_client(threads: int, *, is_remote: bool) -> ThreadPoolExecutor:
+def pool_beside_client(threads: int, *, is_remote: bool) -> ThreadPool:
     """Return threads that leave the processor to a client on this machine.
 
     Only Linux has priorities of threads.
@@ -110,7 +114,7 @@ def pool_beside_client(threads: int, *, is_remote: bool) -> ThreadPoolExecutor:
     ----------
     is_remote : whether the store is; then the client is elsewhere, and these threads have the usual priority
     """
-    return ThreadPoolExecutor(threads, initializer=None if is_remote else _step_back)
+    return ThreadPool(threads, initializer=None if is_remote else _step_back)
 
 
 def _step_back() -> None:

@@ -17,7 +17,6 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Collection, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
@@ -72,6 +71,7 @@ from slatespark.table.records.leases import delete_lease
 from slatespark.table.records.operations import ENGINE, Operation
 from slatespark.table.rows.sst_upload import NewFile
 from slatespark.table.stores import SCRATCH_ROOT, TableStores
+from slatespark.thread_pool import ThreadPool
 
 MERGES_BEFORE_CLAIM: Final = 2
 MAX_ATTEMPTS: Final = 5
@@ -160,7 +160,7 @@ class _LoadCommit:
         sources = self._await_sources()
         self._refresh_files()
         pieces = self._pieces(sources)
-        with ThreadPoolExecutor(1) as thread:
+        with ThreadPool(1) as thread:
             merge = thread.submit(self._merged, sources, pieces)
             if sum(map(merged_bytes, pieces)) > SHORT_MERGE_BYTES:
                 merge.result()

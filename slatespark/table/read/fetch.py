@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
 from typing import Final, Generic, TypeVar
@@ -28,6 +28,7 @@ from slatespark.table.read.wal_share import NO_ROWS, WalShare
 from slatespark.table.snapshot import WalTail
 from slatespark.table.stores import TableStores
 from slatespark.table.stores import object_context as object_context
+from slatespark.thread_pool import ThreadPool
 
 INDEX_CACHE_BYTES = 16 << 20
 FILTER_CACHE_BYTES = 32 << 20
@@ -181,7 +182,7 @@ def _decoded(
         for files in groups:
             yield from _decode_together(stores, files)
         return
-    with ThreadPoolExecutor(threads, "slatespark-wal") as pool:
+    with ThreadPool(threads, "slatespark-wal") as pool:
         pending: deque[Future[list[tuple[int, RowColumns]]]] = deque()
         for files in groups:
             pending.append(pool.submit(_decode_together, stores, files))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Final, TypeAlias
 
@@ -18,6 +17,7 @@ from slatespark.table.read.fetch import fetch_index
 from slatespark.table.read.plan import FileSlice, Layer, SstFile
 from slatespark.table.read.points import key_rows
 from slatespark.table.stores import OWN_ROOT, TableStores, external_roots
+from slatespark.thread_pool import ThreadPool
 
 Gaps: TypeAlias = Mapping[Ulid, tuple[KeyRange, ...]]  # by file; ascending and apart from each other
 
@@ -42,7 +42,7 @@ def find_gaps(stores: TableStores, asked: Mapping[SstFile, Sequence[KeyRange]], 
     if len(asked) < 2 or not stores.main.is_remote:
         found = list(map(look, asked, asked.values()))
     else:
-        with ThreadPoolExecutor(min(len(asked), _FILES_TOGETHER)) as pool:  # each look waits for requests of its own
+        with ThreadPool(min(len(asked), _FILES_TOGETHER)) as pool:  # each look waits for requests of its own
             found = list(pool.map(look, asked, asked.values()))
     return {file.id: gaps for file, gaps in zip(asked, found, strict=True) if gaps}
 

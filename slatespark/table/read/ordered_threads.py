@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from slatespark.errors import InvalidRequestError
 from slatespark.table.tasks import running
+from slatespark.thread_pool import has_main_thread_ended
 
 Part = TypeVar("Part")
 
@@ -40,7 +41,7 @@ def ordered_batches(
     InvalidRequestError
         When threads make the batches, and the consumer goes on in a forked process.
     """
-    if threads < 2 or len(parts) < 2:
+    if threads < 2 or len(parts) < 2 or has_main_thread_ended():
         for number, part in enumerate(parts):
             for batch in scan(part):
                 yield number, batch
