@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from slatespark.errors import InvalidRequestError, UnavailableError
+from slatespark.storage.addressing import client_urls
 from slatespark.storage.credentials import refuse_user_info
 from slatespark.storage.known_options import LOCAL_OPTIONS, refuse_unknown_options
 from slatespark.storage.local_store import LocalStore
@@ -25,6 +26,7 @@ __all__ = [
     "Buffer",
     "ObjectMeta",
     "ObjectStore",
+    "client_urls",
     "open_scratch",
     "open_store",
     "read_ahead",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import re
+import urllib.parse
 from typing import Final
 
 from slatespark.errors import CorruptDataError, InvalidRequestError
@@ -13,6 +14,30 @@ from slatespark.ranges import ByteRange
 _BUCKET: Final = re.compile(r"(?!\.)[A-Za-z0-9._-]{1,255}")
 _CONTAINER: Final = re.compile(r"[A-Za-z0-9$_-]{1,255}(@[A-Za-z0-9._:-]+)?")  # with the host of its account
 _NAMES: Final = dict.fromkeys(("s3", "gs", "gcs"), _BUCKET) | dict.fromkeys(("az", "abfs", "abfss"), _CONTAINER)
+
+
+# What the client's library, `object_store`, leaves as it is in a part of a path: `PathPart` in its src/path/parts.rs.
+_KEPT: Final = "".join(sorted(set(map(chr, range(32, 127))) - set('\\/{^}%`]">[~<#|*?')))
+
+
+def client_name(path: str) -> str:
+    """Return the path of the objects of a database that SlateDB's client has opened by a path."""
+    # The safe characters of `quote` do not end the tilde, which it always keeps.
+    return urllib.parse.quote(path, safe=_KEPT + "/", errors="surrogateescape").replace("~", "%7E")
+
+
+def client_urls(url: str) -> list[str]:
+    """Return where the client may keep a database that it was given as this table, if not there; mostly nowhere.
+
+    Its store may be rooted at any of the folders above, and only names below that root are encoded.
+    """
+    protocol, separator, place = url.partition("://")
+    if protocol == "memory":
+        return []  # of this process alone
+    bucket, *parts = place.split("/")
+    encoded = [client_name(part) for part in parts]
+    starts = (at for at in reversed(range(len(parts))) if encoded[at] != parts[at])
+    return [f"{protocol}{separator}{'/'.join([bucket, *parts[:at], *encoded[at:]])}" for at in starts]
 
 
 def check_bucket(protocol: str, place: str) -> None:

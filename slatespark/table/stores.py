@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import chain
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from slatespark.errors import (
     CorruptDataError,
+    SlateError,
     SnapshotExpiredError,
     TableNotFoundError,
     UnsupportedFormatError,
@@ -21,7 +22,7 @@ from slatespark.format.paths import MANIFEST_DIR, sst_path
 from slatespark.format.ulid import Ulid
 from slatespark.options.values import parse_location
 from slatespark.storage import absolute_location as absolute_location
-from slatespark.storage import open_store
+from slatespark.storage import client_urls, open_store
 from slatespark.storage.object_store import ObjectStore
 from slatespark.table.heads import Heads
 
@@ -137,6 +138,18 @@ def resolve_external(stores: TableStores, database: ExternalDb) -> str:
         why=f"Looked below {', '.join(bases)}.",
         todo="Give the root of external paths in the option storage.root.",
     )
+
+
+def find_client_place(stores: TableStores) -> str | None:
+    """Return the URL of a database that a client keeps elsewhere, as it encodes the name of this table; None if none.
+
+    No request is sent for a name that the client leaves as it is.
+    """
+    for url in client_urls(stores.url):
+        with suppress(SlateError):  # it may be nobody's business here: nothing to rely on
+            if stores.at(url).list(MANIFEST_DIR):
+                return url
+    return None
 
 
 def _exists(store: ObjectStore, path: str) -> bool:

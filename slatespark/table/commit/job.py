@@ -14,6 +14,7 @@ from slatespark.options.properties import parse_property
 from slatespark.options.values import DEFAULT_TTL_MS
 from slatespark.table.clock import Clock, read_clock
 from slatespark.table.commit.claim import refuse_unwritable
+from slatespark.table.commit.client_place import refuse_twin
 from slatespark.table.commit.foreign_clients import Baseline
 from slatespark.table.commit.remains import refuse_remains
 from slatespark.table.commit.row_times import COMMIT_TIMES, RowTimes
@@ -159,7 +160,7 @@ def plan_write(
         When the last clock tick is ahead of our clock or of `timestamp_ms`, or that is ahead of our clock.
     InvalidRequestError
         When the WAL is elsewhere, or belongs to another database; or when there is no table, but an earlier one left
-        some of its objects.
+        some of its objects, or a client has one under an encoded name.
     """
     now_ms = read_clock(clock)
     segments = plan_segments(stores.url, None if found is None else found.value, definition.segment_extractor)
@@ -167,6 +168,7 @@ def plan_write(
         refuse_other_database(stores)
         refuse_dropped(stores)
         refuse_remains(stores)
+        refuse_twin(stores)
         baseline, base_seq, tick_ms = Baseline(0, 0, 0, 0, 1), 0, Manifest().last_l0_clock_tick
     else:
         refuse_unwritable(stores.url, found.value)

@@ -13,6 +13,7 @@ from typing import Final
 from slatespark.errors import InvalidRequestError, TableExistsError
 from slatespark.format.paths import COMPACTED_DIR, COMPACTIONS_DIR, GC_DIR, MANIFEST_DIR, WAL_DIR, sst_id
 from slatespark.storage import ObjectMeta, run_concurrently
+from slatespark.table.commit.client_place import refuse_twin
 from slatespark.table.commit.wal_place import refuse_dropped
 from slatespark.table.definition.versions import DEFINITION_DIR
 from slatespark.table.log.manifests import find_latest_manifest
@@ -85,7 +86,7 @@ def refuse_occupied(stores: TableStores, exists: TableExistsError, *, resumes: b
     TableExistsError
         When there is a table.
     InvalidRequestError
-        When there is anything else, or a table that is being dropped.
+        When there is anything else, a table that is being dropped, or a client's database of the same name.
     """
     refuse_dropped(stores)
     if stores.main.list(MANIFEST_DIR):
@@ -94,6 +95,7 @@ def refuse_occupied(stores: TableStores, exists: TableExistsError, *, resumes: b
         refuse_remains(stores)
     except RaceLostError as exc:
         raise exists from exc
+    refuse_twin(stores)
     ssts, definitions = stores.main.list(COMPACTED_DIR), [] if resumes else stores.main.list(DEFINITION_DIR)
     others = [meta for meta in ssts if not resumes or sst_id(meta.path) is None]
     if found := [*stores.main.list(""), *others, *definitions]:

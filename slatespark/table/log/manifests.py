@@ -21,10 +21,11 @@ from slatespark.format.paths import (
 from slatespark.table.clock import Clock
 from slatespark.table.log.numbered_log import NumberedLog, OutrunError
 from slatespark.table.log.versioned_object import RaceLostError, Version, VersionedObject
-from slatespark.table.stores import TableStores, object_context
+from slatespark.table.stores import TableStores, find_client_place, object_context
 
 NONCE_BITS = 64
 _CLAIM_BIT = 1  # on disk; see docs/adr/0001
+PLAIN_NAME: Final = "Give the database a name of letters, digits, '-', '_' and '.', which means the same to both."
 MAX_AHEAD_MS = 10_000  # the client waits this long for its clock to pass the last tick: slatedb src/clock.rs
 
 
@@ -63,13 +64,18 @@ def fetch_latest_manifest(stores: TableStores) -> Version[Manifest]:
     log = manifest_log(stores)
     found = log.latest()
     if found is None:
-        raise TableNotFoundError(
-            f"{stores.url} is not a SlateDB database.",
-            why="It has no manifest/ folder with a manifest in it.",
-            todo="Check the path, or create a table there.",
-        )
+        raise _no_table(stores)
     number, data = found
     return Version(number, _decode_manifest(log, number, bytes(data)))
+
+
+def _no_table(stores: TableStores) -> TableNotFoundError:
+    elsewhere = find_client_place(stores)
+    if elsewhere is None:
+        why, todo = "It has no manifest/ folder with a manifest in it.", "Check the path, or create a table there."
+    else:
+        why, todo = f"A SlateDB client that was given this path keeps its database in {elsewhere}.", PLAIN_NAME
+    return TableNotFoundError(f"{stores.url} is not a SlateDB database.", why=why, todo=todo)
 
 
 def seen_manifest(stores: TableStores) -> Version[Manifest] | None:

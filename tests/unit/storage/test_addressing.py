@@ -6,7 +6,7 @@ import pytest
 
 from slatespark.errors import CorruptDataError, InvalidRequestError
 from slatespark.ranges import ByteRange
-from slatespark.storage.addressing import check_folder, check_path, check_span
+from slatespark.storage.addressing import check_folder, check_path, check_span, client_name, client_urls
 
 
 @pytest.mark.parametrize("path", ["a", "a/b", "a/.b", "a/..b", "a/b..", "a b/%2e", "ä/\n"])
@@ -39,3 +39,37 @@ def test_bytes_beyond_an_object(span: tuple[int, int]) -> None:
     with pytest.raises(CorruptDataError) as raised:
         check_span("p", ByteRange(*span), 10)
     assert raised.value.path == "p"
+
+
+@pytest.mark.parametrize(
+    ("name", "encoded"),
+    [
+        ("café", "caf%C3%A9"),
+        ("a%20b~", "a%2520b%7E"),
+        ("a[0]/b", "a%5B0%5D/b"),
+        ("\x7f\n", "%7F%0A"),
+        ("Plain name-1_.=:&+'$(),;!@", "Plain name-1_.=:&+'$(),;!@"),
+    ],
+)
+def test_names_of_the_client(name: str, encoded: str) -> None:
+    assert client_name(name) == encoded
+
+
+def test_a_name_that_is_not_utf8_has_one_too() -> None:
+    assert client_name("\udcff") == "%FF"
+
+
+@pytest.mark.parametrize(
+    ("url", "places"),
+    [
+        ("s3://bucket/a/b", []),
+        ("s3://bucket", []),
+        ("memory://é/x", []),
+        ("az://$web/a#", ["az://$web/a%23"]),
+        ("file:///é/b", ["file:///%C3%A9/b"]),
+        ("s3://bucket/é/b/~c", ["s3://bucket/é/b/%7Ec", "s3://bucket/%C3%A9/b/%7Ec"]),
+    ],
+)
+def test_places_of_the_client(url: str, places: list[str]) -> None:
+    """Names below the root of its store are encoded, and it may be rooted anywhere."""
+    assert client_urls(url) == places

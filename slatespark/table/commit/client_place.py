@@ -1,0 +1,40 @@
+"""Names that mean one folder to us, and another one to a SlateDB client that is given them as a path."""
+
+from __future__ import annotations
+
+import logging
+
+from slatespark.errors import InvalidRequestError
+from slatespark.storage import client_urls
+from slatespark.table.log.manifests import PLAIN_NAME
+from slatespark.table.stores import TableStores, find_client_place
+
+_log = logging.getLogger(__name__)
+
+
+def refuse_twin(stores: TableStores) -> None:
+    """Refuse to create a table where a client has one under the same name; warn where it would look elsewhere.
+
+    Requires: there is no table.
+
+    Raises
+    ------
+    InvalidRequestError
+        When there is such a database: the new one would be another, which the client never sees.
+    """
+    places = client_urls(stores.url)
+    if not places:
+        return
+    if (found := find_client_place(stores)) is not None:
+        raise InvalidRequestError(
+            f"{stores.url} is no table, but a SlateDB client that was given this path keeps one in {found}.",
+            why="It encodes some characters of names. A new table would be a second one, which it never sees.",
+            todo=PLAIN_NAME,
+        )
+    if stores.main.is_remote or _name(places[0]) != _name(stores.url):  # few give a client all folders of a disk
+        text = "%s: a SlateDB client that is given this path looks in %s. %s"
+        _log.warning(text, stores.url, " or ".join(places), PLAIN_NAME)
+
+
+def _name(url: str) -> str:
+    return url.rpartition("/")[2]
