@@ -41,8 +41,14 @@ def client_urls(url: str) -> list[str]:
 
 
 def check_bucket(protocol: str, place: str) -> None:
-    """Raise `InvalidRequestError` unless `place`, what follows `protocol://`, begins with the name of a bucket."""
-    name = place.partition("/")[0]
+    """Raise `InvalidRequestError` unless `place`, what follows `protocol://`, is a bucket by name, or a path in it."""
+    name, _, root = place.rstrip("/").partition("/")
+    if protocol in _NAMES and root and not _is_path(root):
+        raise InvalidRequestError(
+            f"{protocol}://{place!r} has an empty part, '.', '..' or a null character.",
+            why="Drivers and other programs do not agree on the objects that it means.",
+            todo=f"Use {protocol}://bucket/path.",
+        )
     names = None if place.startswith("arn:") else _NAMES.get(protocol)  # an access point of Amazon
     if names is not None and not names.fullmatch(name):
         raise InvalidRequestError(
@@ -54,12 +60,16 @@ def check_bucket(protocol: str, place: str) -> None:
 
 def check_path(path: str) -> str:
     """Return `path` if it is a valid object path: parts joined by `/`, none of them empty, `.` or `..`."""
-    if "\0" in path or not {"", ".", ".."}.isdisjoint(path.split("/")):
+    if not _is_path(path):
         raise InvalidRequestError(
             f"{path!r} is not an object path.",
             why="Paths are relative to the root of the store, without empty parts, '.' or '..'.",
         )
     return path
+
+
+def _is_path(path: str) -> bool:
+    return "\0" not in path and {"", ".", ".."}.isdisjoint(path.split("/"))
 
 
 def check_folder(prefix: str) -> str:

@@ -120,6 +120,20 @@ def test_names_of_buckets(url: str) -> None:
     assert open_store(url, {"account_name": "acme"} if url.startswith("az:") else {}).url == url
 
 
+@pytest.mark.parametrize("driver", ["obstore", "fsspec"])
+@pytest.mark.parametrize("root", ["/x", "//x/y", "a//b", "./a", "a/./b", "a/..", "../a", "a\0b"])
+@pytest.mark.parametrize("bucket", ["s3://bucket", "gs://bucket", "abfss://lake@acme.dfs.core.windows.net"])
+def test_a_root_that_drivers_would_read_differently(bucket: str, root: str, driver: str) -> None:
+    with pytest.raises(InvalidRequestError, match="an empty part"):
+        open_store(f"{bucket}/{root}", {"driver": driver})
+
+
+@pytest.mark.parametrize("root", ["/", "//", "a/", "a//", ".a/b..", "a b/..."])
+def test_a_root_with_slashes_at_the_end(root: str) -> None:
+    for driver in ("obstore", "fsspec"):
+        assert open_store(f"s3://bucket/{root}", {"driver": driver}).url == f"s3://bucket/{root}".rstrip("/")
+
+
 def test_urls() -> None:
     assert open_store("s3a://bucket/a/b/").url == "s3://bucket/a/b"
     assert open_store("S3://bucket").url == "s3://bucket"
