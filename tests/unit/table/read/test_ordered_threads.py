@@ -105,6 +105,16 @@ def test_a_scan_by_threads_shows_the_rows_of_a_scan_by_one(order: str) -> None:
     assert one.column("key").to_pylist() == sorted(one.column("key").to_pylist(), reverse=order == "desc")
 
 
+def test_a_reader_that_is_dropped_ends_its_threads() -> None:
+    store = SlateStore.create(f"{new_stores().url}-dropped")
+    store.write(pa.table({"key": [b"%06d" % number for number in range(9000)], "value": [b"x" * 20] * 9000}))
+    reader = store.scan(parallelism=3, splitSize="16k", readBuffer="1")
+    reader.read_next_batch()
+    assert running()
+    del reader
+    assert not running()
+
+
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 @pytest.mark.parametrize("how", ["goes on", "stops"])
 def test_a_forked_child_never_waits_for_the_threads_of_its_parent(how: str) -> None:
