@@ -9,6 +9,7 @@ from typing import Final
 
 from slatespark.errors import CorruptDataError, InvalidRequestError
 from slatespark.ranges import ByteRange
+from slatespark.texts import is_encodable
 
 # What providers and other servers have. obstore ends in a panic for some other names, and sends the rest elsewhere.
 _BUCKET: Final = re.compile(r"(?!\.)[A-Za-z0-9._-]{1,255}")
@@ -23,7 +24,7 @@ _KEPT: Final = "".join(sorted(set(map(chr, range(32, 127))) - set('\\/{^}%`]">[~
 def client_name(path: str) -> str:
     """Return the path of the objects of a database that SlateDB's client has opened by a path."""
     # The safe characters of `quote` do not end the tilde, which it always keeps.
-    return urllib.parse.quote(path, safe=_KEPT + "/", errors="surrogateescape").replace("~", "%7E")
+    return urllib.parse.quote(path, safe=_KEPT + "/").replace("~", "%7E")
 
 
 def client_urls(url: str) -> list[str]:
@@ -32,8 +33,8 @@ def client_urls(url: str) -> list[str]:
     Its store may be rooted at any of the folders above, and only names below that root are encoded.
     """
     protocol, separator, place = url.partition("://")
-    if protocol == "memory":
-        return []  # of this process alone
+    if protocol == "memory" or not is_encodable(url):
+        return []  # of this process alone, or a name that no client takes
     bucket, *parts = place.split("/")
     encoded = [client_name(part) for part in parts]
     starts = (at for at in reversed(range(len(parts))) if encoded[at] != parts[at])

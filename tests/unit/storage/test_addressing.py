@@ -55,8 +55,8 @@ def test_names_of_the_client(name: str, encoded: str) -> None:
     assert client_name(name) == encoded
 
 
-def test_a_name_that_is_not_utf8_has_one_too() -> None:
-    assert client_name("\udcff") == "%FF"
+def test_a_name_that_is_not_utf8_is_none_of_the_client() -> None:
+    assert client_urls("file:///caf\udce9/b") == []
 
 
 @pytest.mark.parametrize(
