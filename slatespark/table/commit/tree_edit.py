@@ -215,7 +215,7 @@ class MergeRuns:
     is_lowest : no layer below the sources held any of the keys, which must still be so
     known_above : the only files above the sources that may hold some of the keys; the WAL may then hold no operand for
         them either. None for no such condition
-    drops_visible_rows : the files may lack rows that reads showed, since filters dropped them
+    drops_visible_rows : the files may lack rows that reads showed, by filters or a later `now` than that of reads
     gaps : where source files are known to hold no row: a part of a view that shows no other keys is dropped
     """
 

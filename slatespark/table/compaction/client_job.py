@@ -99,7 +99,7 @@ def merge_client_job(
             job.check()
         if stage.rules.retired_ms is not None:
             refuse_operands(stores.url, may_retire=_may_retire(stores, clock, how))
-        if stage.drops_visible_rows:
+        if stage.removed_visible(merged):
             record_removals(stores, clock, job, plan, merged)
         job.hand_over([file.handle for part in merged for file in part.files])
     except BaseException:
@@ -112,7 +112,7 @@ def merge_client_job(
 def record_removals(
     stores: TableStores, clock: Clock, job: ClaimedJob, plan: CompactionPlan, merged: Iterable[MergedRange]
 ) -> None:
-    """Record that a job may remove rows which transactions have read, right before its hand-over."""
+    """Record that a job removes rows which transactions may have read, right before its hand-over."""
     sources = tuple(dict.fromkeys(str(file.id) for file in plan.files))
     outputs = tuple(str(file.handle.id) for part in merged for file in part.files)
     found = FilteredJob(str(job.id), plan.segment.hex(), sources, outputs)

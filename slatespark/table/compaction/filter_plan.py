@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from slatespark.errors import InvalidRequestError, OptionError
@@ -15,7 +15,7 @@ from slatespark.table.compaction.filter import (
     RetentionFilter,
 )
 from slatespark.table.compaction.filter_rows import FilterStage
-from slatespark.table.compaction.merge import MergeRules
+from slatespark.table.compaction.merge import MergedRange, MergeRules
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.read.retention import retired_until_ms
 from slatespark.units import ms_to_text
@@ -30,16 +30,27 @@ class FilterPlan:
     rules : of the merge, including those of built-in filters
     stage : the filters that are called; None if there are none, or if they are deferred
     waits : filters are deferred, because an open snapshot may need any version, or operands may make rows young again
+    retires : rows are past retention by a filter that are not by the rules without it
     """
 
     rules: MergeRules
     stage: FilterStage | None = None
     waits: bool = False
+    retires: bool = False
 
-    @property
-    def drops_visible_rows(self) -> bool:
-        """Whether a job of a client may drop rows that reads show: its rules alone drop none, but for a filter's."""
-        return self.stage is not None or self.rules.retired_ms is not None
+    def removed_visible(self, merged: Iterable[MergedRange], *, is_late: bool = False) -> bool:
+        """Tell whether the merge may have removed or changed rows that reads show.
+
+        Versions that expired by the instant of reads count as well, where others may have: the merge does not tell them
+        apart.
+
+        Parameters
+        ----------
+        merged : the results of all ranges
+        is_late : the rules judge by an instant later than that of reads
+        """
+        by_time = self.retires or is_late
+        return any(part.filtered or (by_time and part.expired) for part in merged)
 
 
 def check_filters(given: object, definition: TableDefinition, table: str) -> tuple[CompactionFilter, ...]:
@@ -122,15 +133,17 @@ def plan_filters(
     rules : of the merge
     definition, manifest, table : of the compacted table
     """
+    given_ms = rules.retired_ms
     for chosen in filters:
         if isinstance(chosen, RetentionFilter) and rules.now_ms is not None:
             rules = _retiring(rules, retired_until_ms(chosen.retention_ms, rules.now_ms))
+    planned = FilterPlan(rules, retires=rules.retired_ms != given_ms)
     asked = tuple(chosen for chosen in filters if not isinstance(chosen, BUILT_IN))
     if not asked:
-        return FilterPlan(rules)
+        return planned
     if manifest.recent_snapshot_min_seq < manifest.last_l0_seq:
-        return FilterPlan(rules, waits=True)
-    return FilterPlan(rules, FilterStage(asked, definition.codec(), table, rules.drops_tombstones))
+        return replace(planned, waits=True)
+    return replace(planned, stage=FilterStage(asked, definition.codec(), table, rules.drops_tombstones))
 
 
 def _retiring(rules: MergeRules, retired_ms: int | None) -> MergeRules:
@@ -145,7 +158,7 @@ def without_retirement(planned: FilterPlan, filters: Sequence[CompactionFilter])
     A retention filter that has to wait is reported; the table's own retention waits for the next compaction.
     """
     waits = planned.waits or any(isinstance(chosen, RetentionFilter) for chosen in filters)
-    return replace(planned, rules=replace(planned.rules, retired_ms=None), waits=waits)
+    return replace(planned, rules=replace(planned.rules, retired_ms=None), waits=waits, retires=False)
 
 
 def refuse_instants(filters: Sequence[CompactionFilter]) -> None:

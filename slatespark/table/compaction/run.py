@@ -79,7 +79,6 @@ from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.records.operations import Operation
 from slatespark.table.retention.destructive_now import resolve_destructive_now
 from slatespark.table.retention.history_floor import follow_history_retention
-from slatespark.table.rows.sst_upload import NewFile
 from slatespark.table.stores import TableStores
 from slatespark.table.write.alteration import raise_history_floor
 from slatespark.table.write.exact_ranges import named_ranges
@@ -199,8 +198,7 @@ class _Compaction:
     asked_ms, now_ms : the given instant, and the one resolved by the first job for all jobs
     columnar : whether the call asks for columnar copies
     copies : of the jobs so far
-    drops_visible_rows : rows that reads still show may be dropped, by filters or by a later `now` than the default; the
-        commit then conflicts with transactions that depend on the keys
+    is_late : `now` is later than the default, so rows expire that reads still show
     floor_ms : to which a filter will raise the history floor, before the first merge
     """
 
@@ -217,7 +215,7 @@ class _Compaction:
     most: int | None = None
     columnar: str = "false"
     now_ms: int | None = None
-    drops_visible_rows: bool = False
+    is_late: bool = False
     floor_ms: int | None = None
     jobs: list[CompactionJob] = field(default_factory=list)
     copies: list[CopyOutcome] = field(default_factory=list)
@@ -244,7 +242,7 @@ class _Compaction:
             self.now_ms = None  # a filter may have its own
             state = self.look()
         default_ms = resolve_destructive_now(state.snapshot, state.definition, self.clock, None)
-        self.drops_visible_rows = bool(self.filters) or state.now_ms > default_ms
+        self.is_late = state.now_ms > default_ms
         return state
 
     def run(self, state: CompactionState, pick: Pick, *, dry_run: bool) -> CompactionReport:
@@ -367,9 +365,8 @@ class _Compaction:
                 codec = definition.codec()
                 gaps = find_gaps_around(self.stores, snapshot.manifest, plan.keys, codec, inside=False)
                 may_have_landed = True
-                files = tuple(file for part in merged for file in part.files)
                 requirements = tuple(self._requirements(state, plan, stage))
-                record = self._commit(plan, stage, job, listed, files, gaps, requirements)
+                record = self._commit(plan, stage, job, listed, merged, gaps, requirements)
                 listed.complete()
         except BaseException as exc:
             abandon_write(self.stores, job)
@@ -406,7 +403,7 @@ class _Compaction:
                 beside.check(self._requirements(state, plan, stage), newest, merged)
                 if stage.rules.retired_ms is not None:
                     refuse_operands(self.stores.url, may_retire=self._may_retire(newest, plan))
-                if self.drops_visible_rows:
+                if stage.removed_visible(merged, is_late=self.is_late):
                     record_removals(self.stores, self.clock, job, plan, merged)
                 record = beside.commit(job, merged, stage.rules)
             except BaseException:
@@ -466,19 +463,19 @@ class _Compaction:
         stage: FilterPlan,
         job: WriteJob,
         listed: ListedJob,
-        outputs: tuple[NewFile, ...],
+        merged: Sequence[MergedRange],
         gaps: Gaps,
         requirements: tuple[Requirement, ...],
     ) -> CommitRecord:
         edit = MergeRuns(
             sources=plan.views,
             keys=plan.keys,
-            outputs=outputs,
+            outputs=tuple(file for part in merged for file in part.files),
             seed=self.clock.random_bits(_SEED_BITS),
             segment=plan.segment,
             is_lowest=plan.is_lowest,
             known_above=plan.above if stage.rules.retired_ms is not None else None,
-            drops_visible_rows=self.drops_visible_rows,
+            drops_visible_rows=stage.removed_visible(merged, is_late=self.is_late),
             gaps=gaps,
         )
         return publish_merge(

@@ -134,6 +134,11 @@ def test_changes_are_conflicts(store: SlateStore, change: str, depends: str) -> 
     commit(store, read(store, **DEPENDS[depends][0]), DEPENDS[depends][1])
 
 
+class KeepAll:
+    def decide(self, versions: pa.RecordBatch) -> pa.Array:
+        return pa.array(["keep"] * len(versions))
+
+
 APART: dict[str, Callable[[SlateStore], object]] = {
     "upsert": lambda store: store.write(rows_of({b"a": b"1", b"c": b"1"})),
     "around it": lambda store: store.write(rows_of({b"b" + bytes([n]): b"1" for n in range(200)} | {b"a": b"1"})),
@@ -144,6 +149,7 @@ APART: dict[str, Callable[[SlateStore], object]] = {
     "delete of nothing": lambda store: store.delete("key = X'63' AND value = X'99'"),
     "checkpoint": lambda store: store.createCheckpoint("kept"),
     "compaction": lambda store: store.compact(full=True),
+    "filter that keeps everything": lambda store: store.compact(full=True, filters=[KeepAll()]),
     "upsert and compaction": lambda store: (store.write(rows_of({b"c": b"1"})), store.compact(full=True)),
     "reap": lambda store: store.reap(),
 }

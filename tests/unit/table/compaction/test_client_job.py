@@ -160,12 +160,23 @@ def test_transactions_notice_what_a_client_commits(filters: list[Any], request: 
         transaction.commit()
 
 
-def test_a_compaction_without_filters_changes_no_row() -> None:
-    store = two_old_runs("worker-removes-nothing")
+class KeepAll:
+    def decide(self, versions: pa.RecordBatch) -> pa.Array:
+        return pa.array(["keep"] * len(versions))
+
+
+@pytest.mark.parametrize(
+    "filters", [[], [KeepAll()], [RetentionFilter("1000d")]], ids=["without filters", "keeps all", "long retention"]
+)
+def test_a_compaction_that_removes_nothing_conflicts_with_nobody(
+    filters: list[Any], request: pytest.FixtureRequest
+) -> None:
+    store = two_old_runs(f"worker-{request.node.name}")
     transaction = store.begin()
     assert transaction.getForUpdate([b"z"]).read_all().num_rows == 1
     schedule_oldest(store)
-    Worker([store.url]).runOnce()
+    [outcome] = Worker([store.url], filters=filters).runOnce()
+    assert outcome.error is None
     commit_as_client(store)
     transaction.write(rows(b"z-copy", b"computed from z"))
     transaction.commit()

@@ -512,16 +512,18 @@ def test_a_changed_operator_is_no_conflict_without_operands() -> None:
     ("arguments", "conflicts"),
     [
         ({"filters": [RetentionFilter("1h")]}, True),
-        ({"filters": [ExpireFilter()]}, True),
+        ({"filters": [RetentionFilter("9h")]}, False),
+        ({"filters": [ExpireFilter()]}, False),
+        ({"filters": [ExpireFilter(now=START_MS + 2 * HOUR_MS)]}, True),
         ({"now_ms": START_MS + 2 * HOUR_MS}, True),
         ({"now_ms": START_MS + HOUR_MS}, False),
         ({}, False),
     ],
-    ids=["retention", "expire", "now", "earlier now", "nothing"],
+    ids=["retention", "long retention", "expire", "expire later", "now", "earlier now", "nothing"],
 )
 def test_dropped_rows_conflict_with_locks(arguments: dict[str, Any], conflicts: bool) -> None:
     table = Table()
-    table.put([1, 2])
+    table.put([1, 2], ttl=2 * HOUR_MS)
     table.put([3])
     transaction = table.store.begin()
     transaction.getForUpdate([b"001"])
