@@ -23,6 +23,7 @@ COMPACTIONS_EXTENSION: Final = "compactions"
 SST_EXTENSION: Final = "sst"
 COPY_EXTENSION: Final = "parquet"
 
+_EXTENSIONS: Final = {MANIFEST_DIR: MANIFEST_EXTENSION, COMPACTIONS_DIR: COMPACTIONS_EXTENSION, WAL_DIR: SST_EXTENSION}
 _DIGITS: Final = 20  # digits of the largest u64
 _U64_END: Final = 1 << 64
 
@@ -99,6 +100,16 @@ def _ulid_in(name: str, expected: str) -> Ulid | None:
     except CorruptDataError:
         return None
     return ulid if str(ulid) == stem else None
+
+
+def is_object(path: str) -> bool:
+    """Tell whether a path is that of an object of a database, other than those below `slatespark/`."""
+    folder = path[: path.rfind("/") + 1]
+    if folder == COMPACTED_DIR:
+        return sst_id(path) is not None
+    if folder in _EXTENSIONS:
+        return numbered(path, _EXTENSIONS[folder]) is not None
+    return path in (DELETING_MARKER, boundary_path("manifest"), boundary_path("compactions"))
 
 
 def decode_boundary(data: bytes) -> int:

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Final
 
 from slatespark.errors import InvalidRequestError, TableExistsError
-from slatespark.format.paths import COMPACTED_DIR, COMPACTIONS_DIR, GC_DIR, MANIFEST_DIR, WAL_DIR, sst_id
+from slatespark.format.paths import COMPACTED_DIR, COMPACTIONS_DIR, GC_DIR, MANIFEST_DIR, WAL_DIR, is_object, sst_id
 from slatespark.storage import ObjectMeta, run_concurrently
 from slatespark.table.commit.client_place import refuse_twin
 from slatespark.table.commit.wal_place import refuse_dropped
@@ -45,7 +45,7 @@ def find_remains(stores: TableStores) -> list[str]:
         partial(stores.main.list_below, ROOT),  # one request, as most folders are empty
     ]
     *folders, records = run_concurrently(looks, is_remote=stores.main.is_remote)
-    found = (_first(listed) for listed in (*folders, _only_records(records)))
+    found = (_first(listed) for listed in (*map(_only_objects, folders), _only_records(records)))
     return [path for path in found if path is not None]
 
 
@@ -103,6 +103,11 @@ def refuse_occupied(stores: TableStores, exists: TableExistsError, *, resumes: b
             f"{stores.url} is not empty: it holds {found[0].path}.",
             todo="Choose another path, or empty that folder.",
         )
+
+
+def _only_objects(listed: Sequence[ObjectMeta]) -> Iterable[ObjectMeta]:
+    """Leave out files of others, which a drop leaves where they are."""
+    return (meta for meta in listed if is_object(meta.path))
 
 
 def _only_records(listed: Sequence[ObjectMeta]) -> Iterable[ObjectMeta]:

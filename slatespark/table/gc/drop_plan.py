@@ -11,17 +11,12 @@ from slatespark.format.paths import (
     COLUMNS_DIR,
     COMPACTED_DIR,
     COMPACTIONS_DIR,
-    COMPACTIONS_EXTENSION,
-    DELETING_MARKER,
     GC_DIR,
     MANIFEST_DIR,
-    MANIFEST_EXTENSION,
-    SST_EXTENSION,
     WAL_DIR,
-    boundary_path,
     copy_id,
+    is_object,
     numbered,
-    sst_id,
 )
 from slatespark.shown import Shown
 from slatespark.storage import ObjectMeta
@@ -46,7 +41,6 @@ from slatespark.units import ms_to_text
 MANIFESTS: Final = "manifest"
 COLUMNS: Final = "columns"  # columnar copies
 METADATA: Final = "metadata"  # the rest of ours below slatespark/
-_BOUNDARIES: Final = (boundary_path("manifest"), boundary_path("compactions"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,12 +139,12 @@ def sort_out(listed: Iterable[ObjectMeta]) -> TableObjects:
 
 def is_in_own_folder(path: str) -> bool:
     """Tell whether an object lies in a folder of the table, not in one below that somebody else made."""
-    return _folder_of(path) in _OWN_NAMES
+    return _folder_of(path) in _FOLDERS
 
 
 def _is_own(path: str) -> bool:
-    is_name = _OWN_NAMES.get(_folder_of(path))
-    return is_name is not None and is_name(path)
+    is_name = _RECORDS.get(_folder_of(path))
+    return is_object(path) if is_name is None else is_name(path)
 
 
 def _folder_of(path: str) -> str:
@@ -159,33 +153,24 @@ def _folder_of(path: str) -> str:
     return _ANY_APPLICATION if is_of_application else folder
 
 
-def _is_numbered(extension: str) -> Callable[[str], bool]:
-    return lambda path: numbered(path, extension) is not None
-
-
 def _is_json(path: str) -> bool:
     return path.endswith(JSON_SUFFIX)
 
 
 _ANY_APPLICATION: Final = f"{TXN_DIR}*/"  # no name of an application contains an asterisk
 
-# By folder: which of the names in it a table gives. What else lies there, or below, may be another table.
-_OWN_NAMES: Final[Mapping[str, Callable[[str], bool]]] = {
-    "": lambda path: path == DELETING_MARKER,
-    MANIFEST_DIR: _is_numbered(MANIFEST_EXTENSION),
-    WAL_DIR: _is_numbered(SST_EXTENSION),
-    COMPACTED_DIR: lambda path: sst_id(path) is not None,
-    COMPACTIONS_DIR: _is_numbered(COMPACTIONS_EXTENSION),
-    GC_DIR: lambda path: path in _BOUNDARIES,
+# By folder below slatespark/: which of the names in it a table gives. What else lies there may be another table.
+_RECORDS: Final[Mapping[str, Callable[[str], bool]]] = {
     ROOT: lambda path: path == IDENTITY_PATH,
     BATCHES_DIR: _is_json,
     CLAIMS_DIR: _is_json,
     COLUMNS_DIR: lambda path: copy_id(path) is not None,
     COMMITS_DIR: _is_json,
-    DEFINITION_DIR: _is_numbered(DEFINITION_EXTENSION),
+    DEFINITION_DIR: lambda path: numbered(path, DEFINITION_EXTENSION) is not None,
     FILTERED_DIR: _is_json,
     HANDED_LOADS_DIR: _is_json,
     LEASES_DIR: lambda path: WRITE_ID.match(path.removeprefix(LEASES_DIR)) is not None,  # and marks of its tasks
     STREAMS_DIR: _is_json,
     _ANY_APPLICATION: _is_json,
 }
+_FOLDERS: Final = {"", MANIFEST_DIR, WAL_DIR, COMPACTED_DIR, COMPACTIONS_DIR, GC_DIR, *_RECORDS}

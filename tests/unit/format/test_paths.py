@@ -39,6 +39,22 @@ def test_foreign_ssts_are_ignored(name: str) -> None:
     assert paths.sst_id(name) is None
 
 
+def test_objects_of_a_database_by_their_paths() -> None:
+    own = [
+        paths.manifest_path(1),
+        paths.wal_path(1),
+        paths.sst_path(Ulid(1)),
+        paths.compactions_path(1),
+        paths.boundary_path("manifest"),
+        paths.boundary_path("compactions"),
+        paths.DELETING_MARKER,
+    ]
+    assert all(map(paths.is_object, own))
+    foreign = [path.rpartition("/")[0] + "/.DS_Store" for path in own]
+    other = ["gc/wal.boundary", "manifest/00000000000000000001.sst", "notes.txt"]
+    assert not any(map(paths.is_object, [*foreign, *other]))
+
+
 def test_numbers_out_of_range_are_refused() -> None:
     with pytest.raises(ValueError, match="64-bit"):
         paths.manifest_path(-1)

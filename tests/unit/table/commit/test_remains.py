@@ -103,6 +103,18 @@ def test_the_place_of_a_dropped_table_is_free(creation: str, tmp_path: Path) -> 
     creations[creation](str(tmp_path / "t"))
 
 
+@pytest.mark.parametrize("creation", CREATIONS)
+@pytest.mark.parametrize("folder", ["wal", "compactions", "gc", "slatespark/txn"])
+def test_files_of_others_that_a_drop_leaves_are_no_remains(creation: str, folder: str, tmp_path: Path) -> None:
+    SlateStore.create(tmp_path / "t").write(ONE, txnAppId="job", txnVersion=1)
+    foreign = tmp_path / "t" / folder / ".DS_Store"
+    foreign.parent.mkdir(parents=True, exist_ok=True)
+    foreign.write_bytes(b"1")
+    SlateStore.drop(tmp_path / "t", force=True)
+    creations = {**CREATIONS, "copy": parent().copyTo, "clone": SlateStore.create(tmp_path / "p").clone}
+    creations[creation](str(tmp_path / "t"))
+
+
 def test_a_stream_that_died_before_its_table_was_there_comes_again() -> None:
     stores = open_stores(f"memory://remains/{next(_names)}", storage={})
     claim_stream_name(stores.main, "daily", "query")
