@@ -32,7 +32,9 @@ from slatespark.format.paths import (
     DELETING_MARKER,
     GC_DIR,
     MANIFEST_DIR,
+    MANIFEST_EXTENSION,
     WAL_DIR,
+    numbered,
 )
 from slatespark.storage import ObjectMeta, ObjectStore
 from slatespark.table.checkpoints.store import delete_checkpoint
@@ -81,8 +83,8 @@ def drop_table(
 
     Parameters
     ----------
-    force : go on although checkpoints, jobs or a client may need it, its newest manifest cannot be read, or a later
-        release wrote its definition; never where a clone may need its files
+    force : go on although checkpoints, jobs or a client may need it, its newest manifest or the boundary cannot be
+        read, or a later release wrote its definition; never where a clone may need its files
     dry_run : change nothing
     progress : called with the number of deleted objects
 
@@ -178,14 +180,23 @@ def _find_table(stores: TableStores, *, is_forced: bool) -> Version[Manifest] | 
         raise
     except (CorruptDataError, UnsupportedFormatError):
         if is_forced:
-            return None
+            return _find_listed(stores)
         raise
     try:
         fetch_state_with_wal(stores)
-    except InvalidRequestError:  # the WAL is elsewhere, or lost
+    except (InvalidRequestError, CorruptDataError):  # the WAL is elsewhere, or lost; or the boundary is damaged
         if stores.wal_is_apart or not is_forced:
             raise
     return found
+
+
+def _find_listed(stores: TableStores) -> Version[Manifest] | None:
+    """Return the newest version whatever the boundary says, which may be damaged; None if it cannot be read itself."""
+    listed = {numbered(meta.path, MANIFEST_EXTENSION) or 0: meta.path for meta in stores.main.list(MANIFEST_DIR)}
+    try:
+        return Version(max(listed), decode_manifest(stores.main.get(listed[max(listed)])))
+    except (CorruptDataError, UnsupportedFormatError, FileNotFoundError):
+        return None
 
 
 @dataclass(slots=True)
@@ -223,7 +234,7 @@ class _Drop:
         """Delete everything, and return the URLs of the parents that no longer keep files."""
         stores = self.stores
         stores.main.put(DELETING_MARKER, [b""])
-        with contextlib.suppress(InvalidRequestError):  # the store cannot move it
+        with contextlib.suppress(InvalidRequestError, CorruptDataError):  # the store cannot move it, or it is damaged
             manifest_log(stores).raise_boundary(_LAST, self.clock)
         released = self._delete_manifests()
         for kind in _KINDS:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import Final
 
-from slatespark.errors import SlateError
+from slatespark.errors import CorruptDataError, SlateError
 from slatespark.storage import ObjectStore
 from slatespark.table.records.claims import CLAIMS_DIR
 from slatespark.table.records.json_objects import WRITE_ID, decode_json, encode_json
@@ -45,10 +45,10 @@ def find_worker(store: ObjectStore, worker_id: str) -> str | None:
 
 
 def fetch_worker_report(store: ObjectStore, worker_id: str) -> int | None:
-    """Return when a worker of ours last reported that it runs; None if unknown."""
+    """Return when a worker of ours last reported that it runs; None if unknown, also as its record is damaged."""
     path = worker_path(worker_id)
     try:
         reported_ms = decode_json(path, bytes(store.get(path))).get("reported_ms")
-    except FileNotFoundError:
+    except (FileNotFoundError, CorruptDataError):  # the next report of a live one writes it anew
         return None
     return reported_ms if type(reported_ms) is int else None

@@ -40,7 +40,7 @@ from slatespark.table.records.leases import (
     lease_path,
     publish_lease,
 )
-from slatespark.table.records.workers import find_worker
+from slatespark.table.records.workers import find_worker, worker_path
 from slatespark.table.stores import TableStores
 from tests.support.failing_store import FailingStore
 from tests.support.fake_clock import FakeClock
@@ -296,6 +296,19 @@ def test_a_job_that_holds_history_is_known_by_its_worker_record(stores: TableSto
         die(job)
         clear_active_jobs(stores, CLAIM, now_ms=NOW_MS + 40_000, runs=RUNS)
         assert listed(stores) == []
+
+
+def test_a_damaged_worker_record_counts_as_none_until_the_next_report(stores: TableStores, clock: FakeClock) -> None:
+    publish_lease(stores.main, write_id(1), NOW_MS)
+    with listed_job(stores, clock, SPEC, write_id(1), is_held=True) as job:
+        stores.main.put(worker_path(f"slatespark-{write_id(1)}"), [b"damaged"])
+        assert not runs_here(stores, job.entry, NOW_MS)
+        clear_active_jobs(stores, CLAIM, now_ms=NOW_MS, runs=RUNS)
+        assert listed(stores) == []
+        job.report()
+        assert runs_here(stores, job.entry, NOW_MS)
+        assert listed(stores) == [job.entry]
+        assert job.count_lapses() == 1, "its commit looks whether its files are still there"
 
 
 def test_a_lease_lasts_as_long_as_its_job(stores: TableStores, clock: FakeClock) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -15,16 +17,20 @@ from slatespark import (
     TableNotFoundError,
 )
 from slatespark.display.drop_text import drop_text
+from slatespark.format.compactions import Compaction, CompactionStatus, TieredSpec, WorkerSpec
 from slatespark.format.manifest import Manifest, encode_manifest
 from slatespark.format.paths import compactions_path, manifest_path
 from slatespark.storage.object_store import ObjectStore
-from slatespark.table.clock import SystemClock
+from slatespark.table.clock import SystemClock, new_ulid
+from slatespark.table.commit.hold import NEVER_STALE_MS
 from slatespark.table.gc.drop import drop_table
 from slatespark.table.gc.drop_plan import DropReport
 from slatespark.table.gc.run import vacuum_table
-from slatespark.table.log.compactions import fetch_compactions
+from slatespark.table.log.compactions import create_compactions, fetch_compactions
 from slatespark.table.log.manifests import fetch_latest_manifest
+from slatespark.table.log.versioned_object import Version
 from slatespark.table.records.leases import publish_lease
+from slatespark.table.records.workers import publish_worker, worker_path
 from slatespark.table.stores import TableStores, open_stores
 from tests.faults.jobs import Job, table_of
 from tests.support.fake_clock import FakeClock
@@ -199,6 +205,45 @@ def test_a_list_of_compactions_that_cannot_be_read_is_passed_over_by_force(url: 
     assert objects(url) == before
     SlateStore.drop(url, force=True)
     assert objects(url) == []
+
+
+DAMAGED: Final = ("gc/manifest.boundary", "gc/compactions.boundary", worker_path(f"slatespark-{'c' * 16}"))
+
+
+def damage(url: str, path: str) -> None:
+    """A compaction of a table with held history is listed; its worker's record is damaged, or another object."""
+    stores, now_ms = of(url), SystemClock().now_ms()
+    worker = WorkerSpec(publish_worker(stores.main, "c" * 16, now_ms), NEVER_STALE_MS)
+    job = Compaction(new_ulid(SystemClock()), TieredSpec((), (0,), 0), CompactionStatus.RUNNING, worker=worker)
+    number, listed = fetch_compactions(stores)
+    create_compactions(stores, Version(number + 1, replace(listed, jobs=(job,))))
+    stores.main.put(path, [b"damaged"])
+
+
+@pytest.mark.parametrize("is_local", [False, True])
+@pytest.mark.parametrize("path", DAMAGED)
+def test_damaged_objects_are_passed_over_by_force(url: str, path: str, is_local: bool, tmp_path: Path) -> None:
+    place = str(tmp_path / "t") if is_local else url
+    busy_table(place)
+    damage(place, path)
+    SlateStore.drop(place, force=True)
+    assert objects(place) == []
+    clone = busy_table(place).clone(f"{place}-clone")
+    damage(place, path)
+    with pytest.raises(InvalidRequestError, match="slatespark/clone/"):
+        SlateStore.drop(place, force=True)
+    assert clone.get(b"a") is not None
+
+
+def test_a_damaged_worker_record_stops_nobody(url: str) -> None:
+    table = busy_table(url)
+    damage(url, DAMAGED[-1])
+    table.write(table_of([(b"b", b"1")]))
+    damage(url, DAMAGED[-1])
+    table.compact(full=True, force=True)
+    damage(url, DAMAGED[-1])
+    table.vacuum()
+    SlateStore.drop(url, force=True)
 
 
 def test_where_there_is_no_table(url: str) -> None:
