@@ -12,7 +12,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from slatespark import CommitConflictError, InvalidRequestError, SlateStore, TransactionConflictError
+from slatespark import (
+    CommitConflictError,
+    HistoryFloorFilter,
+    InvalidRequestError,
+    SlateStore,
+    TransactionConflictError,
+)
 from slatespark.format.compactions import CompactionStatus
 from slatespark.table.clock import Clock, SystemClock
 from slatespark.table.compaction.filter import CompactionFilter, FilterDecisions
@@ -159,6 +165,19 @@ def test_expired_rows_go_as_in_every_compaction(tmp_path: Path) -> None:
         assert cooperate(client.location, full=True).expired == 1
         left = [b"later", b"stays"]
         assert awaited(lambda: [row.key for row in client.scan()], left) == left
+
+
+def test_a_floor_filter_raises_the_floor_while_the_client_goes_on(tmp_path: Path) -> None:
+    store = SlateStore.create(str(tmp_path / "db"), history=True)
+    for value in (b"1", b"2", b"3"):
+        store.write(pa.table({"key": [b"a"], "value": [value]}))
+    floor_ms = SystemClock().now_ms()
+    with client_of(tmp_path / "db") as client:
+        report = cooperate(client.location, full=True, filters=[HistoryFloorFilter(floor_ms)])
+        assert (report.rows_in, report.rows_out) == (3, 1)
+        assert store.definition.full_history_ts_low_ms == floor_ms
+        client.put(b"goes on", b"1")
+        client.flush_memtable()
 
 
 # --- retention --------------------------------------------------------------------------------------------------------

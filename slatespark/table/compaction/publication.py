@@ -1,8 +1,8 @@
-"""The commit of a merge: repeated while what others have put above its sources turns out to be harmless."""
+"""The commit of a merge: what must hold for it. It is repeated while what others put above its sources is harmless."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Final
 
@@ -12,15 +12,32 @@ from slatespark.options import WriteOptions
 from slatespark.table.clock import Clock
 from slatespark.table.commit.commit import commit_write
 from slatespark.table.commit.job import WriteJob
-from slatespark.table.commit.requirements import Requirement
+from slatespark.table.commit.requirements import FilesExist, Requirement, SameMergeOperator, SameRetention
 from slatespark.table.commit.tree_edit import MergeRuns
-from slatespark.table.compaction.state import hold_no_operands
+from slatespark.table.compaction.merge import MergeRules
+from slatespark.table.compaction.plan import CompactionPlan
+from slatespark.table.compaction.state import CompactionState, hold_no_operands
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read.properties import file_properties
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.stores import TableStores
 
 MAX_CONFLICTS: Final = 5  # with files that turn out to be harmless
+
+
+def merge_requirements(state: CompactionState, plan: CompactionPlan, rules: MergeRules) -> Iterator[Requirement]:
+    """Yield what must hold for the outputs of a merge to be published.
+
+    Parameters
+    ----------
+    state : from which it was planned
+    """
+    yield FilesExist()
+    has_operands = not hold_no_operands((file.id for file in plan.files), state.known)
+    if rules.merge_operator is not None and has_operands:
+        yield SameMergeOperator(state.definition)
+    if rules.retired_ms is not None:
+        yield SameRetention(state.definition)
 
 
 def publish_merge(

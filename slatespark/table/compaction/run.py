@@ -6,7 +6,7 @@ its sources changed. See docs/explanation/how-a-compaction-works.md, docs/refere
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
@@ -24,7 +24,7 @@ from slatespark.table.commit.discard import delete_files, delete_unshown
 from slatespark.table.commit.foreign_clients import Baseline, refuse_foreign_job
 from slatespark.table.commit.idempotence import refuse_pair
 from slatespark.table.commit.job import WriteJob, abandon_write, begin_write
-from slatespark.table.commit.requirements import FilesExist, Requirement, SameMergeOperator, SameRetention
+from slatespark.table.commit.requirements import Requirement
 from slatespark.table.commit.tree_edit import MergeRuns
 from slatespark.table.compaction.beside_client import BesideClient, refuse_hold, whole_plan
 from slatespark.table.compaction.client_job import record_removals
@@ -59,7 +59,7 @@ from slatespark.table.compaction.plan import (
     plan_l0,
     plan_size_tiered,
 )
-from slatespark.table.compaction.publication import publish_merge
+from slatespark.table.compaction.publication import merge_requirements, publish_merge
 from slatespark.table.compaction.ranges import RANGE_FILES, Runner, local_threads, plan_tasks, run_here
 from slatespark.table.compaction.report import CompactionJob, CompactionReport, job_facts, log_job
 from slatespark.table.compaction.retirement import may_retire, may_retire_beside_client, refuse_operands
@@ -68,7 +68,6 @@ from slatespark.table.compaction.state import (
     check_operands,
     check_operator,
     fetch_state,
-    hold_no_operands,
 )
 from slatespark.table.cooperation.submission import TakenError
 from slatespark.table.definition.table_definition import TableDefinition
@@ -255,16 +254,15 @@ class _Compaction:
             if self.options.cooperates:
                 refuse_hold(state)
                 plan = whole_plan(self.stores, state.snapshot.version, plan)
-            if self.floor_ms is not None:  # which never falls again: a call that is refused must not raise it
-                check_operands(self.stores, plan, self._plan_filters(state, plan).rules, state.known)
-                state = self._raised_floor(self.floor_ms)
-                continue
             if self.options.cooperates and not dry_run:
                 job = self._run_beside_client(pick, plan.segment)
                 self.jobs += [] if job is None else [job]
             else:
-                stage = self._plan_filters(state, plan)
-                check_operands(self.stores, plan, stage.rules, state.known)
+                stage = self._checked_rules(state, plan)
+                if self.floor_ms is not None:
+                    self._refuse_job_of_client()
+                    state = self._raised_floor(self.floor_ms)
+                    continue
                 job = self._preview(plan, stage, state.definition) if dry_run else self._run_job(state, plan, stage)
                 self.jobs.append(job)
             if plan.kind not in _REPEATED or job is None:
@@ -278,7 +276,10 @@ class _Compaction:
         return self._report(state, self.clock.now_ms() - began_ms, dry_run=dry_run)
 
     def _raised_floor(self, floor_ms: int) -> CompactionState:
-        """Raise the history floor as a filter requires, and return the state then."""
+        """Raise the history floor as a filter requires, and return the state then.
+
+        It never falls again: so only once nothing is known that refuses the job, and right before the merge.
+        """
         raise_history_floor(self.stores, self.clock, floor_ms)
         self.floor_ms = None
         return self.look()
@@ -306,6 +307,11 @@ class _Compaction:
         return replace(report, copies=(*report.copies, *added))
 
     # --- rules --------------------------------------------------------------------------------------------------------
+
+    def _checked_rules(self, state: CompactionState, plan: CompactionPlan) -> FilterPlan:
+        stage = self._plan_filters(state, plan)
+        check_operands(self.stores, plan, stage.rules, state.known)
+        return stage
 
     def _plan_filters(self, state: CompactionState, plan: CompactionPlan) -> FilterPlan:
         """Return the rules of a merge, and the filters to call."""
@@ -339,9 +345,12 @@ class _Compaction:
 
     # --- a job --------------------------------------------------------------------------------------------------------
 
-    def _run_job(self, state: CompactionState, plan: CompactionPlan, stage: FilterPlan) -> CompactionJob:
+    def _refuse_job_of_client(self) -> None:
         if self.options.if_client_active != "fence":
             refuse_foreign_job(self.stores, now_ms=self.clock.now_ms())
+
+    def _run_job(self, state: CompactionState, plan: CompactionPlan, stage: FilterPlan) -> CompactionJob:
+        self._refuse_job_of_client()
         definition, snapshot = state.definition, state.snapshot
         job = begin_write(
             self.stores,
@@ -365,7 +374,7 @@ class _Compaction:
                 codec = definition.codec()
                 gaps = find_gaps_around(self.stores, snapshot.manifest, plan.keys, codec, inside=False)
                 may_have_landed = True
-                requirements = tuple(self._requirements(state, plan, stage))
+                requirements = tuple(merge_requirements(state, plan, stage.rules))
                 record = self._commit(plan, stage, job, listed, merged, gaps, requirements)
                 listed.complete()
         except BaseException as exc:
@@ -394,13 +403,15 @@ class _Compaction:
                 return None
             job, plan = found
             state = self.look()
-            stage = self._plan_filters(state, plan)
-            check_operands(self.stores, plan, stage.rules, state.known)
+            stage = self._checked_rules(state, plan)
+            if self.floor_ms is not None:
+                state = self._raised_floor(self.floor_ms)
+                stage = self._plan_filters(state, plan)
             merged: list[MergedRange] = []
             try:
                 self._merge(plan, stage, state.definition, job.id.timestamp_ms, merged, job.check)
                 newest = self.look()
-                beside.check(self._requirements(state, plan, stage), newest, merged)
+                beside.check(merge_requirements(state, plan, stage.rules), newest, merged)
                 if stage.rules.retired_ms is not None:
                     refuse_operands(self.stores.url, may_retire=self._may_retire(newest, plan))
                 if stage.removed_visible(merged, is_late=self.is_late):
@@ -447,15 +458,6 @@ class _Compaction:
             together=self.together,
             copies=copy_rule(definition, is_lowest=plan.is_lowest, asked=self.columnar),
         )
-
-    def _requirements(self, state: CompactionState, plan: CompactionPlan, stage: FilterPlan) -> Iterator[Requirement]:
-        """Yield what must hold for the outputs to be published."""
-        yield FilesExist()
-        has_operands = not hold_no_operands((file.id for file in plan.files), state.known)
-        if stage.rules.merge_operator is not None and has_operands:
-            yield SameMergeOperator(state.definition)
-        if stage.rules.retired_ms is not None:
-            yield SameRetention(state.definition)
 
     def _commit(
         self,

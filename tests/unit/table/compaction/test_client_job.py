@@ -20,7 +20,7 @@ from slatespark import (
     SlateStore,
     TransactionConflictError,
 )
-from slatespark.format.compactions import Compaction, CompactionStatus, TieredSpec
+from slatespark.format.compactions import Compaction, CompactionStatus, TieredSpec, WorkerSpec
 from slatespark.format.manifest import SortedRun
 from slatespark.format.references import SstView
 from slatespark.table.clock import Clock, SystemClock, new_ulid
@@ -181,6 +181,47 @@ def test_a_compaction_that_removes_nothing_conflicts_with_nobody(
     transaction.write(rows(b"z-copy", b"computed from z"))
     transaction.commit()
     assert fetch_filtered_jobs(store._stores.main) == []
+
+
+# --- a refused compaction ---------------------------------------------------------------------------------------------
+
+
+def history_table(name: str) -> SlateStore:
+    store = SlateStore.create(f"memory://{name}", history=True)
+    store.write(rows(b"a", b"1"))
+    store.write(rows(b"a", b"2"))
+    return store
+
+
+def stored_floor(store: SlateStore) -> int | None:
+    return store.definition.full_history_ts_low_ms
+
+
+def test_beside_a_running_compaction_of_a_client_the_floor_stays() -> None:
+    store = history_table("refused-beside-job")
+    schedule_oldest(store)
+    stores, worker = store._stores, WorkerSpec("foreign", SystemClock().now_ms())
+    number, listed = fetch_compactions(stores)
+    running = replace(listed.jobs[0], status=CompactionStatus.RUNNING, worker=worker)
+    create_compactions(stores, Version(number + 1, replace(listed, jobs=(running,))))
+    raised = {"full": True, "filters": [HistoryFloorFilter(SystemClock().now_ms())]}
+    with pytest.raises(CommitConflictError, match="is running"):
+        store.compact(**raised)
+    assert stored_floor(store) is None
+    store.compact(**raised, ifClientActive="fence")
+    assert stored_floor(store) is not None
+
+
+def test_without_a_coordinator_the_floor_stays() -> None:
+    store = history_table("refused-without-coordinator")
+    with pytest.raises(CommitConflictError, match="no coordinator"):
+        store.compact(
+            full=True,
+            filters=[HistoryFloorFilter(SystemClock().now_ms())],
+            ifClientActive="cooperate",
+            clientTimeout="50ms",
+        )
+    assert stored_floor(store) is None
 
 
 def test_a_vacuum_deletes_the_record_with_the_versions() -> None:
