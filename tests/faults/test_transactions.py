@@ -7,6 +7,7 @@ from functools import partial
 from itertools import count
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from slatespark import (
@@ -36,6 +37,8 @@ from tests.support.fake_clock import FakeClock
 OLD: list[Pair] = [(b"a", b"1"), (b"b", b"1"), (b"c", b"1")]
 NEW: list[Pair] = [(b"a", b"2"), (b"c", b"1"), (b"d", b"4")]
 PAIR: dict[str, Any] = {"txnAppId": "ledger", "txnVersion": 1}
+
+DAY_MS = 86_400_000
 
 _numbers = count()
 
@@ -195,6 +198,37 @@ def test_a_conflict_of_a_repetition_leaves_the_outcome_open() -> None:
     assert txn.state == "unknown"
     txn.rollback()
     assert files <= {meta.path for meta in store.inner.list(COMPACTED_DIR)}
+
+
+def expiries(store: SlateStore) -> dict[bytes, tuple[int, int]]:
+    """When rows were created, and when they expire, by key."""
+    read = store.scan(metadataColumns="create_ts,expire_ts", includeExpired=True).read_all()
+    times = (read[name].cast(pa.timestamp("ms", "UTC")).cast(pa.int64()) for name in ("_create_ts", "_expire_ts"))
+    created, expire = (column.to_pylist() for column in times)
+    return dict(zip(read["key"].to_pylist(), zip(created, expire, strict=True), strict=True))
+
+
+@pytest.mark.parametrize("days_ago", [30, 0])
+@pytest.mark.parametrize("failures", [0, 1, 2])
+def test_a_repetition_bounds_lifetimes_as_a_first_attempt_does(days_ago: int, failures: int) -> None:
+    """A failed attempt writes when its rows expire at the latest. That is no lifetime, to move with their time."""
+    clock = FakeClock()
+    store = FailingStore(open_store(f"memory://broken-transactions-{next(_numbers)}", {}))
+    SlateStore.create(store.url, clock=clock, history=True, retention="7d", retentionFrom="write")
+    txn = store_on(store, clock).begin(**PAIR)
+    for key, options in ((b"plain", {}), (b"short", {"ttl": "3d"}), (b"long", {"ttl": "30d"})):
+        txn.write(table_of([(key, b"1")]), **options)
+    for _ in range(failures):
+        clock.advance(3_600_000)
+        lose_second_manifest(store, txn.commit)
+    clock.advance(DAY_MS)
+    time_ms, latest_ms = clock.now_ms() - days_ago * DAY_MS, clock.now_ms() + 7 * DAY_MS
+    txn.commit(timestamp=time_ms)
+    assert expiries(store_on(store, clock)) == {
+        b"plain": (time_ms, latest_ms),
+        b"short": (time_ms, time_ms + 3 * DAY_MS),
+        b"long": (time_ms, min(time_ms + 30 * DAY_MS, latest_ms)),
+    }
 
 
 @pytest.mark.parametrize("prepares", [True, False])

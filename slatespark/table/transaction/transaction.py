@@ -406,17 +406,15 @@ class Transaction:
         if not self._own.files:  # nothing will be published, so no commit validates
             self._validate()
         self._protect_files()
-        state, own, job = self._state, self._own, self._job
-        self._move(time_ms, reached)
+        state, own, job = self._state, self._own, self._move(time_ms, reached)
         self._state = TransactionState.UNKNOWN
         if self._tried_from is None:
             self._tried_from = reached.version
         try:
             options, reads = replace(self._options, timestamp_ms=given_ms), self._depends.read_set()
-            record = commit_write(self._stores, self._clock, self._job, self._own.outputs, options, depends_on=reads)
-        except (OptionError, ClockRegressionError):  # an open transaction reads by the previous time
-            self._state, self._job = state, job
-            self._files.replace_writes(own)
+            record = commit_write(self._stores, self._clock, job, self._own.outputs, options, depends_on=reads)
+        except (OptionError, ClockRegressionError):
+            self._state = state
             raise
         except UnavailableError:  # the only one that may follow the publication
             raise
@@ -424,6 +422,8 @@ class Transaction:
             self._state = state
             self._fail()
             raise
+        finally:  # an open transaction reads by the previous time, and a repetition moves rows from there to its own
+            self._files.replace_writes(own)
         self._state = TransactionState.COMMITTED
         if record is not None:
             self._files.delete_unpublished(record, repeats=repeats)
@@ -489,11 +489,11 @@ class Transaction:
             self._fail()
             raise
 
-    def _move(self, time_ms: int, reached: TablePosition) -> None:
-        """Give all rows the time of the commit, and sequence numbers above those committed since they were written."""
+    def _move(self, time_ms: int, reached: TablePosition) -> WriteJob:
+        """Give all rows the time of the commit, and sequence numbers above later commits; return the job with them."""
         by_seq, by_ms = max(0, reached.seq - self._job.base_seq), time_ms - self._job.create_ts_ms
         latest_ms = self._job.latest_expire_ms(self._clock.now_ms())
         if (by_seq or by_ms or latest_ms is not None) and self._own.tasks:
             self._files.move(by_seq=by_seq, by_ms=by_ms, latest_expire_ms=latest_ms)
         base_seq, times = self._job.base_seq + by_seq, RowTimes(fixed=self._own.has_instants)
-        self._job = replace(self._job, base_seq=base_seq, create_ts_ms=time_ms, times=times)
+        return replace(self._job, base_seq=base_seq, create_ts_ms=time_ms, times=times)
