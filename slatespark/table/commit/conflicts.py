@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
@@ -36,6 +36,7 @@ from slatespark.table.read.layers import fetch_layers
 from slatespark.table.read.plan import FileSlice, Layer, cut_layers, cut_to_ranges
 from slatespark.table.read.points import key_rows
 from slatespark.table.read.properties import recorded_properties
+from slatespark.table.records.filtered_jobs import FilteredJob
 from slatespark.table.rows.sst_upload import NewFile
 from slatespark.table.snapshot import fetch_newest_state
 from slatespark.table.stores import TableStores
@@ -78,6 +79,7 @@ class ReadCheck:
     codec : of the table, to name keys
     buffer_bytes : memory for stored bytes in flight
     checked : the newest version found without conflict; None before the first check
+    filtered_jobs : that earlier checks have read, by path of their records
     """
 
     stores: TableStores
@@ -85,6 +87,7 @@ class ReadCheck:
     codec: RowCodec
     buffer_bytes: int
     checked: tuple[int, Manifest] | None = None
+    filtered_jobs: dict[str, FilteredJob] = field(default_factory=dict)
 
     def check_newest(self, latest_id: int, latest: Manifest, files: Sequence[NewFile]) -> None:
         """Refuse if another commit changed keys of the read set, up to the newest version and its WAL.
@@ -174,7 +177,8 @@ class ReadCheck:
         """Return the commits since the read that were not checked yet."""
         if latest_id == self.reads.manifest_id:
             return []
-        return list(find_later_commits(self.stores, *self._fetch_checked(latest_id), latest_id, latest))
+        checked = self._fetch_checked(latest_id)
+        return list(find_later_commits(self.stores, *checked, latest_id, latest, self.filtered_jobs))
 
     def _later_layers(self, commits: Iterable[LaterCommit], latest: Manifest, files: Sequence[NewFile]) -> list[Layer]:
         """Return the files that may hold later versions of keys of the read set."""

@@ -98,10 +98,14 @@ def _is_drained(before: Segment, after: Segment | None) -> bool:
 
 @dataclass(slots=True)
 class _Filters:
-    """The compactions of ours that may have removed rows, and that a client has committed; read when it is asked."""
+    """The compactions of ours that may have removed rows, and that a client has committed; read when it is asked.
+
+    A damaged record may be that of any version.
+    """
 
     stores: TableStores
-    jobs: list[FilteredJob] | None = None  # each was recorded before a version could show it
+    known: dict[str, FilteredJob]  # by path, from earlier looks
+    jobs: list[FilteredJob | None] | None = None  # each was recorded before a version could show it
 
     def of(self, before: _Version, version: _Version) -> tuple[KeyRange, ...]:
         """Return the keys of which a version may have removed rows in this way."""
@@ -109,15 +113,26 @@ class _Filters:
         if version.has_nonce or not gone:
             return ()
         if self.jobs is None:
-            self.jobs = fetch_filtered_jobs(self.stores.main)
+            self.jobs = fetch_filtered_jobs(self.stores.main, self.known)
         added = version.sst_ids - before.sst_ids
-        return tuple(job.keys for job in self.jobs if job.is_committed_by(added, gone))
+        if None in self.jobs:
+            return (ALL_KEYS,)
+        return tuple(job.keys for job in self.jobs if job is not None and job.is_committed_by(added, gone))
 
 
 def find_later_commits(
-    stores: TableStores, since_id: int, since: Manifest, latest_id: int, latest: Manifest
+    stores: TableStores,
+    since_id: int,
+    since: Manifest,
+    latest_id: int,
+    latest: Manifest,
+    filtered_jobs: dict[str, FilteredJob],
 ) -> Iterator[LaterCommit]:
     """Yield the commits after the version `since`, up to the newest one.
+
+    Parameters
+    ----------
+    filtered_jobs : by path of their records, those that earlier calls have read; it grows
 
     Raises
     ------
@@ -127,7 +142,7 @@ def find_later_commits(
     if since.last_l0_seq == latest.last_l0_seq and since.ssts.keys() == latest.ssts.keys():
         return
     versions = [_known(since_id, since)]
-    trees, filters = _Segments(since), _Filters(stores)
+    trees, filters = _Segments(since), _Filters(stores, filtered_jobs)
     removals = fetch_claimed_removals(stores.main, since_id + 1, latest_id)
     for number, data in _fetch_between(stores, since_id, latest_id):
         version = _outlined(stores, number, data)

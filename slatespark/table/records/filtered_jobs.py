@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Final
 
 from slatespark.errors import CorruptDataError
 from slatespark.format.ulid import Ulid
 from slatespark.ranges import KeyRange, prefix_range
-from slatespark.storage import ObjectStore
+from slatespark.storage import ObjectStore, run_concurrently
 from slatespark.table.records.commit_record import with_checksum
-from slatespark.table.records.json_objects import JSON_SUFFIX, ROOT, decode_json, encode_json
+from slatespark.table.records.json_objects import JSON_SUFFIX, REQUESTS_TOGETHER, ROOT, decode_json, encode_json
 
 FILTERED_DIR: Final = f"{ROOT}filtered/"
 
@@ -63,16 +64,33 @@ def publish_filtered_job(store: ObjectStore, job: FilteredJob, nonce: int) -> No
     store.create(f"{FILTERED_DIR}{job.job_id}-{nonce:016x}{JSON_SUFFIX}", encode_json(with_checksum(asdict(job))))
 
 
-def fetch_filtered_jobs(store: ObjectStore) -> list[FilteredJob]:
-    """Return the recorded jobs; mostly there are none.
+def fetch_filtered_jobs(store: ObjectStore, known: dict[str, FilteredJob]) -> list[FilteredJob | None]:
+    """Return the recorded jobs, with None for each damaged record; mostly there are none.
 
-    Raises
-    ------
-    CorruptDataError
-        When a record is damaged.
+    Parameters
+    ----------
+    known : by path, the jobs that were read before, and are read only once; it grows
     """
-    found = (fetch_filtered_job(store, meta.path) for meta in store.list(FILTERED_DIR))
-    return [job for job in found if job is not None]
+    paths = [meta.path for meta in store.list(FILTERED_DIR) if meta.path.endswith(JSON_SUFFIX)]
+    damaged: list[str] = []
+
+    def fetch(path: str) -> None:
+        try:
+            if (job := fetch_filtered_job(store, path)) is not None:
+                known[path] = job
+        except CorruptDataError:
+            damaged.append(path)
+
+    new = [path for path in paths if path not in known]
+    for at in range(0, len(new), REQUESTS_TOGETHER):
+        some = new[at : at + REQUESTS_TOGETHER]
+        run_concurrently([partial(fetch, path) for path in some], is_remote=store.is_remote)
+    return [*(known[path] for path in paths if path in known), *(None for _ in damaged)]
+
+
+def job_id_in(path: str) -> str:
+    """Return the id of the job that is recorded at a path."""
+    return path.removeprefix(FILTERED_DIR).partition("-")[0]
 
 
 def fetch_filtered_job(store: ObjectStore, path: str) -> FilteredJob | None:

@@ -22,6 +22,7 @@ from slatespark.table.log.versioned_object import Version
 from slatespark.table.read.fetch import fetch_wal_rows
 from slatespark.table.read.read_point import ReadPoint
 from slatespark.table.read.reader import ReadPlan
+from slatespark.table.records.filtered_jobs import FilteredJob
 from slatespark.table.rows.sst_upload import NewFile
 from slatespark.table.snapshot import WalTail, fetch_newest_state
 from slatespark.table.stores import TableStores
@@ -127,6 +128,7 @@ class LaterState:
     rows: RowColumns | None = None
     _newest: Version[Manifest] = field(init=False)
     _wal: WalTail = field(init=False)
+    _filtered_jobs: dict[str, FilteredJob] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._newest, self._wal = self.point.snapshot.version, self.point.snapshot.wal
@@ -142,7 +144,7 @@ class LaterState:
         if not self._has_news():
             return
         number, manifest, self._wal = fetch_newest_state(self.stores)
-        self.commits += find_later_commits(self.stores, *self._newest, number, manifest)
+        self.commits += find_later_commits(self.stores, *self._newest, number, manifest, self._filtered_jobs)
         self._newest = Version(number, manifest)
         above_seq = max(manifest.last_l0_seq, self.point.snapshot.max_seq)
         self.rows = None

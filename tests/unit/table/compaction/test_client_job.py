@@ -32,7 +32,7 @@ from slatespark.table.compaction.worker_report import WorkerOutcome
 from slatespark.table.log.compactions import create_compactions, fetch_compactions
 from slatespark.table.log.manifests import fetch_latest_manifest, publish_manifest
 from slatespark.table.log.versioned_object import Version
-from slatespark.table.records.filtered_jobs import FILTERED_DIR, fetch_filtered_jobs
+from slatespark.table.records.filtered_jobs import FILTERED_DIR
 
 DAY_MS = 86_400_000
 
@@ -180,7 +180,7 @@ def test_a_compaction_that_removes_nothing_conflicts_with_nobody(
     commit_as_client(store)
     transaction.write(rows(b"z-copy", b"computed from z"))
     transaction.commit()
-    assert fetch_filtered_jobs(store._stores.main) == []
+    assert store._stores.main.list(FILTERED_DIR) == []
 
 
 # --- a refused compaction ---------------------------------------------------------------------------------------------
@@ -233,11 +233,49 @@ def test_a_vacuum_deletes_the_record_with_the_versions() -> None:
     assert fates(store) == ["kept"], "that version is the newest one"
     store.compact(full=True, force=True, ifClientActive="fence")
     assert fates(store) == ["kept"], "a reader of it may have begun"
+    forget_versions(store)
+    assert fates(store) == ["deleted"]
+    assert store._stores.main.list(FILTERED_DIR) == []
+
+
+def test_a_damaged_record_may_tell_of_any_commit_of_a_client() -> None:
+    store = two_old_runs("worker-damaged-record", versionRetention="none")
+    path = f"{FILTERED_DIR}{new_ulid(SystemClock())}-{1:016x}.json"
+    store._stores.main.put(path, [b"damaged"])
+    transaction = store.begin()
+    assert transaction.getForUpdate([b"z"]).read_all().num_rows == 1
+    schedule_oldest(store)
+    Worker([store.url]).runOnce()
+    commit_as_client(store)
+    transaction.write(rows(b"z-copy", b"computed from z"))
+    with pytest.raises(TransactionConflictError, match="removed"):
+        transaction.commit()
+    transaction.rollback()
+    with store.begin() as again:
+        again.getForUpdate([b"z"]).read_all()
+        again.write(rows(b"z-copy", b"computed from z"))
+    store.createCheckpoint("before")
+    store.write(rows(b"later", b"x"))
+    assert fates(store) == ["kept"], "an earlier version is left"
+    forget_versions(store)
+    assert fates(store) == ["deleted"]
+
+
+def test_a_damaged_record_stays_while_a_client_may_commit_its_job() -> None:
+    store = two_old_runs("worker-damaged-active", versionRetention="none")
+    schedule_oldest(store)
+    Worker([store.url], filters=[DropZ()]).runOnce()
+    (meta,) = store._stores.main.list(FILTERED_DIR)
+    store._stores.main.put(meta.path, [b"damaged"])
+    for _ in range(2):
+        assert fates(store) == ["kept"]
+
+
+def forget_versions(store: SlateStore) -> None:
+    """Let the next vacuum delete all versions but the newest one."""
     for point in store.checkpoints():
         store.deleteCheckpoint(point.id)
     store.write(rows(b"later", b"x"))
-    assert fates(store) == ["deleted"]
-    assert fetch_filtered_jobs(store._stores.main) == []
 
 
 def fates(store: SlateStore) -> list[str]:
