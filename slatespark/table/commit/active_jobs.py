@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from slatespark.format.compactions import (
@@ -15,6 +15,7 @@ from slatespark.table.commit.hold import NEVER_STALE_MS, PLACEHOLDER_WORKER
 from slatespark.table.log.compactions import create_compactions, fetch_compactions
 from slatespark.table.log.versioned_object import RaceLostError, Version
 from slatespark.table.records.workers import fetch_worker_report, find_worker
+from slatespark.table.rows.sst_upload import NewFile
 from slatespark.table.stores import TableStores
 
 HEARTBEAT_FRESH_MS = 30_000  # the client's own time-out of a compaction worker (docs/reference/format/compactions.md)
@@ -67,6 +68,16 @@ def awaits_commit(stores: TableStores, job: Compaction, now_ms: int) -> bool:
     if not _is_alive(job.worker.last_heartbeat_ms, now_ms):
         return False
     return find_worker(stores.main, job.worker.worker_id) is not None
+
+
+def completed_job(own: Compaction | None, files: Sequence[NewFile], now_ms: int) -> Compaction | None:
+    """Return the entry of a compaction of ours after its commit; None for other operations."""
+    if own is None:
+        return None
+    assert own.worker is not None  # all of ours have one
+    worker = replace(own.worker, last_heartbeat_ms=now_ms)
+    outputs = tuple(file.handle for file in files)
+    return replace(own, status=CompactionStatus.COMPLETED, output_ssts=outputs, worker=worker)
 
 
 def clear_active_jobs(

@@ -11,14 +11,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from slatespark.encoding.row_codec import RowCodec
-from slatespark.errors import SlateError, SnapshotExpiredError, TableNotFoundError, UnavailableError
-from slatespark.format.compactions import Compaction, Compactions, CompactionStatus
+from slatespark.errors import ConflictError, SlateError, SnapshotExpiredError, TableNotFoundError, UnavailableError
+from slatespark.format.compactions import Compactions
 from slatespark.format.manifest import Manifest
 from slatespark.format.segments import WHOLE, KeySegments
 from slatespark.options import WriteOptions
 from slatespark.storage import run_ahead
 from slatespark.table.clock import Clock, new_ulid, new_uuid
-from slatespark.table.commit.active_jobs import clear_active_jobs
+from slatespark.table.commit.active_jobs import clear_active_jobs, completed_job
 from slatespark.table.commit.claim import Claim, Prepare, claim_epochs, fetch_held, refuse_unwritable
 from slatespark.table.commit.conflicts import ReadCheck, ReadSet
 from slatespark.table.commit.definition_run import publish_creation, publish_growth
@@ -26,7 +26,7 @@ from slatespark.table.commit.drain import Drained, drain_wal, upload_drained
 from slatespark.table.commit.empty_commit import end_without_commit
 from slatespark.table.commit.expiring_ids import FileGuard
 from slatespark.table.commit.hold import plan_hold
-from slatespark.table.commit.idempotence import find_outcome, known_record, outcome_of, record_outcome, with_outcome
+from slatespark.table.commit.idempotence import fetch_earlier, find_earlier, outcome_of, record_outcome, with_outcome
 from slatespark.table.commit.job import WriteJob
 from slatespark.table.commit.kept_history import find_kept_history, record_losses
 from slatespark.table.commit.looks import JobsLook, Looks
@@ -134,7 +134,12 @@ def commit_write(
     commit.requirements = (*commit.own_requirements(depends_on), *requirements)
     commit.rows.check_newest_time()
     name = f"{stores.url}: the table"
-    record = retry_lost_races(clock, commit.attempt, name, pause=step_back, max_attempts=MAX_COMMIT_ATTEMPTS)
+    try:
+        record = retry_lost_races(clock, commit.attempt, name, pause=step_back, max_attempts=MAX_COMMIT_ATTEMPTS)
+    except ConflictError:  # perhaps with the run that this one repeats, which came after the look for it
+        if (earlier := fetch_earlier(stores, options, job.operation)) is None:
+            raise
+        record = earlier
     if record.write_id == job.write_id:
         outcome = outcome_of(options, record.manifest_id, record.write_id, record.committed_ms)
         rest = run_ahead(partial(_end, stores, job, outcome), is_remote=stores.main.is_remote)
@@ -284,8 +289,7 @@ class _Commit:
 
     def _find_earlier(self, latest: Manifest) -> CommitRecord | None:
         """Return the known facts of the commit that this write repeats; None if it repeats none."""
-        outcome = find_outcome(self.stores, latest, self.options)
-        return None if outcome is None else known_record(outcome, self.job.operation)
+        return find_earlier(self.stores, latest, self.options, self.job.operation)
 
     def _with_outcome(self, manifest: Manifest, number: int) -> Manifest:
         own = outcome_of(self.options, number, self.job.write_id, self.clock.now_ms())
@@ -424,7 +428,7 @@ class _Commit:
         now_ms = self.clock.now_ms()
         planned = next_manifest(base, change, now_ms=now_ms, nonce=0)
         hold = plan_hold((*base.run_ids(), *planned.run_ids()), new_ulid(self.clock, now_ms)) if holds else None
-        own = self._completed(now_ms)
+        own = completed_job(self.job.compaction, self.edit.files, now_ms)
         clear_active_jobs(self.stores, claim, hold, now_ms=now_ms, runs=planned.run_ids(), own=own, listed=listed)
 
     def _hold_exactly(self, claim: Claim, manifest: Manifest) -> None:
@@ -433,16 +437,6 @@ class _Commit:
             now_ms, runs = self.clock.now_ms(), manifest.run_ids()
             hold = plan_hold(runs, new_ulid(self.clock, now_ms))
             clear_active_jobs(self.stores, claim, hold, now_ms=now_ms, runs=runs)
-
-    def _completed(self, now_ms: int) -> Compaction | None:
-        """Return the entry of a compaction after its commit; None for other operations."""
-        own = self.job.compaction
-        if own is None:
-            return None
-        assert own.worker is not None  # all of ours have one
-        worker = replace(own.worker, last_heartbeat_ms=now_ms)
-        outputs = tuple(file.handle for file in self.edit.files)
-        return replace(own, status=CompactionStatus.COMPLETED, output_ssts=outputs, worker=worker)
 
     def _with_own_checkpoint(self, manifest: Manifest, number: int, retention_ms: int | None) -> Manifest:
         """Return the manifest of a commit with a checkpoint of itself, since a client may replace it next."""

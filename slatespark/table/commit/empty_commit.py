@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from slatespark.errors import CommitConflictError
 from slatespark.options import WriteOptions
 from slatespark.table.clock import Clock
 from slatespark.table.commit.idempotence import is_committed, outcome_of
@@ -21,7 +22,11 @@ def end_without_commit(stores: TableStores, clock: Clock, job: WriteJob, options
         When rows were committed above `ifLastSeq`: that there is nothing to write may follow from an outdated read.
     """
     if options.if_last_seq is not None and not is_committed(stores, options):
-        LastSeq(stores, options.if_last_seq).check_newest()
+        try:
+            LastSeq(stores, options.if_last_seq).check_newest()
+        except CommitConflictError:  # perhaps with the run that this one repeats, which came after the look for it
+            if not is_committed(stores, options):
+                raise
     outcome = outcome_of(options, job.baseline.manifest_id, job.write_id, clock.now_ms())
     if outcome is not None:  # a repeated job may produce rows, from its own later writes
         publish_txn_record(stores.main, outcome)

@@ -32,7 +32,7 @@ from slatespark.table.records.idempotent_writes import (
     list_txn_versions,
     publish_txn_record,
 )
-from slatespark.table.records.operations import ENGINE
+from slatespark.table.records.operations import ENGINE, Operation
 from slatespark.table.stores import TableStores
 from slatespark.units import ms_to_s, s_to_ms
 
@@ -80,18 +80,21 @@ def find_last_version(stores: TableStores, manifest: Manifest, app: str, least: 
     return max((*named, *list_txn_versions(stores.main, app, least=least)), default=None)
 
 
-def known_record(outcome: TxnRecord, operation: str) -> CommitRecord:
-    """Return what is known of the commit that a repeated write repeats."""
-    return CommitRecord(
-        manifest_id=outcome.manifest_id,
-        operation=operation,
-        write_id=outcome.write_id,
-        engine=ENGINE,
-        committed_ms=outcome.committed_ms,
-        write_time_ms=outcome.committed_ms,
-        first_seq=None,
-        last_seq=None,
-    )
+def find_earlier(
+    stores: TableStores, manifest: Manifest, options: WriteOptions, operation: Operation
+) -> CommitRecord | None:
+    """Return the known facts of the commit that a write repeats; None if it repeats none. See `find_outcome`."""
+    outcome = find_outcome(stores, manifest, options)
+    return None if outcome is None else _known_record(outcome, operation)
+
+
+def fetch_earlier(stores: TableStores, options: WriteOptions, operation: Operation) -> CommitRecord | None:
+    """Return what `find_earlier` finds in the newest version."""
+    if options.txn is None:
+        return None
+    with contextlib.suppress(TableNotFoundError):
+        return find_earlier(stores, fetch_latest_manifest(stores)[1], options, operation)
+    return None
 
 
 def is_committed(stores: TableStores, options: WriteOptions) -> bool:
@@ -158,6 +161,20 @@ def refuse_pair(options: WriteOptions, operation: str) -> None:
             why="Only writes and deletes of rows do.",
             todo="Omit txnAppId and txnVersion.",
         )
+
+
+def _known_record(outcome: TxnRecord, operation: str) -> CommitRecord:
+    """Return what is known of the commit that a repeated write repeats."""
+    return CommitRecord(
+        manifest_id=outcome.manifest_id,
+        operation=operation,
+        write_id=outcome.write_id,
+        engine=ENGINE,
+        committed_ms=outcome.committed_ms,
+        write_time_ms=outcome.committed_ms,
+        first_seq=None,
+        last_seq=None,
+    )
 
 
 def _record(stores: TableStores, point: Checkpoint) -> bool:

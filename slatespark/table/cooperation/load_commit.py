@@ -33,7 +33,7 @@ from slatespark.table.commit.definition_run import publish_growth
 from slatespark.table.commit.discard import delete_files
 from slatespark.table.commit.expiring_ids import FileGuard
 from slatespark.table.commit.handed_loads import find_commit_of, record_load
-from slatespark.table.commit.idempotence import find_outcome, known_record
+from slatespark.table.commit.idempotence import find_earlier
 from slatespark.table.commit.job import WriteJob
 from slatespark.table.commit.row_times import RowTimes
 from slatespark.table.commit.tree_edit import files_by_segment
@@ -388,8 +388,8 @@ class _LoadCommit:
             else:
                 with contextlib.suppress(SlateError):
                     self._settle(load)
-        outcome = find_outcome(self.stores, fetch_latest_manifest(self.stores).value, self.options)
-        return None if outcome is None else known_record(outcome, Operation.COOPERATIVE_WRITE)
+        latest = fetch_latest_manifest(self.stores).value
+        return find_earlier(self.stores, latest, self.options, Operation.COOPERATIVE_WRITE)
 
     def _end(self, load: HandedLoad) -> CommitRecord | None:
         """Take an earlier attempt back, unless the client has committed it; then return the record of the commit."""

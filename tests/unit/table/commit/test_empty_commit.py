@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ from slatespark import CommitConflictError, SlateStore
 from slatespark.options import WriteOptions
 from slatespark.storage import open_store
 from slatespark.table.clock import SystemClock
+from slatespark.table.commit.requirements import LastSeq
 from slatespark.table.records.leases import LEASES_DIR
 from slatespark.table.write.load_commit import commit_load
 from slatespark.table.write.load_plan import begin_load
@@ -66,6 +68,34 @@ def test_an_outcome_of_the_same_pair_comes_first() -> None:
     assert load is not None
     store.write(row("closed"), **pair)
     assert commit_load(store._stores, SystemClock(), load, ()) is None
+
+
+@contextlib.contextmanager
+def meanwhile(work: Callable[[], object]) -> Iterator[None]:
+    """Do something after the look for an earlier run, and before `ifLastSeq` is checked."""
+    check, waiting = LastSeq.check_newest, [work]
+
+    def later(requirement: LastSeq) -> None:
+        if waiting:
+            waiting.pop()()
+        check(requirement)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LastSeq, "check_newest", later)
+        yield
+
+
+@pytest.mark.parametrize("name", ["append", "update", "upsert"])
+def test_an_earlier_run_of_the_same_write_is_no_conflict(name: str) -> None:
+    store = new_store()
+    options = {"ifLastSeq": store.resolve().seq, "txnAppId": "job", "txnVersion": 1}
+    again = {**CALLS, "upsert": lambda store, **options: store.write(row("mine"), **options)}[name]
+    with meanwhile(lambda: store.write(row("first run"), **options)):
+        again(store, **options)
+    assert store.get(1) == {"id": 1, "state": "first run"}
+    assert open_store(store.url, {}).list(LEASES_DIR) == []
+    with pytest.raises(CommitConflictError, match="sequence number"), meanwhile(lambda: store.write(row("other"))):
+        again(store, **{**options, "txnVersion": 2, "ifLastSeq": store.resolve().seq})
 
 
 def test_a_deletion_before_the_first_row_is_not_repeated_under_its_pair() -> None:
