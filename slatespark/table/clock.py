@@ -11,7 +11,7 @@ from abc import abstractmethod
 from typing import Final, Protocol, runtime_checkable
 from uuid import UUID
 
-from slatespark.errors import InvalidRequestError, OptionError
+from slatespark.errors import InvalidRequestError, OptionError, SlateError
 from slatespark.fork_lock import fork_lock
 from slatespark.format.ulid import Ulid, make_ulid
 from slatespark.options.named_function import import_function
@@ -146,6 +146,14 @@ def check_clock(clock: object) -> Clock:
 def read_clock(clock: Clock) -> int:
     """Return the time of a clock that a user wrote; raises `InvalidRequestError` when it is invalid."""
     return _require_time(clock.now_ms(), "now_ms()")
+
+
+def now_or(clock: Clock, otherwise_ms: int) -> int:
+    """Return the present, for a fact about what has happened; if the clock fails, which must not deny it, the other."""
+    try:
+        return clock.now_ms()
+    except SlateError:
+        return otherwise_ms
 
 
 def _require_time(now_ms: object, origin: str) -> int:

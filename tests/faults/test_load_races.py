@@ -1,12 +1,16 @@
-"""A load beside a client, and commits that fence the client in the meantime."""
+"""A load beside a client, and commits that fence the client in the meantime, or a clock that fails."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-from slatespark import SlateStore
+import pytest
+
+from slatespark import InvalidRequestError, SlateStore, UnavailableError
 from slatespark.storage.local_store import LocalStore
+from slatespark.table.cooperation import load_commit
 from tests.faults.busy_database import our_pairs
 from tests.faults.jobs import Pair, store_on, table_of
 from tests.simulation.coordinator import Coordinator
@@ -22,7 +26,12 @@ class SteppedClock(FakeClock):
 
     def __init__(self, step: Callable[[], None]) -> None:
         super().__init__(seed=7)
-        self.step = step
+        self.step, self.fails = step, False
+
+    def now_ms(self) -> int:
+        if self.fails:
+            raise InvalidRequestError("clock: gps failed: TimeoutError.", todo="Make it return ms since 1970.")
+        return super().now_ms()
 
     def sleep_ms(self, duration_ms: int) -> None:
         super().sleep_ms(duration_ms)
@@ -45,3 +54,35 @@ def test_rows_deleted_after_the_merge_stay_deleted(tmp_path: Path) -> None:
     load.write(table_of(LOADED), ifClientActive="cooperate")
     kept = [pair for pair in BASE if pair[0] < b"k05" and pair[0] != b"k03"]
     assert our_pairs(tmp_path / "db") == sorted([*kept, *LOADED])
+
+
+@pytest.mark.parametrize("step", ["hand_over_together", "find_commit_of"])
+def test_a_clock_that_fails_denies_no_load_that_was_handed_over(
+    step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    SlateStore.create(str(tmp_path / "db"), autoCompact=False).write(table_of(BASE))
+    store = LocalStore(tmp_path / "db")
+    client = Coordinator(store, FakeClock(seed=1), sources=9)
+    client.start()
+    clock, original = SteppedClock(client.tick), getattr(load_commit, step)
+
+    def fail_afterwards(*given: Any) -> Any:
+        result = original(*given)
+        clock.fails = step == "hand_over_together" or result is not None
+        return result
+
+    monkeypatch.setattr(load_commit, step, fail_afterwards)
+    options = {"ifClientActive": "cooperate", "txnAppId": "job", "txnVersion": 1}
+    load = store_on(FailingStore(store), clock)
+    if step == "hand_over_together":
+        with pytest.raises(UnavailableError, match="clock of this process failed"):
+            load.write(table_of(LOADED), **options)
+        client.tick()
+    else:
+        load.write(table_of(LOADED), **options)
+    assert our_pairs(tmp_path / "db") == sorted(dict(BASE + LOADED).items())
+    clock.fails = False
+    monkeypatch.undo()
+    version = load.resolve().version
+    assert load.write(table_of(LOADED), **options) == version
+    assert load.resolve().version == version

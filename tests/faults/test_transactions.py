@@ -21,11 +21,13 @@ from slatespark import (
     UnavailableError,
     UnsupportedFormatError,
 )
+from slatespark.format.compactions import CompactionStatus
 from slatespark.format.paths import COMPACTED_DIR
 from slatespark.options import WriteOptions
 from slatespark.storage import open_store
 from slatespark.table.commit.commit import commit_write
 from slatespark.table.definition.versions import definition_path
+from slatespark.table.log.compactions import fetch_compactions
 from slatespark.table.records.leases import LEASE_LIFETIME_MS, LEASES_DIR
 from slatespark.table.transaction import transaction
 from slatespark.table.transaction.transaction import Transaction
@@ -354,6 +356,17 @@ def test_a_clock_that_fails_after_the_publication_does_not_deny_it() -> None:
     assert txn.state == "committed"
     table = SlateStore.open(store.url)
     assert (table.resolve().version, table.get(b"a")) == (version, {"key": b"a", "value": b"2"})
+
+
+def test_a_clock_that_fails_after_a_compaction_does_not_deny_it() -> None:
+    clock = StoppedClock()
+    store = new_table(clock)
+    store_on(store, clock).write(table_of(NEW))
+    store.run(clock.stop, "create", "manifest/*", nth=2, moment="after")
+    report = store_on(store, clock).compact(full=True)
+    table = SlateStore.open(store.url)
+    assert table.resolve().version == report.version
+    assert [entry.status for entry in fetch_compactions(stores_of(store)).value.jobs] == [CompactionStatus.COMPLETED]
 
 
 def test_a_clock_that_fails_after_the_creation_does_not_deny_it() -> None:

@@ -14,7 +14,7 @@ from slatespark.errors import CommitConflictError, InvalidRequestError
 from slatespark.format.compactions import Compactions, TieredSpec
 from slatespark.format.manifest import Manifest
 from slatespark.options import WriteOptions
-from slatespark.table.clock import Clock
+from slatespark.table.clock import Clock, now_or
 from slatespark.table.commit.discard import delete_files
 from slatespark.table.commit.hold import PLACEHOLDER_WORKER
 from slatespark.table.commit.requirements import Requirement, Stage
@@ -119,6 +119,7 @@ class BesideClient:
         """
         files = [file for part in merged for file in part.files]
         outputs = [file.handle for file in files]
+        handed_ms = self.clock.now_ms()
         job.hand_over(outputs)
         version = await_commit(job, outputs, timeout_ms=self.options.client_timeout_ms)
         if version is None:
@@ -134,7 +135,7 @@ class BesideClient:
             operation=Operation.COMPACT,
             write_id=f"{self.clock.random_bits(64):016x}",
             engine=ENGINE,
-            committed_ms=self.clock.now_ms(),
+            committed_ms=now_or(self.clock, handed_ms),
             write_time_ms=after.last_l0_clock_tick,
             first_seq=min((item.min_seq for item in known), default=None),
             last_seq=max((item.max_seq for item in known), default=None),

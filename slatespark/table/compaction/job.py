@@ -88,8 +88,9 @@ class ListedJob:
         with self._writing:
             if not self.entry.status.is_active():
                 return
-            ended = replace(self.entry, spec=self.spec, status=status, worker=self._worker(self.clock.now_ms()))
-            with contextlib.suppress(SlateError):
+            ended = replace(self.entry, spec=self.spec, status=status)
+            with contextlib.suppress(SlateError):  # of the clock too: the commit has landed, or the job has failed
+                ended = replace(ended, worker=self._worker(self.clock.now_ms()))
                 _edit_list(self.stores, self.clock, lambda listed: _with_finished(self.stores, listed, ended))
                 assert ended.worker is not None
                 delete_worker(self.stores.main, ended.worker.worker_id)

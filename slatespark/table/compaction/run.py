@@ -18,7 +18,7 @@ from slatespark.errors import (
 )
 from slatespark.options import WriteOptions
 from slatespark.ranges import KeyRange
-from slatespark.table.clock import Clock
+from slatespark.table.clock import Clock, now_or
 from slatespark.table.columns.write import CopyOutcome
 from slatespark.table.commit.discard import delete_files, delete_unshown
 from slatespark.table.commit.foreign_clients import Baseline, refuse_foreign_job
@@ -273,7 +273,7 @@ class _Compaction:
                 break
             state = state if dry_run else self.look()
         state = state if self.floor_ms is None else self._raised_floor(self.floor_ms)
-        return self._report(state, self.clock.now_ms() - began_ms, dry_run=dry_run)
+        return self._report(state, now_or(self.clock, began_ms) - began_ms, dry_run=dry_run)
 
     def _raised_floor(self, floor_ms: int) -> CompactionState:
         """Raise the history floor as a filter requires, and return the state then.

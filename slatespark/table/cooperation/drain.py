@@ -16,7 +16,7 @@ from slatespark.format.compactions import Compactions, DrainSpec
 from slatespark.format.manifest import Manifest
 from slatespark.options import WriteOptions
 from slatespark.ranges import prefix_range
-from slatespark.table.clock import Clock
+from slatespark.table.clock import Clock, now_or
 from slatespark.table.commit.wal_place import fetch_state_with_wal
 from slatespark.table.cooperation.job_rules import find_tree
 from slatespark.table.cooperation.submission import Submitter
@@ -59,13 +59,14 @@ def drain_segment(
             return ()
         return (DrainSpec(prefix, tuple(view.id for view in tree.l0), tuple(run.id for run in tree.compacted)),)
 
+    begun_ms = clock.now_ms()
     for _ in range(MAX_ATTEMPTS):
         planned = submitter.submit(plan)
         if planned is None:
             return None
         found = _find_drained(stores, planned, prefix)
         if found is not None:
-            return _recorded(stores, clock, *found, prefix)
+            return _recorded(stores, clock, *found, prefix, begun_ms)
     raise CommitConflictError(
         f"{stores.url}: the client refused {MAX_ATTEMPTS} times to drop segment {prefix.hex()}.",
         why="It compacted the segment at the same time.",
@@ -97,14 +98,14 @@ def _find_drained(
 
 
 def _recorded(
-    stores: TableStores, clock: Clock, before: Manifest, after: Version[Manifest], prefix: bytes
+    stores: TableStores, clock: Clock, before: Manifest, after: Version[Manifest], prefix: bytes, begun_ms: int
 ) -> CommitRecord:
     record = CommitRecord(
         manifest_id=after.number,
         operation=Operation.DELETE_RANGE,
         write_id=f"{clock.random_bits(64):016x}",
         engine=ENGINE,
-        committed_ms=clock.now_ms(),
+        committed_ms=now_or(clock, begun_ms),
         write_time_ms=after.value.last_l0_clock_tick,
         first_seq=None,
         last_seq=None,

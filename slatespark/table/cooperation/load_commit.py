@@ -22,13 +22,13 @@ from functools import partial
 from itertools import chain
 from typing import Final, TypeAlias
 
-from slatespark.errors import CommitConflictError, SlateError, UnavailableError
+from slatespark.errors import CommitConflictError, InvalidRequestError, SlateError, UnavailableError
 from slatespark.format.compactions import Compactions, TieredSpec
 from slatespark.format.manifest import Manifest
 from slatespark.format.ulid import Ulid
 from slatespark.options import WriteOptions
 from slatespark.storage import run_concurrently
-from slatespark.table.clock import Clock
+from slatespark.table.clock import Clock, now_or
 from slatespark.table.commit.definition_run import publish_growth
 from slatespark.table.commit.discard import delete_files
 from slatespark.table.commit.expiring_ids import FileGuard
@@ -210,19 +210,29 @@ class _LoadCommit:
         load = self._handed_load(claimed, sources, outputs)
         self._publish_growth(claimed[0].found.value)
         publish_handed_load(self.stores.main, load)
+        try:
+            return self._hand_over(claimed, load, outputs, claimed_ms)
+        except InvalidRequestError as exc:
+            if not any(job.may_be_handed for job in claimed):
+                raise
+            raise _unknown(self.stores, load, "then the clock of this process failed") from exc
+
+    def _hand_over(
+        self, claimed: Sequence[ClaimedJob], load: HandedLoad, outputs: Sequence[_Outputs], claimed_ms: int
+    ) -> CommitRecord | None:
         hand_over_together(
             {job: [output.handle for output in files] for job, files in zip(claimed, outputs, strict=True)}
         )
-        claimed_for_ms = self.clock.now_ms() - claimed_ms
+        claimed_for_ms = now_or(self.clock, claimed_ms) - claimed_ms
         _log.info("%s: %d jobs were claimed for %d ms", self.stores.url, len(claimed), claimed_for_ms)
         timeout_ms = self.options.client_timeout_ms
         await_end(claimed, timeout_ms=timeout_ms)
         ended = self._is_ended(load)  # looked up before the versions: the list is written after them
         number = find_commit_of(self.stores, load)
         if number is not None:
-            return record_load(self.stores, load, number, self.clock.now_ms())
+            return record_load(self.stores, load, number, now_or(self.clock, claimed_ms))
         if not ended:
-            raise _unknown(self.stores, load, timeout_ms)
+            raise _unknown(self.stores, load, f"did not commit it within {timeout_ms} ms")
         delete_handed_load(self.stores.main, load)
         return None
 
@@ -398,7 +408,7 @@ class _LoadCommit:
         end_ms = self.clock.now_ms() + self.options.client_timeout_ms
         while not self._is_ended(load):
             if self.clock.now_ms() >= end_ms:
-                raise _unknown(self.stores, load, self.options.client_timeout_ms)
+                raise _unknown(self.stores, load, f"did not commit it within {self.options.client_timeout_ms} ms")
             self.clock.sleep_ms(poll_ms(self.stores))
         return self._settle(load)
 
@@ -407,7 +417,7 @@ class _LoadCommit:
         ended = self._is_ended(load)  # looked up before the versions: the list is written after them
         number = find_commit_of(self.stores, load)
         if number is not None:
-            return record_load(self.stores, load, number, self.clock.now_ms())
+            return record_load(self.stores, load, number, now_or(self.clock, load.record.committed_ms))
         if ended:
             delete_handed_load(self.stores.main, load)
         return None
@@ -435,9 +445,9 @@ def _jobs_of(load: HandedLoad) -> list[Ulid]:
     return [Ulid.parse(part.job_id) for part in load.parts]
 
 
-def _unknown(stores: TableStores, load: HandedLoad, waited_ms: int) -> UnavailableError:
+def _unknown(stores: TableStores, load: HandedLoad, fact: str) -> UnavailableError:
     return UnavailableError(
-        f"{stores.url}: the client took write {load.record.write_id}, and did not commit it within {waited_ms} ms.",
+        f"{stores.url}: the client took write {load.record.write_id}, and {fact}.",
         why="It may have stopped; whether it commits the rows is not known.",
         todo="Repeat the write with the same txnAppId and txnVersion once a client has the database open; without them "
         "check first whether its rows are there.",

@@ -6,10 +6,11 @@ import itertools
 import threading
 from collections.abc import Iterable
 from dataclasses import replace
+from unittest.mock import Mock
 
 import pytest
 
-from slatespark import ClockRegressionError, CommitConflictError, UnavailableError
+from slatespark import ClockRegressionError, CommitConflictError, InvalidRequestError, UnavailableError
 from slatespark.format.compactions import (
     Compaction,
     Compactions,
@@ -272,6 +273,17 @@ def test_other_commits_leave_a_running_job(stores: TableStores, clock: FakeClock
         die(job)
         clear_active_jobs(stores, CLAIM, now_ms=NOW_MS + 30_000, runs=(2, 1))
         assert listed(stores) == []
+
+
+def test_a_clock_that_fails_at_the_end_does_not_deny_the_commit(
+    stores: TableStores, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with listed_job(stores, clock, SPEC, write_id(1), is_held=False) as job:
+        clear_active_jobs(stores, CLAIM, now_ms=NOW_MS, runs=(1,), own=completed(job))
+        monkeypatch.setattr(clock, "now_ms", Mock(side_effect=InvalidRequestError("clock: gps failed.")))
+        job.complete()
+    assert job.entry.status is COMPLETED
+    assert listed(stores) == [completed(job)]
 
 
 def test_its_own_commit_lists_it_again(stores: TableStores, clock: FakeClock) -> None:
