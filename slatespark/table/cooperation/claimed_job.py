@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from slatespark.errors import SlateError
+from slatespark.errors import CommitConflictError, SlateError
 from slatespark.format.compactions import Compaction, Compactions, CompactionStatus, WorkerSpec
 from slatespark.format.manifest import Manifest
 from slatespark.format.references import SstHandle
@@ -38,6 +38,7 @@ from slatespark.table.log.versioned_object import Version
 from slatespark.table.tasks import running
 
 HEARTBEAT_MS: Final = 3_000
+PATIENCE: Final = 2  # edits that may lose every race; after some more the coordinator has taken the job back
 
 _WORKER_PREFIX: Final = "slatespark-worker-"  # not that of the jobs of our own commits: see table/records/workers.py
 _log = logging.getLogger(__name__)
@@ -200,14 +201,29 @@ def hand_over_together(outputs: Mapping[ClaimedJob, Sequence[SstHandle]]) -> Non
         if not same_sources(job.found.value, latest, job.entry.spec):
             raise SourcesGoneError(str(job.id))
 
-    def handed(listed: Compactions) -> Compactions:
+    def are_handed(listed: Compactions) -> bool:
+        return all(job._is_handed(listed) for job in outputs)
+
+    def handed(listed: Compactions) -> Compactions | None:
+        if are_handed(listed):  # by an edit that seemed to have lost
+            return None
         for job, files in outputs.items():
             listed = job._handed(listed, files)
         return listed
 
-    listed = jobs.edit(handed, is_done=lambda found: all(job._is_handed(found) for job in outputs))
+    listed = _edit_patiently(jobs, handed, are_handed)
     for job in outputs:
         job._end_in(listed.value)
+
+
+def _edit_patiently(
+    jobs: JobList, change: Callable[[Compactions], Compactions | None], is_done: Callable[[Compactions], bool]
+) -> Version[Compactions]:
+    """Edit a list as `JobList.edit`, and do so again where others change it all the time: much work is at stake."""
+    for _ in range(PATIENCE):
+        with contextlib.suppress(CommitConflictError):
+            return jobs.edit(change, is_done=is_done)
+    return jobs.edit(change, is_done=is_done)
 
 
 def _beat(claimed: Sequence[ClaimedJob]) -> None:

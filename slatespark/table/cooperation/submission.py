@@ -190,11 +190,10 @@ class Submitter:
         try:
             while self._are(job_ids, _OPEN, turn):
                 if self._are(job_ids, (CompactionStatus.SCHEDULED,), turn):
-                    found = claim.enter_context(
-                        claimed_jobs(self.jobs, job_ids, worker_id, heartbeat_ms=self.heartbeat_ms)
-                    )
-                    if found is not None:
-                        return found
+                    together = claimed_jobs(self.jobs, job_ids, worker_id, heartbeat_ms=self.heartbeat_ms)
+                    with contextlib.suppress(CommitConflictError):  # as for the submission: others change the list
+                        if (found := claim.enter_context(together)) is not None:
+                            return found
                 turn.pause()
         except SourcesGoneError:
             pass
