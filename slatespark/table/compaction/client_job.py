@@ -8,12 +8,13 @@ versions that we can keep. See docs/explanation/what-a-compaction-keeps.md.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from slatespark.errors import InvalidRequestError
 from slatespark.format.compactions import TieredSpec
 from slatespark.format.manifest import NO_TICK, Manifest
+from slatespark.format.ulid import Ulid
 from slatespark.options import WriteOptions
 from slatespark.ranges import ALL_KEYS
 from slatespark.table.clock import Clock
@@ -50,12 +51,14 @@ class ClientMerge:
     keeps_codec : new files have the codec of the newest source
     filters : decide about the versions that would be kept
     together : how many ranges are merged at a time
+    plain : files known to hold no merge operands
     """
 
     options: WriteOptions
     keeps_codec: bool = True
     filters: tuple[CompactionFilter, ...] = ()
     together: int = 1
+    plain: set[Ulid] = field(default_factory=set)
 
 
 def merge_client_job(
@@ -164,7 +167,7 @@ def _may_retire(stores: TableStores, clock: Clock, how: ClientMerge) -> bool:
         state = fetch_state(stores, clock, None)
     except InvalidRequestError:  # its WAL is elsewhere, and may hold operands
         return False
-    return may_retire_beside_client(stores, state, how.options.merge_operator)
+    return may_retire_beside_client(stores, state, how.options.merge_operator, how.plain)
 
 
 def client_rules(

@@ -9,6 +9,7 @@ the WAL holds an operand.
 from __future__ import annotations
 
 from slatespark.errors import CommitConflictError
+from slatespark.format.ulid import Ulid
 from slatespark.kernels.columns import MERGE
 from slatespark.options.values import MergeOperator
 from slatespark.ranges import ALL_KEYS
@@ -24,18 +25,26 @@ def may_retire(stores: TableStores, state: CompactionState, plan: CompactionPlan
     return hold_no_operands(plan.above, state.known) and _has_no_wal_operands(stores, state)
 
 
-def may_retire_beside_client(stores: TableStores, state: CompactionState, operator: MergeOperator | None) -> bool:
+def may_retire_beside_client(
+    stores: TableStores, state: CompactionState, operator: MergeOperator | None, plain: set[Ulid]
+) -> bool:
     """Tell whether a compaction that a live client commits may drop rows past retention.
 
     Parameters
     ----------
     state : asked for when the merge is planned, and anew right before it is handed over
     operator : that was given; None for that of the table
+    plain : files known to hold no operands from earlier questions, which are not asked again; it is brought up to date
     """
     if operator is not None or state.definition.merge_operator is not None:
         return False
     files = distinct_files(fetch_layers(stores, state.snapshot.manifest))
-    return count_operands(stores, files, state.known) == 0 and _has_no_wal_operands(stores, state)
+    if count_operands(stores, (file for file in files if file.id not in plain), state.known) != 0:
+        return False
+    ids = {file.id for file in files}
+    plain |= ids
+    plain &= ids
+    return _has_no_wal_operands(stores, state)
 
 
 def _has_no_wal_operands(stores: TableStores, state: CompactionState) -> bool:

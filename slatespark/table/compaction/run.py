@@ -11,11 +11,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
-from slatespark.errors import (
-    ConflictError,
-    InternalError,
-    InvalidRequestError,
-)
+from slatespark.errors import ConflictError, InternalError, InvalidRequestError
+from slatespark.format.ulid import Ulid
 from slatespark.options import WriteOptions
 from slatespark.ranges import KeyRange
 from slatespark.table.clock import Clock, now_or
@@ -63,12 +60,7 @@ from slatespark.table.compaction.publication import merge_requirements, publish_
 from slatespark.table.compaction.ranges import RANGE_FILES, Runner, local_threads, plan_tasks, run_here
 from slatespark.table.compaction.report import CompactionJob, CompactionReport, job_facts, log_job
 from slatespark.table.compaction.retirement import may_retire, may_retire_beside_client, refuse_operands
-from slatespark.table.compaction.state import (
-    CompactionState,
-    check_operands,
-    check_operator,
-    fetch_state,
-)
+from slatespark.table.compaction.state import CompactionState, check_operands, check_operator, fetch_state
 from slatespark.table.cooperation.submission import TakenError
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.progress import Progress, Step
@@ -198,6 +190,7 @@ class _Compaction:
     columnar : whether the call asks for columnar copies
     copies : of the jobs so far
     is_late : `now` is later than the default, so rows expire that reads still show
+    plain : files known to hold no merge operands, beside a client
     floor_ms : to which a filter will raise the history floor, before the first merge
     """
 
@@ -216,6 +209,7 @@ class _Compaction:
     now_ms: int | None = None
     is_late: bool = False
     floor_ms: int | None = None
+    plain: set[Ulid] = field(default_factory=set)
     jobs: list[CompactionJob] = field(default_factory=list)
     copies: list[CopyOutcome] = field(default_factory=list)
 
@@ -335,7 +329,7 @@ class _Compaction:
 
     def _may_retire(self, state: CompactionState, plan: CompactionPlan) -> bool:
         if self.options.cooperates:
-            return may_retire_beside_client(self.stores, state, self.options.merge_operator)
+            return may_retire_beside_client(self.stores, state, self.options.merge_operator, self.plain)
         return may_retire(self.stores, state, plan)
 
     def _preview(self, plan: CompactionPlan, stage: FilterPlan, definition: TableDefinition) -> CompactionJob:

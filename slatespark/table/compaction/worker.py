@@ -82,6 +82,7 @@ class _Database:
     pauses : when a job may be tried again that failed, and how often it has; None is the database itself
     gone : jobs that were released once, because a source was missing
     merging : jobs of this worker
+    plain : files known to hold no merge operands
     """
 
     path: str
@@ -92,6 +93,7 @@ class _Database:
     pauses: dict[Ulid | None, tuple[int, int]] = field(default_factory=dict)
     gone: set[Ulid] = field(default_factory=set)
     merging: set[Ulid] = field(default_factory=set)
+    plain: set[Ulid] = field(default_factory=set)
     backlog: Backlog | None = None
     logged_ms: int = 0
     handed_over: int = 0
@@ -382,7 +384,8 @@ class _Session:
             if job is None:  # another worker was faster
                 return
             began_ms = read_clock(worker._clock)
-            how = ClientMerge(database.options, worker._keeps_codec, worker._filters, self._together())
+            given = database.options, worker._keeps_codec, worker._filters, self._together()
+            how = ClientMerge(*given, plain=database.plain)
             if how.filters:
                 _log.info("%s: filters decide about the rows of compaction %s", database.url, job_id)
             plan, stage, merged = merge_client_job(stores, worker._clock, job, how, self._runner_of(stores, job))

@@ -23,16 +23,22 @@ from slatespark import (
 from slatespark.format.compactions import Compaction, CompactionStatus, TieredSpec, WorkerSpec
 from slatespark.format.manifest import SortedRun
 from slatespark.format.references import SstView
+from slatespark.format.stats import SstStats
+from slatespark.format.ulid import Ulid
 from slatespark.table.clock import Clock, SystemClock, new_ulid
+from slatespark.table.compaction import state
 from slatespark.table.compaction.merge import MergedRange
 from slatespark.table.compaction.plan import RangeTask
 from slatespark.table.compaction.ranges import run_here
+from slatespark.table.compaction.retirement import may_retire_beside_client
 from slatespark.table.compaction.worker import Worker
 from slatespark.table.compaction.worker_report import WorkerOutcome
 from slatespark.table.log.compactions import create_compactions, fetch_compactions
 from slatespark.table.log.manifests import fetch_latest_manifest, publish_manifest
 from slatespark.table.log.versioned_object import Version
+from slatespark.table.read.plan import SstFile
 from slatespark.table.records.filtered_jobs import FILTERED_DIR
+from slatespark.table.stores import TableStores
 
 DAY_MS = 86_400_000
 
@@ -100,6 +106,36 @@ def test_an_operand_that_comes_during_the_merge_ends_it() -> None:
     assert outcome.report is None
     assert isinstance(outcome.error, CommitConflictError)
     assert "merge operands were written" in str(outcome.error)
+
+
+def test_files_are_asked_for_operands_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = two_old_runs("worker-asks-once")
+    for number in range(5):
+        store.write(rows(b"more%d" % number, b"x"))
+    for meta in store._stores.main.list_below("slatespark/commits/"):  # they tell as much of files of ours
+        store._stores.main.delete(meta.path)
+    asked, fetch = list[Ulid](), state.fetch_stats
+
+    def counted(stores: TableStores, file: SstFile) -> SstStats | None:
+        asked.append(file.id)
+        return fetch(stores, file)
+
+    monkeypatch.setattr(state, "fetch_stats", counted)
+    worker = Worker([store.url], filters=[RetentionFilter("1d")])
+    counts = []
+    for _ in range(2):
+        schedule_oldest(store)
+        [outcome] = worker.runOnce()
+        assert outcome.error is None
+        commit_as_client(store)
+        counts.append(len(asked))
+        asked.clear()
+    assert counts[0] >= 8
+    assert counts[1] <= 2, "only the sources of the job"
+    store.write(rows(b"more0", b"+1"), operation="merge", mergeOperator="concat", ifClientActive="fence")
+    (database,) = worker._databases.values()
+    newest = state.fetch_state(store._stores, SystemClock(), None)
+    assert not may_retire_beside_client(store._stores, newest, None, database.plain), "a new file is asked"
 
 
 @pytest.mark.parametrize(
