@@ -37,7 +37,12 @@ _RECORDS: Final = (CLAIMS_DIR, COMMITS_DIR, TXN_DIR, HANDED_LOADS_DIR, FILTERED_
 def find_remains(stores: TableStores) -> list[str]:
     """Return the paths of objects that only a table has: one of each folder where there are any.
 
-    Requires: there is no manifest.
+    Requires: there was no manifest right before.
+
+    Raises
+    ------
+    RaceLostError
+        When they are those of a table that was created meanwhile.
     """
     looks: list[Callable[[], Sequence[ObjectMeta]]] = [
         partial(stores.wal.list, WAL_DIR),
@@ -46,7 +51,10 @@ def find_remains(stores: TableStores) -> list[str]:
     ]
     *folders, records = run_concurrently(looks, is_remote=stores.main.is_remote)
     found = (_first(listed) for listed in (*map(_only_objects, folders), _only_records(records)))
-    return [path for path in found if path is not None]
+    remains = [path for path in found if path is not None]
+    if remains and find_latest_manifest(stores) is not None:
+        raise RaceLostError("the table was created meanwhile")
+    return remains
 
 
 def refuse_remains(stores: TableStores) -> None:
@@ -55,15 +63,13 @@ def refuse_remains(stores: TableStores) -> None:
     Raises
     ------
     RaceLostError
-        When they are those of a table that was created meanwhile.
+        As `find_remains`.
     InvalidRequestError
-        When they are remains.
+        When there are any.
     """
     found = find_remains(stores)
     if not found:
         return
-    if find_latest_manifest(stores) is not None:
-        raise RaceLostError("the table was created meanwhile")
     folders = ", ".join(_url_of(stores, path.partition("/")[0]) for path in found)
     raise InvalidRequestError(
         f"{stores.url} holds no manifest, but {found[0]} of an earlier table.",

@@ -26,6 +26,8 @@ def collect_leftovers(stores: TableStores, *, now_ms: int, min_age_ms: int, dry_
     ------
     TableNotFoundError
         When there are none.
+    RaceLostError
+        When a table was created meanwhile.
     InvalidRequestError
         When there was a table, and its manifests are missing.
     """

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
@@ -91,6 +92,7 @@ from slatespark.table.gc.survey import (
 from slatespark.table.log.compactions import compactions_log
 from slatespark.table.log.manifests import fetch_latest_manifest, find_latest_manifest, manifest_log
 from slatespark.table.log.numbered_log import NumberedLog
+from slatespark.table.log.versioned_object import RaceLostError
 from slatespark.table.progress import Progress, Step
 from slatespark.table.read.floor import first_proof
 from slatespark.table.records.commit_batches import list_batches_by_size
@@ -138,7 +140,9 @@ def vacuum_table(
     found = find_latest_manifest(stores)
     now_ms = _now(stores, clock, dry_run=dry_run)
     if found is None:
-        return collect_leftovers(stores, now_ms=now_ms, min_age_ms=min_age_ms, dry_run=dry_run)
+        with suppress(RaceLostError):
+            return collect_leftovers(stores, now_ms=now_ms, min_age_ms=min_age_ms, dry_run=dry_run)
+        found = fetch_latest_manifest(stores)
     refuse_unfinished(stores, found[1])
     fetch_state_with_wal(stores)
     removed = remove_empty_views(stores, clock, dry_run=dry_run)

@@ -758,6 +758,14 @@ def test_a_table_without_manifests_is_not_touched(sign: str) -> None:
     assert store._bucket.objects == before
 
 
+def test_a_table_that_is_created_during_the_look_is_vacuumed() -> None:
+    store, clock, job = leftover()
+    store_of_table = FailingStore(store).run(job.commit, "list_below", "slatespark/")
+    report = vacuum_table(stores_of(store_of_table), clock, min_age_ms=0)
+    assert report.version == fetch_latest_manifest(stores_of(store)).number
+    assert SlateStore.open(store.url, clock=clock).scan().read_all().num_rows == 1
+
+
 def test_an_empty_location() -> None:
     store = MemoryStore(f"gc-run-{next(_names)}")
     store.put("compacted/01M800BX1R21SRVSWN3ZDQXP5Z.sst", [b"somebody's"])
