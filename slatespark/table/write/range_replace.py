@@ -97,7 +97,7 @@ def commit_cut(
 ) -> CommitRecord | None:
     """Publish the files of a job, which replace all rows of some intervals; None if there are neither.
 
-    An interval that holds nothing needs no commit, unless the commit has to check what others did.
+    An interval that holds nothing needs no commit, unless that has to check reads.
 
     Parameters
     ----------
@@ -108,8 +108,7 @@ def commit_cut(
         cut = RangeCut(CutViews(tuple(keys), seed=0), holds_rows=False)
     else:
         cut = plan_cut(stores, clock, keys, job.definition.codec())
-    checks_others = depends_on is not None or options.if_last_seq is not None
-    if not (cut.holds_rows or any(outputs) or job.creates or checks_others):
+    if not (cut.holds_rows or any(outputs) or job.creates or depends_on is not None):
         end_without_commit(stores, clock, job, options)
         return None
     return commit_write(stores, clock, job, outputs, options, edit=cut.edit, depends_on=depends_on)

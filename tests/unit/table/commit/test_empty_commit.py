@@ -70,6 +70,16 @@ def test_an_outcome_of_the_same_pair_comes_first() -> None:
     assert commit_load(store._stores, SystemClock(), load, ()) is None
 
 
+def test_a_range_without_rows_is_deleted_without_a_version() -> None:
+    store = new_store()
+    listed, seq = manifests(store), store.resolve().seq
+    assert store.deleteRange("id > 1", ifLastSeq=seq) == store.resolve().version
+    assert manifests(store) == listed
+    with pytest.raises(CommitConflictError, match="sequence number"):
+        store.deleteRange("id > 1", ifLastSeq=seq - 1)
+    assert manifests(store) == listed
+
+
 @contextlib.contextmanager
 def meanwhile(work: Callable[[], object]) -> Iterator[None]:
     """Do something after the look for an earlier run, and before `ifLastSeq` is checked."""
