@@ -72,7 +72,7 @@ def test_a_clock_that_fails_denies_no_load_that_was_handed_over(
         return result
 
     monkeypatch.setattr(load_commit, step, fail_afterwards)
-    options = {"ifClientActive": "cooperate", "txnAppId": "job", "txnVersion": 1}
+    options: dict[str, Any] = {"ifClientActive": "cooperate", "txnAppId": "job", "txnVersion": 1}
     load = store_on(FailingStore(store), clock)
     if step == "hand_over_together":
         with pytest.raises(UnavailableError, match="clock of this process failed"):

@@ -80,6 +80,10 @@ def test_a_range_without_rows_is_deleted_without_a_version() -> None:
     assert manifests(store) == listed
 
 
+def upsert(store: SlateStore, **options: Any) -> int:
+    return store.write(row("mine"), **options)
+
+
 @contextlib.contextmanager
 def meanwhile(work: Callable[[], object]) -> Iterator[None]:
     """Do something after the look for an earlier run, and before `ifLastSeq` is checked."""
@@ -98,8 +102,8 @@ def meanwhile(work: Callable[[], object]) -> Iterator[None]:
 @pytest.mark.parametrize("name", ["append", "update", "upsert"])
 def test_an_earlier_run_of_the_same_write_is_no_conflict(name: str) -> None:
     store = new_store()
-    options = {"ifLastSeq": store.resolve().seq, "txnAppId": "job", "txnVersion": 1}
-    again = {**CALLS, "upsert": lambda store, **options: store.write(row("mine"), **options)}[name]
+    options: dict[str, Any] = {"ifLastSeq": store.resolve().seq, "txnAppId": "job", "txnVersion": 1}
+    again = {**CALLS, "upsert": upsert}[name]
     with meanwhile(lambda: store.write(row("first run"), **options)):
         again(store, **options)
     assert store.get(1) == {"id": 1, "state": "first run"}

@@ -36,6 +36,7 @@ from slatespark.table.compaction.worker_report import WorkerOutcome
 from slatespark.table.log.compactions import create_compactions, fetch_compactions
 from slatespark.table.log.manifests import fetch_latest_manifest, publish_manifest
 from slatespark.table.log.versioned_object import Version
+from slatespark.table.read.layers import fetch_stats
 from slatespark.table.read.plan import SstFile
 from slatespark.table.records.filtered_jobs import FILTERED_DIR
 from slatespark.table.stores import TableStores
@@ -114,11 +115,11 @@ def test_files_are_asked_for_operands_once(monkeypatch: pytest.MonkeyPatch) -> N
         store.write(rows(b"more%d" % number, b"x"))
     for meta in store._stores.main.list_below("slatespark/commits/"):  # they tell as much of files of ours
         store._stores.main.delete(meta.path)
-    asked, fetch = list[Ulid](), state.fetch_stats
+    asked = list[Ulid]()
 
     def counted(stores: TableStores, file: SstFile) -> SstStats | None:
         asked.append(file.id)
-        return fetch(stores, file)
+        return fetch_stats(stores, file)
 
     monkeypatch.setattr(state, "fetch_stats", counted)
     worker = Worker([store.url], filters=[RetentionFilter("1d")])
@@ -240,7 +241,7 @@ def test_beside_a_running_compaction_of_a_client_the_floor_stays() -> None:
     number, listed = fetch_compactions(stores)
     running = replace(listed.jobs[0], status=CompactionStatus.RUNNING, worker=worker)
     create_compactions(stores, Version(number + 1, replace(listed, jobs=(running,))))
-    raised = {"full": True, "filters": [HistoryFloorFilter(SystemClock().now_ms())]}
+    raised: dict[str, Any] = {"full": True, "filters": [HistoryFloorFilter(SystemClock().now_ms())]}
     with pytest.raises(CommitConflictError, match="is running"):
         store.compact(**raised)
     assert stored_floor(store) is None
