@@ -31,8 +31,8 @@ _OPTIONS: Final = """\
 
 The same options serve Spark (`.option(key, value)`, text) and [SlateStore](slate-store.md) (keyword arguments,
 Python values). Case and underscores in a key do not matter: `versionAsOf`, `versionasof` and `version_as_of`
-are one option. An unknown key is refused with the nearest known one. `None` means not given; in `setProperties` it is
-`none`.
+are one option. An unknown key is refused with the nearest known one. `None` means not given, also in a call that does
+not take the option; in `setProperties` it is `none`.
 
 | Kind of value | Spellings |
 |---|---|

@@ -6,7 +6,7 @@ Keys are camelCase. Case and underscores do not matter on input. An unknown key 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from enum import Enum, auto
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -112,19 +112,26 @@ def parse_options(cls: type[Options], given: Mapping[str, Any]) -> Options:
     storage: dict[str, str] = {}
     for key, value in given.items():
         if key.lower().startswith(STORAGE_PREFIX):
-            storage[key[len(STORAGE_PREFIX) :].lower()] = value
+            if value is not None:
+                storage[key[len(STORAGE_PREFIX) :].lower()] = value
             continue
         field = fields.get(normalize_name(key))
         if field is None:
             raise unknown_option(key, list(option_keys(cls)))
+        if value is None:
+            continue
         if field.name in values:
             raise OptionError(f"Option {field.metadata['key']} is given twice.", todo="Give it once.")
-        if value is not None:
-            values[field.name] = field.metadata["parse"](value, field.metadata["key"])
+        values[field.name] = field.metadata["parse"](value, field.metadata["key"])
     if "path" not in values:
         raise no_path("No path was given.")
     values["storage"] = storage
     return cls(**values)
+
+
+def with_common(common: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a call together with those of its table, which None does not replace: it is not given."""
+    return {**common, **{name: value for name, value in given.items() if value is not None or name not in common}}
 
 
 def no_path(what: str) -> OptionError:
@@ -146,12 +153,13 @@ def option_keys(cls: type[DataclassInstance], call: Call | None = None) -> tuple
 
 
 def find_other(
-    cls: type[DataclassInstance], given: Iterable[str], taken: Sequence[str], arguments: Sequence[str] = ()
+    cls: type[DataclassInstance], given: Mapping[str, Any], taken: Sequence[str], arguments: Sequence[str] = ()
 ) -> str | None:
     """Return the first given option of a class that a call does not take; None if it takes all of them.
 
     Parameters
     ----------
+    given : options by name; one that is None is not given, but must exist
     taken : the keys of the options that the call takes
     arguments : what it takes besides, for the nearest name of a misspelt one
 
@@ -164,12 +172,13 @@ def find_other(
         set(map(normalize_name, taken)),
         {normalize_name(item.metadata["key"]) for item in _option_fields(cls)},
     )
-    for name in given:
+    for name, value in given.items():
         if normalize_name(name) in names:
             continue
         if normalize_name(name) not in known and not name.lower().startswith(STORAGE_PREFIX):
             raise unknown_option(name, [*arguments, *taken])
-        return name
+        if value is not None:
+            return name
     return None
 
 

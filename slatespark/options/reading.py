@@ -318,5 +318,5 @@ class ReadOptions(FeedOptions):
 
 def refuse_filter(options: Mapping[str, Any]) -> None:
     """Raise `OptionError` if the read option `filter` is given next to a condition."""
-    if any(normalize_name(name) == "filter" for name in options):
+    if any(normalize_name(name) == "filter" and value is not None for name, value in options.items()):
         raise OptionError("where and filter are both given.", todo="Join them with AND.")

@@ -18,6 +18,7 @@ from slatespark.options.fields import (
     path_option,
     storage_options,
     wal_path_option,
+    with_common,
 )
 from slatespark.options.properties import property_text
 from slatespark.options.values import (
@@ -438,7 +439,7 @@ class WriteOptions:
         if (other := find_other(cls, given, taken, arguments)) is not None:
             todo = f"Leave it out; {name} takes {', '.join(taken)}."
             raise OptionError(f"{name}: {other} does not apply.", why=why, todo=todo)
-        return cls.parse({**common, **given})
+        return cls.parse(with_common(common, given))
 
     def __post_init__(self) -> None:
         """Check combinations."""

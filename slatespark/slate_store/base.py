@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, Self
 
 from slatespark.options import Call, ReadOptions, WriteOptions
+from slatespark.options.fields import with_common
 from slatespark.options.values import STORAGE_PREFIX, parse_location, refuse_place
 from slatespark.table.clock import Clock, SystemClock, check_clock
 from slatespark.table.read.read_point import KeptPoint, ReadPoint
@@ -54,7 +55,7 @@ class OpenTable:
         return f"SlateStore({self.url!r})"
 
     def _read_options(self, options: Mapping[str, Any]) -> ReadOptions:
-        return ReadOptions.parse({**self._common, **self._of_call(options)})
+        return ReadOptions.parse(with_common(self._common, self._of_call(options)))
 
     def _read_point(self, options: ReadOptions) -> ReadPoint | None:
         """Return the point that a read takes instead of the newest state; None without one."""
@@ -63,7 +64,7 @@ class OpenTable:
         return self._kept.current()
 
     def _write_options(self, options: Mapping[str, Any]) -> WriteOptions:
-        return WriteOptions.parse({**self._common, **self._of_call(options)})
+        return WriteOptions.parse(with_common(self._common, self._of_call(options)))
 
     def _options_of(
         self, name: str, call: Call, options: Mapping[str, Any], *, why: str, arguments: Sequence[str] = ()

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from slatespark.errors import OptionError
 from slatespark.options import ReadOptions
-from slatespark.options.fields import Call, option_keys
+from slatespark.options.fields import Call, find_other, option_keys, with_common
 from slatespark.options.values import normalize_name, unknown_option
 from slatespark.table.clock import Clock
 from slatespark.table.read.arrow import row_dict
@@ -182,7 +182,7 @@ class TableSnapshot:
 
     def _parse(self, given: Mapping[str, Any]) -> ReadOptions:
         refuse_another_point(given, "a snapshot", "Give it to SlateStore.snapshot, or read the table itself.")
-        return ReadOptions.parse({**self._common, **given})
+        return ReadOptions.parse(with_common(self._common, given))
 
 
 def open_lookup(
@@ -201,10 +201,9 @@ def open_lookup(
 
 def parse_choice(common: Mapping[str, Any], given: Mapping[str, Any]) -> ReadOptions:
     """Return the options that choose the moment of a snapshot; raises `OptionError` for others."""
-    known = {normalize_name(name) for name in CHOICES}
-    for name in given:
-        if normalize_name(name) in map(normalize_name, _IN_SNAPSHOT) and normalize_name(name) not in known:
-            raise OptionError(f"snapshot: {name} is an option of a read.", todo="Give it to the reads of the snapshot.")
-        if normalize_name(name) not in known:
-            raise unknown_option(name, list(CHOICES))
-    return ReadOptions.parse({**common, **given})
+    if (other := find_other(ReadOptions, given, CHOICES)) is not None:
+        if normalize_name(other) in map(normalize_name, _IN_SNAPSHOT):
+            todo = "Give it to the reads of the snapshot."
+            raise OptionError(f"snapshot: {other} is an option of a read.", todo=todo)
+        raise unknown_option(other, list(CHOICES))
+    return ReadOptions.parse(with_common(common, given))

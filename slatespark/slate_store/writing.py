@@ -301,11 +301,10 @@ class Writes(OpenTable):
 
         latest_id, _ = fetch_latest_manifest(self._stores)
         if self.definition.has_history:
-            parsed = self._delete_options(Call.DELETE_HISTORY, options)
-            given = {"timestamp": timestamp, **options}
+            parsed = self._delete_options(Call.DELETE_HISTORY, {"timestamp": timestamp, **options})
             with showing_progress(progress, Step.REMOVING) as listener:
                 tasks = tell_tasks(runner or THREADS, listener, Step.REMOVING)
-                record = delete_history_range(self._stores, self._clock, where, self._common, given, runner=tasks)
+                record = delete_history_range(self._stores, self._clock, where, self._common, parsed, runner=tasks)
             compact_after_write(self._stores, self._clock, record, parsed)
             return version_of(record, latest_id)
         parsed = self._delete_options(Call.DELETE_RANGE, options)

@@ -181,7 +181,8 @@ class SlateTransaction:
             return self._frame(self._core.planForUpdate(keys, None, **given))
         refuse_filter(readOptions)
         needed = {} if named is None else {"columns": self._with_all(named)}
-        plan = self._core.planScan(**readOptions, **needed, **narrowing(where, self._codec.schema, self._spark))
+        narrowed = narrowing(where, self._codec.schema, self._spark)
+        plan = self._core.planScan(**{**readOptions, **needed, **narrowed})
         rows = self._frame(plan).where(expression(where))
         self._core.lock(plan)
         return rows if named is None else select_columns(rows, named)

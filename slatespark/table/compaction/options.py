@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from slatespark.options import Call, WriteOptions, option_keys
+from slatespark.options.fields import find_other, with_common
 from slatespark.options.values import normalize_name, unknown_option
 
 _FILE_OPTIONS: Final = ("compression", "blockSize", "sstSize", "bloomBitsPerKey")
@@ -45,11 +46,9 @@ def parse_compaction(common: Mapping[str, Any], given: Mapping[str, Any]) -> Wri
 
 def parse_worker(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options that a compaction worker takes, checked; raises `OptionError` for any other."""
-    known = {normalize_name(name) for name in _OF_WORKER}
-    for name in given:
-        if normalize_name(name) not in known:
-            raise unknown_option(name, list(_OF_WORKER))
-    WriteOptions.parse({"path": "?", **given})
+    if (other := find_other(WriteOptions, given, _OF_WORKER)) is not None:
+        raise unknown_option(other, list(_OF_WORKER))
+    WriteOptions.parse(with_common({"path": "?"}, given))
     return dict(given)
 
 

@@ -24,7 +24,7 @@ from slatespark.encoding.schema import find_name
 from slatespark.errors import HistoryTrimmedError, OptionError, SchemaError
 from slatespark.kernels import gather_keys, lower_bounds
 from slatespark.options import Call, ReadOptions, option_keys
-from slatespark.options.fields import find_other
+from slatespark.options.fields import find_other, with_common
 from slatespark.table.read.arrow import METADATA_TYPES, decode_columns, make_batch
 from slatespark.table.read.batch_cuts import cut_sizes, row_sizes
 from slatespark.table.read.plan import Layer, plan_points
@@ -117,7 +117,7 @@ def parse_join(common: Mapping[str, Any], given: Mapping[str, Any], how: str) ->
             why="The rows say which keys and instants are read.",
             todo=f"Use one of {', '.join(taken)}.",
         )
-    return ReadOptions.parse({**common, **given, "readVersions": "intervals"})
+    return ReadOptions.parse({**with_common(common, given), "readVersions": "intervals"})
 
 
 def check_join_columns(

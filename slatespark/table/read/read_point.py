@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from slatespark.errors import OptionError
 from slatespark.options import ReadOptions
@@ -81,16 +81,18 @@ class KeptPoint:
         return ReadPoint(replace(snapshot, now_ms=present_ms(definition, snapshot.tick_ms, self._clock)), definition)
 
 
-def refuse_another_point(given: Iterable[str], reader: str, todo: str) -> None:
+def refuse_another_point(given: Mapping[str, Any], reader: str, todo: str) -> None:
     """Refuse options of a read that name another read point, or another table; raises `OptionError`.
 
     Parameters
     ----------
-    given : their names
+    given : options by name; None stands for one that is not given
     reader : what has the read point: the subject of the message
     todo : what to do with an option that chooses a version
     """
-    for name in given:
+    for name, value in given.items():
+        if value is None:
+            continue
         if normalize_name(name) in map(normalize_name, _PLACES) or name.lower().startswith(STORAGE_PREFIX):
             raise OptionError(
                 f"{name}: {reader} reads the table that it began with, by its clock.",

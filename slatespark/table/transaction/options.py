@@ -12,7 +12,7 @@ from slatespark.encoding.exact_values import exact_value
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import InvalidRequestError, OptionError
 from slatespark.options import ReadOptions, WriteOptions
-from slatespark.options.fields import Call, find_other, option_keys
+from slatespark.options.fields import Call, find_other, option_keys, with_common
 from slatespark.options.properties import parse_property
 from slatespark.options.values import DEFAULT_TTL_MS, normalize_name
 from slatespark.table.definition.table_definition import TableDefinition
@@ -50,10 +50,10 @@ def parse_begin(
             todo=f"Give it to a call of the transaction; begin takes readTimestamp, {', '.join(taken)}.",
         )
     try:
-        read = ReadOptions.parse({**common, **point, "timestampAsOf": timestamp})
+        read = ReadOptions.parse({**with_common(common, point), "timestampAsOf": timestamp})
     except OptionError as exc:
         raise OptionError(exc.args[0].replace("timestampAsOf", "readTimestamp"), why=exc.why, todo=exc.todo) from exc
-    return WriteOptions.parse({**common, **rest}), read
+    return WriteOptions.parse(with_common(common, rest)), read
 
 
 def parse_write(common: Mapping[str, Any], begun: Mapping[str, Any], given: Mapping[str, Any]) -> WriteOptions:
@@ -68,28 +68,26 @@ def parse_write(common: Mapping[str, Any], begun: Mapping[str, Any], given: Mapp
     OptionError
         When one is unknown, or is set by the transaction itself.
     """
-    for name in given:
-        if normalize_name(name) in map(normalize_name, _TIMES):
+    if (other := find_other(WriteOptions, given, _OF_WRITES)) is not None:
+        if normalize_name(other) in map(normalize_name, _TIMES):
             raise OptionError(
-                f"{name}: all rows of a transaction get the time of its commit.",
+                f"{other}: all rows of a transaction get the time of its commit.",
                 todo="Give it to commit(timestamp=...), or write outside the transaction.",
             )
-    if (other := find_other(WriteOptions, given, _OF_WRITES)) is not None:
         raise OptionError(
             f"{other} is not an option of a write in a transaction.",
             todo=f"Choose from {', '.join(_OF_WRITES)}; begin takes txnAppId and the options of the commit.",
         )
     kept = {name: value for name, value in begun.items() if normalize_name(name) in map(normalize_name, _OF_WRITES)}
-    known = {normalize_name(name) for name in given}
-    return WriteOptions.parse({**common, **_without(kept, known), **given})
+    return WriteOptions.parse(with_common({**common, **_without(kept, given)}, given))
 
 
 def parse_read(common: Mapping[str, Any], begun: Mapping[str, Any], given: Mapping[str, Any]) -> ReadOptions:
     """Return the options of one read of a transaction; raises `OptionError` for another read point, or table."""
     todo = "Give readTimestamp or pin to begin, or read the table outside the transaction."
     refuse_another_point(given, "a transaction", todo)
-    operator = _without(operator_of(begun), {normalize_name(name) for name in given})
-    options = ReadOptions.parse({**common, **operator, **given})
+    operator = _without(operator_of(begun), given)
+    options = ReadOptions.parse(with_common({**common, **operator}, given))
     if options.shows_intervals:
         raise OptionError(
             "readVersions=intervals: own rows are valid from the time of the commit, which is not known yet.",
@@ -98,8 +96,10 @@ def parse_read(common: Mapping[str, Any], begun: Mapping[str, Any], given: Mappi
     return options
 
 
-def _without(given: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
-    return {name: value for name, value in given.items() if normalize_name(name) not in names}
+def _without(begun: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a transaction that a call does not give itself."""
+    own = {normalize_name(name) for name, value in given.items() if value is not None}
+    return {name: value for name, value in begun.items() if normalize_name(name) not in own}
 
 
 def operator_of(options: Mapping[str, Any]) -> dict[str, Any]:

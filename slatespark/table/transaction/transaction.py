@@ -239,7 +239,7 @@ class Transaction:
         condition, wanted = one_of(where, keys, "getForUpdate")
         if condition is not None:
             refuse_filter(options)
-            plan = self.planScan(**options, filter=condition)
+            plan = self.planScan(**{**options, "filter": condition})
         else:
             found, parsed = encoded_keys(key_table(wanted, self.codec), self.codec), self._parse_read(options)
             plan = fetch_look_up_plan(self._stores, found, parsed, self._clock, point=self._read_point())

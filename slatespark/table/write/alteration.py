@@ -226,7 +226,7 @@ def delete_history_range(
     clock: Clock,
     where: str | None,
     common: Mapping[str, Any],
-    options: Mapping[str, Any],
+    options: WriteOptions,
     *,
     runner: TaskRunner = THREADS,
 ) -> CommitRecord | None:
@@ -238,7 +238,8 @@ def delete_history_range(
     Parameters
     ----------
     where : a condition on leading key columns; None for a raw table, where options give the keys
-    common, options : as for `delete_where`; the option `timestamp` is the instant, by default that of the commit
+    common : options of reads: path and storage
+    options : of the deletion; `timestamp` is its instant, by default that of the commit
     runner : searches the ranges and writes the tombstones, a split in each task; by default threads of this process
 
     Raises
@@ -252,7 +253,7 @@ def delete_history_range(
     HistoryTrimmedError
         When some rows of that instant may be gone.
     """
-    write = WriteOptions.parse({**common, **options, "operation": "delete"})
+    write = replace(options, operation="delete")
     refuse_cooperation(write, "a history table", OTHER_MODES)
     if is_committed(stores, write):
         return None

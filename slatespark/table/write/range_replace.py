@@ -59,8 +59,6 @@ def delete_range(stores: TableStores, clock: Clock, where: str | None, options: 
             why="This would remove its past.",
             todo="Give the range as a condition on key columns.",
         )
-    if options.timestamp_ms is not None:
-        raise OptionError("timestamp: only a history table stores when rows were deleted.", todo="Omit the timestamp.")
     keys = ranges_to_delete(where, options, definition.codec())
     if options.cooperates:
         refuse_pair(options, "deleteRange beside a client")

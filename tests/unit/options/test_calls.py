@@ -98,13 +98,59 @@ def test_the_tags_name_what_a_call_takes(call: Call) -> None:
 
 @pytest.mark.parametrize("call", TAKEN, ids=lambda call: call.name)
 def test_a_call_accepts_what_it_takes_and_refuses_the_rest(call: Call) -> None:
-    for key in EVERY_KEY:
-        for spelling in (key, key.upper()):
-            if key in TAKEN[call]:
-                PARSERS[call]({spelling: None})
-            else:
-                with pytest.raises(OptionError):
-                    PARSERS[call]({spelling: None})
+    known = option_keys(ReadOptions if call is Call.TRANSACTION_READ else WriteOptions)
+    for spelled in (str, str.upper):
+        PARSERS[call]({spelled(key): None for key in (*known, *TAKEN[call])})  # None: not given
+        for key in set(EVERY_KEY) - TAKEN[call]:
+            with pytest.raises(OptionError, match=spelled(key)):
+                PARSERS[call]({spelled(key): "1"})
+        for key in {*EVERY_KEY, "unknown"} - TAKEN[call] - {*known}:
+            with pytest.raises(OptionError, match=spelled(key)):
+                PARSERS[call]({spelled(key): None})
+
+
+ROW = pa.table({"key": [b"a"], "value": [b"1"]})
+NOT_GIVEN: dict[str, Callable[[Mapping[str, Any]], object]] = {
+    "get": lambda given: table().get(b"a", **given),
+    "scan": lambda given: table().scan(**given),
+    "lookup": lambda given: table().lookup(ROW, **given),
+    "read of a snapshot": lambda given: table().snapshot().scan(**given),
+    "look-up of a snapshot": lambda given: table().snapshot().get(b"a", **given),
+    "read of a transaction": lambda given: table().begin().read(**given),
+    "getForUpdate": lambda given: table().begin().getForUpdate(where=ONE_KEY, **given),
+    "detail": lambda given: table().detail(**given),
+    "explain": lambda given: table().explain(**given),
+}
+
+
+@pytest.mark.parametrize("call", NOT_GIVEN)
+def test_what_is_none_is_not_given(call: str) -> None:
+    for name in ("path", "Path", "walPath", "wal_path", "storage.region", "filter", "versionAsOf", "startKey"):
+        NOT_GIVEN[call]({name: None})
+    with pytest.raises(OptionError, match="nothing"):
+        NOT_GIVEN[call]({"nothing": None})
+
+
+def test_a_snapshot_is_not_chosen_by_what_is_none() -> None:
+    assert table().snapshot(filter=None, path=None).version == table().resolve().version
+    with pytest.raises(OptionError, match="filter is an option of a read"):
+        table().snapshot(filter=ONE_KEY)
+    with pytest.raises(OptionError, match="nothing"):
+        table().snapshot(nothing=None)
+
+
+def test_rows_are_written_where_none_is_named() -> None:
+    store = SlateStore.create("memory://calls/none", walPath="memory://calls/wal")
+    version = store.write(ROW, path=None, walPath=None, wal_path=None, ttl=None, TTL=None, ttl_column=None)  # type: ignore[call-arg]
+    assert store.resolve().version == version
+    assert store.scan().read_all().num_rows == 1
+
+
+def test_what_a_write_leaves_open_follows_from_the_transaction() -> None:
+    begun = {"compression": "zstd", "merge_operator": "sum"}
+    parsed = parse_write(TABLE, begun, {"Compression": None, "mergeOperator": None})
+    assert (parsed.compression, parsed.merge_operator) == ("zstd", "sum")
+    assert parse_read(TABLE, begun, {"mergeOperator": None}).merge_operator == "sum"
 
 
 def test_reads_and_writes_take_all_their_options() -> None:
