@@ -52,10 +52,11 @@ and `startKey` or `endKey`.
 ## Writing
 
 {writing}
-`opColumn` excludes an `operation` other than `upsert`, `ttlColumn` excludes `expireAtColumn`, `timestamp` excludes
-`timestampColumn`, and `replaceWhere` excludes `startKey`, `endKey` and `keyPrefix`. `txnAppId` and `txnVersion` are
-given together. The mode is not an option: `append` upserts by key, `overwrite` replaces the
-whole table ([Spark](spark.md#writing), [SlateStore](slate-store.md#write)).
+`opColumn` excludes an `operation` other than `upsert`, and `operation=delete` excludes `ttl` and `ttlFrom`: deletions
+never expire. `ttlColumn` excludes `expireAtColumn`, `timestamp` excludes `timestampColumn`, and `replaceWhere` excludes
+`startKey`, `endKey` and `keyPrefix`. `txnAppId` and `txnVersion` are given together. The mode is not an option:
+`append` upserts by key, `overwrite` replaces the whole table
+([Spark](spark.md#writing), [SlateStore](slate-store.md#write)).
 
 ## Other calls
 
@@ -83,12 +84,16 @@ _COLUMNS: Final = "columns"  # an argument of some reads, else an option
 _OF_OPEN_TABLE: Final = ("path", "walPath")  # known where it is opened
 
 _CALLS: Final = {
+    Call.DELETE: "delete",
+    Call.UPDATE: "update",
+    Call.MERGE: "merge",
     Call.AS_OF_JOIN: "asOf",
     Call.INSPECTION: "SlateStore.detail, SlateStore.files, SlateStore.runs, timeline",
     Call.EXPIRY: "expiry",
     Call.BEGIN: "begin",
     Call.TRANSACTION_READ: "txn.read",
     Call.TRANSACTION_WRITE: "txn.write",
+    Call.TRANSACTION_DELETE: "txn.delete",
     Call.SST_WRITER: "SstWriter.write",
     Call.INGEST: "ingest",
     Call.REAP: "reap, Reaper",

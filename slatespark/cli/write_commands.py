@@ -31,7 +31,7 @@ from slatespark.cli.read_files import CountedRows, read_files
 from slatespark.cli.table_arguments import TableArguments, call_with, table_codec, write_arguments
 from slatespark.cli.target_columns import TargetColumns, target_columns
 from slatespark.errors import OptionError
-from slatespark.options import ReadOptions, WriteOptions
+from slatespark.options import Call, ReadOptions, WriteOptions
 from slatespark.slate_store import SlateStore
 from slatespark.table.commit.idempotence import is_committed
 from slatespark.table.definition.versions import resolve_codec, resolve_definition
@@ -39,6 +39,7 @@ from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.progress import Step
 from slatespark.table.read.reader import look_up
 from slatespark.table.stores import TableStores
+from slatespark.table.write.change_options import parse_change
 from slatespark.table.write.history_replace import choose_instant
 from slatespark.texts import plural
 
@@ -104,40 +105,43 @@ def delete(
         raise OptionError("delete --range takes no key as argument.", todo="Give --where.")
     if not by_range and bool(key) == (where is not None):
         raise OptionError("delete takes a key as arguments, or --where.", todo="Give one of them.")
-    arguments = write_arguments(table, {"operation": "delete"}, option=option, storage=storage)
+    arguments = write_arguments(table, {}, option=option, storage=storage)
     if key:
         _delete_key(arguments, key, as_text=as_text, as_json=as_json)
         return
     store = arguments.open_store()
-    options = {name: value for name, value in arguments.options.items() if name != "operation"}
     if by_range:
-        version = call_with([options], store.deleteRange, where, progress=asked_progress(as_json=as_json))
+        version = call_with([arguments.options], store.deleteRange, where, progress=asked_progress(as_json=as_json))
         _show_deletion(version, None, as_json=as_json)
     else:
-        _delete_where(store, where or "", options, as_json=as_json)
+        _delete_where(store, where or "", arguments.options, as_json=as_json)
 
 
 def _delete_key(arguments: TableArguments, key: list[str], *, as_text: bool, as_json: bool) -> None:
     """Delete the row of one key; commit nothing if no such row is visible."""
+    write = parse_change(Call.DELETE, arguments.common, arguments.options)
     store, stores = arguments.open_store(), arguments.open_stores()
     manifest_id, manifest = fetch_latest_manifest(stores)
     codec = resolve_codec(stores, manifest)
     arrays = key_arrays(key, codec, as_text=as_text)
-    if is_committed(stores, WriteOptions.parse({**arguments.common, **arguments.options})):
+    if is_committed(stores, write):
         _show_deletion(manifest_id, 0, as_json=as_json)
-    elif _is_visible(stores, arguments, key_values(arrays)):
+    elif _is_visible(stores, arguments, write, key_values(arrays)):
         rows = pa.RecordBatch.from_arrays(arrays, names=list(codec.key_columns))
-        _show_deletion(call_with([arguments.options], store.write, rows, progress=False), 1, as_json=as_json)
+        _show_deletion(
+            call_with([arguments.options, {"operation": write.operation}], store.write, rows, progress=False),
+            1,
+            as_json=as_json,
+        )
     elif as_json:
         _show_deletion(manifest_id, 0, as_json=True)
     else:
         typer.echo("There was no row with this key; nothing was deleted.")
 
 
-def _is_visible(stores: TableStores, arguments: TableArguments, key: list[Any]) -> bool:
+def _is_visible(stores: TableStores, arguments: TableArguments, write: WriteOptions, key: list[Any]) -> bool:
     """Tell whether a row with this key is visible at the time of the deletion; its value is not decoded."""
     clock, definition = arguments.clock, resolve_definition(stores)
-    write = WriteOptions.parse({**arguments.common, **arguments.options})
     instant: Mapping[str, Any] = {} if write.timestamp_ms is None else {"now": write.timestamp_ms}
     if definition.has_history:
         chosen = choose_instant(stores, clock, write)
@@ -154,7 +158,7 @@ def _empty_value(base: bytes | None, operands: list[bytes]) -> bytes:
     return b""
 
 
-def _delete_where(store: SlateStore, where: str, options: dict[str, Any], *, as_json: bool) -> None:
+def _delete_where(store: SlateStore, where: str, options: Mapping[str, Any], *, as_json: bool) -> None:
     """Delete rows by a filter; their number is that in the commit record, unknown if there is no record."""
     before = store.detail().version
     version = call_with([options], store.delete, where, progress=asked_progress(as_json=as_json))

@@ -28,11 +28,15 @@ class Call(Enum):
     INSPECTION = auto()  # of a version: its facts, files, layers, timeline
     EXPIRY = auto()  # the expiry report of a version
     WRITE = auto()  # any write of rows to a table
+    DELETE = auto()  # of the rows that fulfil a condition, or of one key
+    UPDATE = auto()
+    MERGE = auto()
     SST_WRITER = auto()  # SstWriter.write
     INGEST = auto()
     BEGIN = auto()  # of a transaction
     TRANSACTION_READ = auto()  # a read within a transaction
     TRANSACTION_WRITE = auto()
+    TRANSACTION_DELETE = auto()
     REAP = auto()
     RESTORE = auto()
     TRIM = auto()
@@ -168,10 +172,7 @@ def find_other(
     OptionError
         When the class has no such option.
     """
-    names, known = (
-        set(map(normalize_name, taken)),
-        {normalize_name(item.metadata["key"]) for item in _option_fields(cls)},
-    )
+    names, known = set(map(normalize_name, taken)), set(map(normalize_name, option_keys(cls)))
     for name, value in given.items():
         if normalize_name(name) in names:
             continue
@@ -180,6 +181,14 @@ def find_other(
         if value is not None:
             return name
     return None
+
+
+def find_set(options: DataclassInstance, fields: Collection[str]) -> list[str]:
+    """Return the keys of those options, given as names of fields, that differ from their defaults."""
+    declared = _option_fields(type(options))
+    return [
+        item.metadata["key"] for item in declared if item.name in fields and getattr(options, item.name) != item.default
+    ]
 
 
 def option_rows(cls: type[DataclassInstance]) -> list[tuple[str, str, str]]:

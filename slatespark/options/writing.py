@@ -12,6 +12,7 @@ from slatespark.options.fields import (
     MERGE_OPERATOR_DOC,
     Call,
     find_other,
+    find_set,
     option,
     option_keys,
     parse_options,
@@ -46,16 +47,19 @@ from slatespark.ranges import KeyRange
 
 _WRITE: Final = (Call.WRITE,)
 _ROWS: Final = (Call.WRITE, Call.SST_WRITER, Call.TRANSACTION_WRITE)  # options of rows
-_COMMIT: Final = (Call.WRITE, Call.INGEST, Call.BEGIN)  # options of the commit
+_UPDATES: Final = (Call.UPDATE, Call.MERGE)
+_CHANGES: Final = (Call.DELETE, *_UPDATES)  # writes of rows that the table selects
+_COMMIT: Final = (Call.WRITE, Call.INGEST, Call.BEGIN, *_CHANGES)  # options of the commit
 _RANGES: Final = (Call.DELETE_RANGE, Call.DELETE_HISTORY)
 _REMOVALS: Final = (*_RANGES, Call.RESTORE, Call.TRIM, Call.ERASE)  # commits that take rows away
 _ONCE: Final = (*_COMMIT, *_RANGES)  # options that identify a write
 _KEYS: Final = (Call.WRITE, Call.COMPACT, *_RANGES, Call.ERASE, Call.ABSENCE)  # options that select keys
-_BESIDE: Final = (Call.WRITE, Call.COMPACT, Call.UPKEEP, Call.DELETE_RANGE)  # options of what a client commits for us
-_MERGES: Final = (Call.WRITE, Call.INGEST, Call.BEGIN, Call.TRANSACTION_WRITE, Call.COMPACT, Call.WORKER, Call.UPKEEP)
+_BESIDE: Final = (Call.WRITE, Call.DELETE, Call.COMPACT, Call.UPKEEP, Call.DELETE_RANGE)  # what a client commits for us
+_MERGES: Final = (*_COMMIT, Call.TRANSACTION_WRITE, Call.TRANSACTION_DELETE, Call.COMPACT, Call.WORKER, Call.UPKEEP)
 _SORTS: Final = (*_MERGES, Call.REAP, Call.SST_WRITER, Call.DELETE_HISTORY)
 _SEVERAL_FILES: Final = (*_MERGES, Call.REAP, *_REMOVALS)
 _FILES: Final = (*_SEVERAL_FILES, Call.SST_WRITER)  # options of every new file
+_EXPIRY: Final = ("ttl_ms", "ttl_from")
 
 
 def _internal(key: str) -> Any:
@@ -110,7 +114,7 @@ class WriteOptions:
         doc="Time to live of all rows of the write: `7d`, `90m`, `P7D` or a number of ms. `none`: no expiry. "
         "`default`: the table's `defaultTtl`.",
         parse=parse_ttl,
-        calls=_ROWS,
+        calls=(*_ROWS, *_UPDATES),
         default=DEFAULT_TTL_MS,
         shown="`default`",
     )
@@ -136,7 +140,7 @@ class WriteOptions:
         "require it and allow it to be in the future. On history tables it may be in the past, but not before the "
         "stored versions of the keys of the write.",
         parse=parse_time,
-        calls=(Call.WRITE, Call.SST_WRITER, Call.INGEST, Call.DELETE_HISTORY),
+        calls=(Call.WRITE, *_CHANGES, Call.SST_WRITER, Call.INGEST, Call.DELETE_HISTORY),
         default=None,
     )
     timestamp_column: str | None = option(
@@ -146,14 +150,14 @@ class WriteOptions:
         "with the highest `sequenceColumn`, without which different times within one ms are refused. Stored like any "
         "column of the table.",
         parse=parse_text,
-        calls=(Call.WRITE, Call.SST_WRITER),
+        calls=(Call.WRITE, *_CHANGES, Call.SST_WRITER),
         default=None,
     )
     ttl_from: str = option(
         "ttlFrom",
         doc="Start of a TTL: `row`, the time of the row, or `write`, the clock time at which it is written.",
         parse=parse_choice("row", "write"),
-        calls=_ROWS,
+        calls=(*_ROWS, *_UPDATES),
         default="row",
     )
     key_columns: tuple[str, ...] | None = option(
@@ -184,7 +188,7 @@ class WriteOptions:
         "mergeSchema",
         doc="Add columns that the table lacks, widen types, and store nulls in columns that the rows lack.",
         parse=parse_flag,
-        calls=(Call.WRITE, Call.INGEST),
+        calls=(Call.WRITE, Call.MERGE, Call.INGEST),
         default=False,
     )
     sequence_column: str | None = option(
@@ -245,7 +249,7 @@ class WriteOptions:
         doc="Commit only if nothing was committed above this sequence number: `resolve().seq` of the read, not the "
         "`_seq` of a row. Every commit raises it, including compactions (also those of `autoCompact`).",
         parse=parse_count(0, 2**63 - 1),
-        calls=(Call.WRITE, Call.INGEST, *_REMOVALS),
+        calls=(Call.WRITE, *_CHANGES, Call.INGEST, *_REMOVALS),
         default=None,
     )
     read_set: str | None = _internal("readSet")
@@ -348,7 +352,7 @@ class WriteOptions:
         doc="Upload rate of the write over all its tasks, in millions of bytes per second: 0.001 to 1000000. `auto`: "
         "the rate at which the last reap of the table deleted. Default: no limit.",
         parse=parse_throughput,
-        calls=(Call.WRITE, Call.INGEST, Call.DELETE_HISTORY),
+        calls=(Call.WRITE, *_CHANGES, Call.INGEST, Call.DELETE_HISTORY),
         default=None,
     )
     if_exists: str | None = option(
@@ -382,7 +386,7 @@ class WriteOptions:
         "write, and that it has not flushed within `clientTimeout`. `fail` refuses the write; `win` lets these rows "
         "win over those of the write.",
         parse=parse_choice("fail", "win"),
-        calls=(Call.WRITE, Call.DELETE_RANGE),
+        calls=(Call.WRITE, Call.DELETE, Call.DELETE_RANGE),
         default="fail",
     )
     gc_min_age_ms: int = option(
@@ -447,6 +451,8 @@ class WriteOptions:
             raise OptionError(f"blockSize: {self.block_bytes} is out of range.", todo="Give 1k to 64k.")
         if self.op_column is not None and self.operation != "upsert":
             raise OptionError("opColumn and operation are both given.", todo="Give one of them.")
+        if self.operation == "delete" and (expiry := find_set(self, _EXPIRY)):
+            raise OptionError(f"{expiry[0]} is given for a deletion.", why="It never expires.", todo="Leave it out.")
         if self.ttl_column is not None and self.expire_at_column is not None:
             raise OptionError("ttlColumn and expireAtColumn are both given.", todo="Give one of them.")
         if self.timestamp_column is not None and self.timestamp_ms is not None:

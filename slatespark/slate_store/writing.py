@@ -170,7 +170,7 @@ class Writes(OpenTable):
         ----------
         condition : as the read option `filter`: `tenant = 'a' AND day < '2026-01-01'`
         progress : a bar where one can be seen; see `SlateStore.compact`
-        options : write options
+        options : write options that apply to a deletion: `timestamp`, sizes, options of the commit
 
         Raises
         ------

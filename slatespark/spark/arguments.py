@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 
 from slatespark.errors import OptionError
 from slatespark.options.properties import parse_properties, split_creation
-from slatespark.options.values import STORAGE_PREFIX, is_clock, normalize_name, parse_clock
+from slatespark.options.values import STORAGE_PREFIX, is_clock, parse_clock
 
 WAL_PATH: Final = "walPath"
 CLOCK: Final = "clock"
@@ -20,7 +20,6 @@ Names: TypeAlias = Sequence[str] | str  # a list, or a comma list
 Instant: TypeAlias = int | str | datetime  # ms since the epoch, ISO text or a datetime
 Duration: TypeAlias = str | int | timedelta  # text such as `7d`, ms or a timedelta
 Prices: TypeAlias = Mapping[str, float | str] | str  # by name, or text such as `get=0.0004,put=0.005`
-_OWN_OPTIONS: Final = ("opcolumn", "operation", "readset")  # of every change, as `normalize_name` has them
 
 
 def path_text(path: PathArgument) -> str:
@@ -68,19 +67,3 @@ def _clock_name(clock: object) -> str:
 
 def _is_storage(name: str) -> bool:
     return name.startswith(STORAGE_PREFIX) or name in _WAL_PATHS
-
-
-def refuse_own_options(options: Mapping[str, Any], operation: str) -> None:
-    """Raise `OptionError` for an option that a change sets itself, however it is spelled.
-
-    Parameters
-    ----------
-    operation : the name of the change
-    """
-    for name, value in options.items():
-        if value is not None and normalize_name(name) in _OWN_OPTIONS:
-            raise OptionError(
-                f"{name} is not for {operation}.",
-                why="What happens to a row follows from the call itself.",
-                todo=f"Omit it, or write the rows with {name} by SlateTable.write.",
-            )

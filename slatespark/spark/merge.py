@@ -10,6 +10,7 @@ from pyspark.sql.types import DataType
 
 from slatespark.display.progress import AskedProgress
 from slatespark.errors import InvalidRequestError
+from slatespark.options import Call
 from slatespark.spark.assignments import Expression, checked, refuse_keys, require_expression, resolve_names
 from slatespark.spark.distributed import require_frame
 from slatespark.spark.failures import own_errors
@@ -190,7 +191,7 @@ class SlateMergeBuilder:
             raise InvalidRequestError("The merge has no clause.", todo="Add one, such as whenMatchedUpdateAll().")
         table = self._target
         with own_errors():
-            if table.is_committed(writeOptions, "merge"):
+            if table.is_committed(writeOptions, Call.MERGE, "merge"):
                 return
             schema = table.codec().schema
             narrowed = find_target_filter(self._condition, self._clauses, self._source, table.name, schema)

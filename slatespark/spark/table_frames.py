@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 from slatespark.display.progress import AskedProgress, showing_progress
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import OptionError
-from slatespark.options import ReadOptions, WriteOptions, refuse_filter
+from slatespark.options import Call, ReadOptions, refuse_filter
 from slatespark.options.values import normalize_name, parse_text, refuse_place, with_own_spelling
-from slatespark.spark.arguments import refuse_own_options
 from slatespark.spark.as_of_frame import as_of_frame
 from slatespark.spark.assignments import Expression, expression, refuse_keys, resolve_names, updated_rows
 from slatespark.spark.conditions import narrowing
@@ -45,6 +44,7 @@ from slatespark.table.progress import Step
 from slatespark.table.read.as_of_join import parse_join
 from slatespark.table.read.resolve import resolve_snapshot
 from slatespark.table.stores import TableStores, open_stores
+from slatespark.table.write.change_options import parse_change
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -247,18 +247,19 @@ class TableFrames:
         given = {**options, "readSet": change.reads.to_text()}
         self.write(rows, "append", given, progress=progress, call=call, version=change.version)
 
-    def is_committed(self, options: Mapping[str, Any], operation: str) -> bool:
+    def is_committed(self, options: Mapping[str, Any], call: Call, operation: str) -> bool:
         """Tell whether an earlier commit has the `txnAppId` and `txnVersion` of these options.
 
-        Options that decide what the change does to a row are refused: it sets them itself.
+        Options that do not apply to the change are refused.
 
         Parameters
         ----------
         options : of a change that depends on a read, so that no live client can commit it
+        call : which options it takes
         operation : its name, for the message
         """
-        refuse_own_options(options, operation)
-        write = WriteOptions.parse({"path": self.path, **self._texts(options)})
+        refuse_place(options, _OPENED_BY)
+        write = parse_change(call, {"path": self.path, **self._texts({})}, _values(options))
         refuse_cooperation(write, operation, f"Write the rows, or operation=delete for their keys. Or: {OTHER_MODES}")
         return is_committed(self.stores(), write)
 
@@ -266,7 +267,7 @@ class TableFrames:
         self, condition: Expression | None, options: Mapping[str, Any], *, progress: AskedProgress = "auto"
     ) -> None:
         """Delete the rows for which a condition is true; see `SlateTable.delete`."""
-        if self.is_committed(options, "delete by a condition"):
+        if self.is_committed(options, Call.DELETE, "delete by a condition"):
             return
         # The filter only narrows the read. Spark still decides, so text keeps its meaning in Spark SQL.
         change = self.begin_change(narrowing(condition, self.codec().schema, self.spark))
@@ -283,7 +284,7 @@ class TableFrames:
         progress: AskedProgress = "auto",
     ) -> None:
         """Set columns of the rows for which a condition is true; see `SlateTable.update`."""
-        if self.is_committed(options, "update"):
+        if self.is_committed(options, Call.UPDATE, "update"):
             return
         with own_errors():
             change = self.begin_change(narrowing(condition, self.codec().schema, self.spark))

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Self
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import OptionError
 from slatespark.options import refuse_filter
-from slatespark.spark.arguments import refuse_own_options
 from slatespark.spark.assignments import Expression, expression
 from slatespark.spark.conditions import narrowing
 from slatespark.spark.distributed import (
@@ -28,7 +27,7 @@ from slatespark.spark.sql_text import without_qualifier
 from slatespark.spark.type_mapping import arrow_schema
 from slatespark.spark.upload_frame import upload_frame
 from slatespark.table.read.reader import ReadPlan
-from slatespark.table.transaction.options import operator_of
+from slatespark.table.transaction.options import delete_options, operator_of
 from slatespark.table.transaction.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -227,18 +226,18 @@ class SlateTransaction:
         Raises
         ------
         InvalidRequestError, OptionError
-            When the arguments name no rows.
+            When the arguments name no rows, or an option does not apply to a deletion.
         """
         if condition is None:
             return self._core.delete(None, keys, **writeOptions)
         if keys is not None:
             raise OptionError("delete: give a condition or keys, and not both.", todo="Give one of them.")
-        refuse_own_options(writeOptions, "delete by a condition")
+        write = delete_options(writeOptions)
         narrowed = narrowing(condition, self._codec.schema, self._spark)
         plan = self._core.planScan(**{**operator_of(writeOptions), **narrowed})
         rows = self._frame(plan).where(expression(condition))
         names = resolve_columns(self._codec.key_columns, rows.columns)
-        deleted = self.write(rows.select(*[quoted(name) for name in names]), **{**writeOptions, "operation": "delete"})
+        deleted = self.write(rows.select(*[quoted(name) for name in names]), **write)
         self._core.lock(plan)
         return deleted
 

@@ -422,7 +422,7 @@ def test_a_source_with_two_columns_of_one_name(spark: SparkSession, table: Slate
 
 @pytest.mark.parametrize("name", ["opColumn", "op_column", "operation"])
 def test_a_merge_decides_itself_what_happens_to_a_row(spark: SparkSession, table: SlateTable, name: str) -> None:
-    with pytest.raises(OptionError, match=f"{name} is not for merge"):
+    with pytest.raises(OptionError, match=f"{name} does not apply"):
         merge(table, rows_of(spark, *START)).whenMatchedUpdateAll().execute(**{name: "note"})
     merge(table, rows_of(spark, ("a", 1, 0, "x"))).whenMatchedUpdate(set={"n": "7"}).execute(opColumn=None)
     assert stored(table)[0] == ("a", 1, 7, START[0][3])

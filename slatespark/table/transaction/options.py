@@ -21,6 +21,7 @@ from slatespark.table.read.read_point import refuse_another_point
 _OF_COMMIT: Final = option_keys(WriteOptions, Call.BEGIN)
 _OF_READ_POINT: Final = option_keys(ReadOptions, Call.BEGIN)
 _OF_WRITES: Final = option_keys(WriteOptions, Call.TRANSACTION_WRITE)
+_OF_DELETES: Final = option_keys(WriteOptions, Call.TRANSACTION_DELETE)
 _TIMES: Final = ("timestamp", "timestampColumn")
 
 
@@ -80,6 +81,17 @@ def parse_write(common: Mapping[str, Any], begun: Mapping[str, Any], given: Mapp
         )
     kept = {name: value for name, value in begun.items() if normalize_name(name) in map(normalize_name, _OF_WRITES)}
     return WriteOptions.parse(with_common({**common, **_without(kept, given)}, given))
+
+
+def delete_options(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of the write of a delete; raises `OptionError` for one that it does not take, or sets."""
+    if (other := find_other(WriteOptions, given, _OF_DELETES, ("condition", "keys"))) is not None:
+        raise OptionError(
+            f"delete: {other} does not apply in a transaction.",
+            why="A delete leaves nothing of the rows but tombstones, at the time of the commit.",
+            todo=f"Leave it out; delete takes {', '.join(_OF_DELETES)}.",
+        )
+    return {**given, "operation": "delete"}
 
 
 def parse_read(common: Mapping[str, Any], begun: Mapping[str, Any], given: Mapping[str, Any]) -> ReadOptions:

@@ -45,6 +45,7 @@ from slatespark.table.rows.sst_upload import NewFile
 from slatespark.table.stores import TableStores
 from slatespark.table.transaction.dependencies import Dependencies
 from slatespark.table.transaction.options import (
+    delete_options,
     encoded_keys,
     has_instants,
     key_table,
@@ -290,19 +291,18 @@ class Transaction:
 
         Parameters
         ----------
-        condition : as in the read option `filter`, on the rows that the transaction sees; its key ranges are locked
-            as by `getForUpdate`
+        condition : as the option `filter`, on the rows that the transaction sees; locks key ranges as `getForUpdate` does
         keys : instead, a tuple of values for each key, or a value where there is one key column; nothing is read
         options : write options: sizes, and `mergeOperator`
 
         Raises
         ------
         InvalidRequestError, OptionError
-            When neither names any rows.
+            When neither names any rows, or an option does not apply to a deletion.
         """
         self._state.require(TransactionState.OPEN, call="delete")
         where, wanted = one_of(condition, keys, "delete")
-        write = {**options, "operation": "delete"}
+        write = delete_options(options)
         if where is None:
             return self.write(key_table(wanted, self.codec), **write)
         plan = self.planScan(filter=where, columns=list(self.codec.key_columns), **operator_of(options))

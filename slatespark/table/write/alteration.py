@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from slatespark.encoding.schema import find_name
 from slatespark.errors import InvalidRequestError, OptionError, SchemaError
-from slatespark.options import ReadOptions, WriteOptions
+from slatespark.options import Call, ReadOptions, WriteOptions
 from slatespark.options.properties import (
     FIXED_PROPERTIES,
     parse_properties,
@@ -19,7 +19,6 @@ from slatespark.options.properties import (
     refuse_hold,
     require_consistent_properties,
 )
-from slatespark.options.values import normalize_name, parse_choice
 from slatespark.ranges import KeyRange
 from slatespark.table.clock import Clock
 from slatespark.table.commit.foreign_clients import OTHER_MODES, refuse_cooperation
@@ -45,6 +44,7 @@ from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.rows.sst_upload import NewFile
 from slatespark.table.stores import TableStores
 from slatespark.table.tasks import THREADS, TaskRunner
+from slatespark.table.write.change_options import parse_change
 from slatespark.table.write.exact_ranges import ranges_to_delete
 from slatespark.table.write.history_replace import choose_instant
 from slatespark.table.write.key_deletes import delete_listed_keys
@@ -197,7 +197,7 @@ def delete_where(
     Raises
     ------
     OptionError
-        When the condition is missing, or cannot be parsed; or when the options name another operation.
+        When the condition is missing, or cannot be parsed; or when an option does not apply to a deletion.
     TransactionConflictError
         When another commit changed the searched keys after the searched snapshot.
     CommitConflictError
@@ -205,20 +205,13 @@ def delete_where(
     """
     if condition is None:  # perhaps a variable that was to hold one; without a filter a read has all rows
         raise OptionError("delete: no condition is given.", todo="Give one; overwrite the table to delete all rows.")
-    _refuse_operation(options)
-    write = WriteOptions.parse({**common, **options, "operation": "delete"})
+    write = parse_change(Call.DELETE, common, options)
     if is_committed(stores, write):
         return None
     if write.cooperates:
         return delete_listed_keys(stores, clock, condition, write)
     plan = _fetch_deletion_plan(stores, clock, condition, common, write)
     return _delete_rows(stores, clock, plan, write, tell_tasks(THREADS, progress, Step.REMOVING))
-
-
-def _refuse_operation(options: Mapping[str, Any]) -> None:
-    for name, value in options.items():
-        if normalize_name(name) == "operation" and value is not None:
-            parse_choice("delete")(value, name)
 
 
 def delete_history_range(

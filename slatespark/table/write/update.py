@@ -14,8 +14,8 @@ from slatespark.encoding.plain_values import VALUE_ERRORS
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.encoding.schema import find_name
 from slatespark.encoding.type_names import sql_type
-from slatespark.errors import InvalidRequestError, OptionError, SchemaError
-from slatespark.options import ReadOptions, WriteOptions
+from slatespark.errors import InvalidRequestError, SchemaError
+from slatespark.options import Call, ReadOptions
 from slatespark.table.clock import Clock
 from slatespark.table.commit.foreign_clients import OTHER_MODES, refuse_cooperation
 from slatespark.table.commit.idempotence import is_committed
@@ -26,6 +26,7 @@ from slatespark.table.progress import Progress, tell_rows
 from slatespark.table.read.reader import fetch_read_plan, run_read
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.stores import TableStores
+from slatespark.table.write.change_options import parse_change
 from slatespark.table.write.load_run import load_batches
 
 
@@ -61,11 +62,8 @@ def update_where(
     CommitConflictError
         When a SlateDB client is active on the table, or other writers won every race.
     """
-    write = WriteOptions.parse({**common, **options})
+    write = parse_change(Call.UPDATE, common, options)
     refuse_cooperation(write, "update", f"Upsert the new rows. Or: {OTHER_MODES}")
-    if write.operation != "upsert" or write.op_column is not None:
-        name = "operation" if write.op_column is None else "opColumn"
-        raise OptionError(f"update: {name} does not apply.", why="An update upserts rows.", todo="Leave it out.")
     if is_committed(stores, write):
         return None
     codec = resolve_codec(stores, fetch_latest_manifest(stores).value)

@@ -108,3 +108,11 @@ def test_the_number_is_known_beside_an_automatic_compaction(tmp_path: Path) -> N
         store.delete(f"id = {number}")
     assert answer("delete", tmp_path / "t", "--where", "id > 90")["deleted"] == 9
     assert [facts.operation for facts in store.history(1)] == ["compact"]
+
+
+@pytest.mark.parametrize("option", ["ifExists=ignore", "ttl=1d", "operation=upsert", "keyFormat=raw"])
+@pytest.mark.parametrize("which", [("a", "--text"), ("--where", "key = X'61'"), ("--where", "key = X'61'", "--range")])
+def test_options_that_do_not_apply(words: Path, option: str, which: tuple[str, ...]) -> None:
+    name = option.partition("=")[0]
+    assert f"{name} does not apply" in refused("OptionError", "delete", words, *which, "--option", option)
+    assert len(rows(words)) == 2

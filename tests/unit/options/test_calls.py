@@ -12,9 +12,11 @@ import pytest
 from slatespark import Reaper, SlateStore, Upkeep
 from slatespark.errors import InvalidRequestError, OptionError, SchemaError
 from slatespark.options import Call, ReadOptions, WriteOptions, option_keys
+from slatespark.options.streaming import StreamWriteOptions
 from slatespark.table.compaction.options import parse_compaction, parse_worker
 from slatespark.table.rows.sst_writer import SstWriter
-from slatespark.table.transaction.options import parse_begin, parse_read, parse_write
+from slatespark.table.transaction.options import delete_options, parse_begin, parse_read, parse_write
+from slatespark.table.write.change_options import parse_change
 from slatespark.table.write.ingest import parse_ingest
 
 TABLE = {"path": "/t"}
@@ -27,6 +29,7 @@ TIMES = {"timestamp", "timestampColumn"}
 EDIT = FILES - {"writeBuffer"} | {"sstSize", "ifClientActive", "ifLastSeq"}  # of a commit that removes rows
 EDIT |= {"segmentExtractor", "segmentPrefixLength", "segmentDelimiter"}
 PAIR = {"txnAppId", "txnVersion"}
+CHANGE = COMMIT | FILES | TIMES | {"sstSize", "ifLastSeq", "throughputMBPerSec"}
 READ_POINT = {"versionAsOf", "timestampAsOf", "seqAsOf", "checkpoint", "pin"}
 FEED = {"readChangeFeed", "changes", "preImages", "expired", "startingVersion", "startingTimestamp", "endingVersion"}
 FEED |= {"endingTimestamp", "startingBoundInclusive", "endingBoundInclusive"}
@@ -35,10 +38,14 @@ FEED |= {"streamRetention", "streamId"}
 PLACE = {"path", "walPath", "clock"}
 
 TAKEN = {
+    Call.DELETE: CHANGE | {"clientTimeout", "unflushedRows"},
+    Call.UPDATE: CHANGE | {"ttl", "ttlFrom"},
+    Call.MERGE: CHANGE | {"ttl", "ttlFrom", "mergeSchema"},
     Call.SST_WRITER: ROWS | TIMES | FILES,
     Call.INGEST: COMMIT | FILES | {"sstSize", "timestamp", "mergeSchema", "ifLastSeq", "throughputMBPerSec"},
     Call.BEGIN: COMMIT | FILES | {"sstSize", "pin"},
     Call.TRANSACTION_WRITE: ROWS | FILES | {"sstSize"},
+    Call.TRANSACTION_DELETE: FILES | {"sstSize", "mergeOperator"},
     Call.TRANSACTION_READ: set(option_keys(ReadOptions)) - READ_POINT - FEED - PLACE,
     Call.COMPACT: RAW_KEYS | FILES | {"sstSize", "mergeOperator", "ifClientActive", "clientTimeout"},
     Call.WORKER: FILES | {"sstSize", "mergeOperator"},
@@ -73,10 +80,14 @@ def table(*, history: bool = False) -> SlateStore:
 
 
 PARSERS: dict[Call, Callable[[Mapping[str, Any]], object]] = {
+    Call.DELETE: lambda given: parse_change(Call.DELETE, TABLE, given),
+    Call.UPDATE: lambda given: parse_change(Call.UPDATE, TABLE, given),
+    Call.MERGE: lambda given: parse_change(Call.MERGE, TABLE, given),
     Call.SST_WRITER: write_file,
     Call.INGEST: lambda given: parse_ingest(TABLE, given),
     Call.BEGIN: lambda given: parse_begin(TABLE, given, None),
     Call.TRANSACTION_WRITE: lambda given: parse_write(TABLE, {}, given),
+    Call.TRANSACTION_DELETE: delete_options,
     Call.TRANSACTION_READ: lambda given: parse_read(TABLE, {}, given),
     Call.COMPACT: lambda given: parse_compaction(TABLE, given),
     Call.WORKER: parse_worker,
@@ -184,12 +195,28 @@ def test_a_misspelt_option_gets_the_nearest_name_that_the_call_takes(call: Call,
 @pytest.mark.parametrize(
     "call",
     [
+        lambda store, given: store.delete(ONE_KEY, **given),
+        lambda store, given: store.delete(ONE_KEY, ifClientActive="cooperate", **given),
+        lambda store, given: store.update(ONE_KEY, {"value": b"2"}, **given),
+        lambda store, given: store.begin().delete(ONE_KEY, **given),
+        lambda store, given: store.begin().delete(keys=[b"a"], **given),
         lambda store, given: store.restoreToTimestamp(NOW_MS, **given),
         lambda store, given: store.deleteRange(ONE_KEY, **given),
         lambda store, given: store.explain("erase", keys=[b"a"], **given),
     ],
 )
-@pytest.mark.parametrize("given", [{"ttl": "1d"}, {"mergeSchema": True}, {"ifExists": "error"}, {"opColumn": "op"}])
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"ttlColumn": "ttl"},
+        {"mergeSchema": True},
+        {"ifExists": "error"},
+        {"ifexists": "ignore"},
+        {"opColumn": "op"},
+        {"Operation": "merge"},
+        {"key_format": "raw"},
+    ],
+)
 def test_options_without_effect_are_refused(
     call: Callable[[SlateStore, Mapping[str, Any]], object], given: Mapping[str, Any]
 ) -> None:
@@ -204,13 +231,24 @@ def test_a_timestamp_of_a_deletion_is_for_history_tables() -> None:
         table().deleteRange(ONE_KEY, timestamp=NOW_MS)
 
 
-@pytest.mark.parametrize("operation", ["merge", "upsert"])
-def test_a_deletion_is_no_other_operation(operation: str) -> None:
-    before = table().resolve().version
-    with pytest.raises(OptionError, match=f"Operation: '{operation}'"):
-        table().delete(ONE_KEY, Operation=operation)  # type: ignore[call-arg]
-    assert table().resolve().version == before
-    table().delete("key = X'62'", operation="delete")
+def test_an_internal_option_has_no_name() -> None:
+    for call in (Call.DELETE, Call.UPDATE, Call.MERGE, Call.INGEST, Call.TRANSACTION_WRITE):
+        with pytest.raises(OptionError, match="Unknown option 'read_set'"):
+            PARSERS[call]({"read_set": "{}"})
+
+
+@pytest.mark.parametrize("given", [{"ttl": "1h"}, {"ttl": "none"}, {"ttlFrom": "write"}])
+def test_a_deletion_never_expires(given: dict[str, str]) -> None:
+    [name] = given
+    for parse in (
+        lambda options: WriteOptions.parse({**TABLE, "operation": "delete", **options}),
+        lambda options: StreamWriteOptions.parse({**TABLE, "operation": "delete", **options}),
+        lambda options: parse_write(TABLE, {}, {"operation": "delete", **options}),
+    ):
+        with pytest.raises(OptionError, match=f"{name} is given for a deletion"):
+            parse(given)
+    WriteOptions.parse({**TABLE, "operation": "delete", "ttl": "default", "ttlFrom": "row"})
+    WriteOptions.parse({**TABLE, "operation": "delete", "ttlColumn": "t"})  # which the rows have, and is not stored
 
 
 def test_options_of_other_calls_are_not_suggested() -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
-from slatespark import OptionError
-from slatespark.options import ReadOptions, WriteOptions
+from slatespark import OptionError, SlateStore
+from slatespark.options import Call, ReadOptions, WriteOptions
 from slatespark.spark.distributed import split_names
 from slatespark.spark.table_frames import TableFrames
+from slatespark.spark.transaction import SlateTransaction
 
 PATH = "memory://frames"
 FRAMES = TableFrames(None, PATH, {"walPath": "memory://wal", "clock": "module:now"})  # type: ignore[arg-type]
@@ -40,15 +42,31 @@ def test_a_call_names_no_clock_and_no_place(name: str) -> None:
     assert FRAMES._parsed({"walPath": None}).wal_path == "memory://wal"
 
 
-@pytest.mark.parametrize("name", ["opColumn", "opcolumn", "op_column", "operation", "Operation", "readSet", "read_set"])
+@pytest.mark.parametrize(
+    "name", ["opColumn", "op_column", "operation", "Operation", "ifExists", "if_exists", "keyFormat"]
+)
 def test_a_change_decides_itself_what_happens_to_a_row(name: str) -> None:
     for change in (
         lambda given: FRAMES.delete("id = 1", given),
         lambda given: FRAMES.update("id = 1", {"n": "n + 1"}, given),
-        lambda given: FRAMES.is_committed(given, "merge"),
+        lambda given: FRAMES.is_committed(given, Call.MERGE, "merge"),
     ):
-        with pytest.raises(OptionError, match=f"{name} is not for"):
-            change({"ttl": "1d", name: "delete"})
+        with pytest.raises(OptionError, match=f"{name} does not apply"):
+            change({name: "delete"})
+        with pytest.raises(OptionError, match="Unknown option 'readSet'"):
+            change({"readSet": "{}"})
+
+
+def test_a_delete_of_a_transaction_decides_itself_what_happens_to_a_row() -> None:
+    store = SlateStore.create("memory://frames-transaction", "id BIGINT, n BIGINT", "id")
+    store.write(pa.table({"id": [1], "n": [1]}))
+    core = store.begin()
+    transaction = SlateTransaction(None, core, None, None)  # type: ignore[arg-type]
+    for given in ({"operation": "upsert"}, {"Operation": "upsert"}, {"ttl": "1d"}, {"opColumn": "n"}):
+        for rows in ({"condition": "id = 1"}, {"keys": [1]}):
+            with pytest.raises(OptionError, match=f"{next(iter(given))} does not apply"):
+                transaction.delete(**rows, **given)
+    assert core.get(1) == {"id": 1, "n": 1}
 
 
 def test_names_may_hold_commas() -> None:

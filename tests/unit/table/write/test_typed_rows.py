@@ -285,7 +285,7 @@ def test_rows_are_deleted_by_a_condition_on_any_column() -> None:
     version = store.delete("v >= 2 AND id <> 4")
     assert [item["id"] for item in rows(store)] == [0, 1, 4]
     assert store.delete("v > 100") == version, "nothing to delete is no commit"
-    store.delete("tenant = 'a'", ttl="1h")
+    store.delete("tenant = 'a'")
     assert rows(store) == []
     assert store.definition == before
     with pytest.raises(OptionError, match="filter"):
