@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -62,8 +63,8 @@ def write_file(
 
 def _target(file: str, *, overwrite: bool) -> Path:
     """Return where a file is written; a link stays one."""
-    target = Path(file).resolve()
-    if file == STANDARD_STREAM or (target.exists() and not target.is_file()):
+    target = Path(os.path.realpath(file))  # Path.resolve raises RuntimeError for links in a circle
+    if file == STANDARD_STREAM or (os.path.lexists(target) and not target.is_file()):
         raise InvalidRequestError(
             f"{file} is no regular file.", why="An export replaces a file as a whole.", todo="Name a file."
         )

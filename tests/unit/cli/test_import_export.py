@@ -483,6 +483,10 @@ def test_an_export_replaces_regular_files_alone(tmp_path: Path, overwrite: list[
         refused("InvalidRequestError", "export", table, tmp_path / name, "--format", "csv", *overwrite)
     refused("InvalidRequestError", "export", table, "-", "--format", "csv", *overwrite)
     assert (tmp_path / "pipe").is_fifo()
+    for name, other in (("here.csv", "there.csv"), ("there.csv", "here.csv")):
+        (tmp_path / name).symlink_to(tmp_path / other)
+    refused("InvalidRequestError", "export", table, tmp_path / "here.csv", *overwrite)
+    assert (tmp_path / "here.csv").is_symlink()
     (tmp_path / "real.csv").write_text("old")
     (tmp_path / "link.csv").symlink_to(tmp_path / "real.csv")
     done("export", table, tmp_path / "link.csv", "--overwrite")
