@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import secrets
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
@@ -16,6 +17,7 @@ BLOCK_BYTES: Final = 4 << 20
 MAX_BLOCK_BYTES: Final = 256 << 20  # memory is several times this
 
 _LAST_LINE_BYTES: Final = 34
+_PLACE: Final = re.compile(r"(?:In CSV column #(?P<column>\d+): )?Row #(?P<row>\d+): ")  # in errors of Arrow
 
 
 class CsvSource:
@@ -37,7 +39,7 @@ class CsvSource:
     InvalidRequestError
         At the call or while reading: a row is too large, or the file ends within quotation marks.
     pa.ArrowInvalid
-        Likewise: it is not CSV.
+        Likewise: it is not CSV, or a later value has another type than the first ones; it names row and column.
     """
 
     def __init__(
@@ -50,7 +52,7 @@ class CsvSource:
         is_typed: Callable[[str], bool],
     ) -> None:
         self._file, self._open, self._is_repeatable, self._null_texts = file, open_again, is_repeatable, null_texts
-        self._block_bytes = BLOCK_BYTES
+        self._block_bytes, self.schema = BLOCK_BYTES, pa.schema([])
         head, rest, inferred = self._begun()
         self.schema = pa.schema(
             [
@@ -112,7 +114,8 @@ class CsvSource:
     ) -> pa_csv.CSVStreamingReader:
         return pa_csv.open_csv(
             _Stream(blocks),
-            read_options=pa_csv.ReadOptions(block_size=self._block_bytes),
+            # On several threads Arrow does not know the number of a row that it cannot read, and is no faster.
+            read_options=pa_csv.ReadOptions(block_size=self._block_bytes, use_threads=False),
             parse_options=pa_csv.ParseOptions(newlines_in_values=True, invalid_row_handler=judge),
             convert_options=pa_csv.ConvertOptions(
                 column_types=types,
@@ -126,13 +129,18 @@ class CsvSource:
     def _enlarge(self, exc: pa.ArrowInvalid) -> None:
         """Double the blocks if an error says that a row does not fit into one; else raise it."""
         if "straddling" not in str(exc):
-            raise exc
+            raise pa.ArrowInvalid(_PLACE.sub(self._place, str(exc))) from exc
         if not self._is_repeatable or self._block_bytes >= MAX_BLOCK_BYTES:
             todo = "Use Parquet for such rows." if self._is_repeatable else "Name a regular file, or use Parquet."
             raise InvalidRequestError(
                 f"{self._file} has a row of more than {self._block_bytes:,} bytes.", todo=todo
             ) from exc
         self._block_bytes *= 2
+
+    def _place(self, found: re.Match[str]) -> str:
+        """Return a place as other errors name it: Arrow counts the heading as a row, and columns from 0."""
+        row, column = f"row {int(found['row']) - 1}", found["column"]
+        return f"{row}: " if column is None else f"{row}, column {self.schema.names[int(column)]}: "
 
 
 def _is_number(kind: pa.DataType) -> bool:

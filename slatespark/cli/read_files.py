@@ -91,11 +91,14 @@ def _columns(schema: pa.Schema) -> str:
     return ", ".join(f"{item.name} {item.type}" for item in schema)
 
 
-def _unreadable(file: str, exc: Exception) -> InvalidRequestError:
+def _unreadable(file: str, exc: Exception, todo: str = "") -> InvalidRequestError:
     reason = exc.strerror if isinstance(exc, OSError) and exc.strerror else str(exc)
-    is_guess = isinstance(exc, pa.ArrowInvalid) and "conversion error" in reason
-    todo = "The type is that of the first rows: give another one with --type, to a table that has no such column yet."
-    return InvalidRequestError(f"{file} cannot be read: {reason.rstrip('.')}.", todo=todo if is_guess else "")
+    return InvalidRequestError(f"{file} cannot be read: {reason.rstrip('.')}.", todo=todo)
+
+
+def _other_type(target: TargetColumns) -> str:
+    """Return what to do when a value does not have the type of the first rows."""
+    return f"The type is that of the first rows: {_DROP_FIRST if target.is_new else ''}give another one with --type."
 
 
 class _Meter:
@@ -182,7 +185,7 @@ def _read_csv(file: str, target: TargetColumns, meter: _Meter, stack: ExitStack)
 
     def batches() -> Iterator[pa.RecordBatch]:
         first_row = 1
-        for batch in source:
+        for batch in _with_advice(file, source, target):
             meter.show(_position(raw[-1]))
             arrays = [
                 _array_of_cells(column, item, target, first_row)
@@ -195,6 +198,14 @@ def _read_csv(file: str, target: TargetColumns, meter: _Meter, stack: ExitStack)
     return _FileRows(schema, batches())
 
 
+def _with_advice(file: str, source: CsvSource, target: TargetColumns) -> Iterator[pa.RecordBatch]:
+    try:
+        yield from source
+    except pa.ArrowInvalid as exc:
+        is_guess = "conversion error" in str(exc) and "to string" not in str(exc)
+        raise _unreadable(file, exc, _other_type(target) if is_guess else "") from exc
+
+
 def _array_of_cells(cells: pa.Array, item: pa.Field, target: TargetColumns, first_row: int) -> pa.Array:
     """Return a column as an array of its type; an error says where a type that does not fit comes from."""
     try:
@@ -202,10 +213,7 @@ def _array_of_cells(cells: pa.Array, item: pa.Field, target: TargetColumns, firs
     except SchemaError as exc:
         if target.type_of(item.name) is not None:
             raise
-        todo = (
-            f"The type is that of the first rows: {_DROP_FIRST if target.is_new else ''}give another one with --type."
-        )
-        raise SchemaError(str(exc.args[0]), why=exc.todo, todo=todo) from exc
+        raise SchemaError(str(exc.args[0]), why=exc.todo, todo=_other_type(target)) from exc
 
 
 def _open(file: str, stack: ExitStack) -> BinaryIO:

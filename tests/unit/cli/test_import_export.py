@@ -510,3 +510,31 @@ def test_a_guessed_type_that_does_not_last(tmp_path: Path) -> None:
         line = refused(error, "import", table, csv, "--key-columns", "k")
         assert "--type" in line
         done("drop", table, "--yes")
+
+
+@pytest.mark.parametrize(("value", "other"), [("true", "maybe"), ("2026-01-31", "later"), ("10:00:00", "noon")])
+def test_a_late_value_of_another_type_is_named_with_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str, other: str
+) -> None:
+    monkeypatch.setattr(csv_source, "BLOCK_BYTES", 4096)
+    count = 2000  # beyond the first block
+    (tmp_path / "t.csv").write_text("k,v\n" + f"1,{value}\n" * count + f"1,{other}\n")
+    shown = refused("InvalidRequestError", "import", tmp_path / "t", tmp_path / "t.csv", "--key-columns", "k")
+    assert f"row {count + 1}, column v: " in shown
+    assert repr(other) in shown
+    assert "drop the table, which is empty, and give another one with --type" in shown
+    assert SlateStore.open(str(tmp_path / "t")).scan().read_all().num_rows == 0
+
+
+def test_text_that_is_no_unicode_is_no_matter_of_types(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(csv_source, "BLOCK_BYTES", 4096)
+    (tmp_path / "t.csv").write_bytes(b"k,v\n" + b"1,a\n" * 2000 + b"2,\xff\n")
+    shown = refused("InvalidRequestError", "import", tmp_path / "t", tmp_path / "t.csv", "--key-columns", "k")
+    assert "row 2001, column v: " in shown
+    assert "--type" not in shown
+
+
+def test_a_row_with_too_many_cells_has_its_number(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("k,v\n1,a\n2,b,c\n")
+    shown = refused("InvalidRequestError", "import", tmp_path / "t", tmp_path / "t.csv", "--key-columns", "k")
+    assert "row 2: Expected 2 columns" in shown
