@@ -1,4 +1,4 @@
-"""A command that runs until it is stopped."""
+"""The end of a command by a signal."""
 
 from __future__ import annotations
 
@@ -6,6 +6,27 @@ import contextlib
 import signal
 import threading
 from collections.abc import Callable, Iterator
+from typing import Final
+
+TERMINATED: Final = 128 + signal.SIGTERM  # the exit code that shells show for it
+
+
+@contextlib.contextmanager
+def cleaning_up_at_sigterm() -> Iterator[None]:
+    """Let SIGTERM raise in the block, which cleans up and ends the command; at a second one it ends at once."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def handle(*_: object) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        raise SystemExit(TERMINATED)
+
+    before = signal.signal(signal.SIGTERM, handle)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @contextlib.contextmanager

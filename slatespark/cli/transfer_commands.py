@@ -18,6 +18,7 @@ from slatespark.cli.file_formats import FileFormat, format_of
 from slatespark.cli.output import EXIT_FAILED, failing_with, progress_bar, show_commit
 from slatespark.cli.parameter_groups import table_rows, taking
 from slatespark.cli.read_files import CountedRows, read_files
+from slatespark.cli.signals import cleaning_up_at_sigterm
 from slatespark.cli.table_arguments import (
     ReadArguments,
     TableArguments,
@@ -82,6 +83,7 @@ def import_rows(
     target = _import_columns(arguments, typed)
     target = replace(target, adds_columns=merge_schema, as_text=as_text, null_text=null)
     with (
+        cleaning_up_at_sigterm(),  # of the lease, which would hold back vacuums for a day
         progress_bar(Step.IMPORTING, as_json=as_json) as progress,
         read_files(files, file_format, target, progress) as given,
     ):
@@ -153,7 +155,7 @@ def export(
     file_format = format_of(file, file_format)
     stores = open_table(options)
     plan = fetch_read_plan(stores, options, resolve_clock(options.clock))
-    with progress_bar(Step.EXPORTING, as_json=as_json) as progress:
+    with cleaning_up_at_sigterm(), progress_bar(Step.EXPORTING, as_json=as_json) as progress:
         batches = scanned(stores, plan, progress, threads=threads)
         rows = write_file(file, file_format, batches, plan.schema, as_text=as_text, overwrite=overwrite)
     stored_bytes = Path(file).stat().st_size

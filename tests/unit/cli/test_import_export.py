@@ -6,8 +6,11 @@ import datetime as dt
 import gzip
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 
@@ -18,6 +21,7 @@ import pytest
 from slatespark import SlateStore
 from slatespark.cli import csv_source, json_rows, read_files
 from slatespark.cli.file_formats import format_of
+from slatespark.cli.read_files import SAMPLE_ROWS
 from slatespark.cli.target_columns import TargetColumns
 from slatespark.cli.transfer_commands import scanned
 from slatespark.options import ReadOptions
@@ -538,3 +542,40 @@ def test_a_row_with_too_many_cells_has_its_number(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("k,v\n1,a\n2,b,c\n")
     shown = refused("InvalidRequestError", "import", tmp_path / "t", tmp_path / "t.csv", "--key-columns", "k")
     assert "row 2: Expected 2 columns" in shown
+
+
+def ended_by_sigterm(command: list[str], has_begun: Callable[[], bool], stdin: bytes = b"") -> None:
+    """Run a command with input that does not end, and terminate it once it has begun."""
+    with subprocess.Popen([sys.executable, "-m", "slatespark", *command], stdin=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        process.stdin.write(stdin)
+        process.stdin.flush()
+        limit = time.monotonic() + 60
+        while not has_begun():
+            assert process.poll() is None, process.returncode
+            assert time.monotonic() < limit
+            time.sleep(0.005)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 143
+
+
+def test_an_export_that_is_terminated_leaves_nothing(tmp_path: Path) -> None:
+    store = SlateStore.create(str(tmp_path / "t"))
+    keys = [f"{number:08}".encode() for number in range(300_000)]
+    store.write(pa.table({"key": keys, "value": keys}))
+    (tmp_path / "out").mkdir()
+    command = ["export", str(tmp_path / "t"), str(tmp_path / "out" / "rows.json"), "--parallelism", "1"]
+    ended_by_sigterm(command, (tmp_path / "out" / ".rows.json.part").exists)
+    assert [*(tmp_path / "out").iterdir()] == []
+
+
+def test_an_import_that_is_terminated_abandons_its_lease(tmp_path: Path) -> None:
+    store = SlateStore.create(str(tmp_path / "t"))
+    leases = tmp_path / "t" / "slatespark" / "leases"
+    ended_by_sigterm(
+        ["import", str(tmp_path / "t"), "-", "--format", "json"],
+        lambda: leases.is_dir() and any(leases.iterdir()),
+        b'{"key": "61", "value": "31"}\n' * 2 * SAMPLE_ROWS,
+    )
+    assert [*leases.iterdir()] == []
+    assert store.scan().read_all().num_rows == 0
