@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Sequence
-from itertools import groupby
+from itertools import chain, groupby
 
 GAP = "  "
 NOTHING = "-"
 
 
 def align_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, right: Collection[str] = ()) -> str:
-    """Return rows as aligned columns below a header.
+    """Return rows as aligned columns below a header; control characters are escaped as by `printable`.
 
     Parameters
     ----------
     right : names of the columns to right-align, such as numbers
     """
-    lines = [list(header), *(list(row) for row in rows)]
+    lines = [[printable(cell) for cell in row] for row in chain([header], rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
     aligned = (
         GAP.join(
@@ -30,8 +30,11 @@ def align_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, right: 
 
 
 def align_facts(facts: Iterable[tuple[str, str]]) -> str:
-    """Return names and values in two columns; further lines of a value are indented to its column."""
-    pairs = list(facts)
+    """Return names and values in two columns; further lines of a value are indented to its column.
+
+    Other control characters than the ends of these lines are escaped as by `printable`.
+    """
+    pairs = [(name, printable_lines(value)) for name, value in facts]
     width = max((len(name) for name, _ in pairs), default=0) + len(GAP)
     lines = []
     for name, value in pairs:
@@ -67,6 +70,11 @@ def is_encodable(text: str) -> bool:
 def printable(text: str) -> str:
     """Return text with control characters escaped as in JSON, so that it cannot command a terminal."""
     return text if text.isprintable() else "".join(_escaped(letter) for letter in text)
+
+
+def printable_lines(text: str) -> str:
+    """Return text of several lines, each of them `printable`; JSON keeps its meaning."""
+    return text if text.isprintable() else "\n".join(map(printable, text.split("\n")))
 
 
 def _escaped(letter: str) -> str:

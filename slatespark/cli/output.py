@@ -20,7 +20,7 @@ from slatespark.display.progress import AskedProgress, showing_progress
 from slatespark.display.values import json_bytes
 from slatespark.errors import SlateError, as_slate_error
 from slatespark.table.progress import Progress, Step
-from slatespark.texts import plural, printable
+from slatespark.texts import plural, printable, printable_lines
 
 Arguments = ParamSpec("Arguments")
 
@@ -72,9 +72,9 @@ def _discarded_output() -> str:
 
 
 def print_lines(lines: Iterable[str]) -> None:
-    """Print each line as soon as it is available."""
+    """Print each line as soon as it is available; what would command a terminal is escaped, as JSON does."""
     for line in lines:
-        typer.echo(line)
+        typer.echo(printable_lines(line))
 
 
 def show_commit(version: int, rows: int | None, *, as_json: bool) -> None:
@@ -98,12 +98,12 @@ def _show_warning(message: Warning | str, *where: Any, **more: Any) -> None:
 
 def json_document(value: Any, *, as_text: bool = False) -> str:
     """Return nested dataclasses, mappings and sequences as one indented JSON document."""
-    return json.dumps(_plain(value, as_text=as_text), indent=2, ensure_ascii=False)
+    return printable_lines(json.dumps(_plain(value, as_text=as_text), indent=2, ensure_ascii=False))
 
 
 def json_line(value: Any) -> str:
     """Return the same as one line."""
-    return json.dumps(_plain(value, as_text=False), ensure_ascii=False)
+    return printable(json.dumps(_plain(value, as_text=False), ensure_ascii=False))
 
 
 def _plain(value: Any, *, as_text: bool) -> Any:

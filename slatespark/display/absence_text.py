@@ -46,7 +46,7 @@ def _facts(report: AbsenceReport) -> Iterator[tuple[str, str]]:
     if report.until_ms is not None:
         yield "can go", f"at {ms_to_text(report.until_ms)}: erase again then"
     if report.unread:
-        yield "not read", "\n".join(report.unread)
+        yield "not read", "\n".join(map(printable, report.unread))
 
 
 def _erasure_facts(erasure: Erasure) -> Iterator[tuple[str, str]]:

@@ -23,6 +23,6 @@ def _facts(report: DropReport) -> Iterator[tuple[str, str]]:
     if report.kept:
         yield "not the table's", "\n".join(printable(path) for path in report.kept)
     if report.released:
-        yield "released", "\n".join(f"the files that {url} kept for it" for url in report.released)
+        yield "released", "\n".join(f"the files that {printable(url)} kept for it" for url in report.released)
     if report.blockers:
         yield "may be needed", "\n".join(printable(blocker.text) for blocker in report.blockers)

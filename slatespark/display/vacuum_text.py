@@ -51,8 +51,8 @@ def _facts(report: VacuumReport) -> Iterator[tuple[str, str]]:
         ]
         yield "checkpoints released", "\n".join(names)
     if report.jobs_dropped:
-        yield "compactions dropped", "\n".join(report.jobs_dropped)
+        yield "compactions dropped", "\n".join(map(printable, report.jobs_dropped))
     if report.views_removed:
         yield "views without rows", f"{report.views_removed} {'to be removed' if report.dry_run else 'removed'}"
     if report.unknown is not None:
-        yield "warning", f"unreferenced SSTs and WAL files were kept: {report.unknown}"
+        yield "warning", f"unreferenced SSTs and WAL files were kept: {printable(report.unknown)}"

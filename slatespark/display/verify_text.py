@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from slatespark.table.verify.findings import Finding, VerifyReport, key_text
-from slatespark.texts import numbers_text, plural
+from slatespark.texts import numbers_text, plural, printable
 from slatespark.units import bytes_to_text
 
 
@@ -29,7 +29,7 @@ def verify_text(report: VerifyReport) -> str:
     if report.incomplete_versions:
         numbers = numbers_text(report.incomplete_versions)
         lines.append(f"Note: files of version {numbers} were garbage-collected; such versions can no longer be read.")
-    return "\n".join([*lines, read, _verdict(report)])
+    return "\n".join(map(printable, [*lines, read, _verdict(report)]))
 
 
 def finding_text(finding: Finding) -> str:

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from slatespark.texts import align_facts, align_table, bytes_text, numbers_text
+from slatespark.texts import align_facts, align_table, bytes_text, numbers_text, printable_lines
 
 
 def test_a_table_aligns_numbers_on_the_right() -> None:
@@ -33,3 +35,22 @@ def test_bytes_as_text_never_command_the_terminal(data: bytes, text: str) -> Non
 def test_numbers_join_what_follows_each_other() -> None:
     assert numbers_text([1, 2, 3, 7, 9, 10]) == "1-3, 7, 9-10"
     assert numbers_text([]) == "-"
+
+
+EVIL = "a\x1b[2J\x9b31m\u202e"
+TAMED = "a\\u001b[2J\\u009b31m\\u202e"
+
+
+def test_tables_and_facts_never_command_the_terminal() -> None:
+    assert align_table([EVIL, "b"], [["1", EVIL + "\n"]]).split("\n") == [
+        f"{TAMED}  b",
+        f"{'1'.ljust(len(TAMED))}  {TAMED}\\n",
+    ]
+    assert align_facts([("a", f"1\n{EVIL}")]) == f"a  1\n   {TAMED}"
+
+
+def test_lines_stay_lines_and_json_the_same_value() -> None:
+    assert printable_lines(f"{EVIL}\n{EVIL}") == f"{TAMED}\n{TAMED}"
+    text = json.dumps({EVIL: ["\U000e0001", "ä\u00a0"]}, indent=2, ensure_ascii=False)
+    assert printable_lines(text) != text
+    assert json.loads(printable_lines(text)) == json.loads(text)

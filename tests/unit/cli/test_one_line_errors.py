@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -110,6 +111,18 @@ def test_texts_from_data_do_not_command_the_terminal(tmp_path: Path) -> None:
     assert "\x1b" not in line
     SlateStore.create(str(tmp_path / "s"), "id BIGINT, s STRUCT<`\x1b[31mm`: INT>", "id")
     assert "\x1b" not in done("describe", tmp_path / "s")
+
+
+def test_json_on_standard_output_does_not_command_the_terminal(tmp_path: Path) -> None:
+    evil = "\x9b31m\u202eä"
+    store = SlateStore.create(str(tmp_path / "t"), f"id BIGINT, `{evil}` STRING", "id")
+    store.write(pa.table({"id": [1], evil: [evil]}))
+    for command in (("scan",), ("get", "1"), ("describe",)):
+        shown = done(command[0], tmp_path / "t", *command[1:], "--json")
+        assert shown.replace("\n", "").isprintable()
+        assert evil in json.dumps(json.loads(shown), ensure_ascii=False)
+    done("export", tmp_path / "t", tmp_path / "t.json")
+    assert evil in (tmp_path / "t.json").read_text()
 
 
 @pytest.mark.parametrize("name", ["self", "cls"])

@@ -26,3 +26,11 @@ def test_rows_of_the_wal_are_counted_apart() -> None:
 
 def test_a_sound_table_is_called_so() -> None:
     assert verify_text(VerifyReport("t", (1,), (), 1, 1, 0, ())).endswith("Everything is sound.")
+
+
+def test_what_an_object_holds_does_not_command_the_terminal() -> None:
+    finding = Finding("file:///a\x1b[2J", "manifest", None, "is \x9b31m\n\u202e")
+    report = VerifyReport("file:///t", (1,), (), 1, 1, 1, (finding,))
+    first, *others = verify_text(report).split("\n")
+    assert first == "file:///a\\u001b[2J (manifest): is \\u009b31m\\n\\u202e"
+    assert len(others) == 2
