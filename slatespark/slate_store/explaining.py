@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from slatespark.table.explain.meter import Meter
 
 OPERATIONS: Final = ("read", "changes", "compact", "vacuum", "reap", "erase")
+_OF_RUN: Final = ("progress", "runner")  # arguments without which an operation does the same
 
 
 class Explanations(Reads, Maintenance):
@@ -124,7 +125,7 @@ class Explanations(Reads, Maintenance):
     def _explain_reap(self, options: dict[str, Any], prices: PriceList | None) -> ExplanationFacts:
         from slatespark.table.explain.reap import explain_reap
 
-        parse_reap(self._common, {name: value for name, value in options.items() if name not in REAP_ARGUMENTS})
+        parse_reap(self._common, _without(options, *REAP_ARGUMENTS, *_OF_RUN))
         now = options.get("now")
         return explain_reap(
             self._stores,
@@ -137,8 +138,7 @@ class Explanations(Reads, Maintenance):
     def _explain_erasure(self, options: dict[str, Any], prices: PriceList | None) -> ExplanationFacts:
         from slatespark.table.explain.erase import explain_erasure
 
-        own = ("where", "keys", "releaseVersions", "progress", "runner")
-        parsed = self._erase_options({name: value for name, value in options.items() if name not in own})
+        parsed = self._erase_options(_without(options, "where", "keys", "releaseVersions", *_OF_RUN))
         chosen = self._chosen("erase", (), options.get("where"), options.get("keys"), parsed)
         release = bool(options.get("releaseVersions"))
         return explain_erasure(self._stores, self._clock, chosen, parsed, release_versions=release, prices=prices)
@@ -161,3 +161,7 @@ class Explanations(Reads, Maintenance):
     def _on(self, meter: Meter) -> Self:
         """Return the same table, with all requests counted."""
         return type(self)(meter.stores, self._clock, self._common)
+
+
+def _without(options: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if name not in names}

@@ -275,3 +275,15 @@ def test_an_erasure_from_a_clients_wal(tmp_path: Path) -> None:
     found = explained(SlateStore.open(tmp_path / "t"), "erase", keys=[b"k007"])
     assert isinstance(found.plan, EraseOutlook)
     assert found.plan.wal_rows == 1
+
+
+@pytest.mark.parametrize("analyze", [False, True])
+@pytest.mark.parametrize("operation", ["compact", "vacuum", "reap", "erase"])
+def test_the_arguments_of_a_run_are_those_of_the_operation(operation: str, *, analyze: bool) -> None:
+    store = SlateStore.create(f"memory://explained/{operation}/{analyze}", retention="1h")
+    store.write(pa.table({"key": [b"a"], "value": [b"1"]}))
+    given: dict[str, Any] = {"keys": [b"a"]} if operation == "erase" else {}
+    if operation != "vacuum":
+        given["runner"] = None
+    found = store.explain(operation, analyze=analyze, progress=False, **given)
+    assert found.operation == operation
