@@ -291,7 +291,7 @@ class Transaction:
 
         Parameters
         ----------
-        condition : as the option `filter`, on the rows that the transaction sees; locks key ranges as `getForUpdate` does
+        condition : as the option `filter`, on the rows that the transaction sees; locks ranges as `getForUpdate` does
         keys : instead, a tuple of values for each key, or a value where there is one key column; nothing is read
         options : write options: sizes, and `mergeOperator`
 
