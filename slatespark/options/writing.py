@@ -59,7 +59,6 @@ _MERGES: Final = (*_COMMIT, Call.TRANSACTION_WRITE, Call.TRANSACTION_DELETE, Cal
 _SORTS: Final = (*_MERGES, Call.REAP, Call.SST_WRITER, Call.DELETE_HISTORY)
 _SEVERAL_FILES: Final = (*_MERGES, Call.REAP, *_REMOVALS)
 _FILES: Final = (*_SEVERAL_FILES, Call.SST_WRITER)  # options of every new file
-_EXPIRY: Final = ("ttl_ms", "ttl_from")
 
 
 def _internal(key: str) -> Any:
@@ -451,7 +450,7 @@ class WriteOptions:
             raise OptionError(f"blockSize: {self.block_bytes} is out of range.", todo="Give 1k to 64k.")
         if self.op_column is not None and self.operation != "upsert":
             raise OptionError("opColumn and operation are both given.", todo="Give one of them.")
-        if self.operation == "delete" and (expiry := find_set(self, _EXPIRY)):
+        if self.operation == "delete" and (expiry := find_set(self, ("ttl_ms", "ttl_from"))):
             raise OptionError(f"{expiry[0]} is given for a deletion.", why="It never expires.", todo="Leave it out.")
         if self.ttl_column is not None and self.expire_at_column is not None:
             raise OptionError("ttlColumn and expireAtColumn are both given.", todo="Give one of them.")

@@ -223,11 +223,7 @@ class SlateTable(TableReads, TableVersions):
         self._frames.load(df, mode, writeOptions, progress=progress)
 
     def ingest(
-        self,
-        paths: Sequence[PathArgument] | PathArgument,
-        *,
-        progress: AskedProgress = "auto",
-        **writeOptions: Any,
+        self, paths: Sequence[PathArgument] | PathArgument, *, progress: AskedProgress = "auto", **writeOptions: Any
     ) -> None:
         """Publish files of `SstWriter` in one commit, by a Spark job; see `SlateStore.ingest`.
 
