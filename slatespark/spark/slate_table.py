@@ -420,9 +420,8 @@ class SlateTable(TableReads, TableVersions):
         """Return one row that describes the table.
 
         Its columns: `url`, `kind`, `version`, `keyColumns`, `keyFormat`, `valueFormat`, `properties`, `files`,
-        `storedBytes`, `l0Views`, `sortedRuns`, `lastSeq`, `clockTick`, `versions`; of history tables
-        `storedHistoryFloor` and the effective `historyFloor`; of segmented tables `segmentExtractor` and the prefixes,
-        `segments`; number and size of columnar copies, `copies` and `copyBytes`.
+        `storedBytes`, `l0Views`, `sortedRuns`, `lastSeq`, `clockTick`, `versions`; `storedHistoryFloor` and the
+        effective `historyFloor`; `segmentExtractor` and `segments`; `copies` and `copyBytes` of columnar copies.
         """
         return fact_frames.detail_frame(self._frames.spark, self._store.detail())
 
