@@ -6,14 +6,15 @@ let the first write under that pair vanish, and a boundary would hide the first 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
 from slatespark.errors import InvalidRequestError, TableExistsError
-from slatespark.format.paths import COMPACTED_DIR, COMPACTIONS_DIR, GC_DIR, MANIFEST_DIR, WAL_DIR, is_object, sst_id
+from slatespark.format.paths import COMPACTED_DIR, COMPACTIONS_DIR, GC_DIR, MANIFEST_DIR, WAL_DIR, sst_id
 from slatespark.storage import ObjectMeta, run_concurrently
 from slatespark.table.commit.client_place import refuse_twin
+from slatespark.table.commit.own_names import is_own
 from slatespark.table.commit.wal_place import refuse_dropped
 from slatespark.table.definition.versions import DEFINITION_DIR
 from slatespark.table.log.manifests import find_latest_manifest
@@ -49,8 +50,8 @@ def find_remains(stores: TableStores) -> list[str]:
         *(partial(stores.main.list, folder) for folder in _FOLDERS),
         partial(stores.main.list_below, ROOT),  # one request, as most folders are empty
     ]
-    *folders, records = run_concurrently(looks, is_remote=stores.main.is_remote)
-    found = (_first(listed) for listed in (*map(_only_objects, folders), _only_records(records)))
+    folders = run_concurrently(looks, is_remote=stores.main.is_remote)
+    found = (next(_left_by_a_table(listed), None) for listed in folders)
     remains = [path for path in found if path is not None]
     if remains and find_latest_manifest(stores) is not None:
         raise RaceLostError("the table was created meanwhile")
@@ -111,17 +112,10 @@ def refuse_occupied(stores: TableStores, exists: TableExistsError, *, resumes: b
         )
 
 
-def _only_objects(listed: Sequence[ObjectMeta]) -> Iterable[ObjectMeta]:
-    """Leave out files of others, which a drop leaves where they are."""
-    return (meta for meta in listed if is_object(meta.path))
-
-
-def _only_records(listed: Sequence[ObjectMeta]) -> Iterable[ObjectMeta]:
-    return (meta for meta in listed if meta.path.startswith(_RECORDS))
-
-
-def _first(listed: Iterable[ObjectMeta]) -> str | None:
-    return next((meta.path for meta in listed), None)
+def _left_by_a_table(listed: Sequence[ObjectMeta]) -> Iterator[str]:
+    """Leave out files of others, which a drop leaves where they are, and records that are no sign."""
+    paths = (meta.path for meta in listed if is_own(meta.path))
+    return (path for path in paths if not path.startswith(ROOT) or path.startswith(_RECORDS))
 
 
 def _url_of(stores: TableStores, folder: str) -> str:

@@ -41,6 +41,7 @@ from slatespark.table.checkpoints.store import delete_checkpoint
 from slatespark.table.clock import Clock, read_clock
 from slatespark.table.commit.active_jobs import has_fresh_heartbeat, runs_here
 from slatespark.table.commit.foreign_clients import are_epochs_ours
+from slatespark.table.commit.own_names import is_in_own_folder
 from slatespark.table.commit.wal_place import fetch_state_with_wal, refuse_other_database
 from slatespark.table.definition.versions import refuse_newer
 from slatespark.table.gc.deletion import delete_together
@@ -51,7 +52,6 @@ from slatespark.table.gc.drop_plan import (
     DropBlocker,
     DropReport,
     TableObjects,
-    is_in_own_folder,
     judge_checkpoints,
     sort_out,
 )

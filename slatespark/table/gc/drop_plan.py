@@ -2,37 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from slatespark.format.manifest import Checkpoint, Manifest
-from slatespark.format.paths import (
-    COLUMNS_DIR,
-    COMPACTED_DIR,
-    COMPACTIONS_DIR,
-    GC_DIR,
-    MANIFEST_DIR,
-    WAL_DIR,
-    copy_id,
-    is_object,
-    numbered,
-)
 from slatespark.shown import Shown
 from slatespark.storage import ObjectMeta
 from slatespark.table.checkpoints.store import PIN_NAME, CheckpointFacts, checkpoint_facts
 from slatespark.table.commit.idempotence import is_outcome
+from slatespark.table.commit.own_names import is_own
 from slatespark.table.commit.version_retention import UNDO_NAMES, is_retained
-from slatespark.table.definition.versions import DEFINITION_DIR, DEFINITION_EXTENSION
-from slatespark.table.records.claims import CLAIMS_DIR
-from slatespark.table.records.commit_record import BATCHES_DIR, COMMITS_DIR
-from slatespark.table.records.filtered_jobs import FILTERED_DIR
-from slatespark.table.records.handed_loads import HANDED_LOADS_DIR
-from slatespark.table.records.idempotent_writes import TXN_DIR
-from slatespark.table.records.identity import IDENTITY_PATH
-from slatespark.table.records.json_objects import JSON_SUFFIX, ROOT, WRITE_ID
-from slatespark.table.records.leases import LEASES_DIR
-from slatespark.table.records.streams import STREAMS_DIR
 from slatespark.table.write.clone import CLONE_NAMES
 from slatespark.table.write.deep_copy import COPY_NAME
 from slatespark.table.write.restore import HOLD_NAMES
@@ -133,44 +113,5 @@ def sort_out(listed: Iterable[ObjectMeta]) -> TableObjects:
     own: list[ObjectMeta] = []
     foreign: list[ObjectMeta] = []
     for meta in listed:
-        (own if _is_own(meta.path) else foreign).append(meta)
+        (own if is_own(meta.path) else foreign).append(meta)
     return TableObjects(tuple(own), tuple(foreign))
-
-
-def is_in_own_folder(path: str) -> bool:
-    """Tell whether an object lies in a folder of the table, not in one below that somebody else made."""
-    return _folder_of(path) in _FOLDERS
-
-
-def _is_own(path: str) -> bool:
-    is_name = _RECORDS.get(_folder_of(path))
-    return is_object(path) if is_name is None else is_name(path)
-
-
-def _folder_of(path: str) -> str:
-    folder = path[: path.rfind("/") + 1]
-    is_of_application = folder.startswith(TXN_DIR) and folder.count("/") == TXN_DIR.count("/") + 1
-    return _ANY_APPLICATION if is_of_application else folder
-
-
-def _is_json(path: str) -> bool:
-    return path.endswith(JSON_SUFFIX)
-
-
-_ANY_APPLICATION: Final = f"{TXN_DIR}*/"  # no name of an application contains an asterisk
-
-# By folder below slatespark/: which of the names in it a table gives. What else lies there may be another table.
-_RECORDS: Final[Mapping[str, Callable[[str], bool]]] = {
-    ROOT: lambda path: path == IDENTITY_PATH,
-    BATCHES_DIR: _is_json,
-    CLAIMS_DIR: _is_json,
-    COLUMNS_DIR: lambda path: copy_id(path) is not None,
-    COMMITS_DIR: _is_json,
-    DEFINITION_DIR: lambda path: numbered(path, DEFINITION_EXTENSION) is not None,
-    FILTERED_DIR: _is_json,
-    HANDED_LOADS_DIR: _is_json,
-    LEASES_DIR: lambda path: WRITE_ID.match(path.removeprefix(LEASES_DIR)) is not None,  # and marks of its tasks
-    STREAMS_DIR: _is_json,
-    _ANY_APPLICATION: _is_json,
-}
-_FOLDERS: Final = {"", MANIFEST_DIR, WAL_DIR, COMPACTED_DIR, COMPACTIONS_DIR, GC_DIR, *_RECORDS}
