@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slatespark.encoding.row_codec import RowCodec
+from slatespark.encoding.schema import find_misread
 from slatespark.errors import CorruptDataError
 from slatespark.format.ulid import Ulid
 from slatespark.ranges import KeyRange
@@ -17,6 +18,8 @@ from slatespark.table.columns.read import fetch_copy
 
 def keys_of_copy(store: ObjectStore, sst_id: Ulid, codec: RowCodec) -> Iterator[pa.Array]:
     """Yield the keys of a copy by row group, as large binary, in the order of the file.
+
+    Key columns may have been widened since the copy was written: the bytes of a key are the same before and after.
 
     Raises
     ------
@@ -28,12 +31,17 @@ def keys_of_copy(store: ObjectStore, sst_id: Ulid, codec: RowCodec) -> Iterator[
     copy, names = fetch_copy(store, sst_id), list(codec.key_columns)
     for item in codec.key_fields:
         position = copy.footer.schema.get_field_index(item.name)
-        if position < 0 or copy.footer.schema.field(position).type != item.type:
+        if position < 0 or not _becomes(copy.footer.schema.field(position).type, item):
             raise CorruptDataError(f"the columnar copy of {sst_id} has no key column {item.name} of {item.type}.")
     for number in range(copy.footer.metadata.num_row_groups):
         rows = copy.read_group(number, names)
         data, offsets = codec.encode_keys(rows)
         yield pa.Array.from_buffers(pa.large_binary(), rows.num_rows, [None, pa.py_buffer(offsets), pa.py_buffer(data)])
+
+
+def _becomes(held: pa.DataType, item: pa.Field) -> bool:
+    """Tell whether a key column of a type has the same keys as the table's."""
+    return find_misread(pa.schema([item.with_type(held)]), pa.schema([item]), key_columns=[item.name]) is None
 
 
 def keys_within(found: pa.Array, keys: KeyRange) -> pa.Array:

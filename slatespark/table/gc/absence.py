@@ -133,7 +133,7 @@ class _AbsenceSearch:
     counts: dict[tuple[str, str], _AbsenceCount] = field(default_factory=dict)  # by root and path
     manifests: dict[int, Manifest] = field(default_factory=dict)
     damaged: set[str] = field(default_factory=set)  # copies that cannot be searched
-    codec: RowCodec | None = None  # of the keys, which never changes; known once a copy was searched
+    codec: RowCodec | None = None  # of the keys, at least as new as the listed copies; known once one was searched
 
     def run(self) -> AbsenceReport:
         for _ in range(_ATTEMPTS):
@@ -141,6 +141,7 @@ class _AbsenceSearch:
             latest_id = self._look_at_versions()
             ssts, wal = self.stores.main.list(COMPACTED_DIR), self.stores.wal.list(WAL_DIR)
             copies = self.stores.main.list(COLUMNS_DIR)
+            self.codec = None  # key columns may have been widened since the last listing
             found = list(self._objects(ssts, wal, copies))
             unread |= set(self._others(ssts, wal, copies))
             there = {place for place, _ in found}

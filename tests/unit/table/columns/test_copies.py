@@ -6,6 +6,7 @@ import io
 import itertools
 import json
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
 
@@ -384,6 +385,41 @@ def test_an_orphaned_copy_is_found_by_the_proof() -> None:
     place.clock.advance(30 * HOUR_MS)
     place.table.vacuum("1h")
     assert place.table.proveAbsent("a", 7).gone
+
+
+@pytest.mark.parametrize(
+    ("narrow", "wide", "keys", "wider_key"),
+    [
+        (pa.int32(), pa.int64(), [1, 2, 300], 5_000_000_000),
+        (pa.decimal128(5, 2), pa.decimal128(12, 2), [Decimal("-1.50"), Decimal("2.25")], Decimal("1234567.89")),
+        (pa.struct([("n", pa.int16())]), pa.struct([("n", pa.int64())]), [{"n": 1}, {"n": 2}], {"n": 5_000_000_000}),
+    ],
+    ids=["integers", "decimals", "structs"],
+)
+def test_the_proof_searches_copies_from_before_a_key_column_was_widened(
+    narrow: pa.DataType, wide: pa.DataType, keys: list[Any], wider_key: Any
+) -> None:
+    table = Place(pa.schema([("k", narrow), ("v", pa.int32())]), "k", columnar=True).table
+    table.write(pa.table({"k": pa.array(keys, narrow), "v": pa.array(range(len(keys)), pa.int32())}))
+    table.compact(full=True)
+    table.write(pa.table({"k": pa.array([wider_key], wide), "v": pa.array([9], pa.int32())}), mergeSchema=True)
+    absent = {"n": 77} if pa.types.is_struct(wide) else 77
+    assert table.proveAbsent(absent).gone
+    for key in keys:
+        proof = table.proveAbsent(key)
+        assert {place.kind: place.rows for place in proof.found if place.rows}["columns"] == {"put": 1}
+        assert proof.unread == ()
+
+
+def test_the_proof_reports_a_copy_with_keys_of_another_type() -> None:
+    place, other = (Place(pa.schema([("k", kind)]), "k", columnar=True) for kind in (pa.int64(), pa.string()))
+    for each, key in ((place, 1), (other, "1")):
+        each.table.write(pa.table({"k": [key]}))
+        each.table.compact(full=True)
+    [path], [foreign] = place.copies(), other.copies()
+    place.store.put(path, [bytes(other.store.get(foreign))])
+    report = place.table.proveAbsent(77)
+    assert (report.gone, [url.rpartition("/")[2] for url in report.unread]) == (False, [path.rpartition("/")[2]])
 
 
 # --- who knows of them ------------------------------------------------------------------------------------------------
