@@ -7,6 +7,7 @@ out, since Polars promises nothing about the form of its expressions.
 from __future__ import annotations
 
 import datetime as dt
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -19,14 +20,17 @@ _BETWEEN: Final = {"Both": (">=", "<="), "Left": (">=", "<"), "Right": (">", "<=
 _EPOCH: Final = dt.date(1970, 1, 1)
 
 
-def find_filter(expression: Any, schema: pa.Schema) -> str | None:
+def find_filter(expression: str, schema: pa.Schema) -> str | None:
     """Return conditions that all rows fulfil for which an expression is true; None if none are known.
 
     Parameters
     ----------
-    expression : as Polars writes it in JSON, decoded
+    expression : as Polars writes it in JSON
     """
-    return " AND ".join(_conditions(expression, schema)) or None
+    try:
+        return " AND ".join(_conditions(json.loads(expression), schema)) or None
+    except RecursionError:  # a chain of hundreds of terms is as many levels deep
+        return None
 
 
 def _conditions(expression: Any, schema: pa.Schema) -> Iterator[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -78,7 +77,7 @@ def _read(
         tested = () if predicate is None else predicate.meta.root_names()
         asked["columns"] = list(dict.fromkeys([*with_columns, *tested])) or schema.names[:1]
     if predicate is not None and n_rows is None and asked.get("filter") is None:
-        asked["filter"] = find_filter(json.loads(predicate.meta.serialize(format="json")), schema)
+        asked["filter"] = find_filter(predicate.meta.serialize(format="json"), schema)
     left = n_rows
     for batch in snapshot.scan(**asked):
         frame = _frame(pa.Table.from_batches([batch]))

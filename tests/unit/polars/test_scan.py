@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
+import functools
+import operator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +92,17 @@ def test_a_predicate_keeps_the_rows_that_polars_keeps(
     found_parts, wanted_parts = (set(str(text).split(" AND ")) for text in (asked[-1].get("filter"), pushed))
     assert found_parts == wanted_parts  # Polars decides the order
     assert_frame_equal(found.select("rate").collect(), everything.filter(predicate).select("rate"))
+
+
+@pytest.mark.parametrize("join", [operator.or_, operator.and_])
+def test_a_predicate_of_any_length_keeps_the_rows_that_polars_keeps(
+    path: Path, join: Callable[[pl.Expr, pl.Expr], pl.Expr]
+) -> None:
+    terms = [pl.col("id") == number if join is operator.or_ else pl.col("id") != number + 2 for number in range(700)]
+    predicate = functools.reduce(join, terms)
+    everything = pl.from_arrow(ROWS)
+    assert isinstance(everything, pl.DataFrame)
+    assert_frame_equal(scan_slate(path).filter(predicate).collect(), everything.filter(predicate))
 
 
 def test_only_columns_that_are_used_are_read(path: Path, asked: list[dict[str, Any]]) -> None:
