@@ -2,12 +2,14 @@
 
 pyarrow shows an expression as text alone, which is ambiguous. What it pickles is a file of Arrow: the columns are its
 constants, and the metadata of the schema are its calls, from the outside in.
+
+A chain of conditions is as many levels deep as it has terms, of which engines make thousands: nothing here recurses.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 import pyarrow as pa
@@ -58,19 +60,20 @@ def find_tree(expression: pc.Expression) -> Node | None:
     try:
         [data] = expression.__reduce__()[1]
         with pa.ipc.open_file(data) as file:
-            parts = list(_metadata(file.schema.serialize().to_pybytes()))
-            return _read(parts, 0, file.get_batch(0))[0]
+            return _read(_metadata(file.schema.serialize().to_pybytes()), file.get_batch(0))
     except (_UnknownError, pa.ArrowNotImplementedError, ValueError, OverflowError):
         return None
 
 
 def columns_of(tree: Node) -> Iterator[str]:
     """Yield the names of the columns that a tree uses."""
-    if isinstance(tree, Column):
-        yield tree.name
-    elif isinstance(tree, Call):
-        for argument in tree.arguments:
-            yield from columns_of(argument)
+    pending = [tree]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, Column):
+            yield node.name
+        elif isinstance(node, Call):
+            pending.extend(reversed(node.arguments))
 
 
 def find_filter(tree: Node, schema: pa.Schema) -> str | None:
@@ -79,55 +82,81 @@ def find_filter(tree: Node, schema: pa.Schema) -> str | None:
 
 
 def _conditions(tree: Node, schema: pa.Schema) -> Iterator[str]:
-    match tree:
-        case Call("and_kleene" | "and", (left, right)):
-            yield from _conditions(left, schema)
-            yield from _conditions(right, schema)
-        case Call("or_kleene" | "or" | "is_in"):
-            if (found := _alternatives(tree)) is not None:
-                yield from filter(None, [listed(*found, schema)])
-        case Call("if_else", (_, chosen, Constant(None))):  # not true where the condition is not
-            yield from _conditions(chosen, schema)
-        case Call(function, (Column(name), Constant(value))) if function in _SIGNS:
-            yield from filter(None, [compared(name, _SIGNS[function], value, schema)])
-        case Call(function, (Constant(value), Column(name))) if function in _SIGNS:
-            yield from filter(None, [compared(name, MIRRORED[_SIGNS[function]], value, schema)])
+    pending = [tree]
+    while pending:
+        node = pending.pop()
+        match node:
+            case Call("and_kleene" | "and", (left, right)):
+                pending += (right, left)
+            case Call("or_kleene" | "or" | "is_in"):
+                if (found := _alternatives(node)) is not None:
+                    yield from filter(None, [listed(*found, schema)])
+            case Call("if_else", (_, chosen, Constant(None))):  # not true where the condition is not
+                pending.append(chosen)
+            case Call(function, (Column(name), Constant(value))) if function in _SIGNS:
+                yield from filter(None, [compared(name, _SIGNS[function], value, schema)])
+            case Call(function, (Constant(value), Column(name))) if function in _SIGNS:
+                yield from filter(None, [compared(name, MIRRORED[_SIGNS[function]], value, schema)])
 
 
 def _alternatives(tree: Node) -> tuple[str, list[object]] | None:
     """Return the only values of a column for which a tree is true; None if it is about anything else."""
-    match tree:
-        case Call("equal", (Column(name), Constant(value))):
-            return name, [value]
-        case Call("is_in", (Column(name),), {"value_set": list(values)}):
-            return name, values
-        case Call("if_else", (_, chosen, Constant(None))):
-            return _alternatives(chosen)
-        case Call("or_kleene" | "or", (left, right)):
-            found, other = _alternatives(left), _alternatives(right)
-            return (found[0], found[1] + other[1]) if found and other and found[0] == other[0] else None
-    return None
+    names: set[str] = set()
+    found: list[object] = []
+    pending = [tree]
+    while pending:
+        match pending.pop():
+            case Call("equal", (Column(name), Constant(value))):
+                names.add(name)
+                found.append(value)
+            case Call("is_in", (Column(name),), {"value_set": list(values)}):
+                names.add(name)
+                found += values
+            case Call("if_else", (_, chosen, Constant(None))):
+                pending.append(chosen)
+            case Call("or_kleene" | "or", (left, right)):
+                pending += (right, left)
+            case _:
+                return None
+    return (names.pop(), found) if len(names) == 1 else None
 
 
-def _read(parts: Sequence[tuple[str, str]], at: int, constants: pa.RecordBatch) -> tuple[Node, int]:
-    """Read the node at a place, with all that belongs to it; return the place behind it, too."""
-    kind, text = parts[at]
+@dataclass(slots=True)
+class _OpenCall:
+    """A call of which the end has not been read yet."""
+
+    function: str
+    arguments: list[Node] = field(default_factory=list)
+    options: dict[str, object] | None = None
+
+
+def _read(parts: Iterable[tuple[str, str]], constants: pa.RecordBatch) -> Node:
+    """Read the node that the parts start with."""
+    calls: list[_OpenCall] = []
+    for kind, text in parts:
+        if kind == "call":
+            calls.append(_OpenCall(text))
+            continue
+        if kind == "options" and calls:
+            calls[-1].options = constants.column(int(text))[0].as_py()
+            continue
+        node = _finished(calls.pop()) if kind == "end" and calls else _leaf(kind, text, constants)
+        if not calls:
+            return node
+        calls[-1].arguments.append(node)
+    raise _UnknownError("an expression without an end")
+
+
+def _finished(call: _OpenCall) -> Call:
+    return Call(call.function, tuple(call.arguments), call.options)
+
+
+def _leaf(kind: str, text: str, constants: pa.RecordBatch) -> Node:
     if kind == "field_ref":
-        return Column(text), at + 1
+        return Column(text)
     if kind == "literal":
-        return Constant(constants.column(int(text))[0].as_py()), at + 1
-    if kind != "call":
-        raise _UnknownError(kind)
-    at += 1
-    arguments: list[Node] = []
-    options = None
-    while parts[at][0] != "end":
-        if parts[at][0] == "options":
-            options, at = constants.column(int(parts[at][1]))[0].as_py(), at + 1
-        else:
-            argument, at = _read(parts, at, constants)
-            arguments.append(argument)
-    return Call(text, tuple(arguments), options), at + 1
+        return Constant(constants.column(int(text))[0].as_py())
+    raise _UnknownError(kind)
 
 
 def _metadata(message: bytes) -> Iterator[tuple[str, str]]:
@@ -137,5 +166,5 @@ def _metadata(message: bytes) -> Iterator[tuple[str, str]]:
     place = schema.Offset(_METADATA)
     for number in range(schema.VectorLen(place)):
         pair = Table(message, schema.Indirect(schema.Vector(place) + 4 * number))
-        key, value = (pair.String(pair.Pos + pair.Offset(field)) for field in (_KEY, _VALUE))
+        key, value = (pair.String(pair.Pos + pair.Offset(slot)) for slot in (_KEY, _VALUE))
         yield key.decode(), value.decode()

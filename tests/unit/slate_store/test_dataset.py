@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
+import functools
 import itertools
+import operator
 import pickle
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -154,6 +157,25 @@ def test_pyarrow_methods(snapshot: TableSnapshot) -> None:
     assert mine.take(pa.array([4]), columns=["tenant"]).to_pylist() == [{"tenant": "c"}]
     assert sum(map(len, mine.to_batches(columns=["id"]))) == 5
     assert repr(mine) == f"SlateDataset({snapshot!r})"
+
+
+@pytest.mark.parametrize(
+    ("join", "terms", "pushed"),
+    [
+        (operator.or_, [pc.field("id") == number for number in range(3000)], f"`id` IN {tuple(range(3000))}"),
+        (operator.and_, [pc.field("id") > -number for number in range(3000)], "`id` > 0 AND `id` > -1 AND "),
+        (operator.or_, [pc.field("rate") == number + 1.5 for number in range(3000)], "None"),
+    ],
+    ids=["in a list", "all of them", "not known"],
+)
+def test_conditions_of_any_length(
+    noting: Noting, join: Callable[[pc.Expression, pc.Expression], pc.Expression], terms: list[Any], pushed: str
+) -> None:
+    condition = functools.reduce(join, terms)
+    found, wanted = (each.to_table(["tenant"], filter=condition) for each in (noting.dataset, ds.dataset(ROWS)))
+    assert found.num_rows > 0
+    assert found.to_pylist() == wanted.to_pylist()
+    assert str(noting.asked[-1].get("filter")).startswith(pushed)
 
 
 def test_options_of_the_read_hold_for_every_scan(snapshot: TableSnapshot) -> None:

@@ -38,6 +38,8 @@ def test_what_is_not_known_has_no_tree(expression: pc.Expression) -> None:
         ((ID > 1) & (NAME == "a' OR `id` = '"), "`id` > 1 AND `name` = 'a\\' OR `id` = \\''"),
         (pc.scalar(5) >= ID, "`id` <= 5"),
         ((ID == 1) | ID.isin([2, 3]), "`id` IN (1, 2, 3)"),
+        ((ID == 1) | ((ID == 2) | (ID == 3)) | (ID == 4), "`id` IN (1, 2, 3, 4)"),
+        ((ID > 1) & ((ID < 9) & (NAME == "a")) & (ID > 2), "`id` > 1 AND `id` < 9 AND `name` = 'a' AND `id` > 2"),
         ((ID == 1) | (NAME == "a"), None),
         ((ID == 1) | (ID > 4), None),
         (ID.isin([1, None]), None),  # rows without an id are among them
