@@ -40,6 +40,20 @@ class Shown:
         return f"<div class='slatespark'><b>{escape(type(self).__name__)}</b>{html_table((), shown_facts(self))}</div>"
 
 
+class Escaped:
+    """A dataclass with the usual `repr`, except for what could command a terminal; it is made with `repr=False`.
+
+    For those that are no report, and hold a schema: pyarrow shows the names of columns as they are.
+    """
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        names = [item.name for item in fields(self) if item.repr]  # type: ignore[arg-type]  # a dataclass
+        held = ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
+        return "\n".join(printable(line) for line in f"{type(self).__name__}({held})".split("\n"))
+
+
 class Listing(tuple[Item, ...]):
     """A tuple of dataclasses that shows itself as a table."""
 

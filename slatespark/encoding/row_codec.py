@@ -16,6 +16,7 @@ from slatespark.encoding.plain_values import require_utf8
 from slatespark.encoding.tuple_key import decode_tuple_keys, encode_tuple, encode_tuple_keys, key_damage
 from slatespark.errors import CorruptDataError, InternalError, InvalidRequestError, UnsupportedFormatError
 from slatespark.kernels import TOMBSTONE, RowColumns, gather_fields, gather_keys, gather_values, value_lengths
+from slatespark.shown import Escaped
 
 KEY_FORMATS: Final = ("tuple", "utf8", "raw")
 VALUE_FORMATS: Final = ("avro", "json", "utf8", "raw")
@@ -30,8 +31,8 @@ Bytes = tuple[NDArray[np.uint8], NDArray[np.int64]]
 Decoded = tuple[dict[str, pa.Array], NDArray[np.uint8]]
 
 
-@dataclass(frozen=True, slots=True)
-class RowCodec:
+@dataclass(frozen=True, slots=True, repr=False)
+class RowCodec(Escaped):
     """The encoding of the rows of a table.
 
     Attributes

@@ -76,6 +76,22 @@ def test_html_escapes_what_a_table_holds() -> None:
     assert "\x1b" not in repr(Listing([point(1, name)]))
 
 
+def test_a_definition_and_a_plan_cannot_command_a_terminal(tmp_path: Path) -> None:
+    name = "v\x1b]0;owned\x07"
+    schema = pa.schema([("id", pa.int64()), (name, pa.struct([(name, pa.int32())]))])
+    store = SlateStore.create(tmp_path / "t", schema, "id")
+    with store.begin() as transaction:
+        plan = transaction.planScan()
+    for shown in map(repr, (store.definition, plan)):
+        assert "\x1b" not in shown
+        assert "v\\u001b]0;owned" in shown
+    plain = SlateStore.create(tmp_path / "u", "id BIGINT, v INT", "id").definition
+    assert repr(plain).startswith(
+        "TableDefinition(key_format='tuple', key_columns=('id',), value_format='avro', schema=id"
+    )
+    assert "\nv: int32, writer_schemas={" in repr(plain)
+
+
 def test_a_list_is_a_table_without_columns_that_nothing_has() -> None:
     found = Listing([point(1), point(22, "b")])
     header, *rows = [line.split() for line in repr(found).splitlines()]

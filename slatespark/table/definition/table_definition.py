@@ -13,6 +13,7 @@ from slatespark.errors import OptionError
 from slatespark.format.segments import SegmentExtractor
 from slatespark.options.properties import DEFAULTS, SEGMENT_PROPERTIES, parse_property, require_consistent_properties
 from slatespark.options.values import parse_duration_or_none
+from slatespark.shown import Escaped
 from slatespark.units import MIN_MS
 
 TYPED_VERSION_RETENTION: Final = "7d"
@@ -33,8 +34,8 @@ class EarlierBounds:
     lost_through_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TableDefinition:
+@dataclass(frozen=True, slots=True, repr=False)
+class TableDefinition(Escaped):
     """The definition of a table: everything but its rows.
 
     Attributes
