@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from slatespark.errors import InvalidRequestError
 from slatespark.table.columns.missing import AddCopy, find_missing
@@ -13,6 +14,8 @@ from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.read.plan import SstFile
 from slatespark.table.stores import OWN_ROOT, TableStores
 from slatespark.table.tasks import THREADS
+
+_FOREIGN: Final = "it is of another database: compact the clone in full"
 
 
 def copy_rule(definition: TableDefinition, *, is_lowest: bool, asked: str = "false") -> CopyRule | None:
@@ -40,16 +43,17 @@ def check_asked(asked: str, definition: TableDefinition, url: str) -> None:
 
 
 def lowest_files(trees: tuple[Tree, ...]) -> list[SstFile]:
-    """Return the files of the lowest run of each tree, each once; those of other databases are theirs to copy."""
+    """Return the files of the lowest run of each tree, each once."""
     lowest = [tree.layers[-1] for tree in trees if tree.layers[-1].run_id is not None]
-    parts = (part.file for source in lowest for part in source.layer.slices)
-    return [file for file in dict.fromkeys(parts) if file.root == OWN_ROOT]
+    return list(dict.fromkeys(part.file for source in lowest for part in source.layer.slices))
 
 
 def add_copies(
     stores: TableStores, state: CompactionState, asked: str, decided: Iterable[CopyOutcome], *, dry_run: bool
 ) -> tuple[CopyOutcome, ...]:
     """Write the copies that files of the lowest runs lack, and return what became of each.
+
+    Files of other databases get none, since a copy lies beside its SST.
 
     Parameters
     ----------
@@ -62,7 +66,8 @@ def add_copies(
         return ()
     tried = {outcome.sst for outcome in decided}
     others = [file for file in lowest_files(state.trees) if str(file.id) not in tried]
-    missing = find_missing(stores, others, rule)
+    missing = find_missing(stores, [file for file in others if file.root == OWN_ROOT], rule)
+    foreign = [CopyOutcome(str(file.id), refused=_FOREIGN) for file in others if file.root != OWN_ROOT]
     if dry_run:
-        return tuple(CopyOutcome(str(file.id)) for file in missing)
-    return tuple(THREADS(AddCopy(stores, rule, state.known), missing))
+        return (*(CopyOutcome(str(file.id)) for file in missing), *foreign)
+    return (*THREADS(AddCopy(stores, rule, state.known), missing), *foreign)

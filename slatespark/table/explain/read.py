@@ -28,6 +28,7 @@ from slatespark.table.snapshot import WalTail
 from slatespark.table.stores import OWN_ROOT, TableStores
 
 OUTSIDE: Final = "outside the keys"
+FOREIGN: Final = "the file is of another database"
 
 
 def explain_read(
@@ -159,9 +160,11 @@ def _copy_reasons(plan: ReadPlan, choices: Mapping[int, CopyChoice]) -> Mapping[
     found: set[tuple[SstFile, str]] = set()
     reason = refusal(plan.settings)
     for number, split in enumerate(plan.splits):
-        lowest = lowest_slices(split.layers) if split.points is None else []
-        reasons = choices[number].reasons if number in choices else dict.fromkeys(lowest, reason or NO_COPY)
-        found.update((part.file, why) for part, why in reasons.items())
+        layers = split.layers if split.points is None else ()
+        lowest = dict.fromkeys(lowest_slices(layers), reason or NO_COPY)
+        reasons = choices[number].reasons if number in choices else lowest
+        foreign = dict.fromkeys(lowest_slices(layers, ours=False), reason or FOREIGN)
+        found.update((part.file, why) for part, why in (*reasons.items(), *foreign.items()))
     return dict(Counter(why if why == USED else f"from SSTs: {why}" for _, why in found).most_common())
 
 

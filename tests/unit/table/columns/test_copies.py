@@ -454,7 +454,13 @@ def test_a_deep_copy_has_them_and_a_clone_does_without(tmp_path: Path) -> None:
     table.clone(str(tmp_path / "clone"))
     clone = SlateStore.open(str(tmp_path / "clone"))
     assert clone.verify().findings == ()
-    assert clone.compact(columnar=True).copies == (), "the file is of another database"
+    for is_dry in (True, False):
+        [outcome] = clone.compact(columnar=True, dryRun=is_dry).copies
+        assert (outcome.sst, outcome.rows) == (clone.files()[0].id, 0)
+        assert outcome.refused == "it is of another database: compact the clone in full"
+    assert clone.explain(useCopies=True).copies == {"from SSTs: the file is of another database": 1}
+    assert clone.explain(useCopies=True, includeDeleted=True).copies == {"from SSTs: the read shows deletions": 1}
+    assert clone.explain(useCopies=False).copies == {}
     clone.write(pa.table({"id": [3]}))
     assert [copy.rows for copy in clone.compact(full=True).copies] == [10]
     SlateStore.drop(str(tmp_path / "clone"))
