@@ -68,12 +68,22 @@ class KeyNames:
         """
         if end is None:
             return "the last key"
+        key = self._key_before(end)
+        return f"below {self.of(end)}" if key is None else self.of(key)
+
+    def edge(self, end: bytes | None) -> str:
+        """Return the name of the exclusive end of a range as a place on an axis: as `last`, without `below`."""
+        if end is None:
+            return "the last key"
+        key = self._key_before(end)
+        return self.of(end if key is None else key)
+
+    def _key_before(self, end: bytes) -> bytes | None:
+        """Return the key, or the leading columns of keys, right after which a range ends; None if it ends elsewhere."""
         prefix = self._prefix_behind(end)
         if prefix is not None:
-            return self.of(prefix)
-        if end.endswith(b"\0") and (self._is_raw or end[:-1] in self._whole):
-            return self.of(end[:-1])
-        return f"below {self.of(end)}"
+            return prefix
+        return end[:-1] if end.endswith(b"\0") and (self._is_raw or end[:-1] in self._whole) else None
 
     def span(self, start: bytes, end: bytes | None) -> str:
         """Return the name of a range."""

@@ -168,7 +168,7 @@ class _LayerAxis:
         found = []
         for at in self.tick_edges():
             edge = self.edges[at]
-            name = names.last(edge).removeprefix("below ") if at else names.first(edge or b"")
+            name = names.edge(edge) if at else names.first(edge or b"")
             found.append(Tick(float(self.places[at]), name))
         return tuple(found)
 

@@ -144,6 +144,6 @@ class _TimelineAxis:
         found = []
         for at in chosen:
             edge = edges[at]
-            name = names.last(edge).removeprefix("below ") if edge is None or at else names.first(edge)
+            name = names.edge(edge) if edge is None or at else names.first(edge)
             found.append(Tick(float(places[at]), name))
         return tuple(found)

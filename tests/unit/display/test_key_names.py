@@ -16,6 +16,7 @@ def test_raw_keys_are_text_where_they_can_be() -> None:
     assert names.span(b"a", b"a\0") == "a"
     assert names.span(b"a", b"c") == "a to below c"
     assert names.span(b"", None) == "the first key to the last key"
+    assert [names.edge(end) for end in (b"b\0", b"c", b"below c", None)] == ["b", "c", "below c", "the last key"]
     assert len(names.of(b"x" * 1000)) == MAX_CHARACTERS
 
 

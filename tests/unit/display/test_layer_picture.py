@@ -47,3 +47,11 @@ def test_keys_of_typed_tables_are_decoded() -> None:
     picture = picture_layers(typed_summary("a", "b"))
     assert picture.lanes[0].boxes[0].title.splitlines()[1] == "tenant=a, id=1 to tenant=a, id=9"
     assert [picture.ticks[0].name, picture.ticks[-1].name] == ["tenant=a, id=1", "tenant=b, id=9"]
+
+
+def test_a_key_that_reads_like_a_bound_keeps_its_name() -> None:
+    keys = [b"below 10", b"below 20"]
+    picture = picture_layers(summary([layer(0, "run 0", [(keys[0], keys[1] + b"\0", 10)])]))
+    assert [tick.name for tick in picture.ticks] == ["below 10", "below 20"]
+    bounded = picture_layers(summary([layer(0, "run 0", [(keys[0], keys[1], 10)])]))
+    assert [tick.name for tick in bounded.ticks] == ["below 10", "below 20"]

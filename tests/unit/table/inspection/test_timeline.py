@@ -146,6 +146,12 @@ def test_an_empty_table_has_no_intervals() -> None:
     assert picture_timeline(timeline).lanes == ()
 
 
+def test_the_axis_names_a_key_that_reads_like_a_bound() -> None:
+    store = SlateStore.create("memory://below-a-key")
+    store.write(pa.table({"key": [b"below 10", b"below 20"], "value": [b"1", b"2"]}))
+    assert [tick.name for tick in picture_timeline(store.timeline()).ticks] == ["below 10", "below 20"]
+
+
 def test_damaged_records_are_ignored(store: SlateStore) -> None:
     objects: Any = store._stores.main
     path = f"slatespark/commits/{GONE:020d}.json"
