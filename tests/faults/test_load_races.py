@@ -11,6 +11,7 @@ import pytest
 from slatespark import InvalidRequestError, SlateStore, UnavailableError
 from slatespark.storage.local_store import LocalStore
 from slatespark.table.cooperation import load_commit
+from slatespark.table.cooperation.claimed_job import ClaimedJob
 from tests.faults.busy_database import our_pairs
 from tests.faults.jobs import Pair, store_on, table_of
 from tests.simulation.coordinator import Coordinator
@@ -75,7 +76,7 @@ def test_a_clock_that_fails_denies_no_load_that_was_handed_over(
     options: dict[str, Any] = {"ifClientActive": "cooperate", "txnAppId": "job", "txnVersion": 1}
     load = store_on(FailingStore(store), clock)
     if step == "hand_over_together":
-        with pytest.raises(UnavailableError, match="clock of this process failed"):
+        with pytest.raises(UnavailableError, match="may have taken write"):
             load.write(table_of(LOADED), **options)
         client.tick()
     else:
@@ -86,3 +87,26 @@ def test_a_clock_that_fails_denies_no_load_that_was_handed_over(
     version = load.resolve().version
     assert load.write(table_of(LOADED), **options) == version
     assert load.resolve().version == version
+
+
+def test_a_clock_that_fails_denies_no_compaction_that_was_handed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = SlateStore.create(str(tmp_path / "db"), autoCompact=False)
+    for rows in (BASE, LOADED):
+        table.write(table_of(rows))
+    store = LocalStore(tmp_path / "db")
+    client = Coordinator(store, FakeClock(seed=1), sources=9)
+    client.start()
+    clock, hand_over = SteppedClock(client.tick), ClaimedJob.hand_over
+
+    def fail_afterwards(job: ClaimedJob, outputs: Any) -> None:
+        hand_over(job, outputs)
+        clock.fails = True
+
+    monkeypatch.setattr(ClaimedJob, "hand_over", fail_afterwards)
+    with pytest.raises(UnavailableError, match="handed to the client"):
+        store_on(FailingStore(store), clock).compact(full=True, ifClientActive="cooperate")
+    client.tick()
+    assert len(table.runs()) == 1
+    assert our_pairs(tmp_path / "db") == sorted(dict(BASE + LOADED).items())

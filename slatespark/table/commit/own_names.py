@@ -49,6 +49,13 @@ def _is_json(path: str) -> bool:
     return path.endswith(JSON_SUFFIX)
 
 
+def _is_lease(name: str) -> bool:
+    """Tell whether this is the name of a lease, or of the mark of a task or a probe."""
+    write_id, rest = name[:_WRITE_ID_CHARS], name[_WRITE_ID_CHARS:]
+    return WRITE_ID.fullmatch(write_id) is not None and (rest == JSON_SUFFIX or rest.startswith("-"))
+
+
+_WRITE_ID_CHARS: Final = 16
 _ANY_APPLICATION: Final = f"{TXN_DIR}*/"  # no name of an application contains an asterisk
 
 _RECORDS: Final[Mapping[str, Callable[[str], bool]]] = {
@@ -60,7 +67,7 @@ _RECORDS: Final[Mapping[str, Callable[[str], bool]]] = {
     DEFINITION_DIR: lambda path: numbered(path, DEFINITION_EXTENSION) is not None,
     FILTERED_DIR: _is_json,
     HANDED_LOADS_DIR: _is_json,
-    LEASES_DIR: lambda path: WRITE_ID.match(path.removeprefix(LEASES_DIR)) is not None,  # and marks of its tasks
+    LEASES_DIR: lambda path: _is_lease(path.removeprefix(LEASES_DIR)),
     STREAMS_DIR: _is_json,
     _ANY_APPLICATION: _is_json,
 }

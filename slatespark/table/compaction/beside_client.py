@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from slatespark.errors import CommitConflictError, InvalidRequestError
+from slatespark.errors import CommitConflictError, InvalidRequestError, UnavailableError
 from slatespark.format.compactions import Compactions, TieredSpec
 from slatespark.format.manifest import Manifest
 from slatespark.options import WriteOptions
@@ -121,7 +121,14 @@ class BesideClient:
         outputs = [file.handle for file in files]
         handed_ms = self.clock.now_ms()
         job.hand_over(outputs)
-        version = await_commit(job, outputs, timeout_ms=self.options.client_timeout_ms)
+        try:
+            version = await_commit(job, outputs, timeout_ms=self.options.client_timeout_ms)
+        except InvalidRequestError as exc:  # of the clock or the store, whatever the client does
+            raise UnavailableError(
+                f"{self.stores.url}: compaction {job.id} was handed to the client, and then this process failed.",
+                why=str(exc),
+                todo="Look at the runs of the table, which show whether the client has committed it.",
+            ) from exc
         if version is None:
             raise CommitConflictError(
                 f"{self.stores.url}: the client's coordinator did not commit compaction {job.id}.",

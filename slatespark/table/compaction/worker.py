@@ -20,10 +20,11 @@ from slatespark.errors import OptionError, SlateError, as_slate_error
 from slatespark.format.compactions import Compaction, TieredSpec
 from slatespark.format.ulid import Ulid
 from slatespark.options import WriteOptions
+from slatespark.options.fields import with_common
 from slatespark.options.values import STORAGE_PREFIX, refuse_misspelt
 from slatespark.shown import Listing
 from slatespark.storage import run_concurrently
-from slatespark.table.clock import Clock, SystemClock, check_clock, read_clock
+from slatespark.table.clock import Clock, SystemClock, check_clock, now_or, read_clock
 from slatespark.table.compaction.client_job import ClientMerge, merge_client_job
 from slatespark.table.compaction.fair_threads import FairThreads
 from slatespark.table.compaction.filter import CompactionFilter
@@ -163,7 +164,9 @@ class Worker:
         self._heartbeat_ms = _positive(heartbeatInterval, "heartbeatInterval")
         given = {**(options or {}), **({} if mergeOperator is None else {"mergeOperator": mergeOperator})}
         self._options = parse_worker(given)
-        resolve_operator(WriteOptions.parse({"path": "?", **given}).merge_operator)  # refuses an unknown one early
+        resolve_operator(
+            WriteOptions.parse(with_common({"path": "?"}, given)).merge_operator
+        )  # refuses an unknown one early
         self._keeps_codec = "compression" not in given_file_options(given)
         self._filters, self._runner = check_kinds(filters), runner
         refuse_instants(self._filters)
@@ -187,7 +190,7 @@ class Worker:
         path = table_path(table)
         stores = _open(path, storage)
         located = {f"{STORAGE_PREFIX}{name}": value for name, value in stores.storage.items()}
-        options = WriteOptions.parse({"path": path, **located, **self._options})
+        options = WriteOptions.parse(with_common({"path": path, **located}, self._options))
         with self._lock:
             self._databases[path] = _Database(path, dict(storage), JobList(stores, self._clock), options)
 
@@ -364,7 +367,8 @@ class _Session:
             database.gone.add(job_id)
             _log.warning("%s: a source of compaction %s is missing", database.url, job_id)
         except Exception as exc:  # one job must not stop the others
-            database.pause(job_id, read_clock(worker._clock))
+            with suppress(SlateError):  # of a clock that fails again
+                database.pause(job_id, read_clock(worker._clock))
             database.failed += 1
             self._tell(database, None, exc)
         finally:
@@ -389,7 +393,7 @@ class _Session:
             if how.filters:
                 _log.info("%s: filters decide about the rows of compaction %s", database.url, job_id)
             plan, stage, merged = merge_client_job(stores, worker._clock, job, how, self._runner_of(stores, job))
-            ended_ms = read_clock(worker._clock)
+            ended_ms = now_or(worker._clock, began_ms)
         seen_ms = database.seen.get(job_id, began_ms)
         report = _report(database.url, job, plan, merged, ended_ms - began_ms, ended_ms - seen_ms)
         report = replace(report, filters_waited=stage.waits)

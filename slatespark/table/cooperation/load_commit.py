@@ -215,7 +215,7 @@ class _LoadCommit:
         except InvalidRequestError as exc:
             if not any(job.may_be_handed for job in claimed):
                 raise
-            raise _unknown(self.stores, load, "then the clock of this process failed") from exc
+            raise _unknown(self.stores, f"the client may have taken write {load.record.write_id}: {exc}") from exc
 
     def _hand_over(
         self, claimed: Sequence[ClaimedJob], load: HandedLoad, outputs: Sequence[_Outputs], claimed_ms: int
@@ -232,7 +232,7 @@ class _LoadCommit:
         if number is not None:
             return record_load(self.stores, load, number, now_or(self.clock, claimed_ms))
         if not ended:
-            raise _unknown(self.stores, load, f"did not commit it within {timeout_ms} ms")
+            raise _not_committed(self.stores, load, timeout_ms)
         delete_handed_load(self.stores.main, load)
         return None
 
@@ -408,7 +408,7 @@ class _LoadCommit:
         end_ms = self.clock.now_ms() + self.options.client_timeout_ms
         while not self._is_ended(load):
             if self.clock.now_ms() >= end_ms:
-                raise _unknown(self.stores, load, f"did not commit it within {self.options.client_timeout_ms} ms")
+                raise _not_committed(self.stores, load, self.options.client_timeout_ms)
             self.clock.sleep_ms(poll_ms(self.stores))
         return self._settle(load)
 
@@ -445,9 +445,15 @@ def _jobs_of(load: HandedLoad) -> list[Ulid]:
     return [Ulid.parse(part.job_id) for part in load.parts]
 
 
-def _unknown(stores: TableStores, load: HandedLoad, fact: str) -> UnavailableError:
+def _not_committed(stores: TableStores, load: HandedLoad, waited_ms: int) -> UnavailableError:
+    return _unknown(
+        stores, f"the client took write {load.record.write_id}, and did not commit it within {waited_ms} ms"
+    )
+
+
+def _unknown(stores: TableStores, fact: str) -> UnavailableError:
     return UnavailableError(
-        f"{stores.url}: the client took write {load.record.write_id}, and {fact}.",
+        f"{stores.url}: {fact.rstrip('.')}.",
         why="It may have stopped; whether it commits the rows is not known.",
         todo="Repeat the write with the same txnAppId and txnVersion once a client has the database open; without them "
         "check first whether its rows are there.",

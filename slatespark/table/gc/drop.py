@@ -193,6 +193,8 @@ def _find_table(stores: TableStores, *, is_forced: bool) -> Version[Manifest] | 
 def _find_listed(stores: TableStores) -> Version[Manifest] | None:
     """Return the newest version whatever the boundary says, which may be damaged; None if it cannot be read itself."""
     listed = {numbered(meta.path, MANIFEST_EXTENSION) or 0: meta.path for meta in stores.main.list(MANIFEST_DIR)}
+    if not listed:  # another drop was faster
+        return None
     try:
         return Version(max(listed), decode_manifest(stores.main.get(listed[max(listed)])))
     except (CorruptDataError, UnsupportedFormatError, FileNotFoundError):

@@ -15,6 +15,7 @@ from slatespark.format.ulid import Ulid
 from slatespark.storage import ObjectMeta
 from slatespark.table.clock import Clock
 from slatespark.table.commit.handed_loads import find_commit_of, has_sources_of, is_recorded, publish_load_commit
+from slatespark.table.commit.own_names import is_own
 from slatespark.table.cooperation.job_list import JobList
 from slatespark.table.cooperation.outcome import withdraw
 from slatespark.table.gc.plan import Verdict, is_younger
@@ -43,7 +44,7 @@ class Loads:
 
 def list_loads(stores: TableStores) -> list[ObjectMeta]:
     """Return the records of loads."""
-    return stores.main.list(HANDED_LOADS_DIR)
+    return [meta for meta in stores.main.list(HANDED_LOADS_DIR) if is_own(meta.path)]
 
 
 def settle_loads(

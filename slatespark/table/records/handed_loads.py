@@ -85,7 +85,7 @@ def fetch_handed_loads(store: ObjectStore) -> list[HandedLoad]:
     CorruptDataError
         When a record is damaged.
     """
-    paths = sorted(meta.path for meta in store.list(HANDED_LOADS_DIR))
+    paths = sorted(meta.path for meta in store.list(HANDED_LOADS_DIR) if meta.path.endswith(JSON_SUFFIX))
     return [load for path in paths if (load := fetch_handed_load(store, path)) is not None]
 
 

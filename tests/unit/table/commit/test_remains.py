@@ -104,7 +104,9 @@ def test_the_place_of_a_dropped_table_is_free(creation: str, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("creation", CREATIONS)
-@pytest.mark.parametrize("folder", ["wal", "compactions", "gc", "slatespark/txn"])
+@pytest.mark.parametrize(
+    "folder", ["wal", "compactions", "gc", *(f"slatespark/{name}" for name in ("txn", "loads", "filtered", "leases"))]
+)
 def test_files_of_others_that_a_drop_leaves_are_no_remains(creation: str, folder: str, tmp_path: Path) -> None:
     SlateStore.create(tmp_path / "t").write(ONE, txnAppId="job", txnVersion=1)
     foreign = tmp_path / "t" / folder / ".DS_Store"
@@ -113,6 +115,11 @@ def test_files_of_others_that_a_drop_leaves_are_no_remains(creation: str, folder
     SlateStore.drop(tmp_path / "t", force=True)
     creations = {**CREATIONS, "copy": parent().copyTo, "clone": SlateStore.create(tmp_path / "p").clone}
     creations[creation](str(tmp_path / "t"))
+    made = SlateStore.open(tmp_path / "t")
+    made.write(table_of([(b"c", b"3")]), txnAppId="job", txnVersion=1)
+    assert made.get(b"c") == {"key": b"c", "value": b"3"}
+    made.vacuum(minAge="1h")
+    assert foreign.exists()
 
 
 def test_a_stream_that_died_before_its_table_was_there_comes_again() -> None:

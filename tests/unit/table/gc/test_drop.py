@@ -108,6 +108,7 @@ def test_another_table_below_our_own_folder_stays(url: str, tmp_path: Path, kind
     inner = SlateStore.create(f"{place}/slatespark/orders")
     inner.write(table_of([(b"x", b"1")]))
     foreign = ["notes.txt", "claims/notes.txt", "columns/notes.txt", "columns/deep/x", "txn/1.json", "commits/a/1.json"]
+    foreign += ["leases/0011223344556677 copy.txt"]
     for name in foreign:
         of(place).main.put(f"slatespark/{name}", [b"mine"])
     before = [f"slatespark/orders/{path}" for path in objects(inner.url)]

@@ -7,11 +7,14 @@ from dataclasses import replace
 
 import pytest
 
+from slatespark import SlateStore
 from slatespark.format.compactions import CompactionStatus, TieredSpec
 from slatespark.format.manifest import Manifest
 from slatespark.format.paths import manifest_path
+from slatespark.table.clock import SystemClock
 from slatespark.table.gc import loads as gc_loads
 from slatespark.table.gc.loads import Loads, list_loads, settle_loads
+from slatespark.table.gc.run import vacuum_table
 from slatespark.table.gc.survey import survey_jobs
 from slatespark.table.log.compactions import fetch_compactions
 from slatespark.table.log.manifests import fetch_latest_manifest
@@ -20,6 +23,7 @@ from slatespark.table.records.commits import fetch_commit_record, publish_commit
 from slatespark.table.records.handed_loads import HANDED_LOADS_DIR, HandedLoad, publish_handed_load
 from slatespark.table.records.idempotent_writes import fetch_txn_record
 from slatespark.table.stores import TableStores
+from tests.faults.jobs import table_of
 from tests.support.fake_clock import FakeClock
 from tests.unit.table.commit.test_handed_loads import BEFORE, FLUSHED, L0_LOAD, L0_PART, MERGED, SHOWN
 from tests.unit.table.cooperation.lists import database, job, job_id, publish
@@ -145,3 +149,14 @@ def test_a_damaged_record_stays() -> None:
     listed = [meta for meta in list_loads(stores) if "damaged" in meta.path]
     loads = settle_loads(stores, FakeClock(), listed, jobs, now_ms=0, min_age_ms=HOUR_MS, dry_run=False)
     assert [verdict.goes for verdict in loads.verdicts] == [False]
+
+
+@pytest.mark.parametrize("folder", ["filtered", "loads", "claims", "commits", "leases", "txn", "columns"])
+def test_files_of_others_among_the_records_stay(folder: str) -> None:
+    table = SlateStore.create(f"memory://gc-others/{folder}", versionRetention="none")
+    store, path = table._stores.main, f"slatespark/{folder}/notes.txt"
+    store.put(path, [b"mine"])
+    for number in range(2):
+        table.write(table_of([(b"%d" % number, b"v")]))
+    vacuum_table(table._stores, SystemClock(), min_age_ms=0)
+    assert store.get(path) == b"mine"
