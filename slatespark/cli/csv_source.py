@@ -129,7 +129,7 @@ class CsvSource:
     def _enlarge(self, exc: pa.ArrowInvalid) -> None:
         """Double the blocks if an error says that a row does not fit into one; else raise it."""
         if "straddling" not in str(exc):
-            raise pa.ArrowInvalid(_PLACE.sub(self._place, str(exc))) from exc
+            raise pa.ArrowInvalid(_PLACE.sub(self._place, str(exc), count=1)) from exc
         if not self._is_repeatable or self._block_bytes >= MAX_BLOCK_BYTES:
             todo = "Use Parquet for such rows." if self._is_repeatable else "Name a regular file, or use Parquet."
             raise InvalidRequestError(

@@ -202,7 +202,7 @@ def _with_advice(file: str, source: CsvSource, target: TargetColumns) -> Iterato
     try:
         yield from source
     except pa.ArrowInvalid as exc:
-        is_guess = "conversion error" in str(exc) and "to string" not in str(exc)
+        is_guess = "conversion error" in str(exc) and "error to string" not in str(exc)
         raise _unreadable(file, exc, _other_type(target) if is_guess else "") from exc
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -82,8 +83,11 @@ def import_rows(
     _refuse_ignored(file_format, typed, null)
     target = _import_columns(arguments, typed)
     target = replace(target, adds_columns=merge_schema, as_text=as_text, null_text=null)
+    # While Arrow waits for more of a CSV stream, no Python code could run at a signal, which then ends the process.
+    may_stall = file_format is FileFormat.CSV and not all(Path(file).is_file() for file in files)
     with (
-        cleaning_up_at_sigterm(),  # of the lease, which would hold back vacuums for a day
+        # Of the lease, which would hold back vacuums for a day.
+        contextlib.nullcontext() if may_stall else cleaning_up_at_sigterm(),
         progress_bar(Step.IMPORTING, as_json=as_json) as progress,
         read_files(files, file_format, target, progress) as given,
     ):

@@ -149,7 +149,7 @@ class WriteOptions:
         "with the highest `sequenceColumn`, without which different times within one ms are refused. Stored like any "
         "column of the table.",
         parse=parse_text,
-        calls=(Call.WRITE, *_CHANGES, Call.SST_WRITER),
+        calls=(Call.WRITE, *_UPDATES, Call.SST_WRITER),
         default=None,
     )
     ttl_from: str = option(

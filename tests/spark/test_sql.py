@@ -262,6 +262,9 @@ def test_a_view_outlives_a_new_column(run: Run, spark: SparkSession, tmp_path: P
             run(statement)
     run("RESTORE TABLE sql_older TO VERSION AS OF 3")
     assert rows(run) == FIRST
+    slatespark.SlateTable.forPath(spark, path).dropColumns("name")
+    with pytest.raises(OptionError, match="those of the table are tenant, id, n, m, later"):
+        run("SELECT id FROM sql_older VERSION AS OF 3")
 
 
 def test_the_format_may_be_in_backticks(run: Run, tmp_path: Path) -> None:

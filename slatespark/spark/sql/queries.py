@@ -66,7 +66,7 @@ def run_query(text: str, catalog: Catalog, *, before_read: Callable[[SlateTable]
             before_read(table)
         name = f"slate_{len(frames)}"
         if len(place.name) == 1:  # a read of an earlier version shows the columns of today
-            options["columns"] = catalog.view_columns(place.name[0])
+            options["columns"] = catalog.readable_columns(place.name[0], table)
         frames[name] = table.toDF(**options)
         alias = f" AS {quoted(place.name[0])}" if len(place.name) == 1 and not place.alias else ""
         pieces += [_escaped(text[at : place.start]), f"{{{name}}}{alias}"]

@@ -68,6 +68,13 @@ class Catalog:
         """Return the columns that a view shows: those that the table had when it was created, or a list given then."""
         return self.spark.table(quoted(name)).columns
 
+    def readable_columns(self, name: str, table: SlateTable) -> list[str]:
+        """Return the columns that a view shows; raises `OptionError` if the table lacks one of them by now."""
+        shown, known = self.view_columns(name), table._frames.codec().schema.names
+        if not {column.lower() for column in shown} <= {column.lower() for column in known}:
+            raise _other_columns(name, shown, known)
+        return shown
+
     def shows_ours(self, name: str) -> bool:
         """Tell whether a name is that of a temporary view of a table of ours, whole or not."""
         return view_options(self.spark, name, FORMAT) is not None
@@ -76,12 +83,16 @@ class Catalog:
 def _require_columns(view: str, shown: Sequence[str], columns: Sequence[str]) -> None:
     """Raise `OptionError` unless a view shows the columns of the table, neither fewer nor in another order."""
     if [name.lower() for name in shown] != [name.lower() for name in columns]:
-        raise OptionError(
-            f"sql: the view {view} does not show the whole table: its columns are {', '.join(shown)}, but those of the "
-            f"table are {', '.join(columns)}.",
-            why="Either it was created with a list of columns, or the table's have changed since.",
-            todo=f"Create it again without a list, or name the table itself: {FORMAT}.`path`.",
-        )
+        raise _other_columns(view, shown, columns)
+
+
+def _other_columns(view: str, shown: Sequence[str], columns: Sequence[str]) -> OptionError:
+    return OptionError(
+        f"sql: the view {view} does not show the whole table: its columns are {', '.join(shown)}, but those of the "
+        f"table are {', '.join(columns)}.",
+        why="Either it was created with a list of columns, or the table's have changed since.",
+        todo=f"Create it again without a list, or name the table itself: {FORMAT}.`path`.",
+    )
 
 
 def _is_place(name: str) -> bool:

@@ -22,6 +22,7 @@ from slatespark import SlateStore
 from slatespark.cli import csv_source, json_rows, read_files
 from slatespark.cli.file_formats import format_of
 from slatespark.cli.read_files import SAMPLE_ROWS
+from slatespark.cli.signals import TERMINATED
 from slatespark.cli.target_columns import TargetColumns
 from slatespark.cli.transfer_commands import scanned
 from slatespark.options import ReadOptions
@@ -516,7 +517,7 @@ def test_a_guessed_type_that_does_not_last(tmp_path: Path) -> None:
         done("drop", table, "--yes")
 
 
-@pytest.mark.parametrize(("value", "other"), [("true", "maybe"), ("2026-01-31", "later"), ("10:00:00", "noon")])
+@pytest.mark.parametrize(("value", "other"), [("true", "maybe"), ("2026-01-31", "later"), ("2026-01-31", "Row #5: x")])
 def test_a_late_value_of_another_type_is_named_with_its_place(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str, other: str
 ) -> None:
@@ -544,7 +545,9 @@ def test_a_row_with_too_many_cells_has_its_number(tmp_path: Path) -> None:
     assert "row 2: Expected 2 columns" in shown
 
 
-def ended_by_sigterm(command: list[str], has_begun: Callable[[], bool], stdin: bytes = b"") -> None:
+def ended_by_sigterm(
+    command: list[str], has_begun: Callable[[], bool], stdin: bytes = b"", *, code: int = TERMINATED
+) -> None:
     """Run a command with input that does not end, and terminate it once it has begun."""
     with subprocess.Popen([sys.executable, "-m", "slatespark", *command], stdin=subprocess.PIPE) as process:
         assert process.stdin is not None
@@ -556,7 +559,7 @@ def ended_by_sigterm(command: list[str], has_begun: Callable[[], bool], stdin: b
             assert time.monotonic() < limit
             time.sleep(0.005)
         process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 143
+        assert process.wait(60) == code
 
 
 def test_an_export_that_is_terminated_leaves_nothing(tmp_path: Path) -> None:
@@ -578,4 +581,17 @@ def test_an_import_that_is_terminated_abandons_its_lease(tmp_path: Path) -> None
         b'{"key": "61", "value": "31"}\n' * 2 * SAMPLE_ROWS,
     )
     assert [*leases.iterdir()] == []
+    assert store.scan().read_all().num_rows == 0
+
+
+def test_an_import_that_waits_for_more_of_a_csv_can_be_terminated(tmp_path: Path) -> None:
+    """Arrow waits, in which no handler of Python's runs."""
+    store = SlateStore.create(str(tmp_path / "t"), pa.schema([("k", pa.string()), ("v", pa.string())]), keyColumns="k")
+    leases = tmp_path / "t" / "slatespark" / "leases"
+    ended_by_sigterm(
+        ["import", str(tmp_path / "t"), "-", "--format", "csv"],
+        lambda: leases.is_dir() and any(leases.iterdir()),
+        b"k,v\n" + b"1,%b\n" % (b"a" * 1000) * 10_000,
+        code=-signal.SIGTERM,
+    )
     assert store.scan().read_all().num_rows == 0

@@ -38,7 +38,7 @@ FEED |= {"streamRetention", "streamId"}
 PLACE = {"path", "walPath", "clock"}
 
 TAKEN = {
-    Call.DELETE: CHANGE | {"clientTimeout", "unflushedRows"},
+    Call.DELETE: CHANGE - {"timestampColumn"} | {"clientTimeout", "unflushedRows"},
     Call.UPDATE: CHANGE | {"ttl", "ttlFrom"},
     Call.MERGE: CHANGE | {"ttl", "ttlFrom", "mergeSchema"},
     Call.SST_WRITER: ROWS | TIMES | FILES,
