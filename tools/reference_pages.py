@@ -31,8 +31,8 @@ _OPTIONS: Final = """\
 
 The same options serve Spark (`.option(key, value)`, text) and [SlateStore](slate-store.md) (keyword arguments,
 Python values). Case and underscores in a key do not matter: `versionAsOf`, `versionasof` and `version_as_of`
-are one option. An unknown key is refused with the nearest known one. `None` means not given, also in a call that does
-not take the option; in `setProperties` it is `none`.
+are one option. An unknown key is refused with the nearest known one. `None` means not given, also for an option of the
+same table below that the call does not take; in `setProperties` it is `none`.
 
 | Kind of value | Spellings |
 |---|---|
@@ -55,8 +55,8 @@ and `startKey` or `endKey`.
 `opColumn` excludes an `operation` other than `upsert`, and `operation=delete` excludes `ttl` and `ttlFrom`: deletions
 never expire. `ttlColumn` excludes `expireAtColumn`, `timestamp` excludes `timestampColumn`, and `replaceWhere` excludes
 `startKey`, `endKey` and `keyPrefix`. `txnAppId` and `txnVersion` are given together. The mode is not an option:
-`append` upserts by key, `overwrite` replaces the whole table
-([Spark](spark.md#writing), [SlateStore](slate-store.md#write)).
+`append` upserts by key, `overwrite` replaces the whole table ([Spark](spark.md#writing),
+[SlateStore](slate-store.md#write)).
 
 ## Other calls
 
@@ -164,8 +164,8 @@ what happened, why, and what to do. The class says what the caller should do nex
 
 Inside Spark's own exceptions only the text of an error survives, so there it begins with the class, as on the command
 line: `SchemaError: The columns are ...`. `str(error)` of an error raised by `SlateStore` or `SlateTable` does not.
-In both, what a process lacks, such as room on a disk, is a `SlateError` of no other class. Errors never contain
-credentials.
+In Spark's tasks and on the command line a full disk or a missing library is a plain `SlateError`, and lack of memory a
+`MemoryLimitError`. Errors never contain credentials.
 
 ## All classes
 

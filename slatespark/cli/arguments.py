@@ -94,6 +94,13 @@ WriteOption: TypeAlias = Annotated[
         "ifClientActive, walPath, ..."
     ),
 ]
+DeleteOption: TypeAlias = Annotated[
+    list[str] | None,
+    _option(
+        "Another option of a deletion; may be repeated: timestamp, compression, ifLastSeq, txnAppId, txnVersion, "
+        "ifClientActive, walPath, ..."
+    ),
+]
 IngestOption: TypeAlias = Annotated[
     list[str] | None,
     _option(

@@ -15,6 +15,7 @@ from slatespark.cli.arguments import (
     NEGATIVE_KEYS,
     AsJson,
     AsText,
+    DeleteOption,
     MergeSchema,
     OptionalKey,
     Storage,
@@ -95,7 +96,7 @@ def delete(
             "--range", help="With --where on leading key columns: delete that key range without reading rows."
         ),
     ] = False,
-    option: WriteOption = None,
+    option: DeleteOption = None,
     storage: Storage = None,
     as_text: AsText = False,
     as_json: AsJson = False,

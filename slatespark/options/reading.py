@@ -136,9 +136,9 @@ class ReadOptions(FeedOptions):
     )
     metadata_columns: tuple[str, ...] = option(
         "metadataColumns",
-        doc="`true`, or a comma-separated list of `key`, `seq`, `op`, `create_ts` and `expire_ts`: adds the columns "
-        "`_key`, `_seq`, `_op`, `_create_ts` and `_expire_ts`, whose names do as well. If `columns` is given, list "
-        "them there as well.",
+        doc="`true`, or a comma-separated list of `key`, `seq`, `op`, `create_ts` and `expire_ts`, with or without a "
+        "leading `_`: adds the columns `_key`, `_seq`, `_op`, `_create_ts` and `_expire_ts`. If `columns` is given, "
+        "list them there as well.",
         parse=parse_metadata_columns,
         calls=_ROWS,
         default=(),

@@ -215,7 +215,8 @@ class Writes(OpenTable):
         set : new values by column: Python values, pyarrow scalars, or pyarrow expressions over the columns of the row,
             such as `pc.field("n") + 1`
         progress : a bar where one can be seen; see `SlateStore.compact`
-        options : write options, such as `ttl`: an updated row expires like a row that is written now
+        options : write options that apply to stored rows, such as `ttl`: an updated row expires like a row that is
+            written now
 
         Raises
         ------

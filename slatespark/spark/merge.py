@@ -172,7 +172,7 @@ class SlateMergeBuilder:
         Parameters
         ----------
         progress : a bar where one can be seen; see `SlateTable.write`
-        writeOptions : write options, such as `ttl` for updated and inserted rows
+        writeOptions : write options that apply to stored rows, such as `ttl` for updated and inserted rows
 
         Raises
         ------

@@ -258,7 +258,7 @@ class SlateTable(TableReads, TableVersions):
         ----------
         condition : a Column, or any SQL expression of Spark as text
         progress : a bar where one can be seen; see `SlateTable.write`
-        writeOptions : write options
+        writeOptions : write options that apply to a deletion: `timestamp`, sizes, options of the commit
 
         Raises
         ------
@@ -289,7 +289,7 @@ class SlateTable(TableReads, TableVersions):
         condition : a Column, or any SQL expression of Spark as text
         set : by column, the new value as SQL text or a Column, which see the row's old values
         progress : a bar where one can be seen; see `SlateTable.write`
-        writeOptions : write options, such as `ttl`: an updated row expires like a row that is written now
+        writeOptions : write options for stored rows, such as `ttl`: an updated row expires like one that is written now
 
         Raises
         ------

@@ -121,7 +121,7 @@ class Upkeep:
     fences : a vacuum deletes WAL fences too; see `SlateStore.vacuum`
     maxBatchRows, maxBatchBytes : bounds of a commit of the reaper, as for `SlateStore.reap`
     clock : for waiting, or `module:function`; the system clock by default
-    options : write options for the commits: those of `reap` and of `compact`, but for ranges of keys. With
+    options : write options for the commits: those of `reap` and of `compact`, without key ranges. With
         `ifClientActive=cooperate` live clients commit the compactions, and nothing else is committed that could fence
         them
     storage : for all of `tables`, as for `SlateStore.open`
@@ -338,7 +338,7 @@ def _is_due(plan: _Plan, now_ms: int) -> bool:
 def _parse_options(given: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return the options of the commits of upkeep; raises `OptionError` for one that no duty takes."""
     options = dict(given or {})
-    WriteOptions.of_call("upkeep", Call.UPKEEP, {"path": "?"}, options, why="Upkeep writes no new rows.")
+    WriteOptions.of_call("upkeep", Call.UPKEEP, {"path": "?"}, options, why="Upkeep reaps and compacts whole tables.")
     return options
 
 

@@ -16,9 +16,16 @@ class _Change(NamedTuple):
 
 
 _CHANGES: Final = {
-    Call.DELETE: _Change("delete", ("condition", "progress"), "A delete leaves nothing of the rows but tombstones."),
+    Call.DELETE: _Change(
+        "delete",
+        ("condition", "progress"),
+        "A delete writes tombstones to an existing table: options of new rows and of new tables have no effect.",
+    ),
     Call.UPDATE: _Change(
-        "update", ("condition", "set", "progress"), "An update upserts rows of the table, with all of its columns."
+        "update",
+        ("condition", "set", "progress"),
+        "An update writes rows of an existing table: options of new tables, of modes and of single rows have no "
+        "effect.",
     ),
     Call.MERGE: _Change("merge", ("progress",), "The clauses of a merge say what happens to each row."),
 }
