@@ -178,6 +178,6 @@ def refuse_instants(filters: Sequence[CompactionFilter]) -> None:
         if isinstance(chosen, ExpireFilter | RetentionFilter) and chosen.now_ms is not None:
             raise OptionError(
                 f"filters: {type(chosen).__name__} has now={ms_to_text(chosen.now_ms)}.",
-                why="A worker judges the rows of each job by the client's last clock tick.",
+                why="A worker evaluates expiry at the client's last clock tick.",
                 todo="Leave out now.",
             )

@@ -84,7 +84,7 @@ def _is_of_a_commit(point: Checkpoint) -> bool:
 
 def _blocker(facts: CheckpointFacts) -> DropBlocker:
     name = facts.name or facts.id
-    until = "for ever" if facts.expires_ms is None else f"until {ms_to_text(facts.expires_ms)}"
+    until = "forever" if facts.expires_ms is None else f"until {ms_to_text(facts.expires_ms)}"
     if facts.name is not None and facts.name.startswith(CLONE_NAMES):
         clone = facts.name.removeprefix(CLONE_NAMES)
         return DropBlocker("clone", name, f"the clone {clone} reads its files (checkpoint {name})", is_firm=True)

@@ -390,5 +390,5 @@ def judge_small_batches(small: Mapping[int, ObjectMeta], newest: int, needs: Nee
 
 def why_pinned(name: str, expires_ms: int | None) -> Reason:
     """Return the reason for keeping a version that a checkpoint pins."""
-    until = "for ever" if expires_ms is None else f"until {ms_to_text(expires_ms)}"
+    until = "forever" if expires_ms is None else f"until {ms_to_text(expires_ms)}"
     return Reason(f"checkpoint {name} keeps it, {until}", expires_ms)

@@ -51,7 +51,7 @@ class Resolution(Shown):
         floor = "" if floor_ms is None else _since("; history floor at", floor_ms)
         return (
             f"version {self.version}{_since(' of', self.time_ms)}, sequence numbers up to {self.seq}{bound}, "
-            f"{'rounded down' if self.rounded else 'exact'}: {self.how}{_since('; expiry judged at', self.now_ms)}"
+            f"{'rounded down' if self.rounded else 'exact'}: {self.how}{_since('; expiry evaluated at', self.now_ms)}"
             f"{floor}"
         )
 

@@ -84,7 +84,7 @@ def exact_ranges(condition: str, codec: RowCodec, *, name: str) -> tuple[KeyRang
     if not ranges:
         raise OptionError(f"{name}: no key can fulfil `{condition}`.", todo="Give a condition that some keys fulfil.")
     if len(ranges) > MAX_INTERVALS:
-        raise _too_many(name, f"{len(ranges)} intervals of keys")
+        raise _too_many(name, f"{len(ranges)} key ranges")
     return ranges
 
 
@@ -103,7 +103,7 @@ def _ranges_of(bound: Filter, codec: RowCodec, name: str) -> tuple[KeyRange, ...
 def _too_many(name: str, what: str) -> OptionError:
     return OptionError(
         f"{name}: the condition makes {what}; at most {MAX_INTERVALS} are allowed.",
-        todo="Give an interval, or split the keys over several calls.",
+        todo="Give a key range, or split the keys over several calls.",
     )
 
 
@@ -114,24 +114,24 @@ def _not_exact(bound: Filter, residual: Filter, codec: RowCodec, name: str) -> O
     if apart:
         return OptionError(
             f"{name}: {apart[0]} is not a key column.",
-            why="The condition must be exactly a set of key intervals.",
+            why="The condition must be exactly a set of key ranges.",
             todo=f"Use leading key columns: {keys}.",
         )
     named = {part.column: part for part in bound.conditions}
     for before in codec.key_columns[: codec.key_columns.index(residual.columns[0])]:
         if before not in named:
             return OptionError(
-                f"{name}: {residual.columns[0]} selects no interval of keys without {before}, which comes before it.",
+                f"{name}: {residual.columns[0]} selects no key range without {before}, which comes before it.",
                 why="Keys are sorted by their columns in order.",
                 todo=f"Restrict {before} too, by = or IN; the key columns are {keys}.",
             )
         if not named[before].has_only_points:
             return OptionError(
-                f"{name}: {residual.columns[0]} selects no interval of keys if {before} is a range.",
+                f"{name}: {residual.columns[0]} selects no key range if {before} is a range.",
                 why="Keys are sorted by their columns in order.",
                 todo=f"Restrict {before} by = or IN, or omit {residual.columns[0]}.",
             )
-    return _too_many(name, f"more than {MAX_INTERVALS} intervals of keys")
+    return _too_many(name, f"more than {MAX_INTERVALS} key ranges")
 
 
 def ranges_to_delete(where: str | None, options: WriteOptions, codec: RowCodec) -> tuple[KeyRange, ...]:

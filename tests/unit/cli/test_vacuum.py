@@ -35,7 +35,7 @@ def test_a_dry_run_says_what_would_go_and_changes_nothing(place: Path) -> None:
     assert "would delete  3 claims, 6 manifests, 1 SST, " in printed
     assert "no version that is kept needs it" in printed
     assert "checkpoint keep keeps it" not in printed
-    assert "checkpoint keep keeps it, for ever" in done("vacuum", place, "--min-age", "0s", "--dry-run", "--all")
+    assert "checkpoint keep keeps it, forever" in done("vacuum", place, "--min-age", "0s", "--dry-run", "--all")
 
 
 def test_it_deletes_and_says_so(place: Path) -> None:

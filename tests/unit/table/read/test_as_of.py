@@ -171,7 +171,7 @@ def test_what_a_read_would_see(table: Table) -> None:
     assert (as_of.version, as_of.seq, as_of.rounded, as_of.now_ms) == (first, seq, False, now_ms)
     assert str(rounded) == (
         f"version {first} of 2026-05-28T20:26:41.000Z, sequence numbers up to {seq}, rounded down: the newest version "
-        "committed at or before 2026-05-28T20:26:41.007Z; expiry judged at 2026-05-28T20:26:41.007Z"
+        "committed at or before 2026-05-28T20:26:41.007Z; expiry evaluated at 2026-05-28T20:26:41.007Z"
     )
     assert str(resolve(versionAsOf=1)) == (  # before the first row there is no clock tick to judge by
         "version 1 of 2026-05-28T20:26:40.000Z, sequence numbers up to 0, exact: the version asked for"
