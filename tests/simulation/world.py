@@ -207,8 +207,8 @@ class World:
             pools = {os.getpid(): Pool(self.scheduler, is_readahead=True)}
             replaced.enter_context(patch.object(readahead, "_POOLS", pools))
             for module in (tasks, gaps):
-                replaced.enter_context(patch.object(module, "ThreadPoolExecutor", self._pool))
-            replaced.enter_context(patch.object(load_commit, "ThreadPoolExecutor", InlinePool))
+                replaced.enter_context(patch.object(module, "ThreadPool", self._pool))
+            replaced.enter_context(patch.object(load_commit, "ThreadPool", InlinePool))
             stores._other_root.cache_clear()
             replaced.enter_context(patch.object(stores, "open_store", self._open_store))
             yield

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from slatespark.format.compactions import (
     Compaction,
@@ -15,8 +16,10 @@ from slatespark.table.commit.hold import NEVER_STALE_MS, PLACEHOLDER_WORKER
 from slatespark.table.log.compactions import create_compactions, fetch_compactions
 from slatespark.table.log.versioned_object import RaceLostError, Version
 from slatespark.table.records.workers import fetch_worker_report, find_worker
-from slatespark.table.rows.sst_upload import NewFile
 from slatespark.table.stores import TableStores
+
+if TYPE_CHECKING:  # planning a write uploads nothing
+    from slatespark.table.rows.sst_upload import NewFile
 
 HEARTBEAT_FRESH_MS = 30_000  # the client's own time-out of a compaction worker (docs/reference/format/compactions.md)
 

@@ -121,7 +121,7 @@ def test_occupied_targets_are_refused(family: Family) -> None:
         family.parent.clone(family.at("c"))
     with pytest.raises(TableExistsError):
         family.parent.clone(family.at("p"))
-    for number, path in enumerate(("wal/x", "compacted/x", "slatespark/table/x", "notes.txt")):
+    for number, path in enumerate(("wal/00000000000000000007.sst", "compacted/x", "slatespark/table/x", "notes.txt")):
         family.of(f"full{number}").main.put(path, [b"x"])
         with pytest.raises(InvalidRequestError, match=path):
             family.parent.clone(family.at(f"full{number}"))

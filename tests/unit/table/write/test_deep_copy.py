@@ -205,7 +205,7 @@ def test_occupied_targets_are_refused(original: Original) -> None:
         with pytest.raises(TableExistsError):
             original.table.copyTo(original.at(name))
     for number, path in enumerate(
-        ("wal/x", "compacted/x", "gc/x", "compactions/x", "slatespark/claims/x", "notes.txt")
+        ("wal/00000000000000000007.sst", "compacted/x", "gc/manifest.boundary", "slatespark/claims/x.json", "notes.txt")
     ):
         original.of(f"full{number}").main.put(path, [b"x"])
         with pytest.raises(InvalidRequestError, match=path):
