@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
 from typing import Final, Generic, TypeVar
@@ -28,7 +27,6 @@ from slatespark.table.read.wal_share import NO_ROWS, WalShare
 from slatespark.table.snapshot import WalTail
 from slatespark.table.stores import TableStores
 from slatespark.table.stores import object_context as object_context
-from slatespark.thread_pool import ThreadPool
 
 INDEX_CACHE_BYTES = 16 << 20
 FILTER_CACHE_BYTES = 32 << 20
@@ -140,9 +138,7 @@ def fetch_wal_rows(stores: TableStores, tail: WalTail, above_seq: int, keys: Key
     return found.rows() if len(found) else None
 
 
-def fetch_wal_share(
-    stores: TableStores, tail: WalTail, above_seq: int, keys: KeyRange, *, threads: int = 1
-) -> WalShare:
+def fetch_wal_share(stores: TableStores, tail: WalTail, above_seq: int, keys: KeyRange) -> WalShare:
     """Return the rows of a WAL tail, sorted, where they were decoded.
 
     Parameters
@@ -150,7 +146,6 @@ def fetch_wal_share(
     tail : which files
     above_seq : rows with seq <= it are already in the trees (docs/reference/format/manifest.md)
     keys : only rows with these keys
-    threads : that decode; with one, the caller's own thread does it
 
     Raises
     ------
@@ -159,53 +154,35 @@ def fetch_wal_share(
     """
     wanted: list[RowColumns] = []
     reached = -1
-    for number, rows in _decoded(stores, _few_at_a_time(_wal_objects(stores, tail)), threads):
-        if not len(rows):
-            continue
-        if int(rows.seqs[0]) <= reached:
-            raise CorruptDataError(
-                f"first seq is {int(rows.seqs[0])}, but an earlier file reached {reached}.",
-                path=f"{stores.wal.url}/{wal_path(number)}",
-            )
-        reached = int(rows.seqs[-1])
-        if reached > above_seq and len(inside := positions_within(rows, keys)):
-            # Few rows of a file must not hold all of its bytes.
-            wanted.append(rows if len(inside) == len(rows) else take_rows([rows], inside))
+    for files in _few_at_a_time(_wal_objects(stores, tail)):
+        for number, rows in _decoded(stores, files):
+            if not len(rows):
+                continue
+            if int(rows.seqs[0]) <= reached:
+                raise CorruptDataError(
+                    f"first seq is {int(rows.seqs[0])}, but an earlier file reached {reached}.",
+                    path=f"{stores.wal.url}/{wal_path(number)}",
+                )
+            reached = int(rows.seqs[-1])
+            if reached > above_seq and len(inside := positions_within(rows, keys)):
+                # Few rows of a file must not hold all of its bytes.
+                wanted.append(rows if len(inside) == len(rows) else take_rows([rows], inside))
     return _sorted_newest_first(wanted, above_seq)
 
 
-def _decoded(
-    stores: TableStores, groups: Iterable[Sequence[tuple[int, Buffer]]], threads: int
-) -> Iterator[tuple[int, RowColumns]]:
-    """Yield the rows of WAL files in order, each time with the id of the first file that they are of."""
-    if threads < 2:
-        for files in groups:
-            yield from _decode_together(stores, files)
-        return
-    with ThreadPool(threads, "slatespark-wal") as pool:
-        pending: deque[Future[list[tuple[int, RowColumns]]]] = deque()
-        for files in groups:
-            pending.append(pool.submit(_decode_together, stores, files))
-            if len(pending) > 2 * threads:
-                yield from pending.popleft().result()
-        while pending:
-            yield from pending.popleft().result()
-
-
-def _decode_together(stores: TableStores, files: Sequence[tuple[int, Buffer]]) -> list[tuple[int, RowColumns]]:
-    """Return the rows of WAL files, each time with the id of the first file that they are of."""
+def _decoded(stores: TableStores, files: Sequence[tuple[int, Buffer]]) -> Iterator[tuple[int, RowColumns]]:
+    """Yield the rows of WAL files, each time with the id of the first file that they are of."""
     together: RowColumns | None = None
     if len(files) > 1:
         # What is wrong with one of them is told by decoding each by itself.
         with suppress(CorruptDataError, UnsupportedFormatError):
             together = decode_wal_files([data for _, data in files])
     if together is not None:
-        return [(files[0][0], together)]
-    decoded = []
+        yield files[0][0], together
+        return
     for number, data in files:
         with object_context(stores.wal, wal_path(number)):
-            decoded.append((number, decode_wal(data)))
-    return decoded
+            yield number, decode_wal(data)
 
 
 def _few_at_a_time(objects: Iterable[tuple[int, Buffer]]) -> Iterator[list[tuple[int, Buffer]]]:

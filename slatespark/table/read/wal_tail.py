@@ -11,14 +11,13 @@ from typing import Final
 
 from slatespark.kernels import match_keys
 from slatespark.ranges import KeyRange
-from slatespark.table.read.fetch import WAL_BYTES_TOGETHER, fetch_wal_share
+from slatespark.table.read.fetch import fetch_wal_share
 from slatespark.table.read.plan import Split
 from slatespark.table.read.points import SoughtKeys
 from slatespark.table.read.sent_rows import MOST_NUMBER_BYTES
 from slatespark.table.read.wal_share import WalShare
 from slatespark.table.snapshot import WalTail
 from slatespark.table.stores import TableStores
-from slatespark.table.tasks import THREADS
 
 # Spark refuses a task whose description is larger than 128 MiB (`spark.rpc.message.maxSize`).
 MAX_SHARE_BYTES: Final = 96 << 20
@@ -55,12 +54,9 @@ def fetch_tail(
 
     Parameters and errors as for `share_tail`.
     """
-    stored_bytes = sum(wal.sizes)
-    if wal.last_seq <= above_seq or not wal.sizes or stored_bytes > limit_bytes:
+    if wal.last_seq <= above_seq or not wal.sizes or sum(wal.sizes) > limit_bytes:
         return None
-    # On several threads: nothing else of the read can begin meanwhile.
-    threads = THREADS.together if stored_bytes > WAL_BYTES_TOGETHER else 1
-    tail = fetch_wal_share(stores, wal, above_seq, keys, threads=threads)
+    tail = fetch_wal_share(stores, wal, above_seq, keys)
     return None if tail.exceeds(limit_bytes) else tail  # the files are compressed
 
 

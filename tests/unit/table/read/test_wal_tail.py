@@ -245,30 +245,6 @@ def test_a_small_file_out_of_order_is_named() -> None:
     assert caught.value.path.endswith(paths[7])
 
 
-@pytest.mark.parametrize("threads", [1, 2, 5])
-def test_threads_decode_parts_of_a_tail_in_order(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetch, "WAL_BYTES_TOGETHER", 1)  # each file is a part
-    place = WalPlace(f"memory://wal-tail/threads-{threads}")
-    above_seq, start = place.seq, place.number + 1
-    paths = [place.add(Row(b"%d" % (number % 7), 0, value=b"%d" % number)) for number in range(40)]
-    tail = WalTail(start, place.number + 1)
-    found = shared_rows(fetch_wal_share(place.stores, tail, above_seq, ALL_KEYS, threads=threads))
-    newest = [b"%d" % max(range(digit, 40, 7)) for digit in range(7)]
-    assert {key: value for key, _, value in reversed(found)} == {b"%d" % at: newest[at] for at in range(7)}
-    assert found == sorted(found, key=lambda row: (row[0], -row[1]))
-    assert len(found) == 40
-
-    for number in (31, 8):
-        place.stores.wal.put(paths[number], [b"no SST"])
-        with pytest.raises(CorruptDataError) as caught:
-            fetch_wal_share(place.stores, tail, above_seq, ALL_KEYS, threads=threads)
-        assert caught.value.path.endswith(paths[number])  # the first of them
-    place.stores.wal.put(paths[3], [encode_wal([Row(b"x", above_seq + 1, value=b"v")])])
-    with pytest.raises(CorruptDataError) as caught:
-        fetch_wal_share(place.stores, tail, above_seq, ALL_KEYS, threads=threads)
-    assert caught.value.path.endswith(paths[3])
-
-
 # --- pinned ----------------------------------------------------------------------------------------------------------
 
 
