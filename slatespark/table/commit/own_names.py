@@ -23,7 +23,7 @@ from slatespark.table.records.filtered_jobs import FILTERED_DIR
 from slatespark.table.records.handed_loads import HANDED_LOADS_DIR
 from slatespark.table.records.idempotent_writes import TXN_DIR
 from slatespark.table.records.identity import IDENTITY_PATH
-from slatespark.table.records.json_objects import JSON_SUFFIX, ROOT, WRITE_ID
+from slatespark.table.records.json_objects import JSON_SUFFIX, ROOT, WRITE_ID, WRITE_ID_CHARS
 from slatespark.table.records.leases import LEASES_DIR
 from slatespark.table.records.streams import STREAMS_DIR
 
@@ -51,11 +51,10 @@ def _is_json(path: str) -> bool:
 
 def _is_lease(name: str) -> bool:
     """Tell whether this is the name of a lease, or of the mark of a task or a probe."""
-    write_id, rest = name[:_WRITE_ID_CHARS], name[_WRITE_ID_CHARS:]
+    write_id, rest = name[:WRITE_ID_CHARS], name[WRITE_ID_CHARS:]
     return WRITE_ID.fullmatch(write_id) is not None and (rest == JSON_SUFFIX or rest.startswith("-"))
 
 
-_WRITE_ID_CHARS: Final = 16
 _ANY_APPLICATION: Final = f"{TXN_DIR}*/"  # no name of an application contains an asterisk
 
 _RECORDS: Final[Mapping[str, Callable[[str], bool]]] = {

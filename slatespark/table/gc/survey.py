@@ -25,13 +25,12 @@ from slatespark.table.log.compactions import compactions_log, fetch_compactions
 from slatespark.table.records.claims import CLAIMS_DIR
 from slatespark.table.records.commit_batches import fetch_commit_object
 from slatespark.table.records.commit_record import COMMITS_DIR
-from slatespark.table.records.json_objects import ROOT
+from slatespark.table.records.json_objects import ROOT, WRITE_ID_CHARS
 from slatespark.table.records.leases import LEASE_LIFETIME_MS, LEASES_DIR, fetch_lease
 from slatespark.table.records.workers import worker_path
 from slatespark.table.stores import TableStores
 
 _JSON: Final = "json"
-_WRITE_ID_CHARS: Final = 16
 _ATTEMPTS: Final = 4
 _FRACTION_MS: Final = 1000
 
@@ -93,9 +92,9 @@ def _judge_lease(stores: TableStores, meta: ObjectMeta, now_ms: int) -> tuple[Li
 
 def _judge_mark(meta: ObjectMeta, live: set[str]) -> Verdict:
     name = meta.path.removeprefix(LEASES_DIR)
-    if name[_WRITE_ID_CHARS : _WRITE_ID_CHARS + 1] != "-":
+    if name[WRITE_ID_CHARS : WRITE_ID_CHARS + 1] != "-":
         return Verdict(meta, goes=False, reason="not the mark of a job")
-    if name[:_WRITE_ID_CHARS] in live:
+    if name[:WRITE_ID_CHARS] in live:
         return Verdict(meta, goes=False, reason="its job is running")
     return Verdict(meta, goes=True, reason="its job has ended")
 

@@ -58,7 +58,8 @@ JSON_SUFFIX: Final = ".json"
 REQUESTS_TOGETHER: Final = 32
 
 
-WRITE_ID: Final = re.compile(r"[0-9a-f]{16}")
+WRITE_ID_CHARS: Final = 16
+WRITE_ID: Final = re.compile(rf"[0-9a-f]{{{WRITE_ID_CHARS}}}")
 
 
 def hex_bounds(keys: KeyRange) -> tuple[str, str | None]:
