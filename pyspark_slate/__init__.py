@@ -16,7 +16,7 @@ def __getattr__(name: str) -> Any:
     if name != "DefaultSource":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
-        from slatespark.spark.datasource import SlateDataSource
+        from slatespark.spark.source.datasource import SlateDataSource
     except Exception as exc:  # no error may cost Spark its other data sources
         import warnings
 

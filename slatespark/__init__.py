@@ -32,7 +32,7 @@ from slatespark.errors import (
 
 if TYPE_CHECKING:
     from slatespark.slate_store import SlateStore
-    from slatespark.spark.compaction_worker import CompactionWorker
+    from slatespark.spark.jobs.compaction_worker import CompactionWorker
     from slatespark.spark.session import register, storageOptions
     from slatespark.spark.slate_table import SlateTable
     from slatespark.spark.sql.run import sql
@@ -58,14 +58,14 @@ if _level := os.environ.get("SLATESPARK_LOG"):
 _LAZY: Final = {
     "Clock": "slatespark.table.clock",
     "CompactionFilter": "slatespark.table.compaction.filter",
-    "CompactionWorker": "slatespark.spark.compaction_worker",
+    "CompactionWorker": "slatespark.spark.jobs.compaction_worker",
     "ExpireFilter": "slatespark.table.compaction.filter",
     "FilterDecisions": "slatespark.table.compaction.filter",
     "HistoryFloorFilter": "slatespark.table.compaction.filter",
     "Reaper": "slatespark.table.upkeep.reaper",
     "RetentionFilter": "slatespark.table.compaction.filter",
     "SlateStore": "slatespark.slate_store",
-    "SlateTable": "slatespark.spark.slate_table",
+    "SlateTable": "slatespark.spark.slate_table.table",
     "SlateTransaction": "slatespark.spark.transaction",
     "SstWriter": "slatespark.table.rows.sst_writer",
     "Transaction": "slatespark.table.transaction.transaction",

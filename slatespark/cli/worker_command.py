@@ -19,7 +19,7 @@ from slatespark.cli.signals import stopped_by_signals
 from slatespark.cli.table_arguments import call_with, command_arguments
 from slatespark.display.worker_text import job_line, status_line
 from slatespark.errors import OptionError
-from slatespark.spark.compaction_worker import CompactionWorker, worker_session
+from slatespark.spark.jobs.compaction_worker import CompactionWorker, worker_session
 from slatespark.table.compaction.worker_report import WorkerOutcome, WorkerStatus
 from slatespark.table.tasks import running
 from slatespark.units import parse_duration_ms

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from slatespark.display.values import json_values, text_of
 from slatespark.encoding.row_codec import RowCodec
-from slatespark.table.read.key_prefixes import AFTER, decode_prefixes, prefix_behind
+from slatespark.table.read.planning.key_prefixes import AFTER, decode_prefixes, prefix_behind
 from slatespark.texts import bytes_text, cut_middle
 
 MAX_CHARACTERS: Final = 60  # of a name; longer ones are cut

@@ -11,8 +11,8 @@ from slatespark.options import Call, ReadOptions, WriteOptions
 from slatespark.options.fields import with_common
 from slatespark.options.values import STORAGE_PREFIX, parse_location, refuse_place
 from slatespark.table.clock import Clock, SystemClock, check_clock
-from slatespark.table.read.read_point import KeptPoint, ReadPoint
 from slatespark.table.read.reader import resolve_table
+from slatespark.table.read.versions.read_point import KeptPoint, ReadPoint
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.stores import TableStores, open_stores
 

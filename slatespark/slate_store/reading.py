@@ -14,7 +14,6 @@ from slatespark.table.inspection.resolution import Resolution, resolve_read
 from slatespark.table.read.arrow import row_dict
 from slatespark.table.read.as_of_join import join_as_of, parse_join
 from slatespark.table.read.key_lookup import lookup_options
-from slatespark.table.read.read_point import ReadPoint
 from slatespark.table.read.reader import (
     fetch_as_of_join,
     fetch_read_plan,
@@ -23,6 +22,7 @@ from slatespark.table.read.reader import (
     options_for_order,
     resolve_held,
 )
+from slatespark.table.read.versions.read_point import ReadPoint
 from slatespark.table.rows.batches import Rows, as_batches, require_schema
 from slatespark.table.tasks import thread_count
 

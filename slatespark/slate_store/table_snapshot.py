@@ -14,8 +14,8 @@ from slatespark.options.values import normalize_name, unknown_option
 from slatespark.table.clock import Clock
 from slatespark.table.read.arrow import row_dict
 from slatespark.table.read.key_lookup import fetch_key_lookup, look_up_rows, lookup_options
-from slatespark.table.read.read_point import ReadPoint, refuse_another_point
 from slatespark.table.read.reader import fetch_read_plan, look_up, open_batches, options_for_order
+from slatespark.table.read.versions.read_point import ReadPoint, refuse_another_point
 from slatespark.table.rows.batches import Rows, as_batches, require_schema
 from slatespark.table.stores import TableStores
 from slatespark.table.tasks import thread_count

@@ -22,7 +22,7 @@ from slatespark.shown import Listing
 from slatespark.slate_store.base import OpenTable, version_of
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.progress import Step, tell_tasks
-from slatespark.table.read.time_travel import resolve_version
+from slatespark.table.read.versions.time_travel import resolve_version
 from slatespark.table.tasks import THREADS, TaskRunner
 from slatespark.units import parse_time_ms
 

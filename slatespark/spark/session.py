@@ -26,8 +26,8 @@ def register(spark: SparkSession) -> None:
     ----------
     spark : the session; others, such as `spark.newSession()`, are not changed
     """
-    from slatespark.spark.datasource import SlateDataSource
     from slatespark.spark.pyspark_api import activate
+    from slatespark.spark.source.datasource import SlateDataSource
 
     spark.dataSource.register(SlateDataSource)
     activate(spark)

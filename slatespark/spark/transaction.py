@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any, Self
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import OptionError
 from slatespark.options import refuse_filter
-from slatespark.spark.assignments import Expression, expression
-from slatespark.spark.conditions import narrowing
 from slatespark.spark.distributed import (
     quoted,
     require_frame,
@@ -20,12 +18,14 @@ from slatespark.spark.distributed import (
     sort_for_load,
     split_names,
 )
-from slatespark.spark.jobs import described, job_text
+from slatespark.spark.expressions.assignments import Expression, expression
+from slatespark.spark.expressions.conditions import narrowing
+from slatespark.spark.expressions.sql_text import without_qualifier
+from slatespark.spark.frames.planned_read import plan_frame
+from slatespark.spark.frames.upload import upload_frame
+from slatespark.spark.jobs.run_job import described, job_text
 from slatespark.spark.place import Place
-from slatespark.spark.plan_frame import plan_frame
-from slatespark.spark.sql_text import without_qualifier
 from slatespark.spark.type_mapping import arrow_schema
-from slatespark.spark.upload_frame import upload_frame
 from slatespark.table.read.reader import ReadPlan
 from slatespark.table.transaction.options import delete_options, operator_of
 from slatespark.table.transaction.transaction import Transaction

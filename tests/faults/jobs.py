@@ -18,7 +18,7 @@ from slatespark.table.commit.commit import commit_write
 from slatespark.table.commit.job import abandon_write, begin_write
 from slatespark.table.commit.tree_edit import DROP_TREES, KEEP_TREES
 from slatespark.table.log.manifests import find_latest_manifest
-from slatespark.table.read.merge_function import resolve_operator
+from slatespark.table.read.merge.merge_function import resolve_operator
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.records.operations import Operation
 from slatespark.table.rows.encoder_plan import plan_encoder

@@ -23,7 +23,7 @@ from slatespark.table.compaction.report import CompactionReport
 from slatespark.table.compaction.run import compact_table
 from slatespark.table.log.compactions import fetch_compactions
 from slatespark.table.log.manifests import fetch_latest_manifest, fetch_manifest
-from slatespark.table.read.layers import fetch_layers
+from slatespark.table.read.planning.layers import fetch_layers
 from slatespark.table.stores import TableStores, open_stores
 from tests.support.client import Client, ClientOptions, Delete, Location, Merge, Put, ScanRow, read_rows
 from tests.support.client_admin import clone_database, collect_garbage, compact_full, list_compactions

@@ -24,8 +24,8 @@ from slatespark.format.row import Row, RowKind
 from slatespark.options import WriteOptions
 from slatespark.table.compaction.merge import MergeRules, merge_range
 from slatespark.table.log.manifests import fetch_latest_manifest
-from slatespark.table.read.cursor import LayerCursor, layer_windows
-from slatespark.table.read.plan import Layer, plan_layers
+from slatespark.table.read.merge.cursor import LayerCursor, layer_windows
+from slatespark.table.read.planning.plan import Layer, plan_layers
 from slatespark.table.stores import TableStores, open_stores
 from tests.support.client import Client, ClientOptions, Delete, Location, Merge, Put, Ttl, Write
 from tests.support.client_admin import compact_full, compact_l0, create_checkpoint

@@ -14,7 +14,7 @@ from slatespark.ranges import KeyRange
 from slatespark.storage.local_store import LocalStore
 from slatespark.table.clock import SystemClock
 from slatespark.table.commit.conflicts import ReadSet
-from slatespark.table.read.resolve import resolve_snapshot
+from slatespark.table.read.versions.resolve import resolve_snapshot
 from slatespark.table.stores import TableStores
 from slatespark.table.write.load_run import load_batches
 from tests.conftest import ClientFactory

@@ -25,7 +25,7 @@ from slatespark.table.cooperation.job_rules import find_tree, next_job_id, spec_
 from slatespark.table.cooperation.outcome import await_commit
 from slatespark.table.cooperation.submission import Submitter
 from slatespark.table.log.manifests import fetch_latest_manifest
-from slatespark.table.read.layers import fetch_layers
+from slatespark.table.read.planning.layers import fetch_layers
 from slatespark.table.stores import TableStores, open_stores
 from tests.support.client import Client, ClientOptions, Location, Put, ScanRow, read_rows
 from tests.support.client_admin import list_compactions

@@ -14,7 +14,7 @@ from tests.conftest import ClientFactory
 from tests.support.client import ClientOptions
 from tests.support.client_admin import compact_full
 from tests.support.fake_clock import FakeClock
-from tests.unit.table.read.test_skipping import START_MS, read_files
+from tests.unit.table.read.planning.test_skipping import START_MS, read_files
 
 OLD: Final = b"old,"
 

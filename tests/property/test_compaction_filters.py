@@ -17,7 +17,7 @@ from slatespark.format.row import Row, RowKind
 from slatespark.kernels import take_rows
 from slatespark.table.compaction.filter_rows import FilterStage, FilterTally
 from slatespark.table.compaction.merge import LayerMerge, MergeRules
-from slatespark.table.read.merge_function import resolve_operator
+from slatespark.table.read.merge.merge_function import resolve_operator
 from slatespark.table.rows.row_keeper import RowKeeper
 from tests.support.compaction_model import compacted
 from tests.support.effort import examples

@@ -18,7 +18,7 @@ from slatespark.options import ReadOptions, WriteOptions
 from slatespark.ranges import ALL_KEYS, KeyRange
 from slatespark.table.clock import SystemClock
 from slatespark.table.commit.conflicts import ReadSet, check_unchanged
-from slatespark.table.read.resolve import resolve_snapshot
+from slatespark.table.read.versions.resolve import resolve_snapshot
 from slatespark.table.write.load_run import load_batches
 from tests.support.client import Client, ClientOptions, Delete, Location, Put
 from tests.support.client_admin import compact_full

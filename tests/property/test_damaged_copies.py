@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from slatespark import SlateStore
 from slatespark.table.columns import write
-from slatespark.table.read import cursor, joined_windows
-from slatespark.table.read.copy_part import CopyPart
-from slatespark.table.read.stored_copies import footers
+from slatespark.table.read.copies.part import CopyPart
+from slatespark.table.read.copies.stored import footers
+from slatespark.table.read.merge import cursor, joined_windows
 from tests.support.effort import examples
 
 _names = itertools.count()

@@ -19,7 +19,7 @@ from slatespark.ranges import KeyRange
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.definition.versions import publish_definition
 from slatespark.table.log.versioned_object import Version as DefinitionVersion
-from slatespark.table.read.plan import FileSlice, Layer
+from slatespark.table.read.planning.plan import FileSlice, Layer
 from slatespark.table.retention.reap_report import ReapReport
 from slatespark.table.retention.reap_run import reap_table
 from slatespark.table.stores import TableStores

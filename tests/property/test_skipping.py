@@ -17,11 +17,11 @@ from slatespark.format.row import Row, RowKind, rows_to_columns
 from slatespark.format.ulid import Ulid
 from slatespark.kernels import take_rows
 from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, MERGE, TOMBSTONE, Visibility
-from slatespark.table.read.cursor import LayerCursor, memory_windows
-from slatespark.table.read.merge_function import resolve_operator
-from slatespark.table.read.plan import FileSlice, Layer, SstFile
+from slatespark.table.read.merge.cursor import LayerCursor, memory_windows
+from slatespark.table.read.merge.merge_function import resolve_operator
+from slatespark.table.read.planning.plan import FileSlice, Layer, SstFile
+from slatespark.table.read.planning.skipping import SkipRule, skip_files
 from slatespark.table.read.scan import visible_windows
-from slatespark.table.read.skipping import SkipRule, skip_files
 from slatespark.table.stores import OWN_ROOT
 from tests.support.effort import examples
 from tests.support.row_values import columns_to_rows

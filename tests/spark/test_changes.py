@@ -9,7 +9,7 @@ import pytest
 from pyspark.errors import AnalysisException, PySparkException
 
 from slatespark import InvalidRequestError, SchemaError, SlateStore, SlateTable
-from slatespark.spark.jobs import run_job
+from slatespark.spark.jobs.run_job import run_job
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -10,7 +10,7 @@ import pytest
 
 from slatespark import InvalidRequestError, OptionError, SlateStore, SlateTable
 from slatespark.format.manifest import Checkpoint
-from slatespark.spark.fact_frames import CHECKPOINTS
+from slatespark.spark.frames.facts import CHECKPOINTS
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.stores import open_stores
 from tests.support.client import Client, ClientOptions, Location

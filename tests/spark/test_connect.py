@@ -21,7 +21,7 @@ from pathlib import Path
 
 import slatespark
 from slatespark import OptionError, SchemaError, SlateTable
-from slatespark.spark.task_runner import SparkTasks
+from slatespark.spark.jobs.task_runner import SparkTasks
 
 folder = Path(arguments["folder"])
 result = {"session": type(spark).__module__}

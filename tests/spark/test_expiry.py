@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql.types import StructType
 
 from slatespark import SlateTable
-from slatespark.spark.fact_frames import EXPIRY
+from slatespark.spark.frames.facts import EXPIRY
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,8 +13,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from slatespark import SlateTable
-from slatespark.spark.jobs import described, run_job
-from slatespark.spark.task_runner import SparkTasks
+from slatespark.spark.jobs.run_job import described, run_job
+from slatespark.spark.jobs.task_runner import SparkTasks
 from slatespark.table.progress import Step
 
 PATIENCE_S = 120.0
@@ -164,7 +164,7 @@ def test_a_function_that_raises_too_late_is_logged(
             raise kind
 
     assert run_job(spark, action, progress=hear) == 5
-    assert [record.name for record in caplog.records if record.exc_info] == ["slatespark.spark.jobs"]
+    assert [record.name for record in caplog.records if record.exc_info] == ["slatespark.spark.jobs.run_job"]
 
 
 def test_an_interrupt_of_the_caller_passes(spark: SparkSession) -> None:

@@ -19,7 +19,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from unittest import mock
 from slatespark import SlateTable
-from slatespark.spark.task_runner import SparkTasks
+from slatespark.spark.jobs.task_runner import SparkTasks
 from tests.support.task_scenes import SCENES, use_small_splits
 
 sizes, plain = [], SparkTasks.__call__

@@ -14,10 +14,10 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 
 from slatespark import InvalidRequestError, OptionError, SchemaError, SlateStore, SlateTable, TransactionConflictError
-from slatespark.spark.merge import SlateMergeBuilder
-from slatespark.spark.merge_needs import find_target_filter, writes_every_row
-from slatespark.spark.merge_rows import MergeClause
-from slatespark.spark.table_frames import TableFrames
+from slatespark.spark.frames.table_frames import TableFrames
+from slatespark.spark.merge.builder import SlateMergeBuilder
+from slatespark.spark.merge.needs import find_target_filter, writes_every_row
+from slatespark.spark.merge.rows import MergeClause
 from tests.support.random_filters import Dice
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 
 from slatespark import InvalidRequestError
 from slatespark.spark.failures import own_errors
-from slatespark.spark.merge_needs import find_unmatched_nulls, needed_columns
-from slatespark.spark.merge_rows import OP_COLUMN, MergeClause, MergeSides, merge_rows
+from slatespark.spark.merge.needs import find_unmatched_nulls, needed_columns
+from slatespark.spark.merge.rows import OP_COLUMN, MergeClause, MergeSides, merge_rows
 from tests.support.effort import THOROUGH
 from tests.support.merge_model import Clause, Condition, Key, Refused, Row, merge_in_python
 

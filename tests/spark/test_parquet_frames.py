@@ -17,7 +17,7 @@ import pytest
 from slatespark import SlateStore, SlateTable
 from slatespark.format.columnar_copy import decode_end, end_range
 from slatespark.format.paths import COLUMNS_DIR
-from slatespark.spark import parquet_frame
+from slatespark.spark.frames import parquet as parquet_frame
 from slatespark.table.clock import SystemClock
 from slatespark.table.columns import write as copy_writing
 from slatespark.table.definition.versions import resolve_codec

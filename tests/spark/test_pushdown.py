@@ -28,7 +28,7 @@ from pyspark.sql.datasource import (
 )
 
 from slatespark import SlateStore
-from slatespark.spark.filters import split_filters
+from slatespark.spark.source.filters import split_filters
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

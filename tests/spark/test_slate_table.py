@@ -24,9 +24,9 @@ from slatespark import (
     TransactionConflictError,
 )
 from slatespark.encoding.predicates import bind_filter, parse_filter
-from slatespark.spark.conditions import is_filter
-from slatespark.spark.fact_frames import DETAIL, FILES, HISTORY, RUNS
-from slatespark.spark.table_frames import TableFrames
+from slatespark.spark.expressions.conditions import is_filter
+from slatespark.spark.frames.facts import DETAIL, FILES, HISTORY, RUNS
+from slatespark.spark.frames.table_frames import TableFrames
 from slatespark.spark.type_mapping import spark_schema
 from tests.support.cluster import Cluster
 

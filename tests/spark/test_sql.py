@@ -20,9 +20,9 @@ from slatespark import (
     TableExistsError,
     TransactionConflictError,
 )
+from slatespark.spark.frames.table_frames import TableFrames
 from slatespark.spark.sql.queries import instant_ms
 from slatespark.spark.sql.session_times import in_session_zone
-from slatespark.spark.table_frames import TableFrames
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

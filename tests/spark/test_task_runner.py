@@ -12,9 +12,9 @@ from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 from pyspark.sql.types import StructType
 
 from slatespark import SlateError, SlateTable
-from slatespark.spark import task_runner
+from slatespark.spark.jobs import task_runner
+from slatespark.spark.jobs.task_runner import SparkTasks, pack
 from slatespark.spark.pyspark_api import ArrowTask, map_in_arrow
-from slatespark.spark.task_runner import SparkTasks, pack
 
 ITEM_BYTES = 100_000
 

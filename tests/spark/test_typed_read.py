@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from slatespark import OptionError, SchemaError, SlateStore, SlateTable
-from slatespark.spark.jobs import run_job
+from slatespark.spark.jobs.run_job import run_job
 from slatespark.spark.type_mapping import arrow_schema
 from tests.support.typed_tables import define, encoded, make_typed, write_raw
 

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 
 from slatespark import InvalidRequestError, SchemaError, SlateTable, TransactionConflictError
-from slatespark.spark.table_frames import TableFrames
+from slatespark.spark.frames.table_frames import TableFrames
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -8,8 +8,8 @@ from typing import Any
 from unittest.mock import patch
 
 from slatespark.table.columns import write as copy_writing
-from slatespark.table.read.copy_part import CopyPart
-from slatespark.table.read.copy_windows import CopyReads
+from slatespark.table.read.copies.part import CopyPart
+from slatespark.table.read.copies.windows import CopyReads
 
 
 @contextmanager

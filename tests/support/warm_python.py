@@ -47,15 +47,15 @@ _MODULES: Final = (
     "pyspark.daemon",
     "pyspark.worker",
     "pyspark.sql.streaming.python_streaming_source_runner",
-    "slatespark.spark.change_reader",
-    "slatespark.spark.compaction_worker",
-    "slatespark.spark.datasource",
-    "slatespark.spark.range_merges",
-    "slatespark.spark.reader",
-    "slatespark.spark.streaming.sink",
-    "slatespark.spark.streaming.source",
+    "slatespark.spark.source.change_reader",
+    "slatespark.spark.jobs.compaction_worker",
+    "slatespark.spark.source.datasource",
+    "slatespark.spark.jobs.range_merges",
+    "slatespark.spark.source.reader",
+    "slatespark.spark.source.streaming.sink",
+    "slatespark.spark.source.streaming.source",
     "slatespark.spark.worker",
-    "slatespark.spark.writer",
+    "slatespark.spark.source.writer",
     "pandas",  # pyspark uses it where it is installed
 )
 

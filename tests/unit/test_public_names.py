@@ -61,12 +61,12 @@ def test_spark_finds_the_data_source_without_what_it_works_with() -> None:
     code = "import sys, pyspark_slate; pyspark_slate.DefaultSource; print([*sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = {name.strip("[]', \n") for name in done.stdout.split(",")}
-    assert "slatespark.spark.datasource" in loaded
+    assert "slatespark.spark.source.datasource" in loaded
     assert not {name for name in loaded if name.startswith(("pyarrow", "slatespark.table", "slatespark.storage"))}
 
 
 def test_a_data_source_that_cannot_be_loaded_is_absent_with_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "slatespark.spark.datasource", None)
+    monkeypatch.setitem(sys.modules, "slatespark.spark.source.datasource", None)
     with pytest.warns(RuntimeWarning, match="slate"):
         assert not hasattr(pyspark_slate, "DefaultSource")
     assert not hasattr(pyspark_slate, "SomethingElse")

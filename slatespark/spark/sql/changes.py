@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
 from slatespark.errors import OptionError
-from slatespark.spark.merge import SlateMergeBuilder
+from slatespark.spark.merge.builder import SlateMergeBuilder
 from slatespark.spark.slate_table import SlateTable
 from slatespark.spark.sql.statement import Statement, enclosed
 

@@ -7,10 +7,10 @@ from typing import Any, Final
 
 from slatespark.encoding.predicates.tokens import END, SIGN, STRING
 from slatespark.errors import OptionError
+from slatespark.spark.expressions.sql_text import cut_sql
 from slatespark.spark.slate_table import SlateTable
 from slatespark.spark.sql.statement import FORMAT, Statement
 from slatespark.spark.sql.tables import Catalog
-from slatespark.spark.sql_text import cut_sql
 
 _IN_LINE_KEY: Final = re.compile(r"\s+PRIMARY\s+KEY\s*\Z", re.IGNORECASE)
 _ARGUMENTS: Final = ("spark", "path", "schema", "keyColumns")  # of SlateTable.create

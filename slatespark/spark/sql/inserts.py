@@ -9,7 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 from pyspark.sql.types import StructType
 
 from slatespark.errors import SchemaError
-from slatespark.spark.assignments import fit_values, resolve_names
+from slatespark.spark.expressions.assignments import fit_values, resolve_names
 from slatespark.spark.slate_table import SlateTable
 from slatespark.spark.sql.queries import run_query
 from slatespark.spark.sql.session_times import in_session_zone

@@ -12,8 +12,8 @@ from typing import Final
 
 from slatespark.encoding.predicates.source_span import SourceSpan
 from slatespark.encoding.predicates.tokens import NAME, QUOTED, SIGN, STRING, Token
+from slatespark.spark.expressions.sql_text import is_name
 from slatespark.spark.sql.statement import ARGUMENT, FORMAT
-from slatespark.spark.sql_text import is_name
 
 _PIECE: Final = re.compile(
     r"""(?P<gap>\s+|--(?:\\\n|[^\r\n])*)

@@ -16,7 +16,7 @@ from slatespark.encoding.predicates import Comparison, Literal, bind_filter, par
 from slatespark.encoding.predicates.literals import DATE, STRING, TIMESTAMP
 from slatespark.encoding.predicates.source_span import SourceSpan, filter_error
 from slatespark.errors import OptionError
-from slatespark.spark.conditions import is_in_utc
+from slatespark.spark.expressions.conditions import is_in_utc
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -7,7 +7,7 @@ from typing import Final
 from slatespark.encoding.predicates.source_span import SourceSpan, filter_error
 from slatespark.encoding.predicates.tokens import END, NAME, NUMBER, QUOTED, SIGN, STRING, Token
 from slatespark.errors import OptionError
-from slatespark.spark.sql_text import CLOSED_BY, CLOSING, cut_sql, is_operand
+from slatespark.spark.expressions.sql_text import CLOSED_BY, CLOSING, cut_sql, is_operand
 
 ARGUMENT: Final = "sql"
 FORMAT: Final = "slate"  # `slate.path` with the path in backticks names a table

@@ -9,8 +9,8 @@ from slatespark.errors import HistoryTrimmedError, InvalidRequestError, OptionEr
 from slatespark.options import ReadOptions
 from slatespark.table.clock import Clock, present_of_read
 from slatespark.table.definition.versions import resolve_definition
-from slatespark.table.read.kept_versions import KeptVersions
-from slatespark.table.read.time_travel import Timeline
+from slatespark.table.read.versions.kept_versions import KeptVersions
+from slatespark.table.read.versions.time_travel import Timeline
 from slatespark.table.records.commit_record import CLIENT_EPOCH, CommitRecord
 from slatespark.table.records.commits import fetch_records_between
 from slatespark.table.snapshot import pin_version

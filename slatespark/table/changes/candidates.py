@@ -20,8 +20,8 @@ from slatespark.kernels.lifetimes import expired, is_live, retired
 from slatespark.kernels.results import Fields
 from slatespark.table.changes.equality import same_values
 from slatespark.table.changes.plan import ChangeSettings, ChangeSplit
-from slatespark.table.read.cursor import LayerCursor, layer_windows, memory_windows, window_size
-from slatespark.table.read.merge_windows import MergeWindow, version_windows
+from slatespark.table.read.merge.cursor import LayerCursor, layer_windows, memory_windows, window_size
+from slatespark.table.read.merge.windows import MergeWindow, version_windows
 from slatespark.table.read.scan_settings import ScanSettings
 from slatespark.table.stores import TableStores
 

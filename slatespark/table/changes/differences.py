@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from slatespark.format.ulid import Ulid
 from slatespark.ranges import KeyRange, complement_ranges, merge_ranges, parts_within
-from slatespark.table.read.plan import FileSlice, Layer
+from slatespark.table.read.planning.plan import FileSlice, Layer
 
 
 @dataclass(frozen=True, slots=True)

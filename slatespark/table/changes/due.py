@@ -16,9 +16,9 @@ from slatespark.format.properties import BlockBounds, SstProperties
 from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE
 from slatespark.ranges import KeyRange, key_after, merge_ranges
 from slatespark.storage import run_concurrently
-from slatespark.table.read.plan import FileSlice, Layer
-from slatespark.table.read.properties import file_properties
+from slatespark.table.read.planning.plan import FileSlice, Layer
 from slatespark.table.read.scan_settings import ScanSettings
+from slatespark.table.read.versions.file_properties import file_properties
 from slatespark.table.retention.expiry_files import fetch_outline
 from slatespark.table.retention.expiry_plan import stretches
 from slatespark.table.snapshot import Snapshot

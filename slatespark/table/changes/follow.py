@@ -10,7 +10,7 @@ from slatespark.table.changes.log.positions import LogPosition, LogTail, positio
 from slatespark.table.changes.plan import plan_between
 from slatespark.table.clock import Clock
 from slatespark.table.log.manifests import fetch_latest_manifest
-from slatespark.table.read.kept_versions import fetch_commit_time
+from slatespark.table.read.versions.kept_versions import fetch_commit_time
 from slatespark.table.stores import TableStores
 
 

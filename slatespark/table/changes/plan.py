@@ -22,9 +22,8 @@ from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.definition.versions import fetch_definition
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read.arrow import Projection, project
-from slatespark.table.read.floor import judged_definition
-from slatespark.table.read.layers import fetch_layers
-from slatespark.table.read.plan import (
+from slatespark.table.read.planning.layers import fetch_layers
+from slatespark.table.read.planning.plan import (
     Layer,
     Split,
     cut_layers,
@@ -39,6 +38,7 @@ from slatespark.table.read.reader import (
     scan_settings,
 )
 from slatespark.table.read.scan_settings import ScanSettings
+from slatespark.table.read.versions.floor import judged_definition
 from slatespark.table.snapshot import Snapshot, WalTail
 from slatespark.table.stores import TableStores
 

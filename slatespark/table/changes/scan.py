@@ -21,9 +21,9 @@ from slatespark.table.changes.sides import shown_rows
 from slatespark.table.read.arrow import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION, decode_columns, instants
 from slatespark.table.read.fetch import fetch_wal_rows
 from slatespark.table.read.materialise import Materialiser, join_small
-from slatespark.table.read.plan import Split
+from slatespark.table.read.planning.plan import Split
+from slatespark.table.read.planning.row_cuts import cut_rows
 from slatespark.table.read.points import CHUNK_KEYS
-from slatespark.table.read.row_cuts import cut_rows
 from slatespark.table.read.scan import visible_rows
 from slatespark.table.read.scan_settings import ScanSettings
 from slatespark.table.rows.row_keeper import to_tombstones

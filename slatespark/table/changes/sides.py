@@ -17,9 +17,9 @@ from slatespark.kernels import match_keys, take_rows
 from slatespark.kernels.columns import RowColumns
 from slatespark.ranges import KeyRange, key_after
 from slatespark.table.changes.pairs import Rows
-from slatespark.table.read.cursor import LayerCursor, Window, layer_windows, memory_windows, window_size
 from slatespark.table.read.fetch import fetch_index
-from slatespark.table.read.plan import Layer, cut_layers
+from slatespark.table.read.merge.cursor import LayerCursor, Window, layer_windows, memory_windows, window_size
+from slatespark.table.read.planning.plan import Layer, cut_layers
 from slatespark.table.read.points import SoughtKeys, key_cursors
 from slatespark.table.read.scan import visible_windows
 from slatespark.table.read.scan_settings import ScanSettings

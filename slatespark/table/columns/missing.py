@@ -14,8 +14,8 @@ from slatespark.storage import ObjectMeta, run_concurrently
 from slatespark.table.columns.read import serves
 from slatespark.table.columns.write import CopyOutcome, CopyRule, write_copy
 from slatespark.table.log.manifests import fetch_latest_manifest
-from slatespark.table.read.plan import SstFile
-from slatespark.table.read.stored_copies import fetch_footer, list_copies
+from slatespark.table.read.copies.stored import fetch_footer, list_copies
+from slatespark.table.read.planning.plan import SstFile
 from slatespark.table.stores import TableStores
 
 GONE = "a commit replaced it meanwhile"

@@ -7,7 +7,7 @@ from slatespark.format.paths import copy_path
 from slatespark.format.ulid import Ulid
 from slatespark.storage.object_store import ObjectStore
 from slatespark.table.columns.write import CopyRule, copy_projection
-from slatespark.table.read.plan import SstFile
+from slatespark.table.read.planning.plan import SstFile
 from slatespark.table.stores import object_context
 
 

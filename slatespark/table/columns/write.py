@@ -19,8 +19,8 @@ from slatespark.kernels import new_key_mask
 from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, MERGE, TOMBSTONE, RowColumns
 from slatespark.table.columns.nans import NanColumns
 from slatespark.table.read.arrow import CREATE_TS, EXPIRE_TS, SEQ, Projection, decode_columns, make_batch
-from slatespark.table.read.cursor import Window, layer_windows
-from slatespark.table.read.plan import FileSlice, Layer, SstFile
+from slatespark.table.read.merge.cursor import Window, layer_windows
+from slatespark.table.read.planning.plan import FileSlice, Layer, SstFile
 from slatespark.table.stores import TableStores
 from slatespark.units import MAX_MS
 

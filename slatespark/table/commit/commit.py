@@ -64,7 +64,7 @@ from slatespark.table.log.manifests import (
     publish_manifest,
 )
 from slatespark.table.log.versioned_object import RaceLostError, Version, retry_lost_races
-from slatespark.table.read.properties import record_file
+from slatespark.table.read.versions.file_properties import record_file
 from slatespark.table.records.commit_record import CommitRecord, merge_counts
 from slatespark.table.records.commits import publish_commit_record
 from slatespark.table.records.idempotent_writes import TxnRecord

@@ -28,14 +28,14 @@ from slatespark.table.commit.later_commits import LaterCommit, find_later_commit
 from slatespark.table.commit.read_set import ReadSet as ReadSet
 from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.log.manifests import fetch_latest_manifest, fetch_manifest
-from slatespark.table.read.cursor import layer_windows, window_size
 from slatespark.table.read.fetch import fetch_wal_rows
-from slatespark.table.read.floor import history_floor
-from slatespark.table.read.key_prefixes import name_key
-from slatespark.table.read.layers import fetch_layers
-from slatespark.table.read.plan import FileSlice, Layer, cut_layers, cut_to_ranges
+from slatespark.table.read.merge.cursor import layer_windows, window_size
+from slatespark.table.read.planning.key_prefixes import name_key
+from slatespark.table.read.planning.layers import fetch_layers
+from slatespark.table.read.planning.plan import FileSlice, Layer, cut_layers, cut_to_ranges
 from slatespark.table.read.points import key_rows
-from slatespark.table.read.properties import recorded_properties
+from slatespark.table.read.versions.file_properties import recorded_properties
+from slatespark.table.read.versions.floor import history_floor
 from slatespark.table.records.filtered_jobs import FilteredJob
 from slatespark.table.rows.sst_upload import NewFile
 from slatespark.table.snapshot import fetch_newest_state

@@ -21,12 +21,12 @@ from slatespark.format.ulid import Ulid
 from slatespark.kernels import gather_fields, gather_keys, lower_bounds, match_keys, new_key_mask, take_rows
 from slatespark.kernels.columns import HAS_CREATE, RowColumns
 from slatespark.ranges import KeyRange, key_after
-from slatespark.table.read.cursor import layer_windows, window_size
-from slatespark.table.read.key_prefixes import name_key
-from slatespark.table.read.layers import fetch_layers
-from slatespark.table.read.plan import FileSlice, Layer, cut_layers
+from slatespark.table.read.merge.cursor import layer_windows, window_size
+from slatespark.table.read.planning.key_prefixes import name_key
+from slatespark.table.read.planning.layers import fetch_layers
+from slatespark.table.read.planning.plan import FileSlice, Layer, cut_layers
 from slatespark.table.read.points import key_rows
-from slatespark.table.read.properties import file_properties
+from slatespark.table.read.versions.file_properties import file_properties
 from slatespark.table.rows.sst_upload import NewFile
 from slatespark.table.stores import TableStores
 from slatespark.units import MAX_MS, ms_to_text

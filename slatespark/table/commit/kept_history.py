@@ -16,8 +16,8 @@ from slatespark.table.definition.bounds import raise_bounds
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.log.versioned_object import Version
-from slatespark.table.read.floor import lost_through
-from slatespark.table.read.properties import file_properties
+from slatespark.table.read.versions.file_properties import file_properties
+from slatespark.table.read.versions.floor import lost_through
 from slatespark.table.rows.sst_upload import NewFile
 from slatespark.table.stores import TableStores
 

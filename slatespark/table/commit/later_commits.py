@@ -26,7 +26,7 @@ from slatespark.ranges import ALL_KEYS, KeyRange, merge_ranges, prefix_range
 from slatespark.storage import run_concurrently
 from slatespark.table.commit.handed_loads import find_load_seq
 from slatespark.table.log.manifests import manifest_log
-from slatespark.table.read.plan import FileSlice, SstFile
+from slatespark.table.read.planning.plan import FileSlice, SstFile
 from slatespark.table.records.claims import fetch_claimed_removals, manifest_digest
 from slatespark.table.records.filtered_jobs import FilteredJob, fetch_filtered_jobs
 from slatespark.table.stores import OWN_ROOT, TableStores, external_roots, object_context

@@ -16,8 +16,8 @@ from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, TOMBSTONE, RowCol
 from slatespark.log_lines import log_event
 from slatespark.options import WriteOptions
 from slatespark.table.clock import Clock
-from slatespark.table.read.cursor import LayerCursor, layer_windows, window_size
-from slatespark.table.read.plan import Layer
+from slatespark.table.read.merge.cursor import LayerCursor, layer_windows, window_size
+from slatespark.table.read.planning.plan import Layer
 from slatespark.table.rows.sorted_rows import SortedRows
 from slatespark.table.rows.sst_upload import NewFile, upload_sorted
 from slatespark.table.stores import TableStores

@@ -35,9 +35,9 @@ from slatespark.table.compaction.state import count_operands, expired_until_ms
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.log.compactions import fetch_compactions
 from slatespark.table.log.manifests import fetch_latest_manifest
-from slatespark.table.read.layers import distinct_files, fetch_layers
-from slatespark.table.read.plan import SstFile
-from slatespark.table.read.properties import file_properties
+from slatespark.table.read.planning.layers import distinct_files, fetch_layers
+from slatespark.table.read.planning.plan import SstFile
+from slatespark.table.read.versions.file_properties import file_properties
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.retention.destructive_now import default_destructive_now
 from slatespark.table.stores import TableStores

@@ -30,8 +30,8 @@ from slatespark.table.cooperation.submission import MovedError, Submitter, Taken
 from slatespark.table.log.compactions import fetch_compactions
 from slatespark.table.log.manifests import fetch_manifest
 from slatespark.table.log.versioned_object import Version
-from slatespark.table.read.layers import fetch_layers
-from slatespark.table.read.properties import record_file
+from slatespark.table.read.planning.layers import fetch_layers
+from slatespark.table.read.versions.file_properties import record_file
 from slatespark.table.records.commit_record import CLIENT_EPOCH, CommitRecord, merge_counts
 from slatespark.table.records.commits import publish_commit_record
 from slatespark.table.records.operations import ENGINE, Operation

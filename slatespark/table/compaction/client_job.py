@@ -31,8 +31,8 @@ from slatespark.table.cooperation.claimed_job import ClaimedJob
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.definition.versions import fetch_definition
 from slatespark.table.log.versioned_object import Version
-from slatespark.table.read.layers import fetch_layers
-from slatespark.table.read.properties import file_properties
+from slatespark.table.read.planning.layers import fetch_layers
+from slatespark.table.read.versions.file_properties import file_properties
 from slatespark.table.records.filtered_jobs import FilteredJob, publish_filtered_job
 from slatespark.table.stores import TableStores
 

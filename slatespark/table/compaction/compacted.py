@@ -11,8 +11,8 @@ from slatespark.kernels.columns import HAS_CREATE
 from slatespark.table.compaction.periodic_plan import may_have_expired
 from slatespark.table.compaction.plan import Tree
 from slatespark.table.compaction.state import CompactionState
-from slatespark.table.read.plan import FileSlice
-from slatespark.table.read.retention import retired_until_ms
+from slatespark.table.read.merge.retention import retired_until_ms
+from slatespark.table.read.planning.plan import FileSlice
 from slatespark.table.records.commits import fetch_commit_records
 from slatespark.table.records.operations import Operation
 from slatespark.table.retention.expiry_plan import is_whole

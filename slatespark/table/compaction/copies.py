@@ -11,7 +11,7 @@ from slatespark.table.columns.write import CopyOutcome, CopyRule
 from slatespark.table.compaction.plan import Tree
 from slatespark.table.compaction.state import CompactionState
 from slatespark.table.definition.table_definition import TableDefinition
-from slatespark.table.read.plan import SstFile
+from slatespark.table.read.planning.plan import SstFile
 from slatespark.table.stores import OWN_ROOT, TableStores
 from slatespark.table.tasks import THREADS
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from slatespark.errors import OptionError
 from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE
 from slatespark.kernels.lifetimes import reached, retired_groups
-from slatespark.table.read.retention import retired_until_ms
+from slatespark.table.read.merge.retention import retired_until_ms
 from slatespark.units import parse_duration_ms, parse_time_ms
 
 KEEP: Final = "keep"

@@ -18,7 +18,7 @@ from slatespark.errors import InvalidRequestError, SchemaError
 from slatespark.kernels import gather_fields, gather_keys, new_key_mask
 from slatespark.kernels.columns import TOMBSTONE
 from slatespark.table.compaction.filter import ACTIONS, CompactionFilter, FilterDecisions
-from slatespark.table.read.key_prefixes import name_key
+from slatespark.table.read.planning.key_prefixes import name_key
 from slatespark.table.rows.row_expiry import Expiries, expire_at, same_expiry
 from slatespark.table.rows.sorted_rows import SortedRows
 

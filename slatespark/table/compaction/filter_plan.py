@@ -17,7 +17,7 @@ from slatespark.table.compaction.filter import (
 from slatespark.table.compaction.filter_rows import FilterStage
 from slatespark.table.compaction.merge import MergedRange, MergeRules
 from slatespark.table.definition.table_definition import TableDefinition
-from slatespark.table.read.retention import retired_until_ms
+from slatespark.table.read.merge.retention import retired_until_ms
 from slatespark.units import ms_to_text
 
 

@@ -22,11 +22,11 @@ from slatespark.ranges import KeyRange, key_after
 from slatespark.table.clock import Clock
 from slatespark.table.columns.write import CopyOutcome, CopyRule, write_copy
 from slatespark.table.compaction.filter_rows import FilterStage, FilterTally
-from slatespark.table.read.cursor import LayerCursor, layer_windows, window_size
 from slatespark.table.read.fetch import measure_slice
-from slatespark.table.read.merge_function import resolve_operator
-from slatespark.table.read.merge_windows import LongKey, whole_key_windows
-from slatespark.table.read.plan import Layer, cut_layers
+from slatespark.table.read.merge.cursor import LayerCursor, layer_windows, window_size
+from slatespark.table.read.merge.merge_function import resolve_operator
+from slatespark.table.read.merge.windows import LongKey, whole_key_windows
+from slatespark.table.read.planning.plan import Layer, cut_layers
 from slatespark.table.rows.row_keeper import RowKeeper
 from slatespark.table.rows.sorted_rows import SortedRows
 from slatespark.table.rows.sst_upload import NewFile, upload_sorted

@@ -13,7 +13,7 @@ from slatespark.format.properties import SstProperties
 from slatespark.format.ulid import Ulid
 from slatespark.kernels.columns import HAS_EXPIRE
 from slatespark.kernels.lifetimes import reached
-from slatespark.table.read.plan import SstFile
+from slatespark.table.read.planning.plan import SstFile
 
 MAX_FILES: Final = 16  # a round
 MAX_BYTES: Final = 1 << 30  # stored bytes a round; one file at least

@@ -29,7 +29,7 @@ from slatespark.ranges import (
 from slatespark.table.columns.write import CopyRule
 from slatespark.table.compaction.filter_rows import FilterStage
 from slatespark.table.compaction.merge import MergeRules
-from slatespark.table.read.plan import Layer, SstFile, cut_to_ranges
+from slatespark.table.read.planning.plan import Layer, SstFile, cut_to_ranges
 
 SIZE_TIERED: Final = "size-tiered"
 FULL: Final = "full"

@@ -18,7 +18,7 @@ from slatespark.table.compaction.merge import MergeRules
 from slatespark.table.compaction.plan import CompactionPlan
 from slatespark.table.compaction.state import CompactionState, hold_no_operands
 from slatespark.table.log.manifests import fetch_latest_manifest
-from slatespark.table.read.properties import file_properties
+from slatespark.table.read.versions.file_properties import file_properties
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.stores import TableStores
 

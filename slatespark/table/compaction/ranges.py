@@ -14,7 +14,7 @@ from slatespark.table.compaction.filter_plan import FilterPlan
 from slatespark.table.compaction.merge import MergedRange, merge_range
 from slatespark.table.compaction.plan import CompactionPlan, RangeTask
 from slatespark.table.read.fetch import sample_index
-from slatespark.table.read.plan import plan_splits, range_size
+from slatespark.table.read.planning.plan import plan_splits, range_size
 from slatespark.table.stores import TableStores
 from slatespark.table.tasks import THREADS
 

@@ -16,7 +16,7 @@ from slatespark.ranges import ALL_KEYS
 from slatespark.table.compaction.plan import CompactionPlan
 from slatespark.table.compaction.state import CompactionState, count_operands, hold_no_operands
 from slatespark.table.read.fetch import fetch_wal_rows
-from slatespark.table.read.layers import distinct_files, fetch_layers
+from slatespark.table.read.planning.layers import distinct_files, fetch_layers
 from slatespark.table.stores import TableStores
 
 

@@ -65,7 +65,7 @@ from slatespark.table.cooperation.submission import TakenError
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.progress import Progress, Step
 from slatespark.table.read.gaps import Gaps, find_gaps_around
-from slatespark.table.read.retention import retired_until_ms
+from slatespark.table.read.merge.retention import retired_until_ms
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.records.operations import Operation
 from slatespark.table.retention.destructive_now import resolve_destructive_now

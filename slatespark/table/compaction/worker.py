@@ -50,7 +50,7 @@ from slatespark.table.cooperation.claimed_job import (
 )
 from slatespark.table.cooperation.job_list import JobList
 from slatespark.table.log.manifests import fetch_latest_manifest
-from slatespark.table.read.merge_function import resolve_operator
+from slatespark.table.read.merge.merge_function import resolve_operator
 from slatespark.table.stores import TableStores, open_stores, table_path, table_paths
 from slatespark.table.tasks import thread_count
 from slatespark.units import parse_duration_ms, parse_time_ms

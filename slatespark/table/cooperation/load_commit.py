@@ -57,8 +57,8 @@ from slatespark.table.cooperation.unflushed_rows import await_flush
 from slatespark.table.definition.plan import join_growth
 from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.log.manifests import fetch_latest_manifest
-from slatespark.table.read.layers import fetch_layers
-from slatespark.table.read.properties import record_file
+from slatespark.table.read.planning.layers import fetch_layers
+from slatespark.table.read.versions.file_properties import record_file
 from slatespark.table.records.commit_record import CLIENT_EPOCH, CommitRecord, merge_counts
 from slatespark.table.records.handed_loads import (
     HandedLoad,

@@ -17,7 +17,7 @@ from slatespark.format.manifest import Manifest, Segment, SortedRun
 from slatespark.format.ulid import Ulid
 from slatespark.ranges import KeyRange
 from slatespark.table.cooperation.job_rules import find_tree, spec_of_slice
-from slatespark.table.read.plan import FileSlice, Layer, cut_layers
+from slatespark.table.read.planning.plan import FileSlice, Layer, cut_layers
 from slatespark.table.rows.sst_upload import NewFile
 from slatespark.table.stores import OWN_ROOT
 

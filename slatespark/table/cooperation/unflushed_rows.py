@@ -23,8 +23,8 @@ from slatespark.table.commit.foreign_clients import Baseline
 from slatespark.table.cooperation.outcome import poll_ms
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read.fetch import fetch_wal_rows
-from slatespark.table.read.key_prefixes import name_key
-from slatespark.table.read.plan import Layer
+from slatespark.table.read.planning.key_prefixes import name_key
+from slatespark.table.read.planning.plan import Layer
 from slatespark.table.read.points import key_rows
 from slatespark.table.rows.sst_upload import NewFile
 from slatespark.table.snapshot import WalTail

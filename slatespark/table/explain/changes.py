@@ -20,9 +20,9 @@ from slatespark.table.explain.explanation import ExplanationFacts, LayerUse
 from slatespark.table.explain.meter import Meter
 from slatespark.table.explain.read import OUTSIDE, wal_bytes
 from slatespark.table.explain.read_cost import SplitCosts
-from slatespark.table.read.cursor import window_size
-from slatespark.table.read.layers import distinct_files
-from slatespark.table.read.plan import FileSlice, Layer, SstFile
+from slatespark.table.read.merge.cursor import window_size
+from slatespark.table.read.planning.layers import distinct_files
+from slatespark.table.read.planning.plan import FileSlice, Layer, SstFile
 from slatespark.table.read.points import CHUNK_KEYS
 from slatespark.table.stores import TableStores
 

@@ -18,8 +18,8 @@ from slatespark.table.gc.absence import prove_absent
 from slatespark.table.gc.absence_report import AbsenceReport
 from slatespark.table.gc.report import VacuumReport
 from slatespark.table.gc.run import vacuum_table
-from slatespark.table.read.layers import distinct_files, fetch_layers
-from slatespark.table.read.plan import Layer
+from slatespark.table.read.planning.layers import distinct_files, fetch_layers
+from slatespark.table.read.planning.plan import Layer
 from slatespark.table.stores import TableStores
 from slatespark.table.write.erase import WINDOW_BYTES, ErasePlan, plan_erasure
 

@@ -18,12 +18,12 @@ from slatespark.table.explain.cost import PriceList, RequestRange
 from slatespark.table.explain.explanation import ExplanationFacts, LayerUse
 from slatespark.table.explain.meter import Meter
 from slatespark.table.explain.read_cost import SplitCosts
-from slatespark.table.read.copy_choice import NO_COPY, USED, CopyChoice, choose_copies
-from slatespark.table.read.copy_plan import covered_slices, lowest_slices, refusal
-from slatespark.table.read.plan import FileSlice, Layer, Split, SstFile
-from slatespark.table.read.properties import recorded_properties
+from slatespark.table.read.copies.choice import NO_COPY, USED, CopyChoice, choose_copies
+from slatespark.table.read.copies.usable import covered_slices, lowest_slices, refusal
+from slatespark.table.read.planning.plan import FileSlice, Layer, Split, SstFile
+from slatespark.table.read.planning.skipping import skip_reason
 from slatespark.table.read.reader import ReadPlan, fetch_read_plan, run_read, skip_rule
-from slatespark.table.read.skipping import skip_reason
+from slatespark.table.read.versions.file_properties import recorded_properties
 from slatespark.table.snapshot import WalTail
 from slatespark.table.stores import OWN_ROOT, TableStores
 

@@ -19,10 +19,10 @@ from slatespark.storage.counted_store import range_requests
 from slatespark.storage.remote_store import MAX_GAP_BYTES
 from slatespark.storage.requests import Requests
 from slatespark.table.explain.cost import NOTHING, RequestRange
-from slatespark.table.read.copy_part import CopyPart, without_slices
-from slatespark.table.read.cursor import group_blocks, window_size
+from slatespark.table.read.copies.part import CopyPart, without_slices
 from slatespark.table.read.fetch import FILTER_CACHE_BYTES, INDEX_CACHE_BYTES, SectionCache, filter_sets, indexes
-from slatespark.table.read.plan import POINT_BYTES, FileSlice, Layer, Split, SstFile
+from slatespark.table.read.merge.cursor import group_blocks, window_size
+from slatespark.table.read.planning.plan import POINT_BYTES, FileSlice, Layer, Split, SstFile
 from slatespark.table.read.points import SoughtKeys, cached_blocks
 from slatespark.table.stores import TableStores
 

@@ -16,10 +16,10 @@ from slatespark.table.explain.explanation import ExplanationFacts, LayerUse, Rea
 from slatespark.table.explain.meter import Meter
 from slatespark.table.explain.overheads import commits, definition_change
 from slatespark.table.read.fetch import fetch_wal_rows
-from slatespark.table.read.layers import distinct_files, fetch_layers
-from slatespark.table.read.plan import Layer, SstFile
-from slatespark.table.read.properties import file_properties
-from slatespark.table.read.resolve import resolve_snapshot
+from slatespark.table.read.planning.layers import distinct_files, fetch_layers
+from slatespark.table.read.planning.plan import Layer, SstFile
+from slatespark.table.read.versions.file_properties import file_properties
+from slatespark.table.read.versions.resolve import resolve_snapshot
 from slatespark.table.retention.destructive_now import resolve_destructive_now
 from slatespark.table.retention.expiry_files import MAX_GAP_BYTES
 from slatespark.table.retention.history_floor import followed

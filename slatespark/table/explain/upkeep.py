@@ -20,8 +20,8 @@ from slatespark.table.explain.read_cost import SplitCosts
 from slatespark.table.gc.report import KEPT, CollectedFile, VacuumReport
 from slatespark.table.gc.run import LEASE
 from slatespark.table.log.manifests import fetch_manifest
-from slatespark.table.read.cursor import window_size
-from slatespark.table.read.layers import distinct_files, fetch_layers
+from slatespark.table.read.merge.cursor import window_size
+from slatespark.table.read.planning.layers import distinct_files, fetch_layers
 from slatespark.table.stores import TableStores
 
 

@@ -53,9 +53,9 @@ from slatespark.table.gc.run import vacuum_table
 from slatespark.table.gc.survey import list_unfinished
 from slatespark.table.log.manifests import fetch_latest_manifest, fetch_manifest, manifest_log
 from slatespark.table.progress import Progress, Step
-from slatespark.table.read.cursor import layer_windows
 from slatespark.table.read.fetch import fetch_wal_file
-from slatespark.table.read.plan import FileSlice, Layer, SstFile
+from slatespark.table.read.merge.cursor import layer_windows
+from slatespark.table.read.planning.plan import FileSlice, Layer, SstFile
 from slatespark.table.records.claims import CLAIMS_DIR
 from slatespark.table.records.named_keys import find_named
 from slatespark.table.rows.row_spans import spans_within

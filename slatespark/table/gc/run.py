@@ -94,7 +94,7 @@ from slatespark.table.log.manifests import fetch_latest_manifest, find_latest_ma
 from slatespark.table.log.numbered_log import NumberedLog
 from slatespark.table.log.versioned_object import RaceLostError
 from slatespark.table.progress import Progress, Step
-from slatespark.table.read.floor import first_proof
+from slatespark.table.read.versions.floor import first_proof
 from slatespark.table.records.commit_batches import list_batches_by_size
 from slatespark.table.records.server_time import fetch_server_time
 from slatespark.table.stores import TableStores

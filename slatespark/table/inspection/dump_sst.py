@@ -23,8 +23,8 @@ from slatespark.kernels import decode_blocks
 from slatespark.ranges import ByteRange
 from slatespark.storage.object_store import ObjectStore
 from slatespark.table.inspection.field_values import field_values
-from slatespark.table.read.merge_function import row_at
-from slatespark.table.read.sst_end import SstEnd, fetch_end
+from slatespark.table.read.merge.merge_function import row_at
+from slatespark.table.read.versions.sst_end import SstEnd, fetch_end
 from slatespark.table.stores import object_context
 
 _TOGETHER_BYTES: Final = 1 << 20  # of blocks, read at a time

@@ -18,12 +18,12 @@ from slatespark.options import Call, ReadOptions
 from slatespark.shown import Shown
 from slatespark.table.clock import Clock
 from slatespark.table.definition.versions import resolve_codec
+from slatespark.table.read.copies.stored import list_copies
 from slatespark.table.read.gaps import may_show_rows
-from slatespark.table.read.layers import MAX_COMMIT_RECORDS, distinct_files, fetch_layers, fetch_stats
-from slatespark.table.read.plan import FileSlice, Layer, SstFile
-from slatespark.table.read.properties import file_properties
-from slatespark.table.read.resolve import resolve_snapshot
-from slatespark.table.read.stored_copies import list_copies
+from slatespark.table.read.planning.layers import MAX_COMMIT_RECORDS, distinct_files, fetch_layers, fetch_stats
+from slatespark.table.read.planning.plan import FileSlice, Layer, SstFile
+from slatespark.table.read.versions.file_properties import file_properties
+from slatespark.table.read.versions.resolve import resolve_snapshot
 from slatespark.table.stores import OWN_ROOT, TableStores
 
 

@@ -10,10 +10,10 @@ from slatespark.shown import Shown
 from slatespark.table.clock import Clock
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.definition.versions import resolve_definition
-from slatespark.table.read.floor import HistoryFloors, find_floors
-from slatespark.table.read.kept_versions import KeptVersions
 from slatespark.table.read.reader import resolve_table
-from slatespark.table.read.time_travel import Timeline
+from slatespark.table.read.versions.floor import HistoryFloors, find_floors
+from slatespark.table.read.versions.kept_versions import KeptVersions
+from slatespark.table.read.versions.time_travel import Timeline
 from slatespark.table.snapshot import Snapshot
 from slatespark.table.stores import TableStores
 from slatespark.units import ms_to_text

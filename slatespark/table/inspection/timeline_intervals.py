@@ -13,7 +13,7 @@ from itertools import pairwise
 from slatespark.encoding.least_key import can_hold_keys
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.ranges import KeyRange, complement_ranges
-from slatespark.table.read.plan import Layer, SstFile
+from slatespark.table.read.planning.plan import Layer, SstFile
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.stores import OWN_ROOT
 

@@ -19,7 +19,7 @@ from slatespark.storage import run_concurrently
 from slatespark.table.inspection.version_changes import CLAIMED, VersionChange, compare_versions
 from slatespark.table.log.manifests import fetch_latest_manifest, list_manifests, manifest_log
 from slatespark.table.log.numbered_log import NumberedLog
-from slatespark.table.read.kept_versions import order_times, stored_times
+from slatespark.table.read.versions.kept_versions import order_times, stored_times
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.records.commits import fetch_commit_records
 from slatespark.table.stores import TableStores

@@ -27,11 +27,11 @@ from slatespark.options import Call, ReadOptions, option_keys
 from slatespark.options.fields import find_other, with_common
 from slatespark.table.read.arrow import METADATA_TYPES, decode_columns, make_batch
 from slatespark.table.read.batch_cuts import cut_sizes, row_sizes
-from slatespark.table.read.plan import Layer, plan_points
+from slatespark.table.read.merge.validity import Intervals, ValiditySettings, interval_columns
+from slatespark.table.read.planning.plan import Layer, plan_points
 from slatespark.table.read.scan import split_intervals
 from slatespark.table.read.scan_settings import ScanSettings
-from slatespark.table.read.time_travel import time_text
-from slatespark.table.read.validity import Intervals, ValiditySettings, interval_columns
+from slatespark.table.read.versions.time_travel import time_text
 from slatespark.table.stores import TableStores
 from slatespark.units import MAX_MS
 

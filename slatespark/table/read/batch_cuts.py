@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from slatespark.kernels import key_lengths, value_lengths
 from slatespark.kernels.columns import ROW_BITS, RowColumns
 from slatespark.table.read.arrow import MAX_BATCH_BYTES, MAX_BATCH_ROWS, SMALL_BATCH_ROWS, Projection
-from slatespark.table.read.copy_rows import CopyRows
+from slatespark.table.read.copies.rows import CopyRows
 
 
 def cut_batches(

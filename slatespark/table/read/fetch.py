@@ -21,9 +21,9 @@ from slatespark.kernels.columns import ROW_BITS, RowColumns
 from slatespark.ranges import KeyRange
 from slatespark.storage import run_in_order
 from slatespark.storage.object_store import Buffer, ObjectStore
-from slatespark.table.read.plan import CutPoint, FileSlice, SstFile
-from slatespark.table.read.row_cuts import keys_alone, positions_within
-from slatespark.table.read.wal_share import NO_ROWS, WalShare
+from slatespark.table.read.planning.plan import CutPoint, FileSlice, SstFile
+from slatespark.table.read.planning.row_cuts import keys_alone, positions_within
+from slatespark.table.read.planning.wal_share import NO_ROWS, WalShare
 from slatespark.table.snapshot import WalTail
 from slatespark.table.stores import TableStores
 from slatespark.table.stores import object_context as object_context

@@ -12,9 +12,9 @@ from slatespark.format.info import SstInfo
 from slatespark.format.manifest import Manifest
 from slatespark.format.ulid import Ulid
 from slatespark.ranges import KeyRange, complement_ranges, merge_ranges, parts_within
-from slatespark.table.read.cursor import MIN_WINDOW_BYTES, layer_windows
 from slatespark.table.read.fetch import fetch_index
-from slatespark.table.read.plan import FileSlice, Layer, SstFile
+from slatespark.table.read.merge.cursor import MIN_WINDOW_BYTES, layer_windows
+from slatespark.table.read.planning.plan import FileSlice, Layer, SstFile
 from slatespark.table.read.points import key_rows
 from slatespark.table.stores import OWN_ROOT, TableStores, external_roots
 from slatespark.thread_pool import ThreadPool

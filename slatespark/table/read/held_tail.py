@@ -14,7 +14,7 @@ from slatespark.kernels.columns import RowColumns
 from slatespark.ranges import ALL_KEYS, KeyRange
 from slatespark.table.heads import HeldTail
 from slatespark.table.read.fetch import fetch_wal_rows
-from slatespark.table.read.row_cuts import cut_rows
+from slatespark.table.read.planning.row_cuts import cut_rows
 from slatespark.table.snapshot import WalTail
 from slatespark.table.stores import TableStores
 

@@ -15,12 +15,12 @@ from slatespark.options import ReadOptions
 from slatespark.ranges import ALL_KEYS
 from slatespark.table.clock import Clock
 from slatespark.table.read.arrow import project
-from slatespark.table.read.plan import Layer, plan_points
-from slatespark.table.read.read_point import ReadPoint
+from slatespark.table.read.planning.plan import Layer, plan_points
+from slatespark.table.read.planning.wal_share import WalShare
 from slatespark.table.read.reader import bind_condition, fetch_layers_of, resolve_read, scan_settings
 from slatespark.table.read.scan import scan_split
 from slatespark.table.read.scan_settings import ScanSettings
-from slatespark.table.read.wal_share import WalShare
+from slatespark.table.read.versions.read_point import ReadPoint
 from slatespark.table.read.wal_tail import fetch_tail, share_tail, with_tail
 from slatespark.table.stores import TableStores
 

@@ -19,7 +19,7 @@ from slatespark.errors import CorruptDataError
 from slatespark.kernels.columns import RowColumns
 from slatespark.table.read.arrow import SMALL_BATCH_BYTES, SMALL_BATCH_ROWS, Projection, make_batch
 from slatespark.table.read.batch_cuts import cut_batches
-from slatespark.table.read.copy_rows import read_columns
+from slatespark.table.read.copies.rows import read_columns
 
 if TYPE_CHECKING:
     from slatespark.encoding.predicates import Filter

@@ -23,12 +23,12 @@ from slatespark.options import ReadOptions
 from slatespark.ranges import ALL_KEYS, KeyRange
 from slatespark.storage import ObjectMeta
 from slatespark.table.read.arrow import Projection, type_of
-from slatespark.table.read.copy_choice import NO_COPY, usable_footer
-from slatespark.table.read.copy_part import without_slices
-from slatespark.table.read.copy_plan import KnownCopies, covered_slices, refusal
+from slatespark.table.read.copies.choice import NO_COPY, usable_footer
+from slatespark.table.read.copies.part import without_slices
+from slatespark.table.read.copies.usable import KnownCopies, covered_slices, refusal
 from slatespark.table.read.fetch import measure_slice
-from slatespark.table.read.key_cover import KeyCover
-from slatespark.table.read.plan import FileSlice, Layer, Split, cut_to_ranges, plan_ranges
+from slatespark.table.read.planning.key_cover import KeyCover
+from slatespark.table.read.planning.plan import FileSlice, Layer, Split, cut_to_ranges, plan_ranges
 from slatespark.table.read.reader import ReadPlan
 from slatespark.table.read.scan import scan_split
 from slatespark.table.read.wal_tail import share_tail

@@ -22,9 +22,9 @@ from slatespark.kernels import decode_blocks, gather_keys, hash_keys, match_keys
 from slatespark.kernels.columns import ROW_BITS, RowColumns
 from slatespark.ranges import ByteRange, point_range
 from slatespark.storage import run_concurrently
-from slatespark.table.read.cursor import LayerCursor, RowSpan, memory_windows, open_cursors, window_size
 from slatespark.table.read.fetch import fetch_filter, fetch_index, filter_sets, indexes
-from slatespark.table.read.plan import FileSlice, Layer, SstFile, cut_layers
+from slatespark.table.read.merge.cursor import LayerCursor, RowSpan, memory_windows, open_cursors, window_size
+from slatespark.table.read.planning.plan import FileSlice, Layer, SstFile, cut_layers
 from slatespark.table.stores import TableStores, object_context
 
 CHUNK_KEYS: Final = 1 << 14  # looked up together, if their blocks fit the buffer

@@ -21,22 +21,22 @@ from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.definition.versions import DefinitionLook
 from slatespark.table.read.arrow import Projection, project, readable_schema
 from slatespark.table.read.as_of_join import AsOfJoin, added_columns, check_join_columns
-from slatespark.table.read.copy_plan import KnownCopies
+from slatespark.table.read.copies.usable import KnownCopies
 from slatespark.table.read.fetch import measure_slice, sample_index
-from slatespark.table.read.floor import history_floor, judged_definition
 from slatespark.table.read.materialise import UndecodableRows
-from slatespark.table.read.merge_function import resolve_operator
-from slatespark.table.read.metadata_filter import file_test
+from slatespark.table.read.merge.merge_function import resolve_operator
+from slatespark.table.read.merge.retention import retired_until_ms
+from slatespark.table.read.merge.validity import ValiditySettings
 from slatespark.table.read.ordered_threads import ordered_batches
-from slatespark.table.read.plan import CutPoint, Layer, Split, SstFile, plan_layers, plan_points, plan_ranges
-from slatespark.table.read.properties import file_properties
-from slatespark.table.read.read_point import ReadPoint
-from slatespark.table.read.resolve import resolve_snapshot
-from slatespark.table.read.retention import retired_until_ms
+from slatespark.table.read.planning.metadata_filter import file_test
+from slatespark.table.read.planning.plan import CutPoint, Layer, Split, SstFile, plan_layers, plan_points, plan_ranges
+from slatespark.table.read.planning.skipping import SkipRule, skip_files
 from slatespark.table.read.scan import scan_split
 from slatespark.table.read.scan_settings import ScanSettings
-from slatespark.table.read.skipping import SkipRule, skip_files
-from slatespark.table.read.validity import ValiditySettings
+from slatespark.table.read.versions.file_properties import file_properties
+from slatespark.table.read.versions.floor import history_floor, judged_definition
+from slatespark.table.read.versions.read_point import ReadPoint
+from slatespark.table.read.versions.resolve import resolve_snapshot
 from slatespark.table.read.wal_tail import share_tail
 from slatespark.table.snapshot import Snapshot, without_flushed
 from slatespark.table.stores import TableStores, external_roots

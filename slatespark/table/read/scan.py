@@ -23,20 +23,27 @@ from slatespark.kernels.columns import (
 )
 from slatespark.kernels.lifetimes import expired, reached
 from slatespark.ranges import KeyRange
-from slatespark.table.read.cursor import LayerCursor, Window, bytes_ahead, layer_windows, open_cursors, window_size
 from slatespark.table.read.fetch import fetch_wal_rows
-from slatespark.table.read.fold_groups import fold_selection
 from slatespark.table.read.held_tail import fetch_held_rows
-from slatespark.table.read.joined_windows import join_windows
 from slatespark.table.read.materialise import Materialiser, UndecodableRows, join_small
-from slatespark.table.read.merge_function import MergeFunction, row_at
-from slatespark.table.read.merge_windows import LongKey, whole_key_windows
-from slatespark.table.read.plan import Split, cut_layers
+from slatespark.table.read.merge.cursor import (
+    LayerCursor,
+    Window,
+    bytes_ahead,
+    layer_windows,
+    open_cursors,
+    window_size,
+)
+from slatespark.table.read.merge.fold_groups import fold_selection
+from slatespark.table.read.merge.joined_windows import join_windows
+from slatespark.table.read.merge.merge_function import MergeFunction, row_at
+from slatespark.table.read.merge.retention import hide_retired, may_be_due
+from slatespark.table.read.merge.validity import Intervals, ValiditySettings, interval_columns, valid_intervals
+from slatespark.table.read.merge.windows import LongKey, whole_key_windows
+from slatespark.table.read.planning.plan import Split, cut_layers
+from slatespark.table.read.planning.row_cuts import cut_rows, has_rows
 from slatespark.table.read.points import key_cursors
-from slatespark.table.read.retention import hide_retired, may_be_due
-from slatespark.table.read.row_cuts import cut_rows, has_rows
 from slatespark.table.read.scan_settings import ScanSettings
-from slatespark.table.read.validity import Intervals, ValiditySettings, interval_columns, valid_intervals
 from slatespark.table.stores import TableStores
 
 
@@ -93,9 +100,9 @@ def _rows_with_copies(
     stores: TableStores, split: Split, settings: ScanSettings
 ) -> Iterator[tuple[list[RowColumns], NDArray[np.int64]]]:
     """Yield the same from columnar copies where they pay; newer rows are laid over them by key."""
-    from slatespark.table.read.copy_choice import choose_copies  # most tables have none
-    from slatespark.table.read.copy_plan import covered_slices
-    from slatespark.table.read.copy_windows import CopyReads
+    from slatespark.table.read.copies.choice import choose_copies  # most tables have none
+    from slatespark.table.read.copies.usable import covered_slices
+    from slatespark.table.read.copies.windows import CopyReads
 
     wal = _wal_rows(stores, split, settings)
     covered = covered_slices(split, lambda keys: wal is not None and has_rows(wal, keys))

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from slatespark.kernels.columns import Visibility
 from slatespark.table.read.arrow import Projection
-from slatespark.table.read.merge_function import MergeFunction
-from slatespark.table.read.validity import ValiditySettings
+from slatespark.table.read.merge.merge_function import MergeFunction
+from slatespark.table.read.merge.validity import ValiditySettings
 from slatespark.table.snapshot import WalTail
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ from typing import Final
 from slatespark.kernels import match_keys
 from slatespark.ranges import KeyRange
 from slatespark.table.read.fetch import fetch_wal_share
-from slatespark.table.read.plan import Split
+from slatespark.table.read.planning.plan import Split
+from slatespark.table.read.planning.sent_rows import MOST_NUMBER_BYTES
+from slatespark.table.read.planning.wal_share import WalShare
 from slatespark.table.read.points import SoughtKeys
-from slatespark.table.read.sent_rows import MOST_NUMBER_BYTES
-from slatespark.table.read.wal_share import WalShare
 from slatespark.table.snapshot import WalTail
 from slatespark.table.stores import TableStores
 

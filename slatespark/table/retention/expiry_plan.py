@@ -22,7 +22,7 @@ from slatespark.format.properties import BlockBounds, SstProperties
 from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, ROW_BITS, TOMBSTONE, RowColumns
 from slatespark.kernels.lifetimes import ends_after
 from slatespark.ranges import KeyRange
-from slatespark.table.read.plan import FileSlice
+from slatespark.table.read.planning.plan import FileSlice
 from slatespark.units import MAX_MS
 
 HOUR_MS: Final = 3_600_000

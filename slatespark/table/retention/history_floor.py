@@ -15,7 +15,7 @@ from slatespark.table.clock import Clock
 from slatespark.table.definition.bounds import raise_bounds
 from slatespark.table.definition.table_definition import TableDefinition, floor_by_retention
 from slatespark.table.definition.versions import fetch_definition
-from slatespark.table.read.resolve import resolve_snapshot
+from slatespark.table.read.versions.resolve import resolve_snapshot
 from slatespark.table.retention.destructive_now import default_destructive_now
 from slatespark.table.stores import TableStores
 

@@ -1,7 +1,7 @@
 """Which row versions of decoded windows are past retention. Arrays in, arrays out; pure.
 
 The *group* of a key is its versions from the newest down to the first that is not an operand. The group determines the
-visible row, and hides the versions below it. As in reads (`slatespark.table.read.retention`), operands retire together
+visible row, and hides the versions below it. As in reads (`table/read/merge/retention.py`), operands retire together
 with the put below them, when the newest of them does.
 """
 
@@ -27,7 +27,7 @@ from slatespark.kernels.columns import HAS_CREATE, MERGE, TOMBSTONE, RowColumns,
 from slatespark.kernels.lifetimes import expired, is_live, reached, retired, retired_groups
 from slatespark.kernels.results import Fields
 from slatespark.ranges import KeyRange
-from slatespark.table.read.row_cuts import keys_alone
+from slatespark.table.read.planning.row_cuts import keys_alone
 from slatespark.units import MIN_MS
 
 

@@ -26,8 +26,8 @@ from slatespark.format.properties import SstProperties
 from slatespark.kernels.columns import HAS_CREATE
 from slatespark.kernels.lifetimes import reached
 from slatespark.ranges import ALL_KEYS, KeyRange
-from slatespark.table.read.key_cover import KeyCover
-from slatespark.table.read.plan import FileSlice
+from slatespark.table.read.planning.key_cover import KeyCover
+from slatespark.table.read.planning.plan import FileSlice
 from slatespark.table.retention.expiry_plan import FileOutline, is_plausible, stretches
 from slatespark.units import MAX_MS
 

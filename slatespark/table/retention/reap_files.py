@@ -14,8 +14,8 @@ from slatespark.kernels.columns import RowColumns
 from slatespark.options import WriteOptions
 from slatespark.ranges import KeyRange, key_after
 from slatespark.table.clock import Clock
-from slatespark.table.read.cursor import LayerCursor, layer_windows
-from slatespark.table.read.plan import FileSlice, Layer
+from slatespark.table.read.merge.cursor import LayerCursor, layer_windows
+from slatespark.table.read.planning.plan import FileSlice, Layer
 from slatespark.table.retention.expiry_files import read_blocks
 from slatespark.table.retention.expiry_plan import FileOutline
 from slatespark.table.retention.past_retention import live_and_due, surviving_rows

@@ -15,7 +15,7 @@ from slatespark.shown import Shown
 from slatespark.storage import run_concurrently
 from slatespark.table.checkpoints.store import CheckpointFacts, checkpoint_facts
 from slatespark.table.log.manifests import fetch_manifest
-from slatespark.table.read.properties import file_properties
+from slatespark.table.read.versions.file_properties import file_properties
 from slatespark.table.records.commits import fetch_commit_records
 from slatespark.table.records.operations import Operation
 from slatespark.table.retention.plan import may_hold_due_rows

@@ -10,7 +10,7 @@ from slatespark.format.manifest import SstView
 from slatespark.options import WriteOptions
 from slatespark.ranges import KeyRange
 from slatespark.table.clock import Clock
-from slatespark.table.read.plan import FileSlice
+from slatespark.table.read.planning.plan import FileSlice
 from slatespark.table.retention.expiry_plan import FileOutline
 from slatespark.table.retention.plan import DueBlocks, DueView, Treatment, choose_treatment
 from slatespark.table.retention.reap_files import Rewrite, count_gone, holds_several_versions, rewrite_view

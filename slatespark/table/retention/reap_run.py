@@ -36,12 +36,12 @@ from slatespark.table.commit.row_times import GIVEN_TIMES
 from slatespark.table.commit.tree_edit import KEEP_TREES, ReplaceViews, TreeEdit
 from slatespark.table.definition.versions import fetch_definition
 from slatespark.table.progress import Progress, Step
-from slatespark.table.read.cursor import window_size
 from slatespark.table.read.fetch import fetch_wal_rows
-from slatespark.table.read.layers import fetch_layers
-from slatespark.table.read.plan import FileSlice
+from slatespark.table.read.merge.cursor import window_size
+from slatespark.table.read.planning.layers import fetch_layers
+from slatespark.table.read.planning.plan import FileSlice
 from slatespark.table.read.points import CHUNK_KEYS
-from slatespark.table.read.resolve import resolve_snapshot
+from slatespark.table.read.versions.resolve import resolve_snapshot
 from slatespark.table.records.operations import Operation
 from slatespark.table.retention.destructive_now import resolve_destructive_now
 from slatespark.table.retention.history_floor import follow_history_retention

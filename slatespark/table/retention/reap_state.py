@@ -10,8 +10,8 @@ from slatespark.table.clock import Clock
 from slatespark.table.commit.read_set import ReadSet
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.definition.versions import evolve_definition
-from slatespark.table.read.plan import FileSlice, Layer
-from slatespark.table.read.retention import retired_until_ms
+from slatespark.table.read.merge.retention import retired_until_ms
+from slatespark.table.read.planning.plan import FileSlice, Layer
 from slatespark.table.retention.past_retention import find_earliest_young
 from slatespark.table.retention.plan import StoredView, next_deadline
 from slatespark.table.snapshot import Snapshot

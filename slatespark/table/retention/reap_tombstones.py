@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from slatespark.kernels import new_key_mask, sort_rows, take_rows
 from slatespark.kernels.columns import MERGE, ROW_BITS, RowColumns, Selection, Visibility
 from slatespark.ranges import KeyRange, key_after, point_range
-from slatespark.table.read.plan import FileSlice, Layer
+from slatespark.table.read.planning.plan import FileSlice, Layer
 from slatespark.table.read.points import key_cursors
 from slatespark.table.read.scan import visible_windows
 from slatespark.table.retention.expiry_plan import FileOutline

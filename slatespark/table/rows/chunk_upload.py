@@ -16,7 +16,7 @@ from slatespark.format.segments import KeySegments
 from slatespark.options import WriteOptions
 from slatespark.storage import open_scratch, scratch_folder
 from slatespark.table.clock import Clock
-from slatespark.table.read.plan import Layer
+from slatespark.table.read.planning.plan import Layer
 from slatespark.table.rows.sorted_rows import SortedRows
 from slatespark.table.rows.spill import SPILL_BLOCK_BYTES
 from slatespark.table.rows.sst_upload import NewFile, upload_sorted, upload_task

@@ -22,8 +22,8 @@ from slatespark.encoding.schema import find_name
 from slatespark.errors import InvalidRequestError
 from slatespark.kernels import gather_fields
 from slatespark.kernels.columns import MERGE, TOMBSTONE, RowColumns
-from slatespark.table.read.key_prefixes import name_key
-from slatespark.table.read.merge_function import row_at
+from slatespark.table.read.merge.merge_function import row_at
+from slatespark.table.read.planning.key_prefixes import name_key
 from slatespark.units import ms_to_text
 
 UNKNOWN: Final = -1  # of a row that was uploaded

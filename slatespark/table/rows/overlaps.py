@@ -20,10 +20,10 @@ from slatespark.options import WriteOptions
 from slatespark.ranges import KeyRange
 from slatespark.storage import scratch_folder
 from slatespark.table.clock import Clock
-from slatespark.table.read.cursor import open_cursors, window_size
-from slatespark.table.read.merge_function import MergeFunction
-from slatespark.table.read.merge_windows import LongKey, MergeWindow, version_windows, whole_key_windows
-from slatespark.table.read.plan import Layer
+from slatespark.table.read.merge.cursor import open_cursors, window_size
+from slatespark.table.read.merge.merge_function import MergeFunction
+from slatespark.table.read.merge.windows import LongKey, MergeWindow, version_windows, whole_key_windows
+from slatespark.table.read.planning.plan import Layer
 from slatespark.table.rows.encoder import RowEncoder
 from slatespark.table.rows.sequence import Ranks, order_repeats, rank_values
 from slatespark.table.rows.sorted_rows import SortedRows

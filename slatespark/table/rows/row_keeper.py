@@ -24,8 +24,8 @@ from slatespark.kernels.columns import (
     Selection,
 )
 from slatespark.kernels.results import Fields
-from slatespark.table.read.fold_groups import fold_groups, fold_selection
-from slatespark.table.read.merge_function import MergeFunction, no_operator, row_at
+from slatespark.table.read.merge.fold_groups import fold_groups, fold_selection
+from slatespark.table.read.merge.merge_function import MergeFunction, no_operator, row_at
 from slatespark.table.rows.sorted_rows import SortedRows
 
 _POSITION_MASK: Final = (1 << ROW_BITS) - 1

@@ -12,7 +12,7 @@ from slatespark.errors import InvalidRequestError
 from slatespark.format.row import Row, RowKind, rows_to_columns
 from slatespark.kernels import gather_fields, new_key_mask
 from slatespark.kernels.columns import MERGE, ROW_BITS, RowColumns, key_at
-from slatespark.table.read.merge_function import MergeFunction, fold_rows, row_at
+from slatespark.table.read.merge.merge_function import MergeFunction, fold_rows, row_at
 
 
 @dataclass(frozen=True, slots=True)

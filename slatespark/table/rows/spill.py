@@ -23,10 +23,10 @@ from slatespark.format.ulid import make_ulid
 from slatespark.kernels import gather_fields, merge_all, new_key_mask, take_rows
 from slatespark.kernels.columns import HAS_CREATE, RowColumns
 from slatespark.storage import open_scratch
-from slatespark.table.read.cursor import LayerCursor, Window, layer_windows, window_size
-from slatespark.table.read.merge_function import MergeFunction
-from slatespark.table.read.merge_windows import MergeWindow, version_windows
-from slatespark.table.read.plan import FileSlice, Layer, SstFile
+from slatespark.table.read.merge.cursor import LayerCursor, Window, layer_windows, window_size
+from slatespark.table.read.merge.merge_function import MergeFunction
+from slatespark.table.read.merge.windows import MergeWindow, version_windows
+from slatespark.table.read.planning.plan import FileSlice, Layer, SstFile
 from slatespark.table.rows.batches import ROW_OVERHEAD_BYTES
 from slatespark.table.rows.lost_versions import UNKNOWN, DistinctTimes
 from slatespark.table.rows.sequence import Ranks, order_repeats

@@ -26,7 +26,7 @@ from slatespark.ranges import KeyRange, key_after
 from slatespark.storage import run_ahead
 from slatespark.storage.object_store import ObjectStore
 from slatespark.table.clock import Clock, new_ulid
-from slatespark.table.read.plan import FileSlice, Layer, SstFile
+from slatespark.table.read.planning.plan import FileSlice, Layer, SstFile
 from slatespark.table.rows.segment_split import split_segments
 from slatespark.table.rows.sorted_rows import SortedRows
 from slatespark.table.rows.task_sorter import TaskSorter

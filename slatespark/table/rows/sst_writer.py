@@ -22,7 +22,7 @@ from slatespark.storage.object_store import ObjectStore
 from slatespark.table.clock import Clock, SystemClock, check_clock, read_clock
 from slatespark.table.definition.plan import plan_creation, plan_definition
 from slatespark.table.definition.table_definition import NO_DEFINITION, TableDefinition
-from slatespark.table.read.merge_function import resolve_operator
+from slatespark.table.read.merge.merge_function import resolve_operator
 from slatespark.table.rows.batches import Rows, as_batches, require_schema
 from slatespark.table.rows.encoder import Stamp
 from slatespark.table.rows.encoder_plan import lasting_columns, plan_encoder

@@ -17,8 +17,8 @@ import pyarrow as pa
 from slatespark.format.row import Row, RowKind
 from slatespark.kernels import key_lengths, new_key_mask, sort_rows, take_rows, value_lengths
 from slatespark.storage import scratch_folder
-from slatespark.table.read.merge_function import MergeFunction, row_at
-from slatespark.table.read.plan import Layer
+from slatespark.table.read.merge.merge_function import MergeFunction, row_at
+from slatespark.table.read.planning.plan import Layer
 from slatespark.table.rows.batches import ROW_OVERHEAD_BYTES, group_batches
 from slatespark.table.rows.encoder import RowEncoder, Stamp
 from slatespark.table.rows.sorted_rows import SortedRows

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from slatespark.kernels import gather_fields, new_key_mask, take_rows
 from slatespark.kernels.columns import ROW_BITS, RowColumns
-from slatespark.table.read.merge_function import MergeFunction
+from slatespark.table.read.merge.merge_function import MergeFunction
 from slatespark.table.rows.lost_versions import DistinctTimes
 from slatespark.table.rows.sequence import Ranks, order_repeats
 from slatespark.table.rows.sorted_rows import one_version_per_key

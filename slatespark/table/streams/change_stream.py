@@ -23,8 +23,8 @@ from slatespark.table.clock import Clock, SystemClock
 from slatespark.table.log.manifests import fetch_latest_manifest, fetch_manifest, list_manifests, may_be_claim
 from slatespark.table.log.versioned_object import Version
 from slatespark.table.read.arrow import Projection
-from slatespark.table.read.kept_versions import fetch_commit_time
-from slatespark.table.read.layers import fetch_layers
+from slatespark.table.read.planning.layers import fetch_layers
+from slatespark.table.read.versions.kept_versions import fetch_commit_time
 from slatespark.table.records.identity import find_identity, resolve_identity
 from slatespark.table.snapshot import Snapshot, pin_version
 from slatespark.table.stores import TableStores

@@ -14,7 +14,7 @@ from slatespark.kernels.columns import RowColumns
 from slatespark.ranges import KeyRange
 from slatespark.table.changes.plan import ChangePlan, ChangeSplit
 from slatespark.table.changes.scan import scan_changed_keys
-from slatespark.table.read.layers import distinct_files
+from slatespark.table.read.planning.layers import distinct_files
 from slatespark.table.stores import TableStores
 
 # Rows are counted where the limit is applied, not where they are read. A batch ends after so many splits without

@@ -11,9 +11,9 @@ from slatespark.table.commit.foreign_clients import OTHER_MODES, refuse_cooperat
 from slatespark.table.commit.job import begin_write
 from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.log.manifests import fetch_latest_manifest
-from slatespark.table.read.merge_function import resolve_operator
-from slatespark.table.read.read_point import ReadPoint
+from slatespark.table.read.merge.merge_function import resolve_operator
 from slatespark.table.read.reader import resolve_held
+from slatespark.table.read.versions.read_point import ReadPoint
 from slatespark.table.records.operations import Operation
 from slatespark.table.stores import TableStores
 from slatespark.table.transaction.options import parse_begin

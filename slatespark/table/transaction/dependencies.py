@@ -20,8 +20,8 @@ from slatespark.table.commit.later_commits import LaterCommit, find_later_commit
 from slatespark.table.log.manifests import manifest_log
 from slatespark.table.log.versioned_object import Version
 from slatespark.table.read.fetch import fetch_wal_rows
-from slatespark.table.read.read_point import ReadPoint
 from slatespark.table.read.reader import ReadPlan
+from slatespark.table.read.versions.read_point import ReadPoint
 from slatespark.table.records.filtered_jobs import FilteredJob
 from slatespark.table.rows.sst_upload import NewFile
 from slatespark.table.snapshot import WalTail, fetch_newest_state

@@ -16,7 +16,7 @@ from slatespark.options.fields import Call, find_other, option_keys, with_common
 from slatespark.options.properties import parse_property
 from slatespark.options.values import DEFAULT_TTL_MS, normalize_name
 from slatespark.table.definition.table_definition import TableDefinition
-from slatespark.table.read.read_point import refuse_another_point
+from slatespark.table.read.versions.read_point import refuse_another_point
 
 _OF_COMMIT: Final = option_keys(WriteOptions, Call.BEGIN)
 _OF_READ_POINT: Final = option_keys(ReadOptions, Call.BEGIN)

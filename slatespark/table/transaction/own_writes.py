@@ -17,8 +17,8 @@ from slatespark.options import WriteOptions
 from slatespark.table.clock import Clock
 from slatespark.table.commit.publication import stack_outputs
 from slatespark.table.commit.rebase import rebase_outputs
-from slatespark.table.read.cursor import open_cursors, window_size
-from slatespark.table.read.plan import OWN_WRITES, Layer
+from slatespark.table.read.merge.cursor import open_cursors, window_size
+from slatespark.table.read.planning.plan import OWN_WRITES, Layer
 from slatespark.table.read.scan import visible_windows
 from slatespark.table.rows.overlaps import find_overlapping
 from slatespark.table.rows.sorted_rows import SortedRows

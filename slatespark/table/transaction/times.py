@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from slatespark.errors import OptionError
 from slatespark.table.commit.job import WriteJob
 from slatespark.table.commit.write_time import check_timestamp
-from slatespark.table.read.read_point import ReadPoint
+from slatespark.table.read.versions.read_point import ReadPoint
 from slatespark.table.snapshot import fetch_newest_state
 from slatespark.table.stores import TableStores
 from slatespark.units import MIN_MS, ms_to_text

@@ -28,7 +28,6 @@ from slatespark.table.compaction.after_write import compact_after_write
 from slatespark.table.definition.plan import plan_definition
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read.arrow import row_dict
-from slatespark.table.read.read_point import ReadPoint
 from slatespark.table.read.reader import (
     ReadPlan,
     fetch_look_up_plan,
@@ -38,6 +37,7 @@ from slatespark.table.read.reader import (
     options_for_order,
     run_read,
 )
+from slatespark.table.read.versions.read_point import ReadPoint
 from slatespark.table.records.idempotent_writes import TxnRecord
 from slatespark.table.rows.batches import Rows, as_batches, require_schema
 from slatespark.table.rows.encoder_plan import lasting_columns, plan_encoder

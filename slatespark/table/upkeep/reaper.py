@@ -14,7 +14,7 @@ from slatespark.shown import Listing, Shown
 from slatespark.table.clock import Clock, SystemClock, check_clock, read_clock
 from slatespark.table.commit.foreign_clients import OTHER_MODES, refuse_cooperation
 from slatespark.table.progress import Progress
-from slatespark.table.read.cursor import window_size
+from slatespark.table.read.merge.cursor import window_size
 from slatespark.table.retention.destructive_now import SKEW_MS
 from slatespark.table.retention.reap_arguments import ReapLimits, parse_reap
 from slatespark.table.retention.reap_report import ReapReport

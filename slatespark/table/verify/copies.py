@@ -21,8 +21,8 @@ from slatespark.table.columns.write import file_windows
 from slatespark.table.definition.versions import resolve_codec
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read.arrow import CREATE_TS, EXPIRE_TS, METADATA_TYPES, Projection, decode_columns, make_batch
-from slatespark.table.read.plan import SstFile
-from slatespark.table.read.stored_copies import list_copies
+from slatespark.table.read.copies.stored import list_copies
+from slatespark.table.read.planning.plan import SstFile
 from slatespark.table.stores import OWN_ROOT, TableStores
 from slatespark.table.verify.findings import Findings
 

@@ -11,7 +11,7 @@ from slatespark.format.paths import COMPACTED_DIR, SST_EXTENSION, WAL_DIR, manif
 from slatespark.format.ulid import Ulid
 from slatespark.storage.object_store import ObjectStore
 from slatespark.table.progress import Progress, Step
-from slatespark.table.read.plan import SstFile
+from slatespark.table.read.planning.plan import SstFile
 from slatespark.table.stores import TableStores
 from slatespark.table.verify.copies import CopyCheck
 from slatespark.table.verify.findings import Findings

@@ -12,9 +12,9 @@ import numpy as np
 from slatespark.errors import CorruptDataError, SnapshotExpiredError
 from slatespark.kernels import merge_all, new_key_mask, take_rows
 from slatespark.kernels.columns import HAS_CREATE, RowColumns
-from slatespark.table.read.cursor import LayerCursor, layer_windows, window_size
-from slatespark.table.read.merge_windows import version_windows
-from slatespark.table.read.plan import Layer
+from slatespark.table.read.merge.cursor import LayerCursor, layer_windows, window_size
+from slatespark.table.read.merge.windows import version_windows
+from slatespark.table.read.planning.plan import Layer
 from slatespark.table.rows.versions import joined
 from slatespark.table.stores import TableStores
 from slatespark.table.verify.findings import Findings, key_text

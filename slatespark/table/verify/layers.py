@@ -16,8 +16,8 @@ from slatespark.errors import CorruptDataError, SnapshotExpiredError
 from slatespark.kernels import gather_fields, merge_all, new_key_mask
 from slatespark.kernels.columns import ROW_BITS
 from slatespark.ranges import KeyRange
-from slatespark.table.read.cursor import Bound, LayerCursor, layer_windows, rows_before, window_size
-from slatespark.table.read.plan import FileSlice, Layer
+from slatespark.table.read.merge.cursor import Bound, LayerCursor, layer_windows, rows_before, window_size
+from slatespark.table.read.planning.plan import FileSlice, Layer
 from slatespark.table.stores import TableStores
 from slatespark.table.verify.findings import Findings, key_text
 

@@ -10,7 +10,7 @@ from slatespark.format.compactions import Compactions
 from slatespark.format.invariants import RULES, ManifestChange, new_l0_is_not_older_than_the_watermark
 from slatespark.format.manifest import Manifest
 from slatespark.format.ulid import Ulid
-from slatespark.table.read.plan import Layer, SstFile, plan_layers
+from slatespark.table.read.planning.plan import Layer, SstFile, plan_layers
 from slatespark.units import s_to_ms
 
 # Rules for a published manifest. A restored state may hold older L0 files than the state before it.

@@ -36,7 +36,7 @@ from slatespark.table.definition.versions import (
 )
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.progress import Progress, Step, tell_tasks
-from slatespark.table.read.plan import Split
+from slatespark.table.read.planning.plan import Split
 from slatespark.table.read.reader import ReadPlan, fetch_read_plan, resolve_table
 from slatespark.table.read.scan import scan_split
 from slatespark.table.read.scan_settings import ScanSettings

@@ -39,8 +39,8 @@ from slatespark.table.definition.versions import (
 )
 from slatespark.table.log.manifests import draw_nonce, fetch_latest_manifest, fetch_manifest, publish_manifest
 from slatespark.table.log.versioned_object import RaceLostError, Version
-from slatespark.table.read.floor import lost_through
-from slatespark.table.read.kept_versions import KeptVersions
+from slatespark.table.read.versions.floor import lost_through
+from slatespark.table.read.versions.kept_versions import KeptVersions
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.records.commits import publish_commit_record
 from slatespark.table.records.json_objects import ROOT

@@ -61,9 +61,9 @@ from slatespark.table.definition.versions import fetch_definition, publish_defin
 from slatespark.table.log.manifests import draw_nonce, fetch_manifest, publish_manifest
 from slatespark.table.log.versioned_object import RaceLostError, Version, retry_lost_races
 from slatespark.table.progress import Progress, Step
+from slatespark.table.read.copies.stored import list_copies
 from slatespark.table.read.fetch import fetch_wal_rows
-from slatespark.table.read.properties import record_file, recorded_properties
-from slatespark.table.read.stored_copies import list_copies
+from slatespark.table.read.versions.file_properties import record_file, recorded_properties
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.records.commits import publish_commit_record
 from slatespark.table.records.leases import LEASE_LIFETIME_MS, delete_lease, has_lease, publish_lease, renew_lease

@@ -41,12 +41,12 @@ from slatespark.table.commit.tree_edit import EraseKeys
 from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.progress import Progress, Step
-from slatespark.table.read.cursor import layer_windows
 from slatespark.table.read.fetch import fetch_wal_file, measure_slice
 from slatespark.table.read.gaps import find_gaps, is_gap
-from slatespark.table.read.layers import view_slices
-from slatespark.table.read.plan import FileSlice, Layer, SstFile
-from slatespark.table.read.resolve import resolve_snapshot
+from slatespark.table.read.merge.cursor import layer_windows
+from slatespark.table.read.planning.layers import view_slices
+from slatespark.table.read.planning.plan import FileSlice, Layer, SstFile
+from slatespark.table.read.versions.resolve import resolve_snapshot
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.records.operations import Operation
 from slatespark.table.rows.row_spans import rows_outside, spans_within

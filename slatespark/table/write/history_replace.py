@@ -13,11 +13,11 @@ from slatespark.table.clock import Clock
 from slatespark.table.commit.job import WriteJob
 from slatespark.table.commit.read_set import ReadSet
 from slatespark.table.definition.table_definition import TableDefinition
-from slatespark.table.read.floor import find_later_beginning, history_floor
-from slatespark.table.read.plan import Split
+from slatespark.table.read.planning.plan import Split
 from slatespark.table.read.reader import ReadPlan, fetch_read_plan, resolve_table
 from slatespark.table.read.scan import scan_split
 from slatespark.table.read.scan_settings import ScanSettings
+from slatespark.table.read.versions.floor import find_later_beginning, history_floor
 from slatespark.table.rows.encoder import RowEncoder
 from slatespark.table.rows.encoder_plan import plan_encoder
 from slatespark.table.rows.key_bounds import KeyBounds

@@ -32,11 +32,11 @@ from slatespark.table.definition.plan import grow_definition
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.log.manifests import fetch_latest_manifest
-from slatespark.table.read.cursor import LayerCursor, layer_windows, window_size
-from slatespark.table.read.merge_function import resolve_operator
-from slatespark.table.read.merge_windows import version_windows
-from slatespark.table.read.plan import FileSlice, Layer, SstFile
-from slatespark.table.read.sst_end import fetch_end
+from slatespark.table.read.merge.cursor import LayerCursor, layer_windows, window_size
+from slatespark.table.read.merge.merge_function import resolve_operator
+from slatespark.table.read.merge.windows import version_windows
+from slatespark.table.read.planning.plan import FileSlice, Layer, SstFile
+from slatespark.table.read.versions.sst_end import fetch_end
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.records.operations import Operation
 from slatespark.table.rows.encoder import RowEncoder

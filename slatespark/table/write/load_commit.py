@@ -9,7 +9,7 @@ from slatespark.table.commit.commit import commit_write
 from slatespark.table.commit.conflicts import ReadSet
 from slatespark.table.commit.empty_commit import end_without_commit
 from slatespark.table.commit.tree_edit import DROP_TREES, KEEP_TREES
-from slatespark.table.read.merge_function import resolve_operator
+from slatespark.table.read.merge.merge_function import resolve_operator
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.records.operations import Operation
 from slatespark.table.rows.sst_upload import NewFile

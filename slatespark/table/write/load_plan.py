@@ -20,7 +20,7 @@ from slatespark.table.definition.plan import plan_definition
 from slatespark.table.definition.table_definition import NO_DEFINITION, TableDefinition
 from slatespark.table.definition.versions import DefinitionLook
 from slatespark.table.log.versioned_object import Version, retry_lost_races
-from slatespark.table.read.merge_function import resolve_operator
+from slatespark.table.read.merge.merge_function import resolve_operator
 from slatespark.table.records.leases import delete_lease, publish_lease
 from slatespark.table.records.operations import Operation
 from slatespark.table.rows.encoder_plan import lasting_columns, plan_encoder

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pyarrow as pa
 
 from slatespark.table.clock import Clock
-from slatespark.table.read.merge_function import resolve_operator
+from slatespark.table.read.merge.merge_function import resolve_operator
 from slatespark.table.rows.sst_upload import NewFile, upload_task
 from slatespark.table.rows.task_sorter import TaskSorter
 from slatespark.table.rows.throughput import marked_pace

@@ -28,13 +28,13 @@ from slatespark.table.commit.idempotence import refuse_pair
 from slatespark.table.commit.job import abandon_write, abandoned_on_error, begin_write
 from slatespark.table.commit.requirements import LastSeq
 from slatespark.table.definition.versions import resolve_definition
-from slatespark.table.read.cursor import Window, layer_windows
 from slatespark.table.read.fetch import fetch_wal_rows
-from slatespark.table.read.floor import history_floor
-from slatespark.table.read.layers import view_slices
-from slatespark.table.read.plan import FileSlice, Layer
-from slatespark.table.read.properties import file_properties
-from slatespark.table.read.resolve import resolve_snapshot
+from slatespark.table.read.merge.cursor import Window, layer_windows
+from slatespark.table.read.planning.layers import view_slices
+from slatespark.table.read.planning.plan import FileSlice, Layer
+from slatespark.table.read.versions.file_properties import file_properties
+from slatespark.table.read.versions.floor import history_floor
+from slatespark.table.read.versions.resolve import resolve_snapshot
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.records.operations import Operation
 from slatespark.table.rows.sorted_rows import SortedRows

@@ -12,7 +12,7 @@ from slatespark import SlateStore
 
 PLAN = """
 from pyspark.sql.types import BinaryType, StructField, StructType
-from slatespark.spark.datasource import SlateDataSource
+from slatespark.spark.source.datasource import SlateDataSource
 columns = StructType([StructField("key", BinaryType(), False), StructField("value", BinaryType())])
 writer = SlateDataSource({"path": path}).writer(columns, False)
 pickle.dump(writer, open(f"{folder}/writer", "wb"))
@@ -31,7 +31,7 @@ writer = pickle.load(open(f"{folder}/writer", "rb"))
 writer.commit([pickle.load(open(f"{folder}/message", "rb"))])
 """
 COMMITTING = {"slatespark.table.commit.commit", "slatespark.table.commit.conflicts", "slatespark.table.rows.overlaps"}
-READING = {"slatespark.table.read.reader", "slatespark.table.read.scan", "slatespark.table.read.copy_plan"}
+READING = {"slatespark.table.read.reader", "slatespark.table.read.scan", "slatespark.table.read.copies.usable"}
 ELSEWHERE = {"slatespark.table.cooperation", "slatespark.table.compaction.plan", "slatespark.table.gc", "fastavro"}
 COMPUTING = {"pyarrow.compute", "numba"}
 

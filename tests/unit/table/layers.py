@@ -18,9 +18,9 @@ from slatespark.format.ulid import Ulid
 from slatespark.options import WriteOptions
 from slatespark.ranges import ALL_KEYS, KeyRange
 from slatespark.storage.memory_store import MemoryStore
-from slatespark.table.read.cursor import layer_windows
-from slatespark.table.read.merge_function import row_at
-from slatespark.table.read.plan import FileSlice, Layer, SstFile
+from slatespark.table.read.merge.cursor import layer_windows
+from slatespark.table.read.merge.merge_function import row_at
+from slatespark.table.read.planning.plan import FileSlice, Layer, SstFile
 from slatespark.table.rows.sorted_rows import SortedRows
 from slatespark.table.rows.sst_upload import NewFile, upload_sorted
 from slatespark.table.stores import OWN_ROOT, TableStores

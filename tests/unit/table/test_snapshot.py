@@ -28,7 +28,7 @@ from slatespark.table.clock import SystemClock
 from slatespark.table.commit.claim import claim_epochs
 from slatespark.table.log.manifests import fetch_latest_manifest, fetch_manifest, list_manifests
 from slatespark.table.read.fetch import fetch_wal_rows
-from slatespark.table.read.resolve import resolve_snapshot
+from slatespark.table.read.versions.resolve import resolve_snapshot
 from slatespark.table.snapshot import Snapshot, WalTail, fetch_wal_tail
 from slatespark.table.stores import TableStores, open_stores
 from tests.support.failing_store import FailingStore, Operation

@@ -17,7 +17,7 @@ from slatespark.format.properties import decode_properties
 from slatespark.format.ulid import Ulid
 from slatespark.table.commit.handed_loads import find_commit_of, lies_before
 from slatespark.table.log.manifests import fetch_manifest
-from slatespark.table.read.sst_end import fetch_end
+from slatespark.table.read.versions.sst_end import fetch_end
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.records.commits import fetch_records_between
 from slatespark.table.records.handed_loads import HandedLoad, fetch_handed_loads

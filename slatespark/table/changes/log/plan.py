@@ -19,7 +19,7 @@ from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read.arrow import Projection, project
 from slatespark.table.read.fetch import sample_index
-from slatespark.table.read.plan import FileSlice, SstFile
+from slatespark.table.read.planning.plan import FileSlice, SstFile
 from slatespark.table.read.reader import bind_condition, chosen_range, renewed
 from slatespark.table.stores import TableStores
 

@@ -16,10 +16,10 @@ from slatespark.table.changes.log.plan import CommitPart, LogSettings, LogSplit,
 from slatespark.table.changes.log.wal import fetch_wal_log
 from slatespark.table.changes.scan import DELETE, UPSERT
 from slatespark.table.read.arrow import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION, instants
-from slatespark.table.read.cursor import layer_windows, window_size
 from slatespark.table.read.materialise import Materialiser, join_small
-from slatespark.table.read.plan import Layer
-from slatespark.table.read.row_cuts import positions_within
+from slatespark.table.read.merge.cursor import layer_windows, window_size
+from slatespark.table.read.planning.plan import Layer
+from slatespark.table.read.planning.row_cuts import positions_within
 from slatespark.table.stores import TableStores
 
 MERGE_OPERAND: Final = "merge"

@@ -21,7 +21,7 @@ from slatespark.table.changes.log.positions import LogPosition, find_position
 from slatespark.table.changes.log.wal import WalStretch, find_span, is_complete
 from slatespark.table.clock import Clock
 from slatespark.table.log.manifests import fetch_manifest, list_manifests
-from slatespark.table.read.plan import SstFile
+from slatespark.table.read.planning.plan import SstFile
 from slatespark.table.snapshot import listed_wal
 from slatespark.table.stores import OWN_ROOT, TableStores, external_roots
 

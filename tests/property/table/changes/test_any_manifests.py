@@ -19,7 +19,7 @@ from slatespark.ranges import KeyRange
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.definition.versions import publish_definition
 from slatespark.table.log.versioned_object import Version as DefinitionVersion
-from slatespark.table.read.plan import FileSlice
+from slatespark.table.read.planning.plan import FileSlice
 from slatespark.table.stores import TableStores
 from tests.support.effort import examples
 from tests.support.fake_clock import FakeClock

@@ -12,9 +12,9 @@ from slatespark.kernels import take_rows
 from slatespark.kernels.columns import Visibility
 from slatespark.ranges import KeyRange
 from slatespark.table.compaction.merge import MergeRules
-from slatespark.table.read.cursor import LayerCursor, layer_windows
-from slatespark.table.read.merge_function import resolve_operator
-from slatespark.table.read.plan import Layer, cut_layers
+from slatespark.table.read.merge.cursor import LayerCursor, layer_windows
+from slatespark.table.read.merge.merge_function import resolve_operator
+from slatespark.table.read.planning.plan import Layer, cut_layers
 from slatespark.table.read.scan import visible_windows
 from slatespark.table.stores import TableStores
 from tests.support.compaction_model import compacted

@@ -16,8 +16,8 @@ from slatespark.storage.memory_store import MemoryStore
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read.fetch import filter_sets, indexes
 from slatespark.table.read.gaps import find_gaps, is_gap
-from slatespark.table.read.layers import distinct_files, fetch_layers
-from slatespark.table.read.plan import SstFile
+from slatespark.table.read.planning.layers import distinct_files, fetch_layers
+from slatespark.table.read.planning.plan import SstFile
 from slatespark.table.stores import TableStores
 from tests.faults.jobs import stores_of, table_of
 from tests.support.effort import examples

@@ -9,7 +9,7 @@ from slatespark.format.row import Row, rows_to_columns
 from slatespark.kernels.columns import Visibility
 from slatespark.ranges import KeyRange
 from slatespark.table.read.fetch import measure_slice, sample_index
-from slatespark.table.read.plan import Split, plan_points, plan_ranges
+from slatespark.table.read.planning.plan import Split, plan_points, plan_ranges
 from tests.property.table.read.test_scan import everything, visibilities
 from tests.support.effort import examples
 from tests.unit.table.layers import Shape, new_stores, shapes

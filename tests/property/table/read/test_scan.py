@@ -10,14 +10,14 @@ from slatespark.format.row import Row, rows_to_columns
 from slatespark.kernels import merge_visible, take_rows
 from slatespark.kernels.columns import Visibility
 from slatespark.ranges import ALL_KEYS, KeyRange
-from slatespark.table.read.cursor import (
+from slatespark.table.read.fetch import sample_index
+from slatespark.table.read.merge.cursor import (
     LayerCursor,
     layer_windows,
     memory_windows,
 )
-from slatespark.table.read.fetch import sample_index
-from slatespark.table.read.fold_groups import fold_selection
-from slatespark.table.read.plan import cut_layers, plan_splits
+from slatespark.table.read.merge.fold_groups import fold_selection
+from slatespark.table.read.planning.plan import cut_layers, plan_splits
 from slatespark.table.read.scan import visible_windows
 from tests.support.effort import examples
 from tests.support.row_values import columns_to_rows

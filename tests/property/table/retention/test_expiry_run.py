@@ -13,7 +13,7 @@ from slatespark.ranges import KeyRange
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.definition.versions import publish_definition
 from slatespark.table.log.versioned_object import Version
-from slatespark.table.read.plan import FileSlice, Layer
+from slatespark.table.read.planning.plan import FileSlice, Layer
 from slatespark.table.stores import TableStores
 from tests.unit.table.layers import new_stores, put_file
 from tests.unit.table.retention.expiry_model import (

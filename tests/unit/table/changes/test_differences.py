@@ -5,7 +5,7 @@ from __future__ import annotations
 from slatespark.format.row import Row
 from slatespark.ranges import KeyRange
 from slatespark.table.changes.differences import compare_layers
-from slatespark.table.read.plan import FileSlice, Layer
+from slatespark.table.read.planning.plan import FileSlice, Layer
 from tests.unit.table.layers import new_stores, put_file
 
 

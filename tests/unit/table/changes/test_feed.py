@@ -12,7 +12,7 @@ from slatespark import HistoryTrimmedError, SchemaError, SlateStore
 from slatespark.options import ReadOptions
 from slatespark.storage import open_store
 from slatespark.table.changes.plan import ChangePlan, fetch_change_plan
-from slatespark.table.read.layers import distinct_files
+from slatespark.table.read.planning.layers import distinct_files
 from tests.support.fake_clock import FakeClock
 from tests.support.feeds import check_feed, check_ignored, read_feed, reading_ranges
 

@@ -7,7 +7,7 @@ import pytest
 from slatespark.format.row import Row
 from slatespark.ranges import KeyRange
 from slatespark.table.changes.sides import are_dense
-from slatespark.table.read.plan import Layer, cut_layers
+from slatespark.table.read.planning.plan import Layer, cut_layers
 from tests.unit.table.layers import new_stores, put_file
 
 ROWS = 20_000

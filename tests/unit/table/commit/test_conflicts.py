@@ -23,8 +23,8 @@ from slatespark.table.commit.claim import claim_epochs
 from slatespark.table.commit.conflicts import ReadSet, check_unchanged
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read.fetch import filter_sets, indexes
-from slatespark.table.read.properties import recorded_files
-from slatespark.table.read.resolve import resolve_snapshot
+from slatespark.table.read.versions.file_properties import recorded_files
+from slatespark.table.read.versions.resolve import resolve_snapshot
 from slatespark.table.records.claims import CLAIMS_DIR
 from slatespark.table.stores import TableStores
 from slatespark.table.write.load_run import load_batches

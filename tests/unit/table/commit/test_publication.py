@@ -27,7 +27,7 @@ from slatespark.format.ulid import Ulid
 from slatespark.ranges import KeyRange, key_after
 from slatespark.table.commit.publication import CommitChange, next_manifest, stack_outputs
 from slatespark.table.commit.tree_edit import DROP_TREES, KEEP_TREES, CutViews, TreeEdit
-from slatespark.table.read.plan import CutPoint, FileSlice, Layer, SstFile, plan_splits
+from slatespark.table.read.planning.plan import CutPoint, FileSlice, Layer, SstFile, plan_splits
 from slatespark.table.rows.sst_upload import NewFile
 from slatespark.table.stores import OWN_ROOT
 from tests.support.golden import DATA, Case, run_golden

@@ -25,7 +25,7 @@ from slatespark.table.compaction.plan import CompactionPlan, SourceLayer, Tree
 from slatespark.table.compaction.run import compact_table
 from slatespark.table.compaction.small_runs import MAX_RUNS, MIN_RUNS, SMALL_BYTES
 from slatespark.table.definition.versions import DEFINITION_DIR
-from slatespark.table.read.plan import FileSlice, Layer
+from slatespark.table.read.planning.plan import FileSlice, Layer
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.stores import TableStores
 from tests.support.fake_clock import FakeClock

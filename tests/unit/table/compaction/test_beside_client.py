@@ -9,7 +9,7 @@ from slatespark.format.manifest import Manifest
 from slatespark.ranges import KeyRange
 from slatespark.table.compaction.beside_client import whole_spec
 from slatespark.table.compaction.plan import CompactionPlan, SourceLayer
-from slatespark.table.read.plan import Layer, plan_layers
+from slatespark.table.read.planning.plan import Layer, plan_layers
 from tests.unit.table.cooperation.lists import manifest, view_ids
 
 TREES = manifest(l0=4, runs=(9, 7, 5, 2))

@@ -13,9 +13,9 @@ from slatespark.kernels import take_rows
 from slatespark.options import WriteOptions
 from slatespark.ranges import KeyRange
 from slatespark.table.compaction.merge import LayerMerge, MergedRange, MergeRules, merge_range
-from slatespark.table.read.cursor import LayerCursor, layer_windows
-from slatespark.table.read.merge_function import resolve_operator
-from slatespark.table.read.plan import Layer
+from slatespark.table.read.merge.cursor import LayerCursor, layer_windows
+from slatespark.table.read.merge.merge_function import resolve_operator
+from slatespark.table.read.planning.plan import Layer
 from slatespark.table.rows.row_keeper import RowKeeper
 from slatespark.table.stores import TableStores
 from tests.support.fake_clock import FakeClock

@@ -11,7 +11,7 @@ from slatespark.format.properties import SstProperties
 from slatespark.format.ulid import Ulid, make_ulid
 from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE
 from slatespark.table.compaction.periodic_plan import due_ms, find_due_files
-from slatespark.table.read.plan import SstFile
+from slatespark.table.read.planning.plan import SstFile
 
 DAY = 86_400_000
 NOW = 100 * DAY

@@ -24,7 +24,7 @@ from slatespark.table.compaction.plan import (
     plan_size_tiered,
     trees_of,
 )
-from slatespark.table.read.plan import plan_layers, range_size
+from slatespark.table.read.planning.plan import plan_layers, range_size
 
 
 @dataclass(frozen=True)

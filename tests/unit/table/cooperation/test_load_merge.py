@@ -26,7 +26,7 @@ from slatespark.table.compaction.merge import MergeRules
 from slatespark.table.cooperation import load_merge
 from slatespark.table.cooperation.load_merge import LoadRules, Output, merged_rows, run_pieces
 from slatespark.table.cooperation.load_plan import LOAD, CopiedFile, MergedKeys
-from slatespark.table.read.plan import Layer
+from slatespark.table.read.planning.plan import Layer
 from slatespark.table.rows.sorted_rows import SortedRows
 from tests.support.compaction_model import compacted
 from tests.support.failing_store import FailingStore

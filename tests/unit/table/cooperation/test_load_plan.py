@@ -23,7 +23,7 @@ from slatespark.table.cooperation.load_plan import (
     plan_sources,
     plan_specs,
 )
-from slatespark.table.read.plan import plan_layers
+from slatespark.table.read.planning.plan import plan_layers
 from slatespark.table.rows.sst_upload import NewFile
 from slatespark.table.stores import SCRATCH_ROOT
 from tests.unit.table.commit.test_publication import new_file

@@ -23,7 +23,7 @@ from slatespark.table.definition.definition_json import decode_definition, encod
 from slatespark.table.definition.table_definition import NO_DEFINITION, EarlierBounds, TableDefinition
 from slatespark.table.definition.versions import definition_path, fetch_definition, publish_definition, resolve_codec
 from slatespark.table.log.versioned_object import RaceLostError, Version
-from slatespark.table.read.merge_function import resolve_operator
+from slatespark.table.read.merge.merge_function import resolve_operator
 from slatespark.table.stores import TableStores, open_stores
 
 _numbers = count()

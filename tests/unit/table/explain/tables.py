@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from slatespark import SlateStore
 from slatespark.slate_store.explanation import Explanation
+from slatespark.table.read.copies.stored import footers
 from slatespark.table.read.fetch import filter_sets, indexes
-from slatespark.table.read.properties import recorded_files
-from slatespark.table.read.stored_copies import footers
+from slatespark.table.read.versions.file_properties import recorded_files
 from tests.support.fake_clock import FakeClock
 
 SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.string())])

@@ -15,7 +15,7 @@ from slatespark.format.paths import MANIFEST_DIR, manifest_path
 from slatespark.ranges import KeyRange
 from slatespark.table.inspection.timeline import KeyTimeline
 from slatespark.table.inspection.timeline_intervals import without
-from slatespark.table.read.key_prefixes import decode_prefixes
+from slatespark.table.read.planning.key_prefixes import decode_prefixes
 
 SCHEMA = pa.schema([("minute", pa.int32()), ("value", pa.string())])
 BASE, ONE, TWO, GONE = 3, 5, 7, 9  # versions: a claim, then the commit

@@ -25,16 +25,17 @@ from slatespark.storage.memory_store import MemoryStore
 from slatespark.table.columns import write as copy_writing
 from slatespark.table.columns.read import fetch_copy
 from slatespark.table.log.manifests import fetch_latest_manifest
-from slatespark.table.read import batch_cuts, copy_windows, materialise
+from slatespark.table.read import batch_cuts, materialise
 from slatespark.table.read.arrow import Projection
-from slatespark.table.read.copy_choice import USED
-from slatespark.table.read.copy_part import CopyPart
-from slatespark.table.read.copy_rows import copy_rows, read_columns
+from slatespark.table.read.copies import windows as copy_windows
+from slatespark.table.read.copies.choice import USED
+from slatespark.table.read.copies.part import CopyPart
+from slatespark.table.read.copies.rows import copy_rows, read_columns
+from slatespark.table.read.copies.stored import footers
 from slatespark.table.read.fetch import indexes
-from slatespark.table.read.merge_windows import LongKey
+from slatespark.table.read.merge.windows import LongKey
 from slatespark.table.read.reader import fetch_read_plan
 from slatespark.table.read.scan import scan_split, visible_windows
-from slatespark.table.read.stored_copies import footers
 from slatespark.table.stores import TableStores
 from tests.support.fake_clock import FakeClock
 

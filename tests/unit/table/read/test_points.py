@@ -21,7 +21,15 @@ from slatespark.storage.object_store import Buffer
 from slatespark.table.clock import SystemClock
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read.fetch import fetch_index, filter_sets, indexes, measure_slice, sample_index
-from slatespark.table.read.plan import Layer, Split, cut_layers, cut_to_ranges, plan_layers, plan_points, plan_ranges
+from slatespark.table.read.planning.plan import (
+    Layer,
+    Split,
+    cut_layers,
+    cut_to_ranges,
+    plan_layers,
+    plan_points,
+    plan_ranges,
+)
 from slatespark.table.read.points import key_cursors
 from slatespark.table.read.reader import fetch_read_plan, look_up, run_read
 from slatespark.table.read.scan import visible_windows

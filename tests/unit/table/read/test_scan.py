@@ -8,15 +8,15 @@ from slatespark.errors import CorruptDataError, OptionError
 from slatespark.format.row import Row, RowKind
 from slatespark.kernels import take_rows
 from slatespark.kernels.columns import Visibility
-from slatespark.table.read.cursor import (
+from slatespark.table.read.merge.cursor import (
     MAX_WINDOW_BYTES,
     MIN_WINDOW_BYTES,
     LayerCursor,
     layer_windows,
     window_size,
 )
-from slatespark.table.read.merge_function import MergeFunction, resolve_operator
-from slatespark.table.read.plan import Layer
+from slatespark.table.read.merge.merge_function import MergeFunction, resolve_operator
+from slatespark.table.read.planning.plan import Layer
 from slatespark.table.read.scan import visible_windows
 from slatespark.table.stores import TableStores
 from tests.support.row_values import columns_to_rows

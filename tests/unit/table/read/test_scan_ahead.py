@@ -14,7 +14,7 @@ from slatespark.ranges import ByteRange
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.storage.object_store import Buffer
 from slatespark.storage.readahead import MAX_THREADS
-from slatespark.table.read.cursor import MAX_BYTES_AHEAD, MAX_WINDOW_BYTES, bytes_ahead, window_size
+from slatespark.table.read.merge.cursor import MAX_BYTES_AHEAD, MAX_WINDOW_BYTES, bytes_ahead, window_size
 from slatespark.table.stores import TableStores
 from tests.support.fake_clock import FakeClock
 

@@ -30,10 +30,10 @@ from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read import fetch, wal_tail
 from slatespark.table.read.fetch import WAL_BYTES_AHEAD, WAL_FILES_AHEAD, fetch_wal_rows, fetch_wal_share
 from slatespark.table.read.key_lookup import fetch_key_lookup, fetch_lookup_tail, look_up_rows
-from slatespark.table.read.plan import Split
+from slatespark.table.read.planning.plan import Split
+from slatespark.table.read.planning.sent_rows import MOST_NUMBER_BYTES
+from slatespark.table.read.planning.wal_share import WalShare
 from slatespark.table.read.reader import ReadPlan, fetch_read_plan, run_read
-from slatespark.table.read.sent_rows import MOST_NUMBER_BYTES
-from slatespark.table.read.wal_share import WalShare
 from slatespark.table.read.wal_tail import share_tail
 from slatespark.table.snapshot import WalTail, fetch_wal_tail, without_flushed
 from slatespark.table.stores import TableStores, open_stores

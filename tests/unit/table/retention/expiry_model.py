@@ -21,7 +21,7 @@ from slatespark.format.ulid import Ulid
 from slatespark.format.wal import decode_wal
 from slatespark.kernels.reference.decode import decode_blocks
 from slatespark.ranges import KeyRange
-from slatespark.table.read.plan import FileSlice, Layer
+from slatespark.table.read.planning.plan import FileSlice, Layer
 from slatespark.table.retention.expiry_tally import ExpiryReport
 from slatespark.table.stores import TableStores
 from tests.support.row_values import columns_to_rows

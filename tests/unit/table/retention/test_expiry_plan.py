@@ -14,7 +14,7 @@ from slatespark.format.row import Row, RowKind, rows_to_columns
 from slatespark.format.ulid import Ulid
 from slatespark.kernels import gather_fields
 from slatespark.ranges import KeyRange
-from slatespark.table.read.plan import FileSlice, SstFile
+from slatespark.table.read.planning.plan import FileSlice, SstFile
 from slatespark.table.retention.expiry_plan import (
     HOUR_MS,
     PERIODS,

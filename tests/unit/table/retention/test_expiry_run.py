@@ -14,8 +14,8 @@ from slatespark.format.properties import SstProperties
 from slatespark.format.row import Row, RowKind
 from slatespark.options import ReadOptions
 from slatespark.ranges import KeyRange
-from slatespark.table.read.plan import FileSlice, Layer, plan_layers
-from slatespark.table.read.resolve import resolve_snapshot
+from slatespark.table.read.planning.plan import FileSlice, Layer, plan_layers
+from slatespark.table.read.versions.resolve import resolve_snapshot
 from slatespark.table.records.commit_record import COMMITS_DIR
 from slatespark.table.retention.expiry_run import report_expiry
 from slatespark.table.retention.expiry_tally import ExpiryReport

@@ -10,7 +10,7 @@ import pytest
 
 from slatespark import CommitConflictError, HistoryTrimmedError, OptionError, SlateStore
 from slatespark.display.describe_text import describe_text
-from slatespark.table.read.floor import HistoryFloors
+from slatespark.table.read.versions.floor import HistoryFloors
 from slatespark.table.retention import reap_run
 from slatespark.table.retention.destructive_now import SKEW_MS
 from slatespark.table.retention.history_floor import follow_history_retention

@@ -15,7 +15,7 @@ from slatespark.format.properties import BlockBounds, SstProperties
 from slatespark.format.ulid import Ulid
 from slatespark.kernels.columns import HAS_CREATE, MERGE, TOMBSTONE
 from slatespark.ranges import ALL_KEYS, KeyRange, key_after, point_range
-from slatespark.table.read.plan import FileSlice, SstFile
+from slatespark.table.read.planning.plan import FileSlice, SstFile
 from slatespark.table.retention.expiry_plan import FileOutline
 from slatespark.table.retention.plan import (
     DueView,

@@ -7,8 +7,8 @@ from slatespark.format.row import Row, RowKind
 from slatespark.format.ulid import Ulid
 from slatespark.options import WriteOptions
 from slatespark.ranges import KeyRange, point_range
-from slatespark.table.read.cursor import LayerCursor, layer_windows
-from slatespark.table.read.plan import FileSlice, Layer
+from slatespark.table.read.merge.cursor import LayerCursor, layer_windows
+from slatespark.table.read.planning.plan import FileSlice, Layer
 from slatespark.table.retention.expiry_files import fetch_outline
 from slatespark.table.retention.plan import DueView, StoredView, plan_due_blocks
 from slatespark.table.retention.reap_files import Rewrite, count_gone, rewrite_view

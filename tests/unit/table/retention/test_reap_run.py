@@ -31,9 +31,9 @@ from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.definition.versions import fetch_definition, publish_definition
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.log.versioned_object import Version
-from slatespark.table.read.cursor import LayerCursor, layer_windows
-from slatespark.table.read.layers import distinct_files, fetch_layers
-from slatespark.table.read.plan import FileSlice, Layer
+from slatespark.table.read.merge.cursor import LayerCursor, layer_windows
+from slatespark.table.read.planning.layers import distinct_files, fetch_layers
+from slatespark.table.read.planning.plan import FileSlice, Layer
 from slatespark.table.read.scan import visible_windows
 from slatespark.table.records.commit_record import COMMITS_DIR
 from slatespark.table.records.commits import fetch_commit_records

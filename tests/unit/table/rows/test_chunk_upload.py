@@ -16,8 +16,8 @@ from slatespark.format.row import Row
 from slatespark.format.segments import WHOLE
 from slatespark.options import WriteOptions
 from slatespark.table.clock import SystemClock
-from slatespark.table.read.cursor import layer_windows
-from slatespark.table.read.plan import Layer
+from slatespark.table.read.merge.cursor import layer_windows
+from slatespark.table.read.planning.plan import Layer
 from slatespark.table.rows.chunk_upload import Chunks, upload_chunks, with_scratch
 from slatespark.table.rows.encoder import Stamp
 from slatespark.table.rows.sst_upload import NewFile

@@ -9,7 +9,7 @@ import pytest
 
 from slatespark.errors import InvalidRequestError
 from slatespark.format.row import Row, RowKind, rows_to_columns
-from slatespark.table.read.merge_function import resolve_operator, row_at
+from slatespark.table.read.merge.merge_function import resolve_operator, row_at
 from slatespark.table.rows.sorted_rows import one_version_per_key
 
 CONCAT = resolve_operator("concat")

@@ -16,9 +16,9 @@ from slatespark.format.paths import COMPACTED_DIR
 from slatespark.format.row import Row, RowKind
 from slatespark.options import WriteOptions
 from slatespark.table.clock import SystemClock
-from slatespark.table.read.cursor import layer_windows
-from slatespark.table.read.merge_function import MergeFunction, resolve_operator
-from slatespark.table.read.plan import Layer
+from slatespark.table.read.merge.cursor import layer_windows
+from slatespark.table.read.merge.merge_function import MergeFunction, resolve_operator
+from slatespark.table.read.planning.plan import Layer
 from slatespark.table.rows.encoder import RowEncoder, Stamp
 from slatespark.table.rows.sst_upload import upload_task
 from slatespark.table.rows.task_sorter import TaskSorter

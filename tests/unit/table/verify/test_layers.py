@@ -9,8 +9,8 @@ from slatespark.format.info import SstInfo
 from slatespark.format.row import Row, rows_to_columns
 from slatespark.format.ulid import make_ulid
 from slatespark.ranges import KeyRange
-from slatespark.table.read.cursor import LayerCursor, Window
-from slatespark.table.read.plan import FileSlice, Layer, SstFile
+from slatespark.table.read.merge.cursor import LayerCursor, Window
+from slatespark.table.read.planning.plan import FileSlice, Layer, SstFile
 from slatespark.table.verify.layers import (
     Inversion,
     find_inversions,

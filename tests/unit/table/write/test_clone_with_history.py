@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from slatespark import CommitConflictError, HistoryTrimmedError, SlateStore
-from slatespark.table.read.floor import HistoryFloors
+from slatespark.table.read.versions.floor import HistoryFloors
 from slatespark.units import ms_to_text
 from tests.support.fake_clock import FakeClock
 from tests.support.our_reads import to_ms

@@ -1,0 +1,101 @@
+"""SparkTasks: the tasks of an operation as those of one Spark job; the driver plans and commits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import pyarrow as pa
+from pyspark import cloudpickle
+
+from slatespark.spark.failures import own_errors, spark_errors
+from slatespark.spark.jobs.run_job import find_context, run_job
+from slatespark.spark.pyspark_api import map_in_arrow
+from slatespark.spark.worker import freeze_gc
+from slatespark.table.progress import Progress
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MANY: Final = 1 << 20  # numbers: more than there are cores
+
+_PACKED = "number INT, packed BINARY"
+_RESULT = "outcome BINARY"
+
+Item = TypeVar("Item")
+Outcome = TypeVar("Outcome")
+
+
+class SparkTasks:
+    """Runs a function on items, each in a task of one Spark job.
+
+    Function and items travel to the executors. Classes from a notebook or script are pickled by value; classes from a
+    module by name, so executors need that module.
+
+    Parameters
+    ----------
+    progress : hears how many tasks have finished
+
+    Attributes
+    ----------
+    together : how many tasks Spark runs at a time
+    """
+
+    def __init__(self, spark: SparkSession, progress: Progress | None = None) -> None:
+        self._spark, self._progress = spark, progress
+        self.together = _parallelism(spark)
+
+    def __call__(
+        self, function: Callable[[Item], Outcome], items: Sequence[Item], *, check: Callable[[], None] | None = None
+    ) -> Iterable[Outcome]:
+        """Return the results in the order of the items.
+
+        Parameters
+        ----------
+        check : called again and again meanwhile; cancels the Spark job by raising
+
+        Raises
+        ------
+        SlateError
+            The error of a task, with its class.
+        """
+        if not items:
+            return []
+
+        def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                results = [run_packed(packed) for packed in batch.column("packed").to_pylist()]
+                yield pa.RecordBatch.from_pydict({"outcome": pa.array(results, pa.binary())})
+
+        # As rows, one per partition: in the closure, which every task loads, all items would travel to each task.
+        rows_of = [(number, pack((function, item))) for number, item in enumerate(items)]
+        with own_errors():
+            parts = self._spark.createDataFrame(rows_of, _PACKED).repartitionById(len(items), "number")
+            frame = map_in_arrow(parts, run, _RESULT)
+            # In the order of partitions.
+            rows = run_job(self._spark, frame.collect, check=check, progress=self._progress)
+        # Unpickling is safe: the results come from our own tasks over Spark's channel.
+        return [cloudpickle.loads(bytes(row[0])) for row in rows]
+
+
+def _parallelism(spark: SparkSession) -> int:
+    """Return how many tasks Spark runs at a time. Spark Connect does not tell, but cuts a range accordingly."""
+    context = find_context(spark)
+    if context is not None:
+        return max(1, context.defaultParallelism)
+    [(last,)] = spark.range(MANY).selectExpr("spark_partition_id() AS place").groupBy().max("place").collect()
+    return 1 + int(last)
+
+
+def run_packed(packed: bytes) -> bytes:
+    """Run one task in a worker."""
+    with spark_errors():
+        function, item = cloudpickle.loads(packed)
+        outcome = function(item)
+        freeze_gc()
+        return pack(outcome)
+
+
+def pack(value: object) -> bytes:
+    """Return a value as bytes that executors can load."""
+    return bytes(cloudpickle.dumps(value))  # type: ignore[no-untyped-call]  # pyspark's own copy has no types

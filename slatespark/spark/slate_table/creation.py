@@ -1,0 +1,81 @@
+"""Creation and removal of a table, and the questions that come with it: is there one, and with these key columns."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.types import StructType
+
+from slatespark.display.progress import AskedProgress
+from slatespark.errors import InvalidRequestError, OptionError, TableNotFoundError
+from slatespark.slate_store import SlateStore
+from slatespark.spark.distributed import split_names
+from slatespark.spark.slate_table.arguments import Names, PathArgument, path_text, store_arguments
+from slatespark.spark.type_mapping import arrow_schema, struct_type
+
+if TYPE_CHECKING:
+    from slatespark.table.gc.drop_plan import DropReport
+
+
+def create_table(
+    path: PathArgument, schema: StructType | str, key_columns: Names, properties: Mapping[str, Any]
+) -> None:
+    """Create an empty typed table; see `SlateTable.create`."""
+    keys = split_names(key_columns, "keyColumns")
+    columns = arrow_schema(struct_type(schema))
+    SlateStore.create(path_text(path), schema=columns, keyColumns=keys, **store_arguments(properties))
+
+
+def has_table(path: object, storage: Mapping[str, Any]) -> bool:
+    """Tell whether there is a database, raw or typed, at a path.
+
+    Raises
+    ------
+    OptionError
+        When the argument is not a path.
+    """
+    try:
+        SlateStore.open(_path(path, "isSlateTable"), **store_arguments(storage))
+    except TableNotFoundError:
+        return False
+    return True
+
+
+def drop_table(
+    path: object, storage: Mapping[str, Any], progress: AskedProgress, *, force: bool, dry_run: bool
+) -> DropReport:
+    """Delete the table at a path; see `SlateTable.drop`. Raises as `has_table` for another argument."""
+    where, given = _path(path, "drop"), store_arguments(storage)
+    return SlateStore.drop(where, force=force, dryRun=dry_run, progress=progress, **given)
+
+
+def no_name(name: str) -> InvalidRequestError:
+    """Return the error for a table that was named as in Spark's catalog."""
+    return InvalidRequestError(
+        f"forName({name!r}): Spark's catalog does not keep where a table of this format is.",
+        todo="Open it with forPath(spark, path). For SQL, name the path by a temporary view, and use slatespark.sql.",
+    )
+
+
+def _path(path: object, method: str) -> str:
+    if not isinstance(path, str | os.PathLike):
+        raise OptionError(f"{method}: {path!r} is not a path.", todo=f"Call {method}(spark, path).")
+    return path_text(path)
+
+
+def require_key_columns(url: str, present: Sequence[str], wanted: Names) -> None:
+    """Refuse a table that has other key columns; case does not matter.
+
+    Raises
+    ------
+    InvalidRequestError
+        When they differ.
+    """
+    names = split_names(wanted, "keyColumns")
+    if [name.lower() for name in present] != [name.lower() for name in names]:
+        raise InvalidRequestError(
+            f"The table {url} exists with key columns {', '.join(present)} instead of {', '.join(names)}.",
+            todo="Choose another path, or open it with forPath.",
+        )

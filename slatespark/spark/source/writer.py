@@ -1,0 +1,80 @@
+"""Batch writes: executors upload SSTs, the driver commits them at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+
+from slatespark.errors import InternalError
+from slatespark.spark.failures import spark_errors
+from slatespark.spark.source.partitions import SlateCommitMessage, require_messages
+from slatespark.table.clock import Clock, resolve_clock
+from slatespark.table.stores import TableStores, open_stores
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from slatespark.options import WriteOptions
+
+# Spark plans in a new process, runs tasks in others, and commits in one more. Each imports what its step needs.
+
+
+class SlateWriter(DataSourceArrowWriter):
+    """Writes one DataFrame. The planner makes it once; Spark pickles it for every task and for the commit."""
+
+    def __init__(self, options: WriteOptions, schema: pa.Schema, *, overwrite: bool) -> None:
+        from slatespark.table.write.load_plan import begin_load
+
+        with spark_errors():
+            self._options = options
+            self._load = begin_load(self._stores(), self._clock(), schema, options, overwrite=overwrite)
+
+    def _stores(self) -> TableStores:
+        options = self._options
+        return open_stores(options.path, storage=options.storage, wal_path=options.wal_path)
+
+    def _clock(self) -> Clock:
+        return resolve_clock(self._options.clock)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Upload the rows of one task as sorted files."""
+        from slatespark.spark.source.catalog_writes import refuse_catalog_write
+        from slatespark.spark.worker import freeze_gc
+        from slatespark.table.write.load_task import run_task
+
+        context = TaskContext.get()
+        if context is None:
+            raise InternalError("A write task has no TaskContext.")
+        with spark_errors():
+            refuse_catalog_write(context)
+        partition = context.partitionId()
+        if self._load is None:  # nothing to do
+            return SlateCommitMessage(partition, ())
+        with spark_errors():
+            files = run_task(self._stores(), self._clock(), self._load, partition, iterator)
+            freeze_gc()
+            return SlateCommitMessage(partition, files)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Publish the files of all tasks by one manifest."""
+        if self._load is None:
+            return
+        from slatespark.table.compaction.after_write import compact_after_write
+        from slatespark.table.write.load_commit import commit_load
+
+        with spark_errors():
+            arrived = require_messages(SlateCommitMessage, messages)
+            outputs = [message.files for message in sorted(arrived, key=lambda message: message.partition)]
+            record = commit_load(self._stores(), self._clock(), self._load, outputs)
+        compact_after_write(self._stores(), self._clock(), record, self._options, self._load.job.definition)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Abandon the write. Garbage collection takes the files, since a failed commit may have published them."""
+        if self._load is not None:
+            from slatespark.table.commit.job import abandon_write
+
+            with spark_errors():
+                abandon_write(self._stores(), self._load.job)

@@ -1,0 +1,251 @@
+"""LayerCursor: the rows of one layer in key order, a bounded window of decoded blocks at a time.
+
+If a window's last key may have more versions, that key gets a window of its own, marked as not whole. Every other
+window is complete up to its bound. So a merge of several cursors needs state across windows only for such keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slatespark.errors import CorruptDataError
+from slatespark.format.block_group import unpack_blocks
+from slatespark.format.index import SstIndex
+from slatespark.kernels import decode_blocks, key_span, lower_bound, lower_bound_in_each
+from slatespark.kernels.columns import RowColumns
+from slatespark.ranges import ByteRange
+from slatespark.storage import Buffer, read_ahead
+from slatespark.table.read.fetch import fetch_index
+from slatespark.table.read.planning.plan import FileSlice, Layer
+from slatespark.table.stores import TableStores, object_context
+
+# How far a window reaches: (key, 1) includes the key, (key, 0) ends before it, None is the end of the layer. As tuples
+# they compare as positions in key order.
+Bound: TypeAlias = tuple[bytes, int]
+RowSpan: TypeAlias = tuple[RowColumns, int, int]  # rows [low, high) of a source
+
+MAX_WINDOW_BYTES: Final = 3 << 20  # measured: smaller ones pay their fixed costs too often, larger ones miss the caches
+MIN_WINDOW_BYTES: Final = 64 << 10
+MAX_READS_AHEAD: Final = 16  # of a file, where its ranges are small; large ones are bounded by their bytes
+MAX_BYTES_AHEAD: Final = 24 << 20  # of a layer; a link of 200 MB/s carries 20 MB while an answer takes 100 ms
+
+
+class LayerCursor:
+    """A forward cursor over the row versions of one layer.
+
+    Attributes
+    ----------
+    rows : the window; None before the first `load` and at the end
+    low, high : rows [low, high) of the window are still to be consumed
+    bound : how far the window reaches; None once nothing lies beyond it
+    """
+
+    def __init__(self, windows: Iterator[Window]) -> None:
+        self._windows = windows
+        self.rows: RowColumns | None = None
+        self.low = self.high = 0
+        self.bound: Bound | None = None
+
+    def load(self) -> bool:
+        """Make sure that there are rows to consume; False at the end of the layer."""
+        while self.low == self.high:
+            window = next(self._windows, None)
+            if window is None:
+                self.rows = None
+                return False
+            self.rows, self.low, self.high, self.bound = window.rows, window.low, window.high, window.bound
+        return True
+
+    def spans(self) -> Iterator[RowSpan]:
+        """Consume all rows that are left, window by window."""
+        while self.load() and self.rows is not None:
+            yield self.rows, self.low, self.high
+            self.low = self.high
+
+    def end_of(self, key: bytes) -> int:
+        """Return the row where the versions of a key end; the cursor must be loaded."""
+        return self.high if self.rows is None else lower_bound(self.rows, key + b"\0", self.low, self.high)
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Rows [low, high) of `rows`, and how far they reach."""
+
+    rows: RowColumns
+    low: int
+    high: int
+    bound: Bound | None
+
+
+def rows_before(cursors: Sequence[LayerCursor], cut: Bound | None) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the rows [lows[i], highs[i]) of loaded cursors with keys within `cut`, all if it is None."""
+    lows = np.array([cursor.low for cursor in cursors], np.int64)
+    highs = np.array([cursor.high for cursor in cursors], np.int64)
+    if cut is None:
+        return lows, highs
+    key, inclusive = cut
+    sources = [cursor.rows for cursor in cursors if cursor.rows is not None]
+    return lows, lower_bound_in_each(sources, key + b"\0" if inclusive else key, lows, highs)
+
+
+def window_size(buffer_bytes: int, layers: int) -> int:
+    """Return the bytes of one window when `layers` cursors, each one window ahead, share a buffer."""
+    return max(MIN_WINDOW_BYTES, min(MAX_WINDOW_BYTES, buffer_bytes // max(1, 2 * layers)))
+
+
+def bytes_ahead(buffer_bytes: int, layers: int) -> int:
+    """Return the stored bytes that each of `layers` cursors may fetch ahead: its share of a buffer less two windows.
+
+    Those are the window in use, and the one that takes its place.
+    """
+    return max(0, min(MAX_BYTES_AHEAD, buffer_bytes // max(1, layers) - 2 * window_size(buffer_bytes, layers)))
+
+
+def memory_windows(rows: RowColumns) -> Iterator[Window]:
+    """Return rows held in memory as a single window."""
+    yield Window(rows, 0, len(rows), None)
+
+
+def layer_windows(
+    stores: TableStores, layer: Layer, window_bytes: int, *, ahead_bytes: int | None = None
+) -> Iterator[Window]:
+    """Yield the windows of a layer.
+
+    Parameters
+    ----------
+    stores : where the files are
+    layer : slices in key order
+    window_bytes : target size of the blocks of one window, stored and decompressed; one block is the least
+    ahead_bytes : stored bytes to fetch ahead of the window, but one range at least; by default two windows
+
+    Raises
+    ------
+    CorruptDataError
+        When bytes are damaged or keys are out of order, within a file or from file to file.
+    """
+    last: Window | None = None
+    for part, following, reads in _planned_reads(stores, layer, window_bytes, ahead_bytes):
+        for window in _slice_windows(part, following, reads):
+            if last is not None:
+                _check_order(last, window, part)
+            yield window
+            last = window
+
+
+def open_cursors(
+    stores: TableStores,
+    layers: Sequence[Layer],
+    tail: Sequence[RowColumns],
+    window_bytes: int,
+    *,
+    windows: Callable[[TableStores, Layer, int], Iterator[Window]] = layer_windows,
+) -> list[LayerCursor]:
+    """Return cursors over all rows of some layers, newest first.
+
+    Parameters
+    ----------
+    layers : newest first
+    tail : rows of the WAL, newer than every layer but those of own writes
+    window_bytes : as for `layer_windows`
+    windows : yields the windows of a layer
+    """
+    own, stored = (
+        [LayerCursor(windows(stores, layer, window_bytes)) for layer in layers if layer.is_above_wal is above]
+        for above in (True, False)
+    )
+    return [*own, *(LayerCursor(memory_windows(rows)) for rows in tail), *stored]
+
+
+def _check_order(last: Window, window: Window, part: FileSlice) -> None:
+    """Refuse descending keys: the index, or the views of a run, would hide rows."""
+    before, after = last.rows.key(last.high - 1), window.rows.key(window.low)
+    whole = last.bound is not None and last.bound[1] == 1
+    if after < before or (whole and after == before):
+        raise CorruptDataError(
+            f"key {after.hex()} follows {before.hex()} of an earlier block or file.", path=part.file.path
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Reads:
+    """The reads of one slice: groups of blocks, and their bytes in that order.
+
+    Slices of one file share `buffers`, so the next slice is fetched while this one is merged.
+    """
+
+    stores: TableStores
+    index: SstIndex
+    edges: NDArray[np.int64]
+    groups: list[tuple[int, int]]
+    buffers: Iterator[Buffer]
+    window_bytes: int
+
+
+def _planned_reads(
+    stores: TableStores, layer: Layer, window_bytes: int, ahead_bytes: int | None
+) -> Iterator[tuple[FileSlice, FileSlice | None, _Reads]]:
+    """Yield each slice with the following slice and its reads."""
+    followers = iter([*layer.slices[1:], None])
+    for file, parts in groupby(layer.slices, key=lambda part: part.file):
+        index, slices = fetch_index(stores, file), list(parts)
+        edges = index.block_edges(file.info)
+        groups = [group_blocks(edges, *index.blocks_for(part.keys), window_bytes) for part in slices]
+        spans = [ByteRange(int(edges[a]), int(edges[b])) for each in groups for a, b in each]
+        largest = max(map(len, spans), default=1)
+        most = 2 * window_bytes if ahead_bytes is None else ahead_bytes
+        depth = max(1, min(MAX_READS_AHEAD, most // largest))
+        # `read_ahead` counts the range that is taken next, which will be the window.
+        buffers = read_ahead(stores.at(file.root), file.path, spans, depth=depth, max_bytes=most + largest)
+        for part, part_groups in zip(slices, groups, strict=True):
+            yield part, next(followers), _Reads(stores, index, edges, part_groups, buffers, window_bytes)
+
+
+def _slice_windows(part: FileSlice, following: FileSlice | None, reads: _Reads) -> Iterator[Window]:
+    end = reads.groups[-1][1] if reads.groups else 0
+    goes_on_at = following.keys.start if following is not None else None
+    for block, rows in _decoded_chunks(part, reads):
+        low, high = key_span(rows, part.keys)
+        if low == high:
+            continue
+        last_key = rows.key(high - 1)
+        goes_on = reads.index.spans_key(block, last_key) if block < end else goes_on_at == last_key
+        if not goes_on:
+            yield Window(rows, low, high, (last_key, 1))
+            continue
+        split = lower_bound(rows, last_key, low, high)
+        if split > low:
+            yield Window(rows, low, split, (rows.key(split - 1), 1))
+        yield Window(rows, split, high, (last_key, 0))
+
+
+def _decoded_chunks(part: FileSlice, reads: _Reads) -> Iterator[tuple[int, RowColumns]]:
+    """Yield (number of the block after it, rows) of consecutive groups of blocks."""
+    file, store, edges = part.file, reads.stores.at(part.file.root), reads.edges
+    for block, stop in reads.groups:
+        start = int(edges[block])
+        with object_context(store, file.path, start):
+            data = np.frombuffer(next(reads.buffers), np.uint8)
+            while block < stop:
+                inside, encoded = edges[block : stop + 1] - start, reads.index.encoded_bytes[block:stop]
+                opened = unpack_blocks(data, inside, encoded, file.info.compression, limit_bytes=reads.window_bytes)
+                rows = decode_blocks(opened.data, opened.starts, opened.ends, version=file.format_version)
+                block += len(opened.starts)
+                yield block, rows
+
+
+def group_blocks(edges: NDArray[np.int64], first: int, end: int, window_bytes: int) -> list[tuple[int, int]]:
+    """Return block numbers [a, b) of consecutive groups of at most `window_bytes` stored bytes, or of one block."""
+    groups: list[tuple[int, int]] = []
+    block = first
+    while block < end:
+        fits = int(np.searchsorted(edges, edges[block] + window_bytes, side="right")) - 1
+        stop = min(max(fits, block + 1), end)
+        groups.append((block, stop))
+        block = stop
+    return groups

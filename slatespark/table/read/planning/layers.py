@@ -1,0 +1,44 @@
+"""The layers of a manifest with the stores of their files, and what is known of the files without reading blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from slatespark.format.manifest import Manifest, SstView
+from slatespark.format.stats import SstStats, decode_stats_section
+from slatespark.table.read.planning.plan import FileSlice, Layer, SstFile, plan_layers
+from slatespark.table.stores import OWN_ROOT, TableStores, external_roots, object_context
+
+MAX_COMMIT_RECORDS: Final = 1000  # looked through for properties of files
+
+
+def fetch_layers(stores: TableStores, manifest: Manifest) -> tuple[Layer, ...]:
+    """Return the layers of a manifest, newest first, with the databases that own files of it."""
+    return plan_layers(manifest, external_roots(stores, manifest))
+
+
+def view_slices(stores: TableStores, manifest: Manifest) -> dict[SstView, FileSlice]:
+    """Return the part of a file that each view of a manifest shows."""
+    roots = external_roots(stores, manifest)
+    found = {}
+    for view in manifest.views():
+        handle = manifest.ssts[view.sst_id]
+        file = SstFile(roots.get(handle.id, OWN_ROOT), handle.id, handle.info, handle.format_version)
+        found[view] = FileSlice(file, view.key_range(handle))
+    return found
+
+
+def distinct_files(layers: Iterable[Layer]) -> list[SstFile]:
+    """Return every file once, in the order of the layers."""
+    return list(dict.fromkeys(part.file for layer in layers for part in layer.slices))
+
+
+def fetch_stats(stores: TableStores, file: SstFile) -> SstStats | None:
+    """Return the statistics that a file holds of its rows; None if it holds none."""
+    span = file.info.stats_range
+    if span is None:
+        return None
+    store = stores.at(file.root)
+    with object_context(store, file.path, span.start):
+        return decode_stats_section(store.get_range(file.path, span), file.info)

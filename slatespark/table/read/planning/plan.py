@@ -1,0 +1,342 @@
+"""Snapshot -> layers -> splits: which files, cut to which keys, each read partition merges. Pure.
+
+A *layer* is one search step of the client: one L0 view, or the views of one sorted run. Layers are listed
+newest first; for any key, every version in a newer layer has a higher sequence number than those in an older one.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+from slatespark.format.info import SstInfo
+from slatespark.format.manifest import Manifest, SortedRun, SstView
+from slatespark.format.paths import sst_path
+from slatespark.format.ulid import Ulid
+from slatespark.ranges import KeyRange, key_after
+from slatespark.storage import ObjectMeta
+from slatespark.table.read.planning.wal_share import WalShare
+from slatespark.table.stores import OWN_ROOT
+
+MAX_SAMPLED_INDEXES = 64
+POINTS_PER_SPLIT = 16  # how finely an index is sampled: a split is off its target by about 1/16 per file
+POINT_BYTES = 4096  # the client's block size, which the lookup of one key reads
+OWN_WRITES: Final = "own writes"  # layers with the rows of the transaction, which are the newest
+
+
+@dataclass(frozen=True, slots=True)
+class SstFile:
+    """One SST as the manifest describes it, and the database that owns it.
+
+    Attributes
+    ----------
+    root : `OWN_ROOT`, or the URL of another database (clones)
+    id, info, format_version : as in the manifest, which is authoritative (docs/reference/format/sst.md)
+    """
+
+    root: str
+    id: Ulid
+    info: SstInfo
+    format_version: int
+
+    @property
+    def path(self) -> str:
+        """Path below the root."""
+        return sst_path(self.id)
+
+    @property
+    def data_bytes(self) -> int:
+        """Stored size of the data blocks."""
+        return self.info.data_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class FileSlice:
+    """The part of a file that a layer shows."""
+
+    file: SstFile
+    keys: KeyRange
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """File slices in key order, not overlapping but for a shared boundary key (newer versions first).
+
+    Attributes
+    ----------
+    name : `L0` or `run 7`, for people; or `OWN_WRITES`
+    slices : ascending
+    """
+
+    name: str
+    slices: tuple[FileSlice, ...]
+
+    @property
+    def is_above_wal(self) -> bool:
+        """Whether its rows are newer than those of the WAL, as only those of a transaction under way are."""
+        return self.name == OWN_WRITES
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """One read partition: the layers that meet its keys, cut to them.
+
+    Attributes
+    ----------
+    keys : all of its keys lie in here
+    layers : newest first
+    ranges : the parts of `keys` that are read, ascending and apart from each other; empty for all of it
+    points : the keys that are read, ascending; None for all in the ranges. Layers are cut to `keys` only
+    wal : rows of the WAL; None where they are still to be decoded
+    copies : columnar copies that may be read instead of files
+    """
+
+    keys: KeyRange
+    layers: tuple[Layer, ...]
+    ranges: tuple[KeyRange, ...] = ()
+    points: tuple[bytes, ...] | None = None
+    wal: WalShare | None = None
+    copies: tuple[ObjectMeta, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CutPoint:
+    """`stored_bytes` of a file lie from `key` on, up to the file's next point."""
+
+    key: bytes
+    stored_bytes: int
+
+
+def plan_layers(manifest: Manifest, roots: dict[Ulid, str]) -> tuple[Layer, ...]:
+    """Return all layers of a manifest, newest first.
+
+    Parameters
+    ----------
+    manifest : any version
+    roots : for SSTs of other databases, the URL of the owner (docs/reference/format/clones.md)
+    """
+    files = {
+        handle.id: SstFile(roots.get(handle.id, OWN_ROOT), handle.id, handle.info, handle.format_version)
+        for handle in manifest.ssts.values()
+    }
+
+    def tree(l0: Sequence[SstView], runs: Sequence[SortedRun]) -> Iterable[Layer]:
+        for view in l0:
+            yield Layer("L0", tuple(slices([view])))
+        for run in runs:
+            yield Layer(f"run {run.id}", tuple(slices(run.views)))
+
+    def slices(views: Sequence[SstView]) -> Iterable[FileSlice]:
+        for view in views:
+            yield FileSlice(files[view.sst_id], view.key_range(manifest.ssts[view.sst_id]))
+
+    layers = list(tree(manifest.l0, manifest.compacted))
+    for segment in (
+        manifest.segments
+    ):  # no two trees share a key, so their order does not matter (docs/reference/format/segments.md)
+        layers.extend(tree(segment.l0, segment.compacted))
+    return tuple(layers)
+
+
+def cut_layers(layers: Sequence[Layer], keys: KeyRange) -> tuple[Layer, ...]:
+    """Return the layers that meet `keys`, cut to it."""
+    found = []
+    for layer in layers:
+        parts = tuple(
+            FileSlice(part.file, common)
+            for part in layer.slices
+            if not (common := part.keys.intersect(keys)).is_empty()
+        )
+        if parts:
+            found.append(Layer(layer.name, parts))
+    return tuple(found)
+
+
+def cut_to_ranges(layers: Sequence[Layer], ranges: Sequence[KeyRange]) -> tuple[Layer, ...]:
+    """Return the layers that meet any of the ranges, with a slice for every range that meets a file.
+
+    Requires: ranges ascending, apart from each other.
+    """
+    found = []
+    starts = [keys.start for keys in ranges]
+    for layer in layers:
+        parts: list[FileSlice] = []
+        for part in layer.slices:
+            first, end = _ranges_met(part, starts)
+            common = (part.keys.intersect(keys) for keys in ranges[first:end])
+            parts.extend(FileSlice(part.file, keys) for keys in common if not keys.is_empty())
+        if parts:
+            found.append(Layer(layer.name, tuple(parts)))
+    return tuple(found)
+
+
+def partition_layers(layers: Sequence[Layer], ranges: Sequence[KeyRange]) -> list[tuple[Layer, ...]]:
+    """Return for each range the layers that meet it, cut to it: `cut_layers` of many ranges, in one pass.
+
+    Requires: ranges ascending, each starting where the one before ends; no slice reaches beyond them.
+    """
+    found: list[list[Layer]] = [[] for _ in ranges]
+    starts = [keys.start for keys in ranges]
+    for layer in layers:
+        parts: dict[int, list[FileSlice]] = {}
+        for part in layer.slices:
+            first, end = _ranges_met(part, starts)
+            for number in range(first, end):
+                inside = part if end - first == 1 else FileSlice(part.file, part.keys.intersect(ranges[number]))
+                parts.setdefault(number, []).append(inside)
+        for number, slices in parts.items():
+            found[number].append(Layer(layer.name, tuple(slices)))
+    return [tuple(each) for each in found]
+
+
+def _ranges_met(part: FileSlice, starts: Sequence[bytes]) -> tuple[int, int]:
+    """Return which of the ranges that start there, [first, end), a slice may meet."""
+    first = max(0, bisect_right(starts, part.keys.start) - 1)
+    return first, len(starts) if part.keys.end is None else bisect_left(starts, part.keys.end)
+
+
+def plan_ranges(
+    layers: Sequence[Layer],
+    ranges: Sequence[KeyRange],
+    *,
+    target_bytes: int,
+    sample: Callable[[SstFile, int], list[CutPoint]],
+    measure: Callable[[FileSlice], int],
+) -> tuple[Split, ...]:
+    """Cut several key ranges into splits of about `target_bytes`: large ranges are cut, small ones joined.
+
+    Parameters
+    ----------
+    layers, target_bytes, sample : as for `plan_splits`
+    ranges : ascending, apart from each other, none empty
+    measure : slice -> stored bytes; called for slices of the largest files only
+    """
+    if not ranges:
+        return ()
+    if len(ranges) == 1:
+        return plan_splits(layers, ranges[0], target_bytes=target_bytes, sample=sample)
+    splits: list[Split] = []
+    waiting: list[KeyRange] = []
+    filled = 0
+    for keys, size in zip(ranges, _range_sizes(layers, ranges, measure), strict=True):
+        if waiting and filled + size > target_bytes:
+            splits.append(_joined_split(layers, waiting))
+            waiting, filled = [], 0
+        if size > target_bytes:
+            splits.extend(plan_splits(layers, keys, target_bytes=target_bytes, sample=sample))
+        else:
+            waiting.append(keys)
+            filled += size
+    if waiting:
+        splits.append(_joined_split(layers, waiting))
+    return tuple(splits)
+
+
+def _joined_split(layers: Sequence[Layer], ranges: Sequence[KeyRange]) -> Split:
+    several = tuple(ranges) if len(ranges) > 1 else ()
+    return Split(KeyRange(ranges[0].start, ranges[-1].end), cut_to_ranges(layers, ranges), several)
+
+
+def _range_sizes(layers: Sequence[Layer], ranges: Sequence[KeyRange], measure: Callable[[FileSlice], int]) -> list[int]:
+    """Return about how many stored bytes each range has; slices that are not measured count as the average."""
+    starts = [keys.start for keys in ranges]
+    slices = (part for layer in cut_to_ranges(layers, ranges) for part in layer.slices)
+    parts = [(bisect_right(starts, part.keys.start) - 1, part) for part in slices]
+    files = {part.file.id: part.file for _, part in parts}
+    largest = sorted(files.values(), key=lambda file: (-file.data_bytes, file.id.value))[:MAX_SAMPLED_INDEXES]
+    measured = {file.id for file in largest}
+    known = [(at, measure(part)) for at, part in parts if part.file.id in measured]
+    average = sum(size for _, size in known) // max(1, len(known))
+    sizes = [0] * len(ranges)
+    for at, size in known:
+        sizes[at] += size
+    for at, part in parts:
+        if part.file.id not in measured:
+            sizes[at] += min(average, part.file.data_bytes)
+    return sizes
+
+
+def plan_points(layers: Sequence[Layer], points: Sequence[bytes], *, target_bytes: int) -> tuple[Split, ...]:
+    """Cut the lookup of many keys into splits; each key costs about one block.
+
+    Parameters
+    ----------
+    layers, target_bytes : as for `plan_splits`
+    points : ascending and distinct
+    """
+    count = max(1, target_bytes // POINT_BYTES)
+    splits = []
+    for start in range(0, len(points), count):
+        part = tuple(points[start : start + count])
+        keys = KeyRange(part[0], key_after(part[-1]))
+        splits.append(Split(keys, cut_layers(layers, keys), points=part))
+    return tuple(splits)
+
+
+def range_size(stored_bytes: int, *, most_bytes: int, least_bytes: int, together: int) -> int:
+    """Return the size of a range, so that all ranges are similar and fill the parallel workers.
+
+    Parameters
+    ----------
+    stored_bytes : of all ranges
+    most_bytes, least_bytes : bounds of a range; a smaller one is not worth a task
+    together : how many are merged at a time
+    """
+    needed = -(-stored_bytes // most_bytes)
+    rounds = -(-needed // together)
+    count = max(needed, min(rounds * together, stored_bytes // least_bytes))
+    return max(1, -(-stored_bytes // max(1, count)))
+
+
+def plan_splits(
+    layers: Sequence[Layer], keys: KeyRange, *, target_bytes: int, sample: Callable[[SstFile, int], list[CutPoint]]
+) -> tuple[Split, ...]:
+    """Cut a key range into splits of about `target_bytes` of stored data.
+
+    Parameters
+    ----------
+    layers : all layers of the snapshot, newest first
+    keys : the range to read
+    target_bytes : stored bytes per split; small inputs become one split
+    sample : (file, spacing in bytes) -> cut points of the file; called for the largest files only
+
+    Returns
+    -------
+    Splits in key order that cover `keys`; no key lies in two of them.
+    """
+    cut = cut_layers(layers, keys)
+    files = {part.file.id: part.file for layer in cut for part in layer.slices}
+    total_bytes = sum(file.data_bytes for file in files.values())
+    if total_bytes <= target_bytes:
+        return (Split(keys, cut),)
+    borders = _choose_borders(files, keys, target_bytes, sample)
+    edges = [keys.start, *borders, keys.end]
+    ranges = [KeyRange(start or b"", end) for start, end in pairwise(edges)]
+    return tuple(Split(part, layers) for part, layers in zip(ranges, partition_layers(cut, ranges), strict=True))
+
+
+def _choose_borders(
+    files: dict[Ulid, SstFile], keys: KeyRange, target_bytes: int, sample: Callable[[SstFile, int], list[CutPoint]]
+) -> list[bytes]:
+    """Return the keys, inside `keys`, at which the stored bytes before them reach multiples of the target."""
+    largest = sorted(files.values(), key=lambda file: (-file.data_bytes, file.id.value))
+    spacing = max(1, target_bytes // POINTS_PER_SPLIT)
+    points: list[CutPoint] = []
+    for rank, file in enumerate(largest):
+        if rank < MAX_SAMPLED_INDEXES and file.data_bytes > spacing:
+            points.extend(sample(file, spacing))
+        else:
+            points.append(CutPoint(file.info.first_entry or b"", file.data_bytes))
+    borders: list[bytes] = []
+    filled = 0
+    previous = keys.start
+    for point in sorted(points, key=lambda item: item.key):
+        if filled >= target_bytes and point.key > previous and keys.contains(point.key):
+            borders.append(point.key)
+            previous, filled = point.key, 0
+        if point.key >= keys.start:
+            filled += point.stored_bytes
+    return borders
