@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slatespark.cli.commands import main
+from slatespark.cli.main import main
 
 if __name__ == "__main__":
     main()

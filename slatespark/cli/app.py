@@ -17,7 +17,7 @@ _built: dict[str, Any] = {}
 def built_command(name: str) -> Any:
     """Return a command for the parser; it is imported and built when it is first asked for."""
     if name not in _built:
-        import_module(f"slatespark.cli.{COMMANDS[name].module}")  # registers its commands
+        import_module(f"slatespark.cli.commands.{COMMANDS[name].module}")  # registers its commands
         group: Any = typer.main.get_command(app)
         _built.update(group.commands)
         app.registered_commands.clear()  # else each call would build all of them again

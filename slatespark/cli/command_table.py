@@ -12,7 +12,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class CommandLine:
-    """A command or group of commands: its module in this package, and its help."""
+    """A command or group of commands: its module in `commands`, and its help."""
 
     module: str
     help: str
@@ -21,127 +21,113 @@ class CommandLine:
 
 COMMANDS: Final[dict[str, CommandLine]] = {
     "describe": CommandLine(
-        "inspect_commands", "Show the facts of a table: columns, properties, version, layers, files, WAL, checkpoints."
+        "inspect", "Show the facts of a table: columns, properties, version, layers, files, WAL, checkpoints."
     ),
-    "history": CommandLine(
-        "inspect_commands", "List the versions of a table, newest first: time, writer and operation."
-    ),
-    "files": CommandLine("inspect_commands", "List the files of a table, layer by layer, newest first."),
+    "history": CommandLine("inspect", "List the versions of a table, newest first: time, writer and operation."),
+    "files": CommandLine("inspect", "List the files of a table, layer by layer, newest first."),
     "timeline": CommandLine(
-        "inspect_commands",
+        "inspect",
         "Show, for each interval of keys, which files are visible or overshadowed, and since which version.",
     ),
     "expiry": CommandLine(
-        "inspect_commands", "Show how much of the stored data expires when: by hour or day, already expired, never."
+        "inspect", "Show how much of the stored data expires when: by hour or day, already expired, never."
     ),
     "dump": CommandLine(
-        "dump_command",
+        "dump",
         "Show what one object of a table holds, byte for byte verified: "
         "a manifest, a .compactions file, WAL file or SST.",
     ),
     "get-timestamp-for-seq": CommandLine(
-        "sequence_commands", "Print when a sequence number was reached; exit code 1 if it is unknown. Alias: seq-to-ts."
+        "sequence", "Print when a sequence number was reached; exit code 1 if it is unknown. Alias: seq-to-ts."
     ),
     "get-seq-for-timestamp": CommandLine(
-        "sequence_commands",
+        "sequence",
         "Print the sequence number reached at an instant; exit code 1 if it is unknown. Alias: ts-to-seq.",
     ),
     "create": CommandLine(
-        "definition_commands",
+        "definition",
         "Create an empty table; without --columns and --key-columns a raw one of keys and values.",
     ),
-    "set-properties": CommandLine(
-        "definition_commands", "Set table properties; others stay as they are. Prints all of them."
-    ),
+    "set-properties": CommandLine("definition", "Set table properties; others stay as they are. Prints all of them."),
     "drop-columns": CommandLine(
-        "definition_commands",
+        "definition",
         "Drop columns of a typed table for good: their names cannot be used again, since stored rows keep the values.",
     ),
     "set-history-floor": CommandLine(
-        "definition_commands",
+        "definition",
         "Give up the past of a history table below an instant, so that compactions may drop it. It cannot be lowered.",
     ),
-    "scan": CommandLine("read_commands", "Print rows in key order; with --json, one JSON object per line."),
+    "scan": CommandLine("read", "Print rows in key order; with --json, one JSON object per line."),
     "versions": CommandLine(
-        "read_commands",
+        "read",
         "Print every version of each row of a history table, and when it was valid; the newest one of a key first.",
     ),
     "changes": CommandLine(
-        "read_commands",
+        "read",
         "Print how a version differs from an earlier one, in key order; with --json, one JSON object per line.",
     ),
-    "get": CommandLine("read_commands", "Print the row of one key; the exit code is 1 if there is none."),
-    "put": CommandLine("write_commands", "Insert rows, or replace those with the same keys, in one commit."),
-    "update": CommandLine("update_command", "Set columns of the rows that match, in one commit."),
-    "delete": CommandLine("write_commands", "Delete the row of one key, or with --where all rows that match."),
+    "get": CommandLine("read", "Print the row of one key; the exit code is 1 if there is none."),
+    "put": CommandLine("write", "Insert rows, or replace those with the same keys, in one commit."),
+    "update": CommandLine("update", "Set columns of the rows that match, in one commit."),
+    "delete": CommandLine("write", "Delete the row of one key, or with --where all rows that match."),
     "import": CommandLine(
-        "transfer_commands",
+        "transfer",
         "Write the rows of Parquet, CSV or JSON lines files to a table in one commit; creates the table if needed.",
     ),
     "ingest": CommandLine(
-        "ingest_command",
+        "ingest",
         "Publish sorted files made by SstWriter in one commit; their rows become the newest of their keys.",
     ),
-    "export": CommandLine(
-        "transfer_commands", "Write the rows of a table, in key order, to a Parquet, CSV or JSON lines file."
-    ),
-    "restore": CommandLine(
-        "version_commands", "Make an earlier version the newest one, in one commit that can be undone."
-    ),
+    "export": CommandLine("transfer", "Write the rows of a table, in key order, to a Parquet, CSV or JSON lines file."),
+    "restore": CommandLine("version", "Make an earlier version the newest one, in one commit that can be undone."),
     "trim": CommandLine(
-        "version_commands",
+        "version",
         "Remove the row versions of a history table created after an instant, in one commit that can be undone.",
     ),
     "clone": CommandLine(
-        "version_commands", "Make a shallow clone: a separate table that initially shares the files of this one."
+        "version", "Make a shallow clone: a separate table that initially shares the files of this one."
     ),
     "copy-to": CommandLine(
-        "version_commands",
+        "version",
         "Copy a table, with all of its files, to another place; the copy does not depend on the original.",
     ),
     "compact": CommandLine(
-        "compact_command", "Merge layers into sorted runs, as the size-tiered scheduler of a SlateDB client would."
+        "compact", "Merge layers into sorted runs, as the size-tiered scheduler of a SlateDB client would."
     ),
-    "worker": CommandLine(
-        "worker_command", "Merge the compactions that live SlateDB clients hand over, until it is stopped."
-    ),
-    "reap": CommandLine("reap_command", "Delete the rows that are past their table's retention."),
+    "worker": CommandLine("worker", "Merge the compactions that live SlateDB clients hand over, until it is stopped."),
+    "reap": CommandLine("reap", "Delete the rows that are past their table's retention."),
     "upkeep": CommandLine(
-        "upkeep_command",
+        "upkeep",
         "Do the regular work of tables until it is stopped: retention, compaction, vacuum, history floor.",
     ),
-    "vacuum": CommandLine(
-        "vacuum_command", "Delete unreferenced objects, including leftovers of failed table creation."
-    ),
-    "drop": CommandLine(
-        "drop_command", "Delete a table for good, with all of its objects and nothing else. Asks first."
-    ),
+    "vacuum": CommandLine("vacuum", "Delete unreferenced objects, including leftovers of failed table creation."),
+    "drop": CommandLine("drop", "Delete a table for good, with all of its objects and nothing else. Asks first."),
     "erase": CommandLine(
-        "absence_command",
+        "absence",
         "Erase a key, or a key range, at every version of a table, and list what still holds a copy, and until when.",
     ),
     "prove-absent": CommandLine(
-        "absence_command",
+        "absence",
         "Search every object of a table for a key, or a key range, and list where copies are still stored.",
     ),
-    "verify": CommandLine("verify_command", "Read every byte of a table and list all damage."),
+    "verify": CommandLine("verify", "Read every byte of a table and list all damage."),
     "demo": CommandLine(
-        "demo_command",
+        "demo",
         "Load a year of flights into SlateDB databases with Spark, step by step, and keep them to explore.",
     ),
     "seq-to-ts": CommandLine(
-        "sequence_commands",
+        "sequence",
         "Print when a sequence number was reached; exit code 1 if it is unknown. Alias: seq-to-ts.",
         hidden=True,
     ),
     "ts-to-seq": CommandLine(
-        "sequence_commands",
+        "sequence",
         "Print the sequence number reached at an instant; exit code 1 if it is unknown. Alias: ts-to-seq.",
         hidden=True,
     ),
     "explain": CommandLine(
-        "explain_commands",
+        "explain",
         "Show what a read, change feed, compaction, vacuum, reap or erasure touches and costs, before or as it runs.",
     ),
-    "checkpoint": CommandLine("version_commands", "Protect versions of a table from garbage collection."),
+    "checkpoint": CommandLine("version", "Protect versions of a table from garbage collection."),
 }

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from slatespark.cli.input_values import array_of_text
+from slatespark.cli.files.input_values import array_of_text
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.encoding.type_names import sql_type
 from slatespark.errors import InvalidRequestError, OptionError, SchemaError

@@ -18,7 +18,7 @@ import pytest
 from numpy.typing import NDArray
 
 from slatespark import kernels
-from slatespark.cli.input_values import array_of_json, array_of_text
+from slatespark.cli.files.input_values import array_of_json, array_of_text
 from slatespark.cli.key_arguments import key_arrays
 from slatespark.encoding.avro_schema import avro_schema, fingerprint
 from slatespark.encoding.column_list import parse_columns

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from slatespark.cli.commands import main
+from slatespark.cli.main import main
 from slatespark.table.compaction import merge
 
 

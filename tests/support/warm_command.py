@@ -89,7 +89,7 @@ def _answer(there: socket.socket) -> NoReturn:
 
 
 def _run(arguments: list[str], folder: str, environment: dict[str, str]) -> int:
-    from slatespark.cli.commands import main
+    from slatespark.cli.main import main
 
     os.chdir(folder)
     os.environ.clear()

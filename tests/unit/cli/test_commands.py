@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 from slatespark import SlateStore, __version__
 from slatespark.cli.app import built_command
 from slatespark.cli.command_table import COMMANDS
-from slatespark.cli.commands import app
+from slatespark.cli.main import app
 from tests.support.fixture_databases import FIXTURES, FixtureDatabase, fixture_databases
 
 CLIENT_VIEW = ("--option", "includeExpired=true", "--option", "mergeOperator=concat")
@@ -224,7 +224,7 @@ def test_help_describes_every_argument_and_option() -> None:
 
 
 def test_help_imports_no_command() -> None:
-    asked = "import sys; from slatespark.cli.commands import main\ntry: main()\nfinally: print([*sys.modules])"
+    asked = "import sys; from slatespark.cli.main import main\ntry: main()\nfinally: print([*sys.modules])"
     done = subprocess.run([sys.executable, "-c", asked, "--help"], capture_output=True, text=True, check=True)
     shown, _, modules = done.stdout.rpartition("[")
     assert "│ prove-absent " in shown
@@ -240,6 +240,6 @@ def test_python_m(module: str) -> None:
 
 
 def test_looking_needs_no_spark() -> None:
-    asked = "import sys, slatespark.cli.commands; print({'pyspark', 'numba', 's3fs', 'slatedb'} & set(sys.modules))"
+    asked = "import sys, slatespark.cli.main; print({'pyspark', 'numba', 's3fs', 'slatedb'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"

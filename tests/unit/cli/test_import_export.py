@@ -19,12 +19,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from slatespark import SlateStore
-from slatespark.cli import csv_source, json_rows, read_files
-from slatespark.cli.file_formats import format_of
-from slatespark.cli.read_files import SAMPLE_ROWS
+from slatespark.cli.commands.transfer import scanned
+from slatespark.cli.files import csv_source, json_rows, read_files
+from slatespark.cli.files.file_formats import format_of
+from slatespark.cli.files.read_files import SAMPLE_ROWS
+from slatespark.cli.files.target_columns import TargetColumns
 from slatespark.cli.signals import TERMINATED
-from slatespark.cli.target_columns import TargetColumns
-from slatespark.cli.transfer_commands import scanned
 from slatespark.options import ReadOptions
 from slatespark.table.clock import SystemClock
 from slatespark.table.read.reader import fetch_read_plan

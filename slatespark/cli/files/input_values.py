@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slatespark.cli.input_times import parse_days, parse_duration_us, parse_time_ns, parse_timestamp_us
+from slatespark.cli.files.input_times import parse_days, parse_duration_us, parse_time_ns, parse_timestamp_us
 from slatespark.encoding.type_names import sql_type
 from slatespark.errors import SchemaError
 from slatespark.texts import is_encodable

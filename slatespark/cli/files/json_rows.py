@@ -9,8 +9,8 @@ from typing import Any, BinaryIO, Final, TypeAlias
 
 import pyarrow as pa
 
-from slatespark.cli.input_values import array_of_json
-from slatespark.cli.target_columns import TargetColumns
+from slatespark.cli.files.input_values import array_of_json
+from slatespark.cli.files.target_columns import TargetColumns
 from slatespark.errors import InvalidRequestError, SchemaError
 
 CHUNK_ROWS: Final = 8192

@@ -8,7 +8,6 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from slatespark.cli.absence_command import KeyFile, KeyRange, ReleaseVersions, chosen_keys
 from slatespark.cli.app import app
 from slatespark.cli.arguments import (
     NEGATIVE_KEYS,
@@ -20,12 +19,13 @@ from slatespark.cli.arguments import (
     TablePath,
     Where,
 )
-from slatespark.cli.compact_command import CompactionArguments, compaction
+from slatespark.cli.commands.absence import KeyFile, KeyRange, ReleaseVersions, chosen_keys
+from slatespark.cli.commands.compact import CompactionArguments, compaction
+from slatespark.cli.commands.read import ChangesKind, Kind, LastVersion, PreImages, feed_options
+from slatespark.cli.commands.vacuum import Fences, Force, MinAge, check_min_age
 from slatespark.cli.output import EXIT_FAILED, failing_with, json_document
 from slatespark.cli.parameter_groups import committed_table, located_table, table_changes, table_rows, taking
-from slatespark.cli.read_commands import ChangesKind, Kind, LastVersion, PreImages, feed_options
 from slatespark.cli.table_arguments import ReadArguments, TableArguments, call_with, parse_named, write_arguments
-from slatespark.cli.vacuum_command import Fences, Force, MinAge, check_min_age
 from slatespark.display.explanation_text import explanation_text
 
 explain_app = typer.Typer(

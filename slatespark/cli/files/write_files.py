@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
-from slatespark.cli.file_formats import STANDARD_STREAM, FileFormat, compression_of
-from slatespark.cli.rows import json_lines
+from slatespark.cli.files.file_formats import STANDARD_STREAM, FileFormat, compression_of
+from slatespark.cli.files.rows import json_lines
 from slatespark.display.values import json_values
 from slatespark.errors import InvalidRequestError
 

@@ -15,10 +15,12 @@ import typer
 from slatespark.cli.app import app
 from slatespark.cli.arguments import AsJson, AsText, MergeSchema, Storage, TablePath, Where, WriteOption
 from slatespark.cli.column_types import column_types, refuse_unknown_types
-from slatespark.cli.file_formats import FileFormat, format_of
+from slatespark.cli.files.file_formats import FileFormat, format_of
+from slatespark.cli.files.read_files import CountedRows, read_files
+from slatespark.cli.files.target_columns import TargetColumns, target_columns
+from slatespark.cli.files.write_files import write_file
 from slatespark.cli.output import EXIT_FAILED, failing_with, progress_bar, show_commit
 from slatespark.cli.parameter_groups import table_rows, taking
-from slatespark.cli.read_files import CountedRows, read_files
 from slatespark.cli.signals import cleaning_up_at_sigterm
 from slatespark.cli.table_arguments import (
     ReadArguments,
@@ -28,8 +30,6 @@ from slatespark.cli.table_arguments import (
     table_codec,
     write_arguments,
 )
-from slatespark.cli.target_columns import TargetColumns, target_columns
-from slatespark.cli.write_files import write_file
 from slatespark.encoding.row_codec import RAW_CODEC
 from slatespark.errors import OptionError, TableNotFoundError
 from slatespark.options import WriteOptions

@@ -12,10 +12,10 @@ import typer
 
 from slatespark.cli.app import app
 from slatespark.cli.arguments import NEGATIVE_KEYS, AsJson, AsText, KeyArguments, Metadata, Where
+from slatespark.cli.files.rows import RAW_HEADINGS, json_lines, limit_batches, text_lines
 from slatespark.cli.key_arguments import key_arrays, key_bytes, key_values
 from slatespark.cli.output import EXIT_FAILED, failing_with, print_lines
 from slatespark.cli.parameter_groups import row_versions, table_changes, table_rows, taking
-from slatespark.cli.rows import RAW_HEADINGS, json_lines, limit_batches, text_lines
 from slatespark.cli.signals import stopped_by_signals
 from slatespark.cli.table_arguments import ReadArguments, open_table, table_codec
 from slatespark.options import ReadOptions

@@ -9,7 +9,7 @@ import typer
 
 from slatespark.cli.app import app
 from slatespark.cli.arguments import AsJson, IngestOption, MergeSchema, Storage, TablePath
-from slatespark.cli.file_formats import format_by_suffix
+from slatespark.cli.files.file_formats import format_by_suffix
 from slatespark.cli.output import EXIT_FAILED, asked_progress, failing_with
 from slatespark.cli.table_arguments import call_with, write_arguments
 from slatespark.errors import InvalidRequestError

@@ -18,12 +18,12 @@ from slatespark.cli.arguments import (
     Storage,
     TablePath,
 )
-from slatespark.cli.file_formats import format_of
+from slatespark.cli.files.file_formats import format_of
+from slatespark.cli.files.read_files import read_files
+from slatespark.cli.files.target_columns import TargetColumns
 from slatespark.cli.key_arguments import key_arrays, key_values
 from slatespark.cli.output import EXIT_FAILED, EXIT_UNCHECKED, asked_progress, failing_with, json_document
-from slatespark.cli.read_files import read_files
 from slatespark.cli.table_arguments import TableArguments, call_with, table_codec, write_arguments
-from slatespark.cli.target_columns import TargetColumns
 from slatespark.display.absence_text import absence_text
 from slatespark.display.key_names import KeyNames
 from slatespark.encoding.row_codec import RowCodec

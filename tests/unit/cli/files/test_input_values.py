@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slatespark import SchemaError
-from slatespark.cli.input_values import array_of_json, array_of_text
-from slatespark.cli.json_rows import parse_object
+from slatespark.cli.files.input_values import array_of_json, array_of_text
+from slatespark.cli.files.json_rows import parse_object
 from slatespark.display.values import json_values
 
 LONG = st.integers(-(2**63) + 1, 2**63 - 1)

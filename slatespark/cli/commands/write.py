@@ -24,13 +24,13 @@ from slatespark.cli.arguments import (
     WriteOption,
 )
 from slatespark.cli.committed_rows import count_committed
-from slatespark.cli.file_formats import FileFormat
-from slatespark.cli.json_rows import batch_of_objects, parse_object, schema_of_objects
+from slatespark.cli.files.file_formats import FileFormat
+from slatespark.cli.files.json_rows import batch_of_objects, parse_object, schema_of_objects
+from slatespark.cli.files.read_files import CountedRows, read_files
+from slatespark.cli.files.target_columns import TargetColumns, target_columns
 from slatespark.cli.key_arguments import key_arrays, key_values
 from slatespark.cli.output import EXIT_FAILED, asked_progress, failing_with, progress_bar, show_commit
-from slatespark.cli.read_files import CountedRows, read_files
 from slatespark.cli.table_arguments import TableArguments, call_with, table_codec, write_arguments
-from slatespark.cli.target_columns import TargetColumns, target_columns
 from slatespark.errors import OptionError
 from slatespark.options import Call, ReadOptions, WriteOptions
 from slatespark.slate_store import SlateStore

@@ -15,11 +15,17 @@ from typing import BinaryIO, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from slatespark.cli.csv_source import CsvSource
-from slatespark.cli.file_formats import STANDARD_STREAM, FileFormat, compression_of
-from slatespark.cli.input_values import array_of_text
-from slatespark.cli.json_rows import NumberedObject, batch_of_objects, has_decimals, read_chunks, schema_of_objects
-from slatespark.cli.target_columns import TargetColumns
+from slatespark.cli.files.csv_source import CsvSource
+from slatespark.cli.files.file_formats import STANDARD_STREAM, FileFormat, compression_of
+from slatespark.cli.files.input_values import array_of_text
+from slatespark.cli.files.json_rows import (
+    NumberedObject,
+    batch_of_objects,
+    has_decimals,
+    read_chunks,
+    schema_of_objects,
+)
+from slatespark.cli.files.target_columns import TargetColumns
 from slatespark.errors import InvalidRequestError, SchemaError
 from slatespark.table.progress import Progress, Step
 
