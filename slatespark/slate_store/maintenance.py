@@ -360,12 +360,15 @@ class Maintenance(OpenTable):
         return choose_keys(call, key, where, keys, options, codec)
 
     @parsing_flags
-    def verify(self, *, allVersions: bool = False, progress: AskedProgress = "auto") -> VerifyReport:
+    def verify(
+        self, *, allVersions: bool = False, parallelism: int | None = None, progress: AskedProgress = "auto"
+    ) -> VerifyReport:
         """Read every byte of the newest version, or of all existing versions, and return the findings.
 
         Parameters
         ----------
         allVersions : check every existing version, not only the newest
+        parallelism : threads that read and check; by default one per processor
         progress : a bar where one can be seen; see `SlateStore.compact`
 
         Returns
@@ -375,4 +378,6 @@ class Maintenance(OpenTable):
         from slatespark.table.verify.run import verify_table
 
         with showing_progress(progress, Step.CHECKING) as listener:
-            return verify_table(self._stores, self._clock, all_versions=allVersions, progress=listener)
+            return verify_table(
+                self._stores, self._clock, all_versions=allVersions, parallelism=parallelism, progress=listener
+            )

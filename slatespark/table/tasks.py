@@ -75,19 +75,28 @@ class TaskRunner(Protocol):
 
 
 class ThreadRunner:
-    """Runs tasks on a few threads of this process."""
+    """Runs tasks on a few threads of this process.
+
+    Parameters
+    ----------
+    threads : how many; by default one per processor, up to `MAX_TOGETHER`
+    """
+
+    def __init__(self, threads: int | None = None) -> None:
+        self._threads = threads
 
     @property
     def together(self) -> int:
         """How many tasks run at a time."""
-        return min(MAX_TOGETHER, os.cpu_count() or 1)
+        return self._threads or min(MAX_TOGETHER, os.cpu_count() or 1)
 
     def __call__(self, function: Callable[[Item], Outcome], items: Sequence[Item]) -> Iterator[Outcome]:
         """Yield the results in the order of the items."""
-        if len(items) < 2:
+        threads = min(len(items), self.together)
+        if threads < 2:
             yield from map(function, items)
             return
-        with ThreadPool(min(len(items), self.together)) as pool:
+        with ThreadPool(threads) as pool:
             yield from pool.map(function, items)
 
 

@@ -25,6 +25,9 @@ def verify(
     all_versions: Annotated[
         bool, typer.Option("--all-versions", help="Check every existing version, not only the newest.")
     ] = False,
+    parallelism: Annotated[
+        int | None, typer.Option(metavar="N", help="Threads that read and check; by default one per processor.", min=1)
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Read every byte of a table and list all damage.
@@ -33,7 +36,9 @@ def verify(
     """
     stores = table.open_stores()
     with progress_bar(Step.CHECKING, as_json=as_json) as progress:
-        report = verify_table(stores, SystemClock(), all_versions=all_versions, progress=progress)
+        report = verify_table(
+            stores, SystemClock(), all_versions=all_versions, parallelism=parallelism, progress=progress
+        )
     typer.echo(json_document(report) if as_json else verify_text(report))
     if report.has_damage:
         raise typer.Exit(EXIT_FAILED)

@@ -296,19 +296,22 @@ class TableUpkeep:
         return keys.select(columns).toArrow()
 
     @parsing_flags
-    def verify(self, *, allVersions: bool = False, progress: AskedProgress = "auto") -> VerifyReport:
+    def verify(
+        self, *, allVersions: bool = False, parallelism: int | None = None, progress: AskedProgress = "auto"
+    ) -> VerifyReport:
         """Read every byte of the newest version, or of all existing versions, and return the findings.
 
         Parameters
         ----------
         allVersions : check every existing version, not only the newest
+        parallelism : threads of the driver that read and check; by default one per processor
         progress : a bar where one can be seen; see `SlateTable.write`
 
         Returns
         -------
         A report; what is damaged is among its `findings`, and raises nothing.
         """
-        return self._store.verify(allVersions=allVersions, progress=progress)
+        return self._store.verify(allVersions=allVersions, parallelism=parallelism, progress=progress)
 
     @parsing_flags
     def explain(

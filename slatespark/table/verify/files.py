@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final
 
 from slatespark.format.manifest import SstHandle
@@ -13,6 +15,7 @@ from slatespark.storage.object_store import ObjectStore
 from slatespark.table.progress import Progress, Step
 from slatespark.table.read.planning.plan import SstFile
 from slatespark.table.stores import TableStores
+from slatespark.table.tasks import TaskRunner
 from slatespark.table.verify.copies import CopyCheck
 from slatespark.table.verify.findings import Findings
 from slatespark.table.verify.plan import FileTask, VerifiedVersion, find_stray_wal, find_wal_gaps, plan_files
@@ -21,12 +24,22 @@ from slatespark.table.verify.sst import SstOutcome, SstTarget, check_sst
 WINDOW_BYTES: Final = 4 << 20
 
 
+@dataclass(frozen=True, slots=True)
+class _CheckedFile:
+    """What is known of a file: what was found, and its outcome; None if it does not exist."""
+
+    findings: Findings
+    outcome: SstOutcome | None
+    size: int
+
+
 @dataclass(slots=True)
 class FileCheck:
-    """Checks the files of all versions, each once.
+    """Checks the files of all versions, each once, several at a time.
 
     Attributes
     ----------
+    runner : checks the files; the rest is decided in their order
     unreachable : SSTs of databases that were not found; they are skipped
     unsound : files that are damaged or missing
     incomplete : versions that lack files which the garbage collector was free to delete
@@ -36,6 +49,7 @@ class FileCheck:
     stores: TableStores
     findings: Findings
     progress: Progress
+    runner: TaskRunner
     unreachable: set[Ulid] = field(default_factory=set)
     unsound: set[SstFile] = field(default_factory=set)
     incomplete: set[int] = field(default_factory=set)
@@ -52,37 +66,29 @@ class FileCheck:
         wal_ids = self._wal_ids(versions, wal_sizes)
         self.total_bytes = sum(sizes[task.file.root].get(task.file.path, 0) for task in tasks)
         self.total_bytes += sum(wal_sizes[wal_path(number)] for number in wal_ids)
-        for task in tasks:
-            self._check_file(task, sizes[task.file.root].get(task.file.path), versions)
-            if task.file not in self.unsound:
-                copies.check(task.file)
+        check = partial(_check_file, self.stores, sizes, copies)
+        for task, checked in zip(tasks, self.runner(check, [task.file for task in tasks]), strict=True):
+            self._settle(task, self._taken(checked), versions)
         self._check_wal(wal_ids, wal_sizes)
 
-    def _advance(self, stored_bytes: int) -> None:
-        self.done_bytes += stored_bytes
+    def _taken(self, checked: _CheckedFile) -> SstOutcome | None:
+        """Add what was found in a file to the rest, and return the outcome."""
+        self.findings.take(checked.findings)
+        self.done_bytes += checked.size
         self.progress(Step.CHECKING, min(self.done_bytes, self.total_bytes), self.total_bytes)
+        return checked.outcome
 
-    def _check_file(self, task: FileTask, size: int | None, versions: Iterable[VerifiedVersion]) -> None:
-        file, store = task.file, self.stores.at(task.file.root)
-        outcome = None
-        if size is not None:
-            handle = SstHandle(file.id, file.info, file.format_version)
-            outcome = self._check(SstTarget(store, file.path, size, handle))
+    def _settle(self, task: FileTask, outcome: SstOutcome | None, versions: Iterable[VerifiedVersion]) -> None:
+        file = task.file
         if outcome is None or not outcome.is_sound:
             self.unsound.add(file)
         if outcome is None:
-            self._note_missing(f"{store.url}/{file.path}", task.shown_in, is_needed=task.is_needed)
+            url = f"{self.stores.at(file.root).url}/{file.path}"
+            self._note_missing(url, task.shown_in, is_needed=task.is_needed)
             return
         for version in versions:
             if version.number in task.shown_in:
                 self._check_seq(version, file, outcome.totals.max_seq)
-
-    def _check(self, target: SstTarget) -> SstOutcome | None:
-        """Return the outcome for a file; None if it vanished after the folder was listed."""
-        try:
-            return check_sst(target, self.findings, window_bytes=WINDOW_BYTES, listener=self._advance)
-        except FileNotFoundError:
-            return None
 
     def _check_seq(self, version: VerifiedVersion, file: SstFile, highest: int | None) -> None:
         reached = version.manifest.last_l0_seq
@@ -137,13 +143,10 @@ class FileCheck:
 
     def _check_wal(self, wal_ids: Sequence[int], sizes: dict[str, int]) -> None:
         reached = -1
-        for number in wal_ids:
-            path = wal_path(number)
-            if not sizes[path]:  # a fence
-                self.findings.objects += 1
-                continue
-            target = SstTarget(self.stores.wal, path, sizes[path])
-            outcome = self._check(target)
+        targets = [SstTarget(self.stores.wal, path, sizes[path]) for path in map(wal_path, wal_ids) if sizes[path]]
+        self.findings.objects += len(wal_ids) - len(targets)  # fences
+        for target, checked in zip(targets, self.runner(_check_sst, targets), strict=True):
+            outcome = self._taken(checked)
             if outcome is None:
                 self.findings.unchecked(target.url, "WAL", "It was garbage-collected during the verification.")
                 continue
@@ -152,6 +155,27 @@ class FileCheck:
                 what = f"Its first seq is {totals.first_seq}, but an earlier file reached {reached}."
                 self.findings.damage(target.url, "WAL", what)
             reached = max(reached, totals.max_seq if totals.max_seq is not None else -1)
+
+
+def _check_file(
+    stores: TableStores, sizes: Mapping[str, Mapping[str, int]], copies: CopyCheck, file: SstFile
+) -> _CheckedFile:
+    """Check one SST, and its columnar copy if it is sound."""
+    size = sizes[file.root].get(file.path)
+    if size is None:
+        return _CheckedFile(Findings(), None, 0)
+    handle = SstHandle(file.id, file.info, file.format_version)
+    checked = _check_sst(SstTarget(stores.at(file.root), file.path, size, handle))
+    if checked.outcome is not None and checked.outcome.is_sound:
+        replace(copies, findings=checked.findings).check(file)
+    return checked
+
+
+def _check_sst(target: SstTarget) -> _CheckedFile:
+    findings, outcome = Findings(), None
+    with suppress(FileNotFoundError):  # it vanished after the folder was listed
+        outcome = check_sst(target, findings, window_bytes=WINDOW_BYTES)
+    return _CheckedFile(findings, outcome, target.size)
 
 
 def _sizes(store: ObjectStore, folder: str) -> dict[str, int]:

@@ -98,6 +98,16 @@ class Findings:
     rows: int = 0
     wal_rows: int = 0
 
+    def take(self, other: Findings) -> None:
+        """Add what another one has collected."""
+        for finding in other.items:
+            self.add(finding)
+        self.omitted += other.omitted
+        self.objects += other.objects
+        self.stored_bytes += other.stored_bytes
+        self.rows += other.rows
+        self.wal_rows += other.wal_rows
+
     def add(self, finding: Finding) -> None:
         """Note a finding."""
         if len(self.items) < MAX_FINDINGS:

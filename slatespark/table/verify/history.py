@@ -12,44 +12,59 @@ import numpy as np
 from slatespark.errors import CorruptDataError, SnapshotExpiredError
 from slatespark.kernels import merge_all, new_key_mask, take_rows
 from slatespark.kernels.columns import HAS_CREATE, RowColumns
-from slatespark.table.read.merge.cursor import LayerCursor, layer_windows, window_size
+from slatespark.table.read.merge.cursor import LayerCursor
 from slatespark.table.read.merge.windows import version_windows
 from slatespark.table.read.planning.plan import Layer
 from slatespark.table.rows.versions import joined
 from slatespark.table.stores import TableStores
+from slatespark.table.tasks import TaskRunner
 from slatespark.table.verify.findings import Findings, key_text
+from slatespark.table.verify.parts import compare_parts
 from slatespark.units import ms_to_text
 
 
 def check_time_order(
-    stores: TableStores, layers: Sequence[Layer], findings: Findings, *, buffer_bytes: int, object_url: str
+    stores: TableStores,
+    layers: Sequence[Layer],
+    findings: Findings,
+    runner: TaskRunner,
+    *,
+    buffer_bytes: int,
+    object_url: str,
 ) -> None:
     """Note the first version with an earlier time than the one before it, and the number of such versions.
 
     Parameters
     ----------
     layers : newest first; without damaged files
+    runner : compares key ranges
     object_url : of the manifest
     """
-    window_bytes = window_size(buffer_bytes, max(1, len(layers)))
-    cursors = [LayerCursor(layer_windows(stores, layer, window_bytes)) for layer in layers]
     count, first = 0, ""
-    last: list[RowColumns] = []  # the last row so far; its key may continue
     try:
-        for window in version_windows(cursors):
-            merged = merge_all(window.sources, window.lows, window.highs)
-            rows = joined([*last, take_rows(window.sources, merged)])
-            found = find_earlier(rows)
-            if len(found) and not count:
-                first = _describe(rows, int(found[0]))
-            count += len(found)
-            last = [take_rows([rows], np.array([len(rows) - 1], np.int64))]
+        for found, example in compare_parts(stores, layers, _count_earlier, runner, buffer_bytes=buffer_bytes):
+            count, first = count + found, first or example
     except CorruptDataError as exc:
         findings.error(object_url, "times", exc)
     except SnapshotExpiredError as exc:
         findings.collected(object_url, "times", exc)
     if count:
         findings.damage(object_url, "times", f"{first} Such versions: {count}.")
+
+
+def _count_earlier(cursors: Sequence[LayerCursor]) -> tuple[int, str]:
+    """Return how many versions have an earlier time than the one before them, and what to say of the first."""
+    count, first = 0, ""
+    last: list[RowColumns] = []  # the last row so far; its key may continue
+    for window in version_windows(cursors):
+        merged = merge_all(window.sources, window.lows, window.highs)
+        rows = joined([*last, take_rows(window.sources, merged)])
+        found = find_earlier(rows)
+        if len(found) and not count:
+            first = _describe(rows, int(found[0]))
+        count += len(found)
+        last = [take_rows([rows], np.array([len(rows) - 1], np.int64))]
+    return count, first
 
 
 def find_earlier(rows: RowColumns) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

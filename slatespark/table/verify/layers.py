@@ -16,10 +16,12 @@ from slatespark.errors import CorruptDataError, SnapshotExpiredError
 from slatespark.kernels import gather_fields, merge_all, new_key_mask
 from slatespark.kernels.columns import ROW_BITS
 from slatespark.ranges import KeyRange
-from slatespark.table.read.merge.cursor import Bound, LayerCursor, layer_windows, rows_before, window_size
+from slatespark.table.read.merge.cursor import Bound, LayerCursor, rows_before
 from slatespark.table.read.planning.plan import FileSlice, Layer
 from slatespark.table.stores import TableStores
+from slatespark.table.tasks import TaskRunner
 from slatespark.table.verify.findings import Findings, key_text
+from slatespark.table.verify.parts import compare_parts
 
 Pair: TypeAlias = tuple[FileSlice, FileSlice]  # newer, older
 
@@ -60,6 +62,7 @@ def check_layer_order(
     stores: TableStores,
     layers: Sequence[Layer],
     findings: Findings,
+    runner: TaskRunner,
     *,
     buffer_bytes: int,
     object_url: str,
@@ -70,22 +73,28 @@ def check_layer_order(
     ----------
     layers : newest first; without damaged files. The WAL needs no check: its visible rows are above `last_l0_seq`,
         those of files must not be
+    runner : compares key ranges
     object_url : of the manifest
     """
     names = [layer.name for layer in layers]
-    window_bytes = window_size(buffer_bytes, len(layers))
-    cursors = [LayerCursor(layer_windows(stores, layer, window_bytes)) for layer in layers]
     seen: set[tuple[int, int]] = set()
     try:
-        for inversion in find_inversions(cursors):
-            pair = (inversion.newer_layer, inversion.older_layer)
-            if pair not in seen:
-                seen.add(pair)
-                findings.damage(object_url, "layer order", _describe(inversion, names))
+        for inversions in compare_parts(stores, layers, _first_inversions, runner, buffer_bytes=buffer_bytes):
+            for pair in sorted(inversions.keys() - seen):
+                findings.damage(object_url, "layer order", _describe(inversions[pair], names))
+            seen |= inversions.keys()
     except CorruptDataError as exc:
         findings.error(object_url, "layer order", exc)
     except SnapshotExpiredError as exc:
         findings.collected(object_url, "layer order", exc)
+
+
+def _first_inversions(cursors: Sequence[LayerCursor]) -> dict[tuple[int, int], Inversion]:
+    """Return the first inversion of every pair of layers."""
+    found: dict[tuple[int, int], Inversion] = {}
+    for inversion in find_inversions(cursors):
+        found.setdefault((inversion.newer_layer, inversion.older_layer), inversion)
+    return found
 
 
 def _describe(inversion: Inversion, names: Sequence[str]) -> str:

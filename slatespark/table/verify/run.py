@@ -24,6 +24,7 @@ from slatespark.table.progress import Progress, Step
 from slatespark.table.read.gaps import find_empty_views
 from slatespark.table.snapshot import fetch_newest_state
 from slatespark.table.stores import TableStores, resolve_external
+from slatespark.table.tasks import TaskRunner, ThreadRunner, thread_count
 from slatespark.table.verify.files import FileCheck
 from slatespark.table.verify.findings import EmptyView, Findings, VerifyReport
 from slatespark.table.verify.history import check_time_order
@@ -45,6 +46,7 @@ def verify_table(
     clock: Clock,
     *,
     all_versions: bool = False,
+    parallelism: int | None = None,
     buffer_bytes: int = BUFFER_BYTES,
     progress: Progress | None = None,
 ) -> VerifyReport:
@@ -54,6 +56,7 @@ def verify_table(
     ----------
     stores, clock : the table, and the time at which the expiry of checkpoints is evaluated
     all_versions : check every existing manifest and its files, not only the newest
+    parallelism : threads that read and check; None is one per processor
     buffer_bytes : memory for stored bytes when layers are compared
     progress : called regularly
 
@@ -64,9 +67,9 @@ def verify_table(
     UnavailableError
         When the store does not respond; damage never raises.
     """
-    findings, listener = Findings(), progress or _ignore
-    files = FileCheck(stores, findings, listener)
-    return _Verification(stores, clock, all_versions, buffer_bytes, listener, findings, files).run()
+    findings, listener, runner = Findings(), progress or _ignore, ThreadRunner(thread_count(parallelism))
+    files = FileCheck(stores, findings, listener, runner)
+    return _Verification(stores, clock, all_versions, buffer_bytes, listener, runner, findings, files).run()
 
 
 def _ignore(step: Step, done: int, total: int) -> None:
@@ -80,6 +83,7 @@ class _Verification:
     all_versions: bool
     buffer_bytes: int
     progress: Progress
+    runner: TaskRunner
     findings: Findings
     files: FileCheck
 
@@ -247,7 +251,9 @@ class _Verification:
             if new_pairs:
                 layers = layers_of(version.layers, (part for pair in new_pairs for part in pair))
                 url = self._url(manifest_path(version.number))
-                check_layer_order(self.stores, layers, self.findings, buffer_bytes=self.buffer_bytes, object_url=url)
+                check_layer_order(
+                    self.stores, layers, self.findings, self.runner, buffer_bytes=self.buffer_bytes, object_url=url
+                )
 
     def _check_times(self, newest: VerifiedVersion) -> None:
         """Check that versions of a key are in the order of their times, on a history table."""
@@ -267,7 +273,9 @@ class _Verification:
                 if part.file not in self.files.unsound and part.file.id not in self.files.unreachable
             )
             layers, url = layers_of(newest.layers, sound), self._url(manifest_path(newest.number))
-            check_time_order(self.stores, layers, self.findings, buffer_bytes=self.buffer_bytes, object_url=url)
+            check_time_order(
+                self.stores, layers, self.findings, self.runner, buffer_bytes=self.buffer_bytes, object_url=url
+            )
 
     def _check_opens(self) -> None:
         """Note what keeps readers from a table of which all parts are sound: a WAL without its last fence."""

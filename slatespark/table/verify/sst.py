@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import TypeAlias, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +38,6 @@ from slatespark.storage.object_store import Buffer, ObjectStore
 from slatespark.table.verify.findings import Findings, key_text
 from slatespark.table.verify.rows import RowCheck, RowTotals, StatedParts
 
-ReadListener: TypeAlias = Callable[[int], None]  # takes the bytes read since the last call
 Outcome = TypeVar("Outcome")
 
 
@@ -77,7 +76,7 @@ class SstOutcome:
     totals: RowTotals
 
 
-def check_sst(target: SstTarget, findings: Findings, *, window_bytes: int, listener: ReadListener) -> SstOutcome:
+def check_sst(target: SstTarget, findings: Findings, *, window_bytes: int) -> SstOutcome:
     """Read a whole file and note its faults.
 
     Raises
@@ -86,7 +85,7 @@ def check_sst(target: SstTarget, findings: Findings, *, window_bytes: int, liste
         From the store.
     """
     before = len(findings.items) + findings.omitted
-    totals = _SstCheck(target, findings, window_bytes, listener).run()
+    totals = _SstCheck(target, findings, window_bytes).run()
     findings.objects += 1
     findings.stored_bytes += target.size
     findings.rows += totals.rows
@@ -100,7 +99,6 @@ class _SstCheck:
     target: SstTarget
     findings: Findings
     window_bytes: int
-    listener: ReadListener
 
     def run(self) -> RowTotals:
         footer = self._footer()
@@ -131,9 +129,7 @@ class _SstCheck:
         return self._attempt(name, span.start, lambda: decode(self._read(span)))
 
     def _read(self, span: ByteRange) -> Buffer:
-        data = self.target.store.get_range(self.target.path, span)
-        self.listener(len(data))
-        return data
+        return self.target.store.get_range(self.target.path, span)
 
     def _footer(self) -> Footer | None:
         span = self._attempt("footer", 0, lambda: footer_range(self.target.size))
@@ -204,7 +200,6 @@ class _SstCheck:
                 self.findings.error(self.target.url, f"block {first}", exc, span.start)
                 check.skip()
                 return
-            self.listener(len(span))
             self._check_window(check, data, edges[first : end + 1] - span.start, info, version, first)
 
     def _check_window(

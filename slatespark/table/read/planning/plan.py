@@ -143,16 +143,15 @@ def plan_layers(manifest: Manifest, roots: dict[Ulid, str]) -> tuple[Layer, ...]
 
 def cut_layers(layers: Sequence[Layer], keys: KeyRange) -> tuple[Layer, ...]:
     """Return the layers that meet `keys`, cut to it."""
-    found = []
-    for layer in layers:
-        parts = tuple(
-            FileSlice(part.file, common)
-            for part in layer.slices
-            if not (common := part.keys.intersect(keys)).is_empty()
-        )
-        if parts:
-            found.append(Layer(layer.name, parts))
-    return tuple(found)
+    cut = (Layer(layer.name, cut_slices(layer, keys)) for layer in layers)
+    return tuple(layer for layer in cut if layer.slices)
+
+
+def cut_slices(layer: Layer, keys: KeyRange) -> tuple[FileSlice, ...]:
+    """Return the slices of a layer that meet `keys`, cut to it."""
+    return tuple(
+        FileSlice(part.file, common) for part in layer.slices if not (common := part.keys.intersect(keys)).is_empty()
+    )
 
 
 def cut_to_ranges(layers: Sequence[Layer], ranges: Sequence[KeyRange]) -> tuple[Layer, ...]:

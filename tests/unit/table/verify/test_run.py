@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import uuid
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,9 +19,12 @@ from slatespark.format.sst import SstLayout, layout_of
 from slatespark.storage.local_store import LocalStore
 from slatespark.table.clock import SystemClock
 from slatespark.table.stores import open_stores
+from slatespark.table.verify import files, parts
 from slatespark.table.verify.files import FileCheck
+from slatespark.table.verify.findings import Findings
 from slatespark.table.verify.plan import VerifiedVersion
 from slatespark.table.verify.run import verify_table
+from slatespark.table.verify.sst import SstOutcome, SstTarget
 from tests.faults.jobs import stores_of
 from tests.support.failing_store import FailingStore
 from tests.support.fixture_databases import FIXTURES, FixtureDatabase, fixture_databases
@@ -398,6 +402,34 @@ def test_a_store_verifies_itself(tmp_path: Path) -> None:
     assert not store.verify(allVersions=True).has_damage
     flip(copy.newest("compacted"), 0)
     assert [finding.section for finding in store.verify().findings] == ["block 0"]
+
+
+def test_threads_find_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Damaged files, layers in the wrong order in each part of the keys, and all of it with few threads and many."""
+    monkeypatch.setattr(parts, "PART_BYTES", 1)
+    used: set[str] = set()
+    check_sst = files.check_sst
+
+    def noted(target: SstTarget, findings: Findings, *, window_bytes: int) -> SstOutcome:
+        used.add(threading.current_thread().name)
+        return check_sst(target, findings, window_bytes=window_bytes)
+
+    monkeypatch.setattr(files, "check_sst", noted)
+    store = SlateStore.create(tmp_path / "t", autoCompact=False)
+    keys = [f"key{number:05d}".encode() for number in range(3000)]
+    for _ in range(3):
+        store.write(pa.table({"key": keys, "value": keys}), blockSize=1024, sstSize="16kb")
+    copy = Copy(tmp_path / "t")
+    newer, middle, older = copy.manifest().compacted
+    swapped = (replace(newer, views=older.views), middle, replace(older, views=newer.views))
+    copy.publish(replace(copy.manifest(), compacted=swapped))
+    for path in sorted((tmp_path / "t" / "compacted").iterdir())[:2]:
+        flip(path, 100)
+    alone, *others = [store.verify(parallelism=count) for count in (1, 2, 5)]
+    sections = [finding.section for finding in alone.findings]
+    assert sections == ["block 0"] * 2 + ["layer order"] * 2
+    assert others == [alone] * 2
+    assert len(used) > 3  # this thread, and those of two pools
 
 
 def test_nothing_that_was_read_before_is_trusted(tmp_path: Path) -> None:
