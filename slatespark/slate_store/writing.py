@@ -18,7 +18,7 @@ from slatespark.slate_store.base import OpenTable, version_of
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.progress import Step, tell_rows, tell_tasks
 from slatespark.table.rows.batches import Rows, as_batches
-from slatespark.table.tasks import THREADS, TaskRunner
+from slatespark.table.tasks import THREADS, TaskRunner, ThreadRunner, thread_count
 
 if TYPE_CHECKING:
     from slatespark.table.definition.table_definition import TableDefinition
@@ -33,6 +33,7 @@ class Writes(OpenTable):
         batches: Rows,
         *,
         mode: str = "append",
+        parallelism: int | str | None = None,
         progress: AskedProgress = "auto",
         **options: Unpack[WriteKeywords],
     ) -> int:
@@ -43,6 +44,8 @@ class Writes(OpenTable):
         batches : rows with the columns of the table; of a raw one `key` and `value`, both binary. Also a DataFrame of
             pandas or Polars, a relation of DuckDB, or anything else with a stream of Arrow's C interface
         mode : `append` upserts; `overwrite` replaces the table, or the key range that `replaceWhere` names
+        parallelism : threads that sort, merge and upload; by default one per processor, up to four. They share
+            `writeBuffer`, and each builds a file
         progress : a bar where one can be seen; see `SlateStore.compact`
         options : write options
 
@@ -70,6 +73,7 @@ class Writes(OpenTable):
         if mode not in ("append", "overwrite"):
             raise OptionError(f"mode: {mode!r} is not acceptable.", todo="Choose append or overwrite.")
         parsed = self._write_options(options)
+        threads = THREADS if parallelism is None else ThreadRunner(thread_count(parallelism))
         schema, rows = as_batches(batches)
         overwrite = mode == "overwrite"
         load = begin_load(self._stores, self._clock, schema, parsed, overwrite=overwrite, creates=False)
@@ -77,7 +81,8 @@ class Writes(OpenTable):
             return fetch_latest_manifest(self._stores).number
         total = batches.num_rows if isinstance(batches, pa.Table | pa.RecordBatch) else 0
         with showing_progress(progress, Step.WRITING) as listener:
-            record = run_load(self._stores, self._clock, load, schema, tell_rows(rows, listener, total=total))
+            told = tell_rows(rows, listener, total=total)
+            record = run_load(self._stores, self._clock, load, schema, told, threads=threads)
         compact_after_write(self._stores, self._clock, record, parsed, load.job.definition)
         return version_of(record, load.job.baseline.manifest_id)
 

@@ -6,10 +6,13 @@ An operation plans on the driver, hands the work on single files or key ranges t
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
 from typing import Final, Protocol, TypeVar
 
 from slatespark.options.values import parse_count
@@ -24,7 +27,7 @@ Item = TypeVar("Item")
 Outcome = TypeVar("Outcome")
 
 
-def thread_count(parallelism: int | None) -> int:
+def thread_count(parallelism: int | str | None) -> int:
     """Return how many threads an argument `parallelism` asks for; None is one per processor. Raises `OptionError`."""
     count: int = _COUNT(os.cpu_count() or 1 if parallelism is None else parallelism, "parallelism")
     return count
@@ -99,8 +102,28 @@ class ThreadRunner:
         with ThreadPool(threads) as pool:
             yield from pool.map(function, items)
 
+    def ahead(self, function: Callable[[Item], Outcome], items: Iterator[Item]) -> Iterator[Outcome]:
+        """Yield the results in the order of the items, of which at most `together` exist at a time, with results.
+
+        The caller's thread reads the items, as it takes results. A single item takes no thread.
+        """
+        first = list(itertools.islice(items, min(2, self.together)))
+        if len(first) < 2:
+            yield from map(function, itertools.chain(first, items))
+            return
+        items = itertools.chain(first, items)
+        with ThreadPool(self.together) as pool:
+            running: deque[Future[Outcome]] = deque()
+            while True:
+                fresh = itertools.islice(items, self.together - len(running))
+                running.extend(pool.submit(function, item) for item in fresh)
+                if not running:
+                    return
+                yield running.popleft().result()
+
 
 THREADS: Final = ThreadRunner()
+ONE_THREAD: Final = ThreadRunner(1)
 
 
 def threads_beside_client(wanted: int, *, is_remote: bool) -> int:

@@ -67,6 +67,10 @@ def import_rows(
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace all rows of the table.")] = False,
     merge_schema: MergeSchema = False,
+    parallelism: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Threads that sort and write; by default one per processor, up to four.", min=1),
+    ] = None,
     option: WriteOption = None,
     storage: Storage = None,
     as_text: AsText = False,
@@ -96,7 +100,7 @@ def import_rows(
         reader = rows.reader()
         store, options = _open_or_create(arguments, reader.schema)
         mode = "overwrite" if overwrite else "append"
-        version = call_with([options], store.write, reader, mode=mode, progress=False)
+        version = call_with([options], store.write, reader, mode=mode, parallelism=parallelism, progress=False)
     show_commit(version, rows.count, as_json=as_json)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import chain
 from typing import Final, TypeAlias
 
 from slatespark.format.segments import KeySegments
@@ -87,8 +88,9 @@ def upload_chunks(
     if fits and _fit(chunks, most_bytes):
         return tuple(chunks)
     layers = [Layer("chunk", tuple(file.whole() for file in files)) for files in reversed(chunks)]
-    merged = sorter.merged((stores, layers))
-    return (upload_sorted(stores.main, merged, options, clock, planned_ms, segments=segments),)
+    with sorter.spilled((stores, layers)) as parts:
+        merged = chain.from_iterable(parts)
+        return (upload_sorted(stores.main, merged, options, clock, planned_ms, segments=segments),)
 
 
 def _fit(chunks: Iterable[tuple[NewFile, ...]], most_bytes: int) -> bool:

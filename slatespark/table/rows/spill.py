@@ -9,8 +9,9 @@ the write. A key with more versions than memory holds is spilled once more while
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain
-from typing import TypeAlias
+from functools import partial
+from itertools import chain, count
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,11 +23,13 @@ from slatespark.format.sst import SST_FORMAT_VERSION, SstBuilder
 from slatespark.format.ulid import make_ulid
 from slatespark.kernels import gather_fields, merge_all, new_key_mask, take_rows
 from slatespark.kernels.columns import HAS_CREATE, RowColumns
+from slatespark.ranges import ALL_KEYS, KeyRange
 from slatespark.storage import open_scratch
+from slatespark.table.read.fetch import sample_index
 from slatespark.table.read.merge.cursor import LayerCursor, Window, layer_windows, window_size
 from slatespark.table.read.merge.merge_function import MergeFunction
 from slatespark.table.read.merge.windows import MergeWindow, version_windows
-from slatespark.table.read.planning.plan import FileSlice, Layer, SstFile
+from slatespark.table.read.planning.plan import FileSlice, Layer, SstFile, cut_layers, plan_splits
 from slatespark.table.rows.batches import ROW_OVERHEAD_BYTES
 from slatespark.table.rows.lost_versions import UNKNOWN, DistinctTimes
 from slatespark.table.rows.sequence import Ranks, order_repeats
@@ -42,6 +45,7 @@ from slatespark.table.rows.versions import (
 from slatespark.table.stores import OWN_ROOT, TableStores
 
 SPILL_BLOCK_BYTES = 65536
+PART_BYTES: Final = 16 << 20  # a smaller range is not worth a thread
 
 # Sources, packed rows, later ones behind earlier ones, and True where another key or time begins -> the order in which
 # the winner of each key and time comes last.
@@ -61,12 +65,17 @@ class Spill:
         scratch = open_scratch(folder)
         self.stores = TableStores(main=scratch, wal=scratch)
         self._by_time = by_time
-        self._number = 0
-        self._layers: list[Layer] = []
+        self._numbers = count(1)  # of files
+        self._chunks: dict[int, Layer] = {}
         self._ranked = False
 
-    def add(self, versions: Versions) -> None:
-        """Write one chunk; of rows of one key and time those of a later chunk win, unless ranks decide."""
+    def add(self, number: int, versions: Versions) -> None:
+        """Write a chunk. Threads may add several at a time.
+
+        Parameters
+        ----------
+        number : of rows of one key and time those of the chunk with the highest number win, unless ranks decide
+        """
         flat = take_rows(versions.sources, versions.rows)
         flat.seqs[:] = seqs_of_times(flat.create_ts)
         if versions.ranks is not None:  # the time is in the sequence number
@@ -75,19 +84,27 @@ class Spill:
             flat.flags[~versions.ranks.there] &= np.uint8(~HAS_CREATE & 0xFF)
         else:
             flat.create_ts[:] = versions.known_remainders()
-        self._layers.append(Layer("spill", (self.put(flat),)))
+        self._chunks[number] = Layer("spill", (self.put(flat),))
 
     def put(self, rows: RowColumns) -> FileSlice:
         """Write rows as they are, and return where they lie."""
-        self._number += 1
+        number = next(self._numbers)
         builder = SstBuilder(
             block_size=SPILL_BLOCK_BYTES, compression=Compression.NONE, bloom_bits_per_key=0, created_ms=0
         )
         builder.add([rows], np.arange(len(rows), dtype=np.int64))
         built = builder.finish()
-        handle = SstHandle(make_ulid(self._number, self._number), built.info, SST_FORMAT_VERSION)
+        handle = SstHandle(make_ulid(number, number), built.info, SST_FORMAT_VERSION)
         self.stores.main.put(sst_path(handle.id), built.parts)
         return FileSlice(SstFile(OWN_ROOT, handle.id, handle.info, handle.format_version), handle.key_range())
+
+    def parts(self, most: int) -> list[KeyRange]:
+        """Return key ranges, ascending, that `merge` can take at a time: a few that are worth a thread each."""
+        layers = list(self._chunks.values())
+        stored_bytes = sum(part.file.data_bytes for layer in layers for part in layer.slices)
+        target_bytes = max(PART_BYTES, -(-stored_bytes // most))
+        sample = partial(sample_index, self.stores)
+        return [split.keys for split in plan_splits(layers, ALL_KEYS, target_bytes=target_bytes, sample=sample)]
 
     def merge(
         self,
@@ -96,17 +113,21 @@ class Spill:
         buffer_bytes: int,
         below: tuple[TableStores, Sequence[Layer]] | None = None,
         check: DistinctTimes | None = None,
+        keys: KeyRange = ALL_KEYS,
     ) -> Iterator[SortedRows]:
-        """Yield all rows in file order, numbered from `first_seq` up within each key.
+        """Yield rows in file order, numbered from `first_seq` up within each key.
 
         Parameters
         ----------
         below : rows older than all chunks, newest first, and where they lie
         check : of rows of one key and time; None if no time has lost anything
+        keys : of the rows. Threads may merge several ranges at a time
         """
         stores, older = (self.stores, ()) if below is None else below
-        window_bytes = window_size(buffer_bytes, len(self._layers) + len(older))
-        cursors = [LayerCursor(layer_windows(self.stores, layer, window_bytes)) for layer in reversed(self._layers)]
+        chunks = cut_layers([layer for _, layer in sorted(self._chunks.items(), reverse=True)], keys)
+        older = cut_layers(older, keys)
+        window_bytes = window_size(buffer_bytes, len(chunks) + len(older))
+        cursors = [LayerCursor(layer_windows(self.stores, layer, window_bytes)) for layer in chunks]
         cursors += [timed_cursor(stores, layer, window_bytes) for layer in older]
         tie_break = _break_by_rank if self._ranked else tie_check(check)
         pieces = distinct_versions(version_windows(cursors), fold, tie_break, by_time=self._by_time)

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import groupby
+from itertools import chain, groupby
 from operator import itemgetter
 from typing import Self
 
@@ -32,6 +32,7 @@ from slatespark.table.rows.sorted_rows import SortedRows
 from slatespark.table.rows.task_sorter import TaskSorter
 from slatespark.table.rows.throughput import UploadPace
 from slatespark.table.stores import OWN_ROOT, TableStores
+from slatespark.table.tasks import ONE_THREAD, ThreadRunner
 
 STEP_BYTES = 4 << 20  # rows given to the builder at a time; a quarter of a file at most, so that it ends near its size
 ROW_FIXED_BYTES = 32
@@ -208,26 +209,25 @@ def upload_task(
     *,
     segments: KeySegments = WHOLE,
     pace: UploadPace | None = None,
+    threads: ThreadRunner = ONE_THREAD,
 ) -> tuple[NewFile, ...]:
     """Write the rows of a task, and return its files in key order; parameters as for `upload_sorted`.
 
     If a row comes late, the files uploaded before it are merged with the rest and deleted: no manifest shows them yet.
+
+    Parameters
+    ----------
+    threads : merge, each its own key range, and upload
     """
     upload = partial(
-        upload_sorted,
-        stores.main,
-        options=options,
-        clock=clock,
-        planned_ms=planned_ms,
-        segments=segments,
-        pace=pace,
-        runs_ahead=True,
+        upload_sorted, stores.main, options=options, clock=clock, planned_ms=planned_ms, segments=segments, pace=pace
     )
-    files = upload(sorter.ascending())
+    files = upload(sorter.ascending(), runs_ahead=True)
     if sorter.is_done:
         return tuple(replace(file, has_remainders=sorter.has_remainders) for file in files)
     below = (stores, [Layer("new", tuple(file.whole() for file in files))]) if files else None
-    merged = upload(sorter.merged(below))
+    with sorter.spilled(below) as parts:
+        merged = list(chain.from_iterable(threads(partial(upload, runs_ahead=len(parts) == 1), parts)))
     for file in files:
         with contextlib.suppress(SlateError):
             stores.main.delete(sst_path(file.handle.id))

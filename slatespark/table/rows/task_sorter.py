@@ -2,14 +2,17 @@
 
 Rows are sorted one buffer at a time. As long as keys come in order, as in a sorted load, these chunks follow each other
 as they are. The rows of a chunk's last key wait for the next chunk, which may have more of them. From the first chunk
-on that does not come in order, all rows are spilled to local disk and merged.
+on that does not come in order, all rows are spilled to local disk and merged. Where there are several threads, chunks
+are sorted, and spilled, several at a time, and key ranges are merged so; all chunks in memory share the buffer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, count
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +28,9 @@ from slatespark.table.rows.sorted_rows import SortedRows
 from slatespark.table.rows.spill import Spill
 from slatespark.table.rows.versions import Versions, arrange_versions, joined, number_versions
 from slatespark.table.stores import TableStores
+from slatespark.table.tasks import ONE_THREAD, ThreadRunner
+
+_Group: TypeAlias = tuple[list[pa.RecordBatch], bool]  # rows that fit into memory, and whether they are the last
 
 
 class TaskSorter:
@@ -33,7 +39,7 @@ class TaskSorter:
     Rows have the time of the write, so that a key has one version, unless the encoder gives each row its own time. Of
     rows of one key and time the last one wins, or `sequenceColumn` decides.
 
-    First take `ascending`. If `is_done` then, it has yielded all rows. Else `merged` yields all rows, including those.
+    First take `ascending`. If `is_done` then, it has yielded all rows. Else `spilled` gives all rows, including those.
     Or take `chunks`, whose pieces may have keys in common.
 
     Parameters
@@ -43,6 +49,7 @@ class TaskSorter:
     stamp : seq and times of every row
     fold : joins several operands of one key, None if not given
     buffer_bytes : bounds the rows held in memory; the disk used is bounded by the data of the task
+    threads : sort, spill and merge
 
     Attributes
     ----------
@@ -57,14 +64,15 @@ class TaskSorter:
         fold: MergeFunction | None,
         *,
         buffer_bytes: int,
+        threads: ThreadRunner = ONE_THREAD,
     ) -> None:
-        self._first_seq, self._fold, self._buffer_bytes = stamp.seq, fold, buffer_bytes
+        self._encoder, self._stamp, self._fold = encoder, stamp, fold
+        self._buffer_bytes, self._threads = buffer_bytes, threads
         self._by_time, self._check = encoder.has_times, encoder.distinct_times
         self.has_remainders = False
-        self._chunks: Iterator[_Chunk] = (
-            self._note_remainders(_sort_chunk(held, encoder, stamp, fold, is_last=is_last))
-            for held, is_last in group_batches(batches, buffer_bytes)
-        )
+        self._groups = group_batches(batches, max(1, buffer_bytes // threads.together))
+        self._spills = False
+        self._chunks = threads.ahead(self._sort, self._to_sort())
         self._waiting: list[Versions] = []  # the chunk that did not come in order, and the key before it
 
     @property
@@ -118,15 +126,19 @@ class TaskSorter:
     def chunks(self) -> Iterator[SortedRows]:
         """Yield rows a buffer at a time, each in file order, with each key once; raises as `ascending`.
 
-        Of rows of one key in several chunks the last one wins. Take this instead of `ascending`; `merged` has the rest.
+        Of rows of one key in several chunks the last one wins. Take this instead of `ascending`; `spilled` gives what
+        is left.
 
         Requires: neither a sequence column nor times decide.
         """
         for chunk in self._chunks:
             yield self._piece(chunk.versions)
 
-    def merged(self, below: tuple[TableStores, Sequence[Layer]] | None) -> Iterator[SortedRows]:
-        """Yield all rows of the task in file order; raises as `ascending`.
+    @contextmanager
+    def spilled(self, below: tuple[TableStores, Sequence[Layer]] | None) -> Iterator[list[Iterator[SortedRows]]]:
+        """Give all rows of the task in parts, which threads may take at a time: the first one has the lowest keys.
+
+        Each part is in file order. Raises as `ascending`.
 
         Parameters
         ----------
@@ -134,15 +146,37 @@ class TaskSorter:
         """
         with scratch_folder("spill") as folder:
             spill = Spill(folder, by_time=self._by_time)
-            while self._waiting:
-                spill.add(self._waiting.pop(0))
-            for chunk in self._chunks:
-                spill.add(chunk.versions)
-            check = self._check if self.has_remainders else None
-            yield from spill.merge(self._first_seq, self._fold, self._buffer_bytes, below, check)
+            self._fill(spill)
+            parts = spill.parts(self._threads.together)
+            buffer_bytes, check = self._buffer_bytes // len(parts), self._check if self.has_remainders else None
+            yield [spill.merge(self._stamp.seq, self._fold, buffer_bytes, below, check, keys) for keys in parts]
 
-    def _note_remainders(self, chunk: _Chunk) -> _Chunk:
-        self.has_remainders |= chunk.versions.remainders is not None
+    def _fill(self, spill: Spill) -> None:
+        """Spill all rows that are left."""
+        numbers = count()
+        self._spills = True
+        while self._waiting:
+            spill.add(next(numbers), self._waiting.pop(0))
+        for chunk in self._chunks:  # that were sorted ahead
+            spill.add(next(numbers), chunk.versions)
+
+        def add(numbered: tuple[int, _Group]) -> None:
+            number, group = numbered
+            spill.add(number, self._sort(group).versions)
+
+        for _ in self._threads.ahead(add, zip(numbers, self._groups)):  # noqa: B905  # the numbers never end
+            pass
+
+    def _to_sort(self) -> Iterator[_Group]:
+        """Yield the rows that are sorted in memory: until the first that are spilled."""
+        while not self._spills and (group := next(self._groups, None)) is not None:
+            yield group
+
+    def _sort(self, group: _Group) -> _Chunk:
+        held, is_last = group
+        chunk = _sort_chunk(held, self._encoder, self._stamp, self._fold, is_last=is_last)
+        if chunk.versions.remainders is not None:
+            self.has_remainders = True
         return chunk
 
     def _may_follow(self, held: Versions, rest: Versions) -> bool:
@@ -168,7 +202,7 @@ class TaskSorter:
     def _piece(self, versions: Versions) -> SortedRows:
         """Return rows as they are written."""
         if self._by_time:  # else they have the number of the write already
-            number_versions(versions, self._first_seq)
+            number_versions(versions, self._stamp.seq)
         in_place = len(versions.sources) == 1 and bool((np.diff(versions.rows) == 1).all())
         return SortedRows(versions.sources, versions.rows, is_scattered=not in_place)
 

@@ -20,6 +20,7 @@ from slatespark.table.records.operations import Operation
 from slatespark.table.rows.batches import require_schema
 from slatespark.table.rows.chunk_upload import MOST_BYTES, TOGETHER, Chunks, upload_chunks, with_scratch
 from slatespark.table.stores import TableStores
+from slatespark.table.tasks import THREADS, ThreadRunner
 from slatespark.table.write.load import Load
 from slatespark.table.write.load_commit import commit_load
 from slatespark.table.write.load_plan import begin_load
@@ -54,15 +55,21 @@ def run_load(
     batches: Iterable[pa.RecordBatch],
     *,
     depends_on: ReadSet | None = None,
+    threads: ThreadRunner = THREADS,
 ) -> CommitRecord | None:
-    """Write batches as the single task of a load that was begun, and commit it; as `load_batches`."""
+    """Write batches as the single task of a load that was begun, and commit it; as `load_batches`.
+
+    Parameters
+    ----------
+    threads : sort, merge and upload, unless a live client commits the rows
+    """
     with abandoned_on_error(stores, load.job):
         rows = require_schema(batches, schema)
         if load.is_merged:
             with with_scratch(stores) as near:
                 chunks = _run_in_chunks(near, clock, load, rows)
                 return commit_load(near, clock, load, chunks, depends_on=depends_on)
-        files = run_task(stores, clock, load, 0, rows)
+        files = run_task(stores, clock, load, 0, rows, threads)
         return commit_load(stores, clock, load, (files,), depends_on=depends_on)
 
 

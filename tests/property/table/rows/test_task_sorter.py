@@ -22,9 +22,11 @@ def changes() -> st.SearchStrategy[list[Change]]:
 
 
 @settings(max_examples=examples(75))
-@given(changes(), st.sampled_from([1, 200, 500, 2000, 1 << 20]), st.sampled_from([1, 3, 1000]))
-def test_the_last_row_of_a_key_wins_and_operands_fold(changed: list[Change], buffer: int, batch_rows: int) -> None:
-    assert run(changed, buffer=buffer, batch_rows=batch_rows) == model(changed)
+@given(changes(), st.sampled_from([1, 200, 500, 2000, 1 << 20]), st.sampled_from([1, 3, 1000]), st.integers(1, 3))
+def test_the_last_row_of_a_key_wins_and_operands_fold(
+    changed: list[Change], buffer: int, batch_rows: int, threads: int
+) -> None:
+    assert run(changed, buffer=buffer, batch_rows=batch_rows, threads=threads) == model(changed)
 
 
 @settings(max_examples=examples(20))
@@ -55,22 +57,21 @@ def test_spills_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tak
     changed = [("put", b"%05d" % (number * 7919 % 2000), b"v" * 200) for number in range(2000)]
     sorter = TaskSorter(batches(changed, 100), ENCODER, Stamp(5, 1000, None), None, buffer_bytes=30_000)
     assert list(sorter.ascending()) == []
-    pieces = sorter.merged(None)
     assert list(tmp_path.iterdir()) == []
-    for _ in range(taken):
-        next(pieces)
-        assert len(list(tmp_path.iterdir())) == 1
-    pieces.close()  # type: ignore[attr-defined]  # it is a generator
+    with sorter.spilled(None) as (pieces,):
+        for _ in range(taken):
+            next(pieces)
+            assert len(list(tmp_path.iterdir())) == 1
     assert list(tmp_path.iterdir()) == []
 
 
 @settings(max_examples=examples(50), deadline=None)
-@given(changes(), st.data(), st.sampled_from([1, 200, 500]), st.integers(1, 9))
+@given(changes(), st.data(), st.sampled_from([1, 200, 500]), st.integers(1, 9), st.integers(1, 3))
 def test_rows_that_nearly_come_in_order(
-    changed: list[Change], data: st.DataObject, buffer: int, batch_rows: int
+    changed: list[Change], data: st.DataObject, buffer: int, batch_rows: int, threads: int
 ) -> None:
     changed.sort(key=lambda change: change[1])
     for _ in range(data.draw(st.integers(0, 2)) if changed else 0):
         moved = changed.pop(data.draw(st.integers(0, len(changed) - 1)))
         changed.insert(data.draw(st.integers(0, len(changed))), moved)
-    assert run(changed, buffer=buffer, batch_rows=batch_rows) == model(changed)
+    assert run(changed, buffer=buffer, batch_rows=batch_rows, threads=threads) == model(changed)

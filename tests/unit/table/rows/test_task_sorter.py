@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import tempfile
+import threading
+import time
 from itertools import count
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -19,10 +21,13 @@ from slatespark.table.clock import SystemClock
 from slatespark.table.read.merge.cursor import layer_windows
 from slatespark.table.read.merge.merge_function import MergeFunction, resolve_operator
 from slatespark.table.read.planning.plan import Layer
+from slatespark.table.rows import spill, task_sorter
 from slatespark.table.rows.encoder import RowEncoder, Stamp
 from slatespark.table.rows.sst_upload import upload_task
 from slatespark.table.rows.task_sorter import TaskSorter
+from slatespark.table.rows.versions import Versions
 from slatespark.table.stores import open_stores
+from slatespark.table.tasks import ThreadRunner
 from tests.support.row_values import columns_to_rows
 
 _numbers = count()
@@ -52,11 +57,16 @@ def run(
     batch_rows: int = 7,
     fold: MergeFunction | None = CONCAT,
     ttl_ms: int | None = 10,
+    threads: int = 1,
 ) -> list[Row]:
     stores = open_stores(f"memory://sort-spill-{next(_numbers)}", storage={})
-    sorter = TaskSorter(batches(changed, batch_rows), ENCODER, Stamp(5, 1000, ttl_ms), fold, buffer_bytes=buffer)
+    runner = ThreadRunner(threads)
+    made, stamp = batches(changed, batch_rows), Stamp(5, 1000, ttl_ms)
+    sorter = TaskSorter(made, ENCODER, stamp, fold, buffer_bytes=buffer, threads=runner)
     options = WriteOptions.parse({"path": "p", "sstSize": 3000, "blockSize": 1024})
-    files = upload_task(stores, SystemClock(), sorter, options, 0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(spill, "PART_BYTES", 1)  # each thread gets a part
+        files = upload_task(stores, SystemClock(), sorter, options, 0, threads=runner)
     assert len(stores.main.list(COMPACTED_DIR)) == len(files), "what was merged again is gone"
     layer = Layer("new", tuple(file.whole() for file in files))
     return [row for window in layer_windows(stores, layer, 1 << 20) for row in columns_to_rows(window.rows)]
@@ -93,6 +103,59 @@ def test_a_batch_larger_than_the_buffer_is_cut() -> None:
     assert run(changed, buffer=10_000, batch_rows=5000) == model(changed)
 
 
+@pytest.mark.parametrize("ordered", [False, True])
+def test_several_threads_sort_spill_and_merge(ordered: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    used: dict[str, set[str]] = {"sort": set(), "merge": set()}
+    sort, merge = task_sorter._sort_chunk, spill.Spill.merge
+
+    def noted_sort(*arguments: Any, **named: Any) -> Any:
+        used["sort"].add(threading.current_thread().name)
+        return sort(*arguments, **named)
+
+    def noted_merge(*arguments: Any, **named: Any) -> Any:
+        for piece in merge(*arguments, **named):
+            used["merge"].add(threading.current_thread().name)
+            yield piece
+
+    monkeypatch.setattr(task_sorter, "_sort_chunk", noted_sort)
+    monkeypatch.setattr(spill.Spill, "merge", noted_merge)
+    changed: list[Change] = [("put", b"%05d" % (number * 7919 % 5000), b"v%d" % number) for number in range(5000)]
+    changed = sorted(changed) if ordered else changed
+    assert run(changed, buffer=60_000, batch_rows=100, threads=3) == model(changed)
+    assert len(used["sort"]) > 1
+    assert len(used["merge"]) == (0 if ordered else 3)
+
+
+def test_chunks_in_memory_share_the_buffer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many threads sort, and however slowly the rows are spilled."""
+    lock, held, most = threading.Lock(), 0, 0
+    sort, add = task_sorter._sort_chunk, spill.Spill.add
+
+    def counted_sort(rows: list[pa.RecordBatch], *arguments: Any, **named: Any) -> Any:
+        nonlocal held, most
+        with lock:
+            held += sum(map(len, rows))
+            most = max(most, held)
+        return sort(rows, *arguments, **named)
+
+    def counted_add(self: spill.Spill, number: int, versions: Versions) -> None:
+        nonlocal held
+        time.sleep(0.002)
+        add(self, number, versions)
+        with lock:
+            held -= len(versions.rows)
+
+    monkeypatch.setattr(task_sorter, "_sort_chunk", counted_sort)
+    monkeypatch.setattr(spill.Spill, "add", counted_add)
+    changed: list[Change] = [("put", b"%05d" % (number * 7919 % 5000), b"v") for number in range(5000)]
+    peaks = []
+    for threads in (1, 4):
+        held = most = 0
+        run(changed, buffer=60_000, batch_rows=10, threads=threads)
+        peaks.append(most)
+    assert peaks[1] <= peaks[0] * 1.2
+
+
 def test_spills_are_removed_when_a_row_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     changed: list[Change] = [*(("put", b"%05d" % number, b"v" * 200) for number in range(500)), ("put", b"", b"")]
@@ -106,7 +169,8 @@ def test_memory_is_bounded_by_the_buffer() -> None:
     changed: list[Change] = [("put", b"%06d" % (number * 7919 % 60000), b"v" * 100) for number in range(60000)]
     sorter = TaskSorter(batches(changed, 1000), ENCODER, Stamp(5, 0, None), None, buffer_bytes=1 << 20)
     assert list(sorter.ascending()) == []
-    sizes = [len(piece.rows) for piece in sorter.merged(None)]
+    with sorter.spilled(None) as (pieces,):
+        sizes = [len(piece.rows) for piece in pieces]
     assert sum(sizes) == 60000
     assert max(sizes) < 15000
 

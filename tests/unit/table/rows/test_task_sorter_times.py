@@ -18,10 +18,12 @@ from slatespark.table.clock import SystemClock
 from slatespark.table.read.merge.cursor import layer_windows
 from slatespark.table.read.merge.merge_function import MergeFunction, resolve_operator
 from slatespark.table.read.planning.plan import Layer
+from slatespark.table.rows import spill
 from slatespark.table.rows.encoder import RowEncoder, Stamp
 from slatespark.table.rows.sst_upload import NewFile, upload_task
 from slatespark.table.rows.task_sorter import TaskSorter
 from slatespark.table.stores import open_stores
+from slatespark.table.tasks import ThreadRunner
 from slatespark.units import MAX_MS
 from tests.support.row_values import columns_to_rows
 
@@ -62,13 +64,17 @@ def run(
     fold: MergeFunction | None = CONCAT,
     encoder: RowEncoder | None = None,
     sst_size: int = 3000,
+    threads: int = 1,
 ) -> tuple[list[Row], tuple[NewFile, ...]]:
     stores = open_stores(f"memory://version-sort-{next(_numbers)}", storage={})
     made = batches(changed, batch_rows)
     encoder = encoder or RowEncoder(RAW_CODEC, op_column="op", timestamp_column="at")
-    sorter = TaskSorter(made, encoder, Stamp(FIRST_SEQ, 0, TTL_MS), fold, buffer_bytes=buffer)
+    runner = ThreadRunner(threads)
+    sorter = TaskSorter(made, encoder, Stamp(FIRST_SEQ, 0, TTL_MS), fold, buffer_bytes=buffer, threads=runner)
     options = WriteOptions.parse({"path": "p", "sstSize": sst_size, "blockSize": 1024})
-    files = upload_task(stores, SystemClock(), sorter, options, 0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(spill, "PART_BYTES", 1)  # each thread gets a part
+        files = upload_task(stores, SystemClock(), sorter, options, 0, threads=runner)
     assert len(stores.main.list(COMPACTED_DIR)) == len(files), "what was merged again is gone"
     layer = Layer("new", tuple(file.whole() for file in files))
     windows = layer_windows(stores, layer, 1 << 20)

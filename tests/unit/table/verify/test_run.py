@@ -24,7 +24,7 @@ from slatespark.table.verify.files import FileCheck
 from slatespark.table.verify.findings import Findings
 from slatespark.table.verify.plan import VerifiedVersion
 from slatespark.table.verify.run import verify_table
-from slatespark.table.verify.sst import SstOutcome, SstTarget
+from slatespark.table.verify.sst import SstOutcome, SstTarget, check_sst
 from tests.faults.jobs import stores_of
 from tests.support.failing_store import FailingStore
 from tests.support.fixture_databases import FIXTURES, FixtureDatabase, fixture_databases
@@ -408,7 +408,6 @@ def test_threads_find_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     """Damaged files, layers in the wrong order in each part of the keys, and all of it with few threads and many."""
     monkeypatch.setattr(parts, "PART_BYTES", 1)
     used: set[str] = set()
-    check_sst = files.check_sst
 
     def noted(target: SstTarget, findings: Findings, *, window_bytes: int) -> SstOutcome:
         used.add(threading.current_thread().name)
