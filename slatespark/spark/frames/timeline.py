@@ -17,8 +17,6 @@ from slatespark.table.read.planning.key_prefixes import AFTER, decode_prefixes, 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_Bound = tuple[dict[str, pa.Scalar] | None, bool]  # the key columns that it has, and whether it lies behind them
-
 
 def timeline_frame(spark: SparkSession, timeline: KeyTimeline) -> DataFrame:
     """Return one row per interval and file; an interval without files has one row."""

@@ -28,11 +28,7 @@ def has_fresh_heartbeat(job: Compaction, now_ms: int) -> bool:
     """Tell whether the worker of a job reported lately; a hold, with a heartbeat in the far future, is never stale."""
     if job.status is not CompactionStatus.RUNNING or job.worker is None:
         return False
-    return _is_fresh(job.worker.last_heartbeat_ms, now_ms)
-
-
-def _is_fresh(heartbeat_ms: int, now_ms: int) -> bool:
-    return abs(now_ms - heartbeat_ms) < HEARTBEAT_FRESH_MS
+    return abs(now_ms - job.worker.last_heartbeat_ms) < HEARTBEAT_FRESH_MS
 
 
 def _is_alive(heartbeat_ms: int, now_ms: int) -> bool:
@@ -53,9 +49,8 @@ def runs_here(stores: TableStores, job: Compaction, now_ms: int) -> bool:
         return False
     if find_worker(stores.main, job.worker.worker_id) is None:
         return False
-    if (
-        job.worker.last_heartbeat_ms == NEVER_STALE_MS
-    ):  # no coordinator may ever find it stale; its worker reports in a record of its own
+    # No coordinator may ever find such a job stale, so its worker reports in a record of its own.
+    if job.worker.last_heartbeat_ms == NEVER_STALE_MS:
         reported_ms = fetch_worker_report(stores.main, job.worker.worker_id)
         return reported_ms is not None and _is_alive(reported_ms, now_ms)
     return _is_alive(job.worker.last_heartbeat_ms, now_ms)

@@ -121,7 +121,7 @@ def with_outcome(
     own : outcome of this commit, if it has a pair
     new_id : makes ids of checkpoints
     """
-    points = tuple(point for point in manifest.checkpoints if not _record(stores, point))
+    points = tuple(point for point in manifest.checkpoints if not _try_record(stores, point))
     if own is not None:
         name = f"{TXN_NAMES}{own.write_id}/{own.version}/{own.app}"
         points += (Checkpoint(new_id(), own.manifest_id, 0, min(ms_to_s(own.committed_ms), LAST_S), name),)
@@ -177,8 +177,8 @@ def _known_record(outcome: TxnRecord, operation: str) -> CommitRecord:
     )
 
 
-def _record(stores: TableStores, point: Checkpoint) -> bool:
-    """Record the outcome that a checkpoint carries, and tell whether it carried one."""
+def _try_record(stores: TableStores, point: Checkpoint) -> bool:
+    """Record the outcome that a checkpoint carries; True once it is recorded, so that the checkpoint can go."""
     outcome = _outcome(point)
     if outcome is None:
         return False

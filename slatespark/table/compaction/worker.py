@@ -164,9 +164,8 @@ class Worker:
         self._heartbeat_ms = _positive(heartbeatInterval, "heartbeatInterval")
         given = {**(options or {}), **({} if mergeOperator is None else {"mergeOperator": mergeOperator})}
         self._options = parse_worker(given)
-        resolve_operator(
-            WriteOptions.parse(with_common({"path": "?"}, given)).merge_operator
-        )  # refuses an unknown one early
+        # refuses an unknown operator early
+        resolve_operator(WriteOptions.parse(with_common({"path": "?"}, given)).merge_operator)
         self._keeps_codec = "compression" not in given_file_options(given)
         self._filters, self._runner = check_kinds(filters), runner
         refuse_instants(self._filters)

@@ -178,10 +178,6 @@ class ClaimedJob:
             raise JobLostError(str(self.id))
         return entry
 
-    def beat(self) -> None:
-        """Renew the heartbeat; raises `JobLostError` when the job is no longer ours."""
-        _beat([self])
-
     def _renewed(self, listed: Compactions) -> Compactions:
         if self._ended.is_set():
             return listed
@@ -226,7 +222,9 @@ def _edit_patiently(
     return jobs.edit(change, is_done=is_done)
 
 
-def _beat(claimed: Sequence[ClaimedJob]) -> None:
+def beat(claimed: Sequence[ClaimedJob]) -> None:
+    """Renew the heartbeats of jobs of one list; raises `JobLostError` when one is no longer ours."""
+
     def renewed(listed: Compactions) -> Compactions | None:
         before = listed
         for job in claimed:
@@ -240,7 +238,7 @@ def _beat_regularly(claimed: Sequence[ClaimedJob], interval_ms: int, ended: thre
     """Renew heartbeats until the jobs have ended, or one is lost; after a failure the next renewal catches up."""
     while not ended.wait(interval_ms / 1000):
         try:
-            _beat(claimed)
+            beat(claimed)
         except JobLostError:
             return
         except SlateError as exc:

@@ -110,10 +110,9 @@ def _wal_rows(stores: TableStores, wal_end: int, keys: KeyRange) -> RowColumns |
         tail = WalTail(manifest.replay_after_wal_id + 1, wal_end)
         try:
             return fetch_wal_rows(stores, tail, manifest.last_l0_seq, keys)
-        except SnapshotExpiredError:
+        except SnapshotExpiredError:  # flushed and collected meanwhile, unless no newer version exists
             if fetch_latest_manifest(stores).number == number:
                 raise
-            # flushed and collected meanwhile
 
 
 def _of_rows(rows: RowColumns) -> UnflushedRows:

@@ -148,7 +148,7 @@ class _AbsenceSearch:
             fresh = [(place, target) for place, target in found if place not in self.counts]
             self.counts = {place: count for place, count in self.counts.items() if place in there}
             for done, (place, target) in enumerate(fresh, 1):
-                self.counts[place] = self._count(place, target)
+                self.counts[place] = self._count(target)
                 if self.progress is not None:
                     self.progress(Step.SEARCHING, done, len(fresh))
             if fresh:
@@ -211,7 +211,7 @@ class _AbsenceSearch:
 
     # --- rows -------------------------------------------------------------------------------------------------------
 
-    def _count(self, place: tuple[str, str], target: ObjectMeta | SstFile) -> _AbsenceCount:
+    def _count(self, target: ObjectMeta | SstFile) -> _AbsenceCount:
         count = _AbsenceCount()
         try:
             if isinstance(target, SstFile):

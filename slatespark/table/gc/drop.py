@@ -257,9 +257,9 @@ class _Drop:
             listed = sorted(self._listed(MANIFESTS).own, key=lambda meta: meta.path)
             if not listed:
                 break
-            self._delete_all(self.stores.main, MANIFESTS, listed[:-1])
+            self._delete_all(self.stores.main, listed[:-1])
             released = released or self._release_parents(listed[-1])
-            self._delete_all(self.stores.main, MANIFESTS, listed[-1:])
+            self._delete_all(self.stores.main, listed[-1:])
         return released
 
     def _release_parents(self, newest: ObjectMeta) -> tuple[str, ...]:
@@ -284,11 +284,11 @@ class _Drop:
         store = self.stores.wal if kind == "wal" else self.stores.main
         if kind == "unfinished":
             for root, meta in _list_own_unfinished(self.stores):
-                self._delete_all(self.stores.wal if root else self.stores.main, kind, [meta])
+                self._delete_all(self.stores.wal if root else self.stores.main, [meta])
             return
-        self._delete_all(store, kind, self._listed(kind).own)
+        self._delete_all(store, self._listed(kind).own)
 
-    def _delete_all(self, store: ObjectStore, kind: str, metas: Sequence[ObjectMeta]) -> None:
+    def _delete_all(self, store: ObjectStore, metas: Sequence[ObjectMeta]) -> None:
         for count in delete_together(store, metas):
             self.done += count
             if self.progress is not None:

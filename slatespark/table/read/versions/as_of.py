@@ -41,7 +41,7 @@ def resolve_as_of(stores: TableStores, options: ReadOptions, clock: Clock) -> Sn
     time_ms = options.timestamp_as_of_ms
     timeline = Timeline(stores, kept, definition.has_own_time)
     if definition.has_history:
-        found = _as_of_row_time(stores, kept, options, clock)
+        found = _as_of_row_time(stores, options, clock)
         timeline.refuse_future(time_ms, present_ms, found.tick_ms)  # rows of the WAL are seen too
         return found
     timeline.refuse_future(time_ms, present_ms)
@@ -97,7 +97,7 @@ def _as_of_seq(
     return replace(make_snapshot(number, manifest, wal, now_ms), max_seq=seq)
 
 
-def _as_of_row_time(stores: TableStores, kept: KeptVersions, options: ReadOptions, clock: Clock) -> Snapshot:
+def _as_of_row_time(stores: TableStores, options: ReadOptions, clock: Clock) -> Snapshot:
     """Return the snapshot of a history table's row versions created up to the time of the options."""
     newest = make_snapshot(*fetch_newest_state(stores), options.now_ms, clock)
     # After the snapshot: a floor is published before versions go.
