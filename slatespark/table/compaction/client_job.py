@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final
 
 from slatespark.errors import InvalidRequestError
@@ -21,11 +22,11 @@ from slatespark.table.clock import Clock
 from slatespark.table.commit.discard import delete_files
 from slatespark.table.compaction.copies import copy_rule
 from slatespark.table.compaction.filter import CompactionFilter
-from slatespark.table.compaction.filter_plan import FilterPlan, check_filters, plan_filters, without_retirement
+from slatespark.table.compaction.filter_plan import FilterPlan, check_filters, plan_filters
 from slatespark.table.compaction.merge import MergedRange, MergeRules
 from slatespark.table.compaction.plan import CompactionPlan, SourceLayer, trees_of
 from slatespark.table.compaction.ranges import RANGE_FILES, Runner, plan_tasks
-from slatespark.table.compaction.retirement import may_retire_beside_client, refuse_operands
+from slatespark.table.compaction.retirement import may_retire_beside_client, refuse_operands, with_allowed_retirement
 from slatespark.table.compaction.state import check_operands, fetch_state
 from slatespark.table.cooperation.claimed_job import ClaimedJob
 from slatespark.table.definition.table_definition import TableDefinition
@@ -37,8 +38,6 @@ from slatespark.table.records.filtered_jobs import FilteredJob, publish_filtered
 from slatespark.table.stores import TableStores
 
 CLIENT: Final = "client"  # the kind of such a plan
-
-_ANY_SEQ: Final = (1 << 64) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +80,14 @@ def merge_client_job(
     """
     assert isinstance(job.entry.spec, TieredSpec)
     plan = plan_client_job(stores, job.found, job.entry.spec)
-    stage = plan_client_merge(stores, clock, job.found.value, plan, how)
+    filter_plan = plan_client_merge(stores, clock, job.found.value, plan, how)
     options = how.options
     if how.keeps_codec and plan.files:
         options = replace(options, compression=plan.files[0].info.compression.name.lower())
     tasks = plan_tasks(
         stores,
         plan,
-        stage,
+        filter_plan,
         options,
         planned_ms=job.id.timestamp_ms,
         range_bytes=RANGE_FILES * options.sst_bytes,
@@ -100,16 +99,16 @@ def merge_client_job(
         for part in runner(tasks):
             merged.append(part)
             job.check()
-        if stage.rules.retired_ms is not None:
+        if filter_plan.rules.retired_ms is not None:
             refuse_operands(stores.url, may_retire=_may_retire(stores, clock, how))
-        if stage.removed_visible(merged):
+        if filter_plan.removed_visible(merged):
             record_removals(stores, clock, job, plan, merged)
         job.hand_over([file.handle for part in merged for file in part.files])
     except BaseException:
         if not job.may_be_handed:
             delete_files(stores, [file.handle.id for part in merged for file in part.files])
         raise
-    return plan, stage, merged
+    return plan, filter_plan, merged
 
 
 def record_removals(
@@ -156,9 +155,7 @@ def plan_client_merge(
     check_operands(stores, plan, rules, file_properties(stores, manifest))
     filters = check_filters(how.filters, definition, stores.url)
     planned = plan_filters(filters, rules, definition, manifest, stores.url)
-    if planned.rules.retired_ms is None or _may_retire(stores, clock, how):
-        return planned
-    return without_retirement(planned, filters)
+    return with_allowed_retirement(planned, filters, partial(_may_retire, stores, clock, how))
 
 
 def _may_retire(stores: TableStores, clock: Clock, how: ClientMerge) -> bool:
@@ -175,11 +172,6 @@ def client_rules(
 ) -> MergeRules:
     """Return what the client's compactor would keep, or more of a history table."""
     tick_ms = manifest.last_l0_clock_tick
-    return MergeRules(
-        now_ms=None if tick_ms == NO_TICK else tick_ms,
-        min_seq=_ANY_SEQ if definition.has_history else manifest.recent_snapshot_min_seq,
-        drops_tombstones=drops_tombstones,
-        floor_ms=definition.full_history_ts_low_ms if definition.has_history else None,
-        has_history=definition.has_history,
-        merge_operator=options.merge_operator or definition.merge_operator,
-    )
+    now_ms = None if tick_ms == NO_TICK else tick_ms
+    operator = options.merge_operator
+    return MergeRules.of(manifest, definition, operator, now_ms=now_ms, drops_tombstones=drops_tombstones)

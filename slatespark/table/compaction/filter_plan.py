@@ -28,13 +28,13 @@ class FilterPlan:
     Attributes
     ----------
     rules : of the merge, including those of built-in filters
-    stage : the filters that are called; None if there are none, or if they are deferred
+    called : the filters that are called; None if there are none, or if they are deferred
     waits : filters are deferred, because an open snapshot may need any version, or operands may make rows young again
     retires : rows are past retention by a filter that are not by the rules without it
     """
 
     rules: MergeRules
-    stage: FilterStage | None = None
+    called: FilterStage | None = None
     waits: bool = False
     retires: bool = False
 
@@ -143,7 +143,7 @@ def plan_filters(
         return planned
     if manifest.recent_snapshot_min_seq < manifest.last_l0_seq:
         return replace(planned, waits=True)
-    return replace(planned, stage=FilterStage(asked, definition.codec(), table, rules.drops_tombstones))
+    return replace(planned, called=FilterStage(asked, definition.codec(), table, rules.drops_tombstones))
 
 
 def _retiring(rules: MergeRules, retired_ms: int | None) -> MergeRules:

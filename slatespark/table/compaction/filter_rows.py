@@ -19,7 +19,7 @@ from slatespark.errors import InvalidRequestError
 from slatespark.kernels import gather_fields, gather_keys, key_lengths, new_key_mask, take_rows, value_lengths
 from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, MERGE, ROW_BITS, TOMBSTONE, RowColumns
 from slatespark.table.compaction.filter import CompactionFilter, below_group
-from slatespark.table.compaction.filter_answers import DROP, KEEP, REPLACE, TO_TOMBSTONE, Answer, ask_filter
+from slatespark.table.compaction.filter_decisions import Action, CheckedDecisions, call_filter
 from slatespark.table.read.arrow import (
     MAX_BATCH_BYTES,
     MAX_BATCH_ROWS,
@@ -85,8 +85,8 @@ class FilterStage:
         for chosen in self.filters:
             if not len(piece.rows):
                 break
-            answer = ask_filter(chosen, self._show(piece), piece, self.codec, self.table)
-            piece = _changed(piece, answer, self.codec, tally)
+            decided = call_filter(chosen, self._show(piece), piece, self.codec, self.table)
+            piece = _changed(piece, decided, self.codec, tally)
         return piece if tally.tombstones == tombstones_before else self._without_hidden(piece)
 
     def _show(self, piece: SortedRows) -> pa.RecordBatch:
@@ -107,36 +107,36 @@ class FilterStage:
         return replace(piece, rows=piece.rows[kept])
 
 
-def _changed(piece: SortedRows, answer: Answer, codec: RowCodec, tally: FilterTally) -> SortedRows:
+def _changed(piece: SortedRows, decided: CheckedDecisions, codec: RowCodec, tally: FilterTally) -> SortedRows:
     """Return versions changed as the filter decided."""
-    actions = answer.actions
-    if (actions == KEEP).all():
+    actions = decided.actions
+    if (actions == Action.KEEP).all():
         return piece
-    touched = (actions == TO_TOMBSTONE) | (actions == REPLACE)
-    tally.dropped += int((actions == DROP).sum())
-    tally.tombstones += int((actions == TO_TOMBSTONE).sum())
-    tally.replaced += int((actions == REPLACE).sum())
+    touched = (actions == Action.TOMBSTONE) | (actions == Action.REPLACE)
+    tally.dropped += int((actions == Action.DROP).sum())
+    tally.tombstones += int((actions == Action.TOMBSTONE).sum())
+    tally.replaced += int((actions == Action.REPLACE).sum())
     rows, sources = piece.rows.copy(), list(piece.sources)
     if touched.any():
-        made = _rewritten(take_rows(piece.sources, piece.rows[touched]), answer, touched, codec)
+        made = _rewritten(take_rows(piece.sources, piece.rows[touched]), decided, touched, codec)
         rows[touched] = _packed(made, len(sources))
         sources.append(made)
-    return SortedRows(sources, rows[actions != DROP], piece.is_scattered)
+    return SortedRows(sources, rows[actions != Action.DROP], piece.is_scattered)
 
 
-def _rewritten(rows: RowColumns, answer: Answer, touched: NDArray[np.bool_], codec: RowCodec) -> RowColumns:
+def _rewritten(rows: RowColumns, decided: CheckedDecisions, touched: NDArray[np.bool_], codec: RowCodec) -> RowColumns:
     """Return copies of versions as tombstones, or with other values and expiries."""
-    deleted = answer.actions[touched] == TO_TOMBSTONE
+    deleted = decided.actions[touched] == Action.TOMBSTONE
     flags, expire_ts, lengths = rows.flags.copy(), rows.expire_ts.copy(), rows.value_lengths.copy()
     starts, data = rows.value_starts.copy(), rows.value_bytes
     flags[deleted] = (flags[deleted] & HAS_CREATE) | TOMBSTONE
     expire_ts[deleted], lengths[deleted] = 0, 0
-    if answer.expiries is not None:
-        given, expires = answer.expiries.expire_ts[touched][~deleted], answer.expiries.expires[touched][~deleted]
+    if decided.expiries is not None:
+        given, expires = decided.expiries.expire_ts[touched][~deleted], decided.expiries.expires[touched][~deleted]
         flags[~deleted] = np.where(expires, flags[~deleted] | HAS_EXPIRE, flags[~deleted] & ~np.uint8(HAS_EXPIRE))
         expire_ts[~deleted] = given
-    if answer.values is not None:
-        encoded, offsets = codec.encode_values(answer.values)
+    if decided.values is not None:
+        encoded, offsets = codec.encode_values(decided.values)
         starts[~deleted], lengths[~deleted] = len(data) + offsets[:-1], np.diff(offsets)
         data = np.concatenate([data, encoded])
     return replace(rows, flags=flags, expire_ts=expire_ts, value_bytes=data, value_starts=starts, value_lengths=lengths)

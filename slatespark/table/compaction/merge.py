@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from slatespark.format.manifest import Manifest
 from slatespark.kernels import gather_fields, merge_all
 from slatespark.kernels.columns import GROUP_HEAD, GROUP_REST, ROW_BITS, Retention, RowColumns
 from slatespark.kernels.results import Fields
@@ -22,6 +24,7 @@ from slatespark.ranges import KeyRange, key_after
 from slatespark.table.clock import Clock
 from slatespark.table.columns.write import CopyOutcome, CopyRule, write_copy
 from slatespark.table.compaction.filter_rows import FilterStage, FilterTally
+from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.read.fetch import measure_slice
 from slatespark.table.read.merge.cursor import LayerCursor, layer_windows, window_size
 from slatespark.table.read.merge.merge_function import resolve_operator
@@ -31,6 +34,8 @@ from slatespark.table.rows.row_keeper import RowKeeper
 from slatespark.table.rows.sorted_rows import SortedRows
 from slatespark.table.rows.sst_upload import NewFile, upload_sorted
 from slatespark.table.stores import TableStores
+
+_ANY_SEQ: Final = (1 << 64) - 1  # above every sequence number: the history floor alone decides
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +61,35 @@ class MergeRules:
     has_history: bool = False
     retired_ms: int | None = None
     merge_operator: MergeOperator | None = None
+
+    @classmethod
+    def of(
+        cls,
+        manifest: Manifest,
+        definition: TableDefinition,
+        operator: MergeOperator | None,
+        *,
+        now_ms: int | None,
+        drops_tombstones: bool,
+        retired_ms: int | None = None,
+    ) -> MergeRules:
+        """Return the rules for sources of a version.
+
+        Parameters
+        ----------
+        manifest, definition : of the version
+        operator : that was given; None for that of the table
+        now_ms, drops_tombstones, retired_ms : see the attributes
+        """
+        return cls(
+            now_ms=now_ms,
+            min_seq=_ANY_SEQ if definition.has_history else manifest.recent_snapshot_min_seq,
+            drops_tombstones=drops_tombstones,
+            floor_ms=definition.full_history_ts_low_ms if definition.has_history else None,
+            has_history=definition.has_history,
+            retired_ms=retired_ms,
+            merge_operator=operator or definition.merge_operator,
+        )
 
     def snapshot_seq(self, merged: Iterable[MergedRange]) -> int | None:
         """Return the number above which hidden versions may have been kept for a snapshot; None if none were."""

@@ -26,7 +26,7 @@ Runner: TypeAlias = Callable[[Sequence[RangeTask]], Iterable[MergedRange]]
 def plan_tasks(
     stores: TableStores,
     plan: CompactionPlan,
-    stage: FilterPlan,
+    filter_plan: FilterPlan,
     options: WriteOptions,
     *,
     planned_ms: int,
@@ -38,7 +38,7 @@ def plan_tasks(
 
     Parameters
     ----------
-    stage : rules and filters
+    filter_plan : rules, and filters to call
     options : of the files
     planned_ms : time part of their ids
     range_bytes : approximate maximum that one task reads
@@ -55,7 +55,7 @@ def plan_tasks(
     )
     options = replace(options, path=stores.url, wal_path=stores.wal_url)  # tasks may have another working folder
     return [
-        RangeTask(split.keys, split.layers, stage.rules, options, planned_ms, stage.stage, copies)
+        RangeTask(split.keys, split.layers, filter_plan.rules, options, planned_ms, filter_plan.called, copies)
         for split in splits
         if split.layers
     ]

@@ -8,16 +8,35 @@ the WAL holds an operand.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from slatespark.errors import CommitConflictError
 from slatespark.format.ulid import Ulid
 from slatespark.kernels.columns import MERGE
 from slatespark.options.values import MergeOperator
 from slatespark.ranges import ALL_KEYS
+from slatespark.table.compaction.filter import CompactionFilter
+from slatespark.table.compaction.filter_plan import FilterPlan, without_retirement
 from slatespark.table.compaction.plan import CompactionPlan
 from slatespark.table.compaction.state import CompactionState, count_operands, hold_no_operands
 from slatespark.table.read.fetch import fetch_wal_rows
 from slatespark.table.read.planning.layers import distinct_files, fetch_layers
 from slatespark.table.stores import TableStores
+
+
+def with_allowed_retirement(
+    planned: FilterPlan, filters: Sequence[CompactionFilter], may_retire: Callable[[], bool]
+) -> FilterPlan:
+    """Return the plan of a merge, without retirement if rows past retention may not be dropped now.
+
+    Parameters
+    ----------
+    filters : the plan is theirs
+    may_retire : costs requests, so it is only asked if the merge would drop such rows
+    """
+    if planned.rules.retired_ms is None or may_retire():
+        return planned
+    return without_retirement(planned, filters)
 
 
 def may_retire(stores: TableStores, state: CompactionState, plan: CompactionPlan) -> bool:

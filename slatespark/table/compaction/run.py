@@ -34,7 +34,6 @@ from slatespark.table.compaction.filter_plan import (
     plan_filters,
     requested_floor,
     resolve_filter_now,
-    without_retirement,
 )
 from slatespark.table.compaction.job import ListedJob, listed_job
 from slatespark.table.compaction.merge import MergedRange, MergeRules
@@ -59,7 +58,12 @@ from slatespark.table.compaction.plan import (
 from slatespark.table.compaction.publication import merge_requirements, publish_merge
 from slatespark.table.compaction.ranges import RANGE_FILES, Runner, local_threads, plan_tasks, run_here
 from slatespark.table.compaction.report import CompactionJob, CompactionReport, job_facts, log_job
-from slatespark.table.compaction.retirement import may_retire, may_retire_beside_client, refuse_operands
+from slatespark.table.compaction.retirement import (
+    may_retire,
+    may_retire_beside_client,
+    refuse_operands,
+    with_allowed_retirement,
+)
 from slatespark.table.compaction.state import CompactionState, check_operands, check_operator, fetch_state
 from slatespark.table.cooperation.submission import TakenError
 from slatespark.table.definition.table_definition import TableDefinition
@@ -76,7 +80,6 @@ from slatespark.table.write.exact_ranges import named_ranges
 
 _DEFINITE: Final = (ConflictError, InvalidRequestError)  # of a commit: nothing was published, and nothing will be
 _REPEATED: Final = (SIZE_TIERED, DUE, CUT_FILES)  # planned again after each commit, until nothing is left to merge
-_ANY_SEQ: Final = (1 << 64) - 1
 _SEED_BITS: Final = 64
 
 
@@ -252,12 +255,15 @@ class _Compaction:
                 job = self._run_beside_client(pick, plan.segment)
                 self.jobs += [] if job is None else [job]
             else:
-                stage = self._checked_rules(state, plan)
+                filter_plan = self._checked_filter_plan(state, plan)
                 if self.floor_ms is not None:
                     self._refuse_job_of_client()
                     state = self._raised_floor(self.floor_ms)
                     continue
-                job = self._preview(plan, stage, state.definition) if dry_run else self._run_job(state, plan, stage)
+                if dry_run:
+                    job = self._preview(plan, filter_plan, state.definition)
+                else:
+                    job = self._run_job(state, plan, filter_plan)
                 self.jobs.append(job)
             if plan.kind not in _REPEATED or job is None:
                 done.add(plan.segment)
@@ -302,40 +308,36 @@ class _Compaction:
 
     # --- rules --------------------------------------------------------------------------------------------------------
 
-    def _checked_rules(self, state: CompactionState, plan: CompactionPlan) -> FilterPlan:
-        stage = self._plan_filters(state, plan)
-        check_operands(self.stores, plan, stage.rules, state.known)
-        return stage
+    def _checked_filter_plan(self, state: CompactionState, plan: CompactionPlan) -> FilterPlan:
+        filter_plan = self._plan_filters(state, plan)
+        check_operands(self.stores, plan, filter_plan.rules, state.known)
+        return filter_plan
 
     def _plan_filters(self, state: CompactionState, plan: CompactionPlan) -> FilterPlan:
         """Return the rules of a merge, and the filters to call."""
         definition, manifest = state.definition, state.snapshot.manifest
-        has_history = definition.has_history
         # Number 0: a change to the parent's retention must not delete rows of the clone.
-        retention_ms = None if has_history or state.number == 0 else definition.retention_ms
-        rules = MergeRules(
+        retention_ms = None if definition.has_history or state.number == 0 else definition.retention_ms
+        rules = MergeRules.of(
+            manifest,
+            definition,
+            self.options.merge_operator,
             now_ms=state.now_ms,
-            min_seq=_ANY_SEQ if has_history else manifest.recent_snapshot_min_seq,
             drops_tombstones=plan.is_lowest,
-            floor_ms=definition.full_history_ts_low_ms if has_history else None,
-            has_history=has_history,
             retired_ms=retired_until_ms(retention_ms, state.now_ms),
-            merge_operator=self.options.merge_operator or definition.merge_operator,
         )
         planned = plan_filters(self.filters, rules, definition, manifest, self.stores.url)
-        if planned.rules.retired_ms is None or self._may_retire(state, plan):
-            return planned
-        return without_retirement(planned, self.filters)
+        return with_allowed_retirement(planned, self.filters, partial(self._may_retire, state, plan))
 
     def _may_retire(self, state: CompactionState, plan: CompactionPlan) -> bool:
         if self.options.cooperates:
             return may_retire_beside_client(self.stores, state, self.options.merge_operator, self.plain)
         return may_retire(self.stores, state, plan)
 
-    def _preview(self, plan: CompactionPlan, stage: FilterPlan, definition: TableDefinition) -> CompactionJob:
+    def _preview(self, plan: CompactionPlan, filter_plan: FilterPlan, definition: TableDefinition) -> CompactionJob:
         if (preview := getattr(self.runner, "preview", None)) is not None:
-            preview(self._tasks(plan, stage, definition, planned_ms=0))
-        return job_facts(plan, waits=stage.waits)
+            preview(self._tasks(plan, filter_plan, definition, planned_ms=0))
+        return job_facts(plan, waits=filter_plan.waits)
 
     # --- a job --------------------------------------------------------------------------------------------------------
 
@@ -343,7 +345,7 @@ class _Compaction:
         if self.options.if_client_active != "fence":
             refuse_foreign_job(self.stores, now_ms=self.clock.now_ms())
 
-    def _run_job(self, state: CompactionState, plan: CompactionPlan, stage: FilterPlan) -> CompactionJob:
+    def _run_job(self, state: CompactionState, plan: CompactionPlan, filter_plan: FilterPlan) -> CompactionJob:
         self._refuse_job_of_client()
         definition, snapshot = state.definition, state.snapshot
         job = begin_write(
@@ -363,13 +365,13 @@ class _Compaction:
                     baseline=self.baseline or job.baseline,
                     compaction=replace(listed.entry, spec=plan.spec),
                 )
-                self._merge(plan, stage, definition, listed.entry.id.timestamp_ms, merged)
-                job = replace(job, snapshot_seq=stage.rules.snapshot_seq(merged))
+                self._merge(plan, filter_plan, definition, listed.entry.id.timestamp_ms, merged)
+                job = replace(job, snapshot_seq=filter_plan.rules.snapshot_seq(merged))
                 codec = definition.codec()
                 gaps = find_gaps_around(self.stores, snapshot.manifest, plan.keys, codec, inside=False)
                 may_have_landed = True
-                requirements = tuple(merge_requirements(state, plan, stage.rules))
-                record = self._commit(plan, stage, job, listed, merged, gaps, requirements)
+                requirements = tuple(merge_requirements(state, plan, filter_plan.rules))
+                record = self._commit(plan, filter_plan, job, listed, merged, gaps, requirements)
                 listed.complete()
         except BaseException as exc:
             abandon_write(self.stores, job)
@@ -380,7 +382,7 @@ class _Compaction:
                 delete_unshown(self.stores, made, snapshot.manifest_id)
             raise
         self.copies += [copy for part in merged for copy in part.copies]
-        return log_job(self.stores.url, job_facts(plan, waits=stage.waits, record=record, merged=merged))
+        return log_job(self.stores.url, job_facts(plan, waits=filter_plan.waits, record=record, merged=merged))
 
     def _run_beside_client(self, pick: Pick, segment: bytes) -> CompactionJob | None:
         """Run the next job of a tree, which the live client commits; None if there is nothing to merge any more."""
@@ -397,37 +399,37 @@ class _Compaction:
                 return None
             job, plan = found
             state = self.look()
-            stage = self._checked_rules(state, plan)
+            filter_plan = self._checked_filter_plan(state, plan)
             if self.floor_ms is not None:
                 state = self._raised_floor(self.floor_ms)
-                stage = self._plan_filters(state, plan)
+                filter_plan = self._plan_filters(state, plan)
             merged: list[MergedRange] = []
             try:
-                self._merge(plan, stage, state.definition, job.id.timestamp_ms, merged, job.check)
+                self._merge(plan, filter_plan, state.definition, job.id.timestamp_ms, merged, job.check)
                 newest = self.look()
-                beside.check(merge_requirements(state, plan, stage.rules), newest, merged)
-                if stage.rules.retired_ms is not None:
+                beside.check(merge_requirements(state, plan, filter_plan.rules), newest, merged)
+                if filter_plan.rules.retired_ms is not None:
                     refuse_operands(self.stores.url, may_retire=self._may_retire(newest, plan))
-                if stage.removed_visible(merged, is_late=self.is_late):
+                if filter_plan.removed_visible(merged, is_late=self.is_late):
                     record_removals(self.stores, self.clock, job, plan, merged)
-                record = beside.commit(job, merged, stage.rules)
+                record = beside.commit(job, merged, filter_plan.rules)
             except BaseException:
                 beside.discard(job, merged)
                 raise
         self.copies += [copy for part in merged for copy in part.copies]
-        return log_job(self.stores.url, job_facts(plan, waits=stage.waits, record=record, merged=merged))
+        return log_job(self.stores.url, job_facts(plan, waits=filter_plan.waits, record=record, merged=merged))
 
     def _merge(
         self,
         plan: CompactionPlan,
-        stage: FilterPlan,
+        filter_plan: FilterPlan,
         definition: TableDefinition,
         planned_ms: int,
         merged: list[MergedRange],
         check: Callable[[], None] | None = None,
     ) -> None:
         """Append the result of each range to `merged`, in key order; `check` stops it by raising."""
-        tasks = self._tasks(plan, stage, definition, planned_ms=planned_ms)
+        tasks = self._tasks(plan, filter_plan, definition, planned_ms=planned_ms)
         read_bytes = 0
         for part in self.runner(tasks):
             merged.append(part)
@@ -440,12 +442,12 @@ class _Compaction:
             raise InternalError(f"The runner returned {len(merged)} of {len(tasks)} ranges.")
 
     def _tasks(
-        self, plan: CompactionPlan, stage: FilterPlan, definition: TableDefinition, *, planned_ms: int
+        self, plan: CompactionPlan, filter_plan: FilterPlan, definition: TableDefinition, *, planned_ms: int
     ) -> list[RangeTask]:
         return plan_tasks(
             self.stores,
             plan,
-            stage,
+            filter_plan,
             self.options,
             planned_ms=planned_ms,
             range_bytes=self.range_bytes,
@@ -456,7 +458,7 @@ class _Compaction:
     def _commit(
         self,
         plan: CompactionPlan,
-        stage: FilterPlan,
+        filter_plan: FilterPlan,
         job: WriteJob,
         listed: ListedJob,
         merged: Sequence[MergedRange],
@@ -470,8 +472,8 @@ class _Compaction:
             seed=self.clock.random_bits(_SEED_BITS),
             segment=plan.segment,
             is_lowest=plan.is_lowest,
-            known_above=plan.above if stage.rules.retired_ms is not None else None,
-            drops_visible_rows=stage.removed_visible(merged, is_late=self.is_late),
+            known_above=plan.above if filter_plan.rules.retired_ms is not None else None,
+            drops_visible_rows=filter_plan.removed_visible(merged, is_late=self.is_late),
             gaps=gaps,
         )
         return publish_merge(

@@ -11,7 +11,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Final, TypeAlias
@@ -387,15 +387,27 @@ class _Session:
             if job is None:  # another worker was faster
                 return
             began_ms = read_clock(worker._clock)
-            given = database.options, worker._keeps_codec, worker._filters, self._together()
-            how = ClientMerge(*given, plain=database.plain)
+            how = ClientMerge(
+                options=database.options,
+                keeps_codec=worker._keeps_codec,
+                filters=worker._filters,
+                together=self._together(),
+                plain=database.plain,
+            )
             if how.filters:
                 _log.info("%s: filters decide about the rows of compaction %s", database.url, job_id)
-            plan, stage, merged = merge_client_job(stores, worker._clock, job, how, self._runner_of(stores, job))
+            plan, filter_plan, merged = merge_client_job(stores, worker._clock, job, how, self._runner_of(stores, job))
             ended_ms = now_or(worker._clock, began_ms)
         seen_ms = database.seen.get(job_id, began_ms)
-        report = _report(database.url, job, plan, merged, ended_ms - began_ms, ended_ms - seen_ms)
-        report = replace(report, filters_waited=stage.waits)
+        report = _report(
+            database.url,
+            job,
+            plan,
+            merged,
+            elapsed_ms=ended_ms - began_ms,
+            waited_ms=ended_ms - seen_ms,
+            filters_waited=filter_plan.waits,
+        )
         database.handed_over += 1
         database.bytes_in += report.bytes_in
         self._tell(database, report, None)
@@ -446,7 +458,14 @@ def _watched(runner: Runner, check: Callable[[], None]) -> Runner:
 
 
 def _report(
-    url: str, job: ClaimedJob, plan: CompactionPlan, merged: Sequence[MergedRange], elapsed_ms: int, waited_ms: int
+    url: str,
+    job: ClaimedJob,
+    plan: CompactionPlan,
+    merged: Sequence[MergedRange],
+    *,
+    elapsed_ms: int,
+    waited_ms: int,
+    filters_waited: bool,
 ) -> WorkerReport:
     spec = job.entry.spec
     assert isinstance(spec, TieredSpec)
@@ -463,6 +482,7 @@ def _report(
         files_out=sum(len(part.files) for part in merged),
         elapsed_ms=elapsed_ms,
         waited_ms=waited_ms,
+        filters_waited=filters_waited,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import Final
 
 import numpy as np
@@ -22,18 +23,25 @@ from slatespark.table.read.planning.key_prefixes import name_key
 from slatespark.table.rows.row_expiry import Expiries, expire_at, same_expiry
 from slatespark.table.rows.sorted_rows import SortedRows
 
-KEEP, DROP, TO_TOMBSTONE, REPLACE = range(len(ACTIONS))  # as numbers, in the order of `ACTIONS`
-
 _TAKES_NULLS: Final = ("avro", "json")  # value formats
 
 
+class Action(IntEnum):
+    """An action of a filter as a number, in the order of `ACTIONS`."""
+
+    KEEP = 0
+    DROP = 1
+    TOMBSTONE = 2
+    REPLACE = 3
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class Answer:
+class CheckedDecisions:
     """The checked decisions of a filter.
 
     Attributes
     ----------
-    actions : (n,) int8, the numbers above
+    actions : (n,) int8, of `Action`
     values : all value columns of the replaced versions; None if they keep their values
     expiries : of all versions; None if they keep their expiries
     """
@@ -43,9 +51,9 @@ class Answer:
     expiries: Expiries | None
 
 
-def ask_filter(
+def call_filter(
     chosen: CompactionFilter, versions: pa.RecordBatch, stored: SortedRows, codec: RowCodec, table: str
-) -> Answer:
+) -> CheckedDecisions:
     """Return the decisions of a filter about a batch.
 
     Parameters
@@ -60,16 +68,16 @@ def ask_filter(
         When the filter raises; the message names the key if a single key is enough for that. Or when its decisions do
         not fit the batch.
     """
-    asking = _Asking(chosen, versions, stored, codec, table)
+    call = _FilterCall(chosen, versions, stored, codec, table)
     try:
         found = chosen.decide(versions)
     except Exception as exc:  # whatever a user's code raises
-        raise asking.failure(exc) from exc
-    return asking.check(found)
+        raise call.failure(exc) from exc
+    return call.check(found)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Asking:
+class _FilterCall:
     chosen: CompactionFilter
     versions: pa.RecordBatch
     stored: SortedRows
@@ -97,17 +105,17 @@ class _Asking:
             return True
         return False
 
-    def check(self, found: object) -> Answer:
+    def check(self, found: object) -> CheckedDecisions:
         if isinstance(found, pa.Array | pa.ChunkedArray):
             found = FilterDecisions(found)
         if not isinstance(found, FilterDecisions):
             raise self._refused(f"returned {_kind(found)}.", "Return FilterDecisions, or an array of actions.")
         actions = self._actions(found.actions)
-        replaced = actions == REPLACE
+        replaced = actions == Action.REPLACE
         if replaced.any():
             self._check_replaced(found, replaced)
         values = None if found.values is None else self._values(found.values, replaced)
-        return Answer(actions, values, None if found.expiries is None else self._expiries(found.expiries))
+        return CheckedDecisions(actions, values, None if found.expiries is None else self._expiries(found.expiries))
 
     def _actions(self, given: object) -> NDArray[np.int8]:
         array = self._column(given, "actions")
