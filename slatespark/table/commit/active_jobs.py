@@ -12,7 +12,7 @@ from slatespark.format.compactions import (
     CompactionStatus,
 )
 from slatespark.table.commit.claim import Claim
-from slatespark.table.commit.hold import NEVER_STALE_MS, PLACEHOLDER_WORKER
+from slatespark.table.commit.hold import NEVER_STALE_MS, is_hold
 from slatespark.table.log.compactions import create_compactions, fetch_compactions
 from slatespark.table.log.versioned_object import RaceLostError, Version
 from slatespark.table.records.workers import fetch_worker_report, find_worker
@@ -40,7 +40,7 @@ def is_own_job(stores: TableStores, job: Compaction) -> bool:
     """Tell whether a job is a compaction of ours, or a hold."""
     if job.worker is None:
         return False
-    return job.worker.worker_id == PLACEHOLDER_WORKER or find_worker(stores.main, job.worker.worker_id) is not None
+    return is_hold(job) or find_worker(stores.main, job.worker.worker_id) is not None
 
 
 def runs_here(stores: TableStores, job: Compaction, now_ms: int) -> bool:

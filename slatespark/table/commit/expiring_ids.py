@@ -59,10 +59,10 @@ class FileGuard:
         now_ms = self.clock.now_ms()
         if not renews_lease or now_ms - self.job.planned_ms < LEASE_LIFETIME_MS // 2:
             return False
-        return not hold_lease(self.stores, self.job.write_id, self.job.planned_ms, now_ms)
+        return not renew_and_check_lease(self.stores, self.job.write_id, self.job.planned_ms, now_ms)
 
 
-def hold_lease(stores: TableStores, write_id: str, created_ms: int, now_ms: int) -> bool:
+def renew_and_check_lease(stores: TableStores, write_id: str, created_ms: int, now_ms: int) -> bool:
     """Renew the lease of a job, and tell whether it was valid until now; if not, its files may be being removed."""
     was_valid = is_lease_valid(stores, write_id, now_ms)
     renew_lease(stores.main, write_id, created_ms, now_ms)
@@ -76,6 +76,15 @@ def is_lease_valid(stores: TableStores, write_id: str, now_ms: int) -> bool:
     except CorruptDataError:
         return False
     return lease is not None and now_ms < lease.expires_ms - LEASE_MARGIN_MS
+
+
+def has_lapsed(stores: TableStores, write_id: str, *, renewed_ms: int, now_ms: int) -> bool:
+    """Tell whether collectors may have seen the lease of a job expired since it was last renewed.
+
+    A renewal whose answer was lost may have landed, so the stored lease alone does not tell.
+    """
+    is_old = now_ms - renewed_ms >= LEASE_LIFETIME_MS - LEASE_MARGIN_MS
+    return is_old or not is_lease_valid(stores, write_id, now_ms)
 
 
 def copy_under_new_ids(stores: TableStores, clock: Clock, files: Iterable[NewFile]) -> tuple[NewFile, ...]:

@@ -7,13 +7,13 @@ that is younger than the oldest job, so every commit replaces the hold by a new 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
-from slatespark.format.compactions import Compaction, CompactionStatus, TieredSpec, WorkerSpec
+from slatespark.format.compactions import Compaction, Compactions, CompactionStatus, TieredSpec, WorkerSpec
 from slatespark.format.ulid import Ulid
 
-PLACEHOLDER_WORKER: Final = "slatespark-hold"
+HOLD_WORKER: Final = "slatespark-hold"
 NEVER_STALE_MS: Final = 1 << 62  # a heartbeat that is never stale
 
 
@@ -29,4 +29,14 @@ def plan_hold(runs: Iterable[int], job_id: Ulid) -> Compaction | None:
     if not held:
         return None
     spec = TieredSpec(l0_view_ids=(), sorted_runs=held, destination=held[-1])
-    return Compaction(job_id, spec, CompactionStatus.RUNNING, worker=WorkerSpec(PLACEHOLDER_WORKER, NEVER_STALE_MS))
+    return Compaction(job_id, spec, CompactionStatus.RUNNING, worker=WorkerSpec(HOLD_WORKER, NEVER_STALE_MS))
+
+
+def is_hold(job: Compaction) -> bool:
+    """Tell whether a job is a hold, on which nobody works."""
+    return job.worker is not None and job.worker.worker_id == HOLD_WORKER
+
+
+def working_jobs(listed: Compactions) -> Iterator[Compaction]:
+    """Yield the active jobs other than holds."""
+    return (job for job in listed.active_jobs() if not is_hold(job))

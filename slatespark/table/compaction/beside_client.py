@@ -16,7 +16,7 @@ from slatespark.format.manifest import Manifest
 from slatespark.options import WriteOptions
 from slatespark.table.clock import Clock, now_or
 from slatespark.table.commit.discard import delete_files
-from slatespark.table.commit.hold import PLACEHOLDER_WORKER
+from slatespark.table.commit.hold import working_jobs
 from slatespark.table.commit.requirements import Requirement, Stage
 from slatespark.table.compaction.client_job import plan_client_job
 from slatespark.table.compaction.merge import MergedRange, MergeRules
@@ -89,9 +89,7 @@ class BesideClient:
             ) from exc
 
     def _plan_job(self, manifest: Manifest, listed: Compactions) -> TieredSpec | None:
-        others = [
-            job.spec for job in listed.active_jobs() if job.worker is None or job.worker.worker_id != PLACEHOLDER_WORKER
-        ]
+        others = [job.spec for job in working_jobs(listed)]
         trees = trees_of(0, manifest, fetch_layers(self.stores, manifest))
         chosen = [tree.beside(others) for tree in trees if tree.segment == self.segment]
         plan = pick_next(self.pick, chosen, ())

@@ -36,9 +36,10 @@ from slatespark.table.commit.active_jobs import (
     is_own_job,
     runs_here,
 )
-from slatespark.table.commit.expiring_ids import LEASE_MARGIN_MS, is_lease_valid
+from slatespark.table.commit.expiring_ids import has_lapsed
 from slatespark.table.commit.foreign_clients import is_claim
-from slatespark.table.commit.hold import NEVER_STALE_MS, PLACEHOLDER_WORKER
+from slatespark.table.commit.hold import NEVER_STALE_MS, is_hold, working_jobs
+from slatespark.table.cooperation.job_rules import find_job, with_job
 from slatespark.table.log.compactions import compactions_object
 from slatespark.table.log.manifests import MAX_AHEAD_MS, fetch_latest_manifest
 from slatespark.table.records.leases import LEASE_LIFETIME_MS, renew_lease
@@ -109,9 +110,7 @@ class ListedJob:
 
     def _report(self, now_ms: int) -> None:
         if now_ms - self.leased_ms > LEASE_LIFETIME_MS // 4:
-            # A renewal that got no answer may have landed: what is stored does not tell alone whether it had lapsed.
-            is_old = now_ms - self.leased_ms >= LEASE_LIFETIME_MS - LEASE_MARGIN_MS
-            self._lapses += is_old or not is_lease_valid(self.stores, self.write_id, now_ms)
+            self._lapses += has_lapsed(self.stores, self.write_id, renewed_ms=self.leased_ms, now_ms=now_ms)
             renew_lease(self.stores.main, self.write_id, self.entry.id.timestamp_ms, now_ms)
             self.leased_ms = now_ms
         if self.is_held or self._lapses:  # a vacuum deletes the record of a worker that seems dead
@@ -133,17 +132,16 @@ class ListedJob:
 
     def _with_alive(self, listed: Compactions, alive: Compaction, now_ms: int) -> Compactions | None:
         """Return the list with the live job in it; None if it needs no change."""
-        found = next((job for job in listed.jobs if job.id == alive.id), None)
-        others = tuple(job for job in listed.jobs if job.id != alive.id)
+        found = find_job(listed, alive.id)
         if found is not None and not found.status.is_active():  # its commit is under way
-            return replace(listed, jobs=(*others, replace(found, worker=self._worker(now_ms))))
-        number, exist = _find_runs(self.stores, alive.spec)
+            return with_job(listed, replace(found, worker=self._worker(now_ms)))
+        number, exist = _newest_with_runs(self.stores, alive.spec)
         if not exist:
-            return None if found is None else replace(listed, jobs=others)
+            return None if found is None else _without_job(listed, alive.id)
         self._lapses += found is None
         if found is None and (_is_taken(listed, alive.spec) or is_claim(self.stores, number)):
             return None  # the commit that follows the claim may remove its runs
-        return None if found == alive else replace(listed, jobs=(*others, alive))
+        return None if found == alive else with_job(listed, alive)
 
     def _worker(self, heartbeat_ms: int) -> WorkerSpec:
         assert self.entry.worker is not None  # set by `_list_job`
@@ -195,7 +193,7 @@ def _list_job(stores: TableStores, clock: Clock, spec: TieredSpec, worker: Worke
                 todo=f"Correct the clock, or compact again once it has reached {ms_to_text(newest_ms - MAX_AHEAD_MS)}.",
             )
         job_id = new_ulid(clock, max(now_ms, newest_ms))
-        if not _find_runs(stores, spec)[1]:
+        if not _newest_with_runs(stores, spec)[1]:
             return None
         kept = tuple(job for job in listed.jobs if _stays(stores, job, spec, now_ms))
         return replace(listed, jobs=(*kept, Compaction(job_id, spec, CompactionStatus.RUNNING, worker=worker)))
@@ -210,7 +208,7 @@ def _stays(stores: TableStores, job: Compaction, spec: TieredSpec, now_ms: int) 
         return True
     if job.worker is None:
         return False
-    if job.worker.worker_id == PLACEHOLDER_WORKER:
+    if is_hold(job):
         return True
     if is_own_job(stores, job):
         return runs_here(stores, job, now_ms) and not _share_sources(job, spec)
@@ -223,14 +221,17 @@ def _share_sources(job: Compaction, spec: CompactionSpec) -> bool:
 
 def _is_taken(listed: Compactions, spec: CompactionSpec) -> bool:
     """Tell whether another job, other than a hold, has sources of one that is not listed."""
-    active = (job for job in listed.active_jobs() if job.worker is None or job.worker.worker_id != PLACEHOLDER_WORKER)
-    return any(_share_sources(job, spec) for job in active)
+    return any(_share_sources(job, spec) for job in working_jobs(listed))
 
 
-def _find_runs(stores: TableStores, spec: CompactionSpec) -> tuple[int, bool]:
+def _newest_with_runs(stores: TableStores, spec: CompactionSpec) -> tuple[int, bool]:
     """Return the newest version, and whether the job has runs, all of which exist in it."""
     number, manifest = fetch_latest_manifest(stores)
     return number, bool(spec.sorted_runs) and set(spec.sorted_runs) <= set(manifest.run_ids())
+
+
+def _without_job(listed: Compactions, job_id: Ulid) -> Compactions:
+    return replace(listed, jobs=tuple(job for job in listed.jobs if job.id != job_id))
 
 
 def _with_finished(stores: TableStores, listed: Compactions, ended: Compaction) -> Compactions | None:
@@ -240,12 +241,12 @@ def _with_finished(stores: TableStores, listed: Compactions, ended: Compaction) 
     """
     assert ended.worker is not None  # every job of ours has one
     now_ms = ended.worker.last_heartbeat_ms
-    found = next((job for job in listed.jobs if job.id == ended.id), None)
+    found = find_job(listed, ended.id)
     is_there = ended.status is CompactionStatus.COMPLETED if found is None else found.status is ended.status
     if is_there:  # it is, or it was and others have ended since
         return None
     outputs = () if found is None else found.output_ssts
-    others = (job for job in listed.jobs if job.id != ended.id)
+    others = _without_job(listed, ended.id).jobs
     stay = tuple(job for job in others if job.status.is_active() or awaits_commit(stores, job, now_ms))
     return replace(listed, jobs=(*stay, replace(ended, output_ssts=outputs)))
 

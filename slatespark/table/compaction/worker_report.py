@@ -8,7 +8,7 @@ from slatespark.errors import SlateError
 from slatespark.format.compactions import Compactions, CompactionStatus
 from slatespark.format.manifest import Manifest
 from slatespark.shown import Shown
-from slatespark.table.commit.hold import PLACEHOLDER_WORKER
+from slatespark.table.commit.hold import working_jobs
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -84,7 +84,7 @@ class Backlog:
 def backlog_of(manifest: Manifest, listed: Compactions) -> Backlog:
     """Return what waits in a database."""
     trees = manifest.trees()
-    jobs = [job for job in listed.active_jobs() if job.worker is None or job.worker.worker_id != PLACEHOLDER_WORKER]
+    jobs = list(working_jobs(listed))
     return Backlog(
         l0_views=max(len(tree.l0) for tree in trees),
         runs=max(len(tree.compacted) for tree in trees),

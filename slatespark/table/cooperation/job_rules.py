@@ -16,7 +16,7 @@ from slatespark.format.manifest import Manifest, Segment
 from slatespark.format.references import SstHandle
 from slatespark.format.ulid import Ulid
 from slatespark.table.clock import Clock, new_ulid
-from slatespark.table.commit.hold import PLACEHOLDER_WORKER
+from slatespark.table.commit.hold import working_jobs
 
 _STEP_BITS: Final = 64  # of the 80 random bits of an id
 _SEGMENTS_AT_ONCE: Final = 1000  # for which a coordinator makes jobs at once, and more; there are 2^32 numbers
@@ -90,12 +90,12 @@ def blocking_jobs(listed: Compactions, spec: CompactionSpec, job_id: Ulid | None
     """
 
     def blocks(job: Compaction) -> bool:
-        if job.id == job_id or (job.worker is not None and job.worker.worker_id == PLACEHOLDER_WORKER):
+        if job.id == job_id:
             return False
         is_second = bool(job.spec.l0_view_ids and spec.l0_view_ids) and job.spec.segment == spec.segment
         return is_second or overlap(job.spec, spec)
 
-    return tuple(job for job in listed.active_jobs() if blocks(job))
+    return tuple(job for job in working_jobs(listed) if blocks(job))
 
 
 def rivals_at_work(listed: Compactions, job: Compaction) -> tuple[Compaction, ...]:

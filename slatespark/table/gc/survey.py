@@ -19,7 +19,7 @@ from slatespark.format.compactions import Compaction, CompactionStatus, encode_c
 from slatespark.format.paths import COMPACTED_DIR, COMPACTIONS_DIR, GC_DIR, MANIFEST_DIR, WAL_DIR, numbered
 from slatespark.storage import ObjectMeta, ObjectStore, run_concurrently
 from slatespark.table.commit.active_jobs import HEARTBEAT_FRESH_MS, is_own_job, runs_here
-from slatespark.table.commit.hold import PLACEHOLDER_WORKER
+from slatespark.table.commit.hold import working_jobs
 from slatespark.table.gc.plan import LiveLease, Needs, Reason, Verdict
 from slatespark.table.log.compactions import compactions_log, fetch_compactions
 from slatespark.table.records.claims import CLAIMS_DIR
@@ -126,9 +126,7 @@ def survey_jobs(stores: TableStores, now_ms: int, min_age_ms: int) -> tuple[int,
     `min_age_ms`. Finished jobs that wait for their commit, and jobs that were not started yet, are active.
     """
     number, compactions = fetch_compactions(stores)
-    jobs = [
-        job for job in compactions.active_jobs() if job.worker is None or job.worker.worker_id != PLACEHOLDER_WORKER
-    ]
+    jobs = list(working_jobs(compactions))
     dead = tuple(job for job in jobs if _is_dead(stores, job, now_ms, min_age_ms))
     return number, Jobs(tuple(job for job in jobs if job not in dead), dead)
 

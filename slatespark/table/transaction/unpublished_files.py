@@ -8,12 +8,7 @@ from slatespark.format.ulid import Ulid
 from slatespark.options import WriteOptions
 from slatespark.table.clock import Clock
 from slatespark.table.commit.discard import delete_files, delete_unshown
-from slatespark.table.commit.expiring_ids import (
-    LEASE_MARGIN_MS,
-    copy_under_new_ids,
-    is_lease_valid,
-    refresh_expiring_ids,
-)
+from slatespark.table.commit.expiring_ids import copy_under_new_ids, has_lapsed, refresh_expiring_ids
 from slatespark.table.commit.job import WriteJob
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.records.leases import LEASE_LIFETIME_MS, delete_lease, renew_lease
@@ -68,22 +63,18 @@ class UnpublishedFiles:
         SnapshotExpiredError
             When a file was collected because of its age.
         """
-        self._hold_lease()
+        self._renew_lease()
         age_ms = self._options.gc_min_age_ms
         kept = [refresh_expiring_ids(self._stores, self._clock, files, age_ms) for files in self._writes.outputs]
         self.replace_writes(self._writes.with_files(kept))
 
-    def _hold_lease(self) -> None:
-        """Renew the lease if it is due; if it has lapsed, copy all files under new ids.
-
-        A call that failed may have renewed it without a copy. So what is stored does not tell whether it lapsed before.
-        """
-        now_ms = self._clock.now_ms()
-        age_ms = now_ms - self._lease_renewed_ms
-        if age_ms <= LEASE_LIFETIME_MS // _RENEWALS and not self._has_lapsed:
+    def _renew_lease(self) -> None:
+        """Renew the lease if it is due; if it has lapsed, copy all files under new ids."""
+        now_ms, renewed_ms = self._clock.now_ms(), self._lease_renewed_ms
+        if now_ms - renewed_ms <= LEASE_LIFETIME_MS // _RENEWALS and not self._has_lapsed:
             return
-        is_old = age_ms >= LEASE_LIFETIME_MS - LEASE_MARGIN_MS
-        self._has_lapsed |= is_old or not is_lease_valid(self._stores, self._write_id, now_ms)
+        # A call that failed may have renewed it without a copy, so an earlier lapse counts until the copies are made.
+        self._has_lapsed |= has_lapsed(self._stores, self._write_id, renewed_ms=renewed_ms, now_ms=now_ms)
         renew_lease(self._stores.main, self._write_id, self._created_ms, now_ms)
         if self._has_lapsed:
             saved = [copy_under_new_ids(self._stores, self._clock, files) for files in self._writes.outputs]

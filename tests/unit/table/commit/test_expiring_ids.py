@@ -7,7 +7,7 @@ import pytest
 from slatespark.errors import CommitConflictError, SnapshotExpiredError
 from slatespark.format.paths import sst_path
 from slatespark.format.row import Row
-from slatespark.table.commit.expiring_ids import copy_under_new_ids, hold_lease, refresh_expiring_ids
+from slatespark.table.commit.expiring_ids import copy_under_new_ids, refresh_expiring_ids, renew_and_check_lease
 from slatespark.table.records.leases import fetch_lease, lease_path, publish_lease
 from slatespark.table.rows.sst_upload import NewFile
 from slatespark.table.stores import TableStores
@@ -29,11 +29,11 @@ def test_a_lease_holds_for_a_day_less_an_hour_and_is_renewed_in_any_case(waited_
     stores = new_stores()
     publish_lease(stores.main, WRITE_ID, START_MS)
     now_ms = START_MS + waited_ms
-    assert hold_lease(stores, WRITE_ID, START_MS, now_ms) is is_valid
+    assert renew_and_check_lease(stores, WRITE_ID, START_MS, now_ms) is is_valid
     lease = fetch_lease(stores.main, lease_path(WRITE_ID))
     assert lease is not None
     assert (lease.created_ms, lease.expires_ms) == (START_MS, now_ms + 24 * HOUR_MS)
-    assert hold_lease(stores, WRITE_ID, START_MS, now_ms), "as renewed"
+    assert renew_and_check_lease(stores, WRITE_ID, START_MS, now_ms), "as renewed"
 
 
 @pytest.mark.parametrize("content", [None, b"{", b"{}"])
@@ -41,8 +41,8 @@ def test_a_missing_or_damaged_lease_did_not_hold(content: bytes | None) -> None:
     stores = new_stores()
     if content is not None:
         stores.main.put(lease_path(WRITE_ID), [content])
-    assert not hold_lease(stores, WRITE_ID, START_MS, START_MS)
-    assert hold_lease(stores, WRITE_ID, START_MS, START_MS + 1)
+    assert not renew_and_check_lease(stores, WRITE_ID, START_MS, START_MS)
+    assert renew_and_check_lease(stores, WRITE_ID, START_MS, START_MS + 1)
 
 
 # --- new ids --------------------------------------------------------------------------------------------------------

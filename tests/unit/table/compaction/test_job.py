@@ -27,7 +27,7 @@ from slatespark.storage.object_store import ObjectStore
 from slatespark.table.commit.active_jobs import awaits_commit, clear_active_jobs, is_own_job, runs_here
 from slatespark.table.commit.claim import Claim
 from slatespark.table.commit.foreign_clients import refuse_foreign_job
-from slatespark.table.commit.hold import NEVER_STALE_MS, PLACEHOLDER_WORKER
+from slatespark.table.commit.hold import HOLD_WORKER, NEVER_STALE_MS
 from slatespark.table.compaction import job as compaction_job
 from slatespark.table.compaction.job import ListedJob, listed_job
 from slatespark.table.log.compactions import fetch_compactions
@@ -142,7 +142,7 @@ def test_ids_ascend_and_the_epoch_stays(stores: TableStores, clock: FakeClock) -
 
 
 def test_other_entries_that_stay_listed(stores: TableStores, clock: FakeClock) -> None:
-    hold = Compaction(make_ulid(NOW_MS, 9), SPEC, RUNNING, worker=WorkerSpec(PLACEHOLDER_WORKER, NEVER_STALE_MS))
+    hold = Compaction(make_ulid(NOW_MS, 9), SPEC, RUNNING, worker=WorkerSpec(HOLD_WORKER, NEVER_STALE_MS))
     fresh, stale, waiting = foreign(1), foreign(2, heartbeat_ms=NOW_MS - 30_000), foreign(3, heartbeat_ms=None)
     put_list(stores, hold, fresh, stale, waiting)
     with listed_job(stores, clock, SPEC, write_id(1), is_held=False) as mine:

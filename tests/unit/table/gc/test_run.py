@@ -34,7 +34,7 @@ from slatespark.storage.object_store import Buffer, ObjectMeta
 from slatespark.table.commit.active_jobs import is_own_job
 from slatespark.table.commit.claim import claim_epochs
 from slatespark.table.commit.definition_run import publish_creation
-from slatespark.table.commit.hold import NEVER_STALE_MS, PLACEHOLDER_WORKER
+from slatespark.table.commit.hold import HOLD_WORKER, NEVER_STALE_MS
 from slatespark.table.commit.job import begin_write
 from slatespark.table.compaction.job import listed_job
 from slatespark.table.gc import run as gc_run
@@ -496,7 +496,7 @@ def test_listed_outputs_of_a_compaction_are_kept(status: CompactionStatus) -> No
 def test_a_hold_stays_and_protects_no_file() -> None:
     place = Place()
     place.write(b"a")
-    place.list_jobs(job_of(place.clock.now_ms(), WorkerSpec(PLACEHOLDER_WORKER, NEVER_STALE_MS)))
+    place.list_jobs(job_of(place.clock.now_ms(), WorkerSpec(HOLD_WORKER, NEVER_STALE_MS)))
     orphan = place.put_sst(place.clock.now_ms())
     place.clock.advance(50 * HOUR_MS)
     assert actions(place.vacuum(), [orphan]) == ["deleted"]
