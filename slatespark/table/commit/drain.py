@@ -9,6 +9,7 @@ from slatespark.format.segments import KeySegments
 from slatespark.kernels.columns import HAS_CREATE, RowColumns
 from slatespark.options import WriteOptions
 from slatespark.ranges import ALL_KEYS
+from slatespark.storage.object_store import ObjectStore
 from slatespark.table.clock import Clock
 from slatespark.table.commit.tree_edit import TreeEdit, left_out_of_wal
 from slatespark.table.read.fetch import fetch_wal_rows
@@ -51,6 +52,30 @@ def upload_drained(
     """Upload the drained rows that an edit keeps, and return the files in key order."""
     pieces = kept_rows(drained.rows, edit)
     return upload_sorted(stores.main, pieces, options, clock, clock.now_ms(), segments=segments)
+
+
+def upload_tail(
+    stores: TableStores,
+    clock: Clock,
+    source: Manifest,
+    tail: WalTail,
+    *,
+    target: ObjectStore,
+    segments: KeySegments,
+    options: WriteOptions,
+) -> tuple[NewFile, ...]:
+    """Write the rows that a version has only in its WAL to files; they keep their sequence numbers.
+
+    Parameters
+    ----------
+    source, tail : the version, and its WAL
+    target : where the files go
+    segments, options : of the files
+    """
+    rows = fetch_wal_rows(stores, tail, source.last_l0_seq, ALL_KEYS)
+    if rows is None:
+        return ()
+    return upload_sorted(target, [SortedRows.whole(rows)], options, clock, clock.now_ms(), segments=segments)
 
 
 def kept_rows(rows: RowColumns | None, edit: TreeEdit) -> list[SortedRows]:

@@ -455,7 +455,7 @@ class Reaping:
         rows.flags[:] |= np.uint8(HAS_CREATE)
         if not job.times.per_row:
             rows.create_ts[:] = job.create_ts_ms
-        pieces = [SortedRows([rows], np.arange(len(rows), dtype=np.int64))]
+        pieces = [SortedRows.whole(rows)]
         return upload_sorted(self.stores.main, pieces, self.options, self.clock, job.planned_ms, segments=job.segments)
 
     # --- report -------------------------------------------------------------------------------------------------------

@@ -163,7 +163,7 @@ def _merge(
     if not encoder.has_times:  # a task has a key once
         windows = _short_keys(whole_key_windows(open_cursors(stores, layers, [], window_bytes)))
         for rows in distinct_versions(windows, fold, tie_break, by_time=False):
-            yield SortedRows([rows], np.arange(len(rows), dtype=np.int64))
+            yield SortedRows.whole(rows)
         return
     cursors = [timed_cursor(stores, layer, window_bytes) for layer in layers]
     with scratch_folder("spill") as folder:

@@ -28,6 +28,11 @@ class SortedRows:
     rows: NDArray[np.int64]
     is_scattered: bool = False
 
+    @classmethod
+    def whole(cls, rows: RowColumns) -> SortedRows:
+        """Return all rows of one source."""
+        return cls([rows], np.arange(len(rows), dtype=np.int64))
+
     def key(self, at: int) -> bytes:
         """Return the key of row number `at` of the piece."""
         return key_at(self.sources, int(self.rows[at]))

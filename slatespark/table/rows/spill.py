@@ -137,7 +137,7 @@ class Spill:
             return
         for rows in timed:
             rows.seqs[:] = first_seq
-            yield SortedRows([rows], np.arange(len(rows), dtype=np.int64))
+            yield SortedRows.whole(rows)
 
 
 def timed_cursor(stores: TableStores, layer: Layer, window_bytes: int) -> LayerCursor:

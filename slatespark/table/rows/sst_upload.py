@@ -267,4 +267,4 @@ def _gathered(piece: SortedRows, start: int, end: int) -> SortedRows:
     rows = piece.rows[start:end]
     if not piece.is_scattered:
         return SortedRows(piece.sources, rows)
-    return SortedRows([take_rows(piece.sources, rows)], np.arange(len(rows), dtype=np.int64))
+    return SortedRows.whole(take_rows(piece.sources, rows))

@@ -13,8 +13,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
-import numpy as np
-
 from slatespark.errors import (
     ConflictError,
     CorruptDataError,
@@ -36,7 +34,6 @@ from slatespark.format.sst_check import check_sst
 from slatespark.format.ulid import Ulid
 from slatespark.options import WriteOptions
 from slatespark.options.values import STORAGE_PREFIX, normalize_name
-from slatespark.ranges import ALL_KEYS
 from slatespark.storage.object_store import ObjectStore
 from slatespark.table.checkpoints.resolve import resolve_checkpoint
 from slatespark.table.checkpoints.store import (
@@ -51,7 +48,9 @@ from slatespark.table.checkpoints.store import (
 from slatespark.table.clock import Clock, new_ulid
 from slatespark.table.commit.active_jobs import clear_active_jobs
 from slatespark.table.commit.claim import Claim
+from slatespark.table.commit.drain import upload_tail
 from slatespark.table.commit.hold import plan_hold
+from slatespark.table.commit.job import draw_write_id
 from slatespark.table.commit.publication import without_l0
 from slatespark.table.commit.remains import refuse_occupied
 from slatespark.table.commit.tree_edit import add_runs, files_by_segment, identity_views
@@ -62,14 +61,12 @@ from slatespark.table.log.manifests import draw_nonce, fetch_manifest, publish_m
 from slatespark.table.log.versioned_object import RaceLostError, Version, retry_lost_races
 from slatespark.table.progress import Progress, Step
 from slatespark.table.read.copies.stored import list_copies
-from slatespark.table.read.fetch import fetch_wal_rows
 from slatespark.table.read.versions.file_properties import record_file, recorded_properties
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.records.commits import publish_commit_record
 from slatespark.table.records.leases import LEASE_LIFETIME_MS, delete_lease, has_lease, publish_lease, renew_lease
 from slatespark.table.records.operations import ENGINE, Operation
-from slatespark.table.rows.sorted_rows import SortedRows
-from slatespark.table.rows.sst_upload import NewFile, upload_sorted
+from slatespark.table.rows.sst_upload import NewFile
 from slatespark.table.snapshot import WalTail, fetch_wal_tail
 from slatespark.table.stores import OWN_ROOT, TableStores, external_roots, object_context
 from slatespark.table.tasks import THREADS, TaskRunner
@@ -152,7 +149,8 @@ def copy_table(
         _copy_files(guard, source.value, runner, progress)
         tail = fetch_wal_tail(stores, source.value, source.value.wal_id_last_seen + 1)
         segments = KeySegments.of(source.value, definition.segment_extractor)
-        drained = _drain(guard, source.value, tail, segments)
+        options = WriteOptions(path=made.url)
+        drained = upload_tail(stores, clock, source.value, tail, target=made.main, segments=segments, options=options)
         manifest = plan_copy(source.value, drained, tail, draw_nonce(clock), segments)
         guard.renew()
         return _publish(guard, source.value, manifest, definition, drained)
@@ -228,7 +226,7 @@ def _guarded(
     stores: TableStores, clock: Clock, made: TableStores, version: int | None, checkpoint: str | None
 ) -> Iterator[_Guard]:
     number, held = _hold(stores, clock, version, checkpoint)
-    write_id, now_ms = f"{clock.random_bits(64):016x}", clock.now_ms()
+    write_id, now_ms = draw_write_id(clock), clock.now_ms()
     try:
         publish_lease(made.main, write_id, now_ms)
         yield _Guard(stores, clock, made, number, held, write_id, now_ms, now_ms)
@@ -321,16 +319,6 @@ def _groups(files: Sequence[CopiedFile], target_bytes: int) -> list[list[CopiedF
 
 def _size(file: CopiedFile) -> int:
     return file.handle.info.sections_end
-
-
-def _drain(guard: _Guard, source: Manifest, tail: WalTail, segments: KeySegments) -> tuple[NewFile, ...]:
-    """Write the rows that are only in the WAL to files of the copy; they keep their sequence numbers."""
-    rows = fetch_wal_rows(guard.stores, tail, source.last_l0_seq, ALL_KEYS)
-    if rows is None:
-        return ()
-    pieces = [SortedRows([rows], np.arange(len(rows), dtype=np.int64))]
-    options = WriteOptions(path=guard.made.url)
-    return upload_sorted(guard.made.main, pieces, options, guard.clock, guard.clock.now_ms(), segments=segments)
 
 
 # --- publication ----------------------------------------------------------------------------------------------------

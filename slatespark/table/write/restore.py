@@ -13,14 +13,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Final
 
-import numpy as np
-
 from slatespark.errors import InternalError, SlateError
 from slatespark.format.manifest import Manifest, SstView
 from slatespark.format.segments import KeySegments
 from slatespark.format.ulid import Ulid
 from slatespark.options import WriteOptions
-from slatespark.ranges import ALL_KEYS
 from slatespark.table.checkpoints.released import refuse_released, used_databases
 from slatespark.table.checkpoints.store import (
     OWN_NAMES,
@@ -32,6 +29,7 @@ from slatespark.table.checkpoints.store import (
 from slatespark.table.clock import Clock, new_ulid
 from slatespark.table.commit.claim import refuse_unwritable
 from slatespark.table.commit.commit import commit_write
+from slatespark.table.commit.drain import upload_tail
 from slatespark.table.commit.foreign_clients import OTHER_MODES, refuse_cooperation
 from slatespark.table.commit.idempotence import TXN_NAMES, refuse_pair
 from slatespark.table.commit.job import abandoned_on_error, begin_write
@@ -39,11 +37,9 @@ from slatespark.table.commit.requirements import LastSeq
 from slatespark.table.commit.version_retention import RETAINED_NAMES
 from slatespark.table.definition.versions import refuse_newer, resolve_definition
 from slatespark.table.log.manifests import fetch_latest_manifest, fetch_manifest
-from slatespark.table.read.fetch import fetch_wal_rows
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.records.operations import Operation
-from slatespark.table.rows.sorted_rows import SortedRows
-from slatespark.table.rows.sst_upload import NewFile, upload_sorted
+from slatespark.table.rows.sst_upload import NewFile
 from slatespark.table.snapshot import fetch_wal_tail
 from slatespark.table.stores import TableStores
 from slatespark.table.write.restored_trees import RestoreTrees
@@ -95,7 +91,8 @@ def restore_to_version(
         )
         with abandoned_on_error(stores, job):
             segments = job.segments.joined(KeySegments.of(source))
-            flushed = _flush_wal(stores, clock, source, segments, options)
+            tail = fetch_wal_tail(stores, source, source.wal_id_last_seen + 1)
+            flushed = upload_tail(stores, clock, source, tail, target=stores.main, segments=segments, options=options)
             edit = plan_restore(source, flushed, lambda view: new_ulid(clock, view.sst_id.timestamp_ms))
             edit = replace(edit, version=version, segments=segments)
             nothing_since = LastSeq(stores, job.base_seq)
@@ -159,15 +156,3 @@ def is_kept(latest: Manifest, version: int, until_s: int) -> bool:
         for point in latest.checkpoints
         if not (point.name or "").startswith((RETAINED_NAMES, TXN_NAMES))
     )
-
-
-def _flush_wal(
-    stores: TableStores, clock: Clock, source: Manifest, segments: KeySegments, options: WriteOptions
-) -> tuple[NewFile, ...]:
-    """Write the rows that were only in the WAL of a version to files; they keep their sequence numbers."""
-    tail = fetch_wal_tail(stores, source, source.wal_id_last_seen + 1)
-    rows = fetch_wal_rows(stores, tail, source.last_l0_seq, ALL_KEYS)
-    if rows is None:
-        return ()
-    pieces = [SortedRows([rows], np.arange(len(rows), dtype=np.int64))]
-    return upload_sorted(stores.main, pieces, options, clock, clock.now_ms(), segments=segments)
