@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from slatespark.errors import SnapshotExpiredError, UnavailableError
+from slatespark.errors import UnavailableError
 from slatespark.format.manifest import Manifest
 from slatespark.format.ulid import Ulid
-from slatespark.table.log.manifests import fetch_latest_manifest, fetch_manifest
+from slatespark.table.log.manifests import fetch_latest_manifest, later_manifests
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.records.commits import fetch_commit_record, publish_commit_record
 from slatespark.table.records.handed_loads import HandedLoad, HandedPart, delete_handed_load, fetch_handed_loads
@@ -46,14 +46,12 @@ def find_commit_of(stores: TableStores, load: HandedLoad) -> int | None:
     UnavailableError
         When versions since were collected, and the present one tells neither; or when only a part of it was committed.
     """
-    latest_id, latest = fetch_latest_manifest(stores)
-    if has_sources_of(latest, load):  # they leave with the commit
+    latest = fetch_latest_manifest(stores)
+    if has_sources_of(latest.value, load):  # they leave with the commit
         return None
     missing = 0
-    for number in range(load.base + 1, latest_id + 1):
-        try:
-            manifest = latest if number == latest_id else fetch_manifest(stores, number)
-        except SnapshotExpiredError:
+    for number, manifest in later_manifests(stores, load.base + 1, latest):
+        if manifest is None:
             missing += 1
             continue
         if shows_load(manifest, load):

@@ -17,6 +17,7 @@ from slatespark.options import WriteOptions
 from slatespark.table.clock import Clock, now_or
 from slatespark.table.commit.discard import delete_files
 from slatespark.table.commit.hold import working_jobs
+from slatespark.table.commit.job import draw_write_id
 from slatespark.table.commit.requirements import Requirement, Stage
 from slatespark.table.compaction.client_job import plan_client_job
 from slatespark.table.compaction.merge import MergedRange, MergeRules
@@ -138,7 +139,7 @@ class BesideClient:
         record = CommitRecord(
             manifest_id=version,
             operation=Operation.COMPACT,
-            write_id=f"{self.clock.random_bits(64):016x}",
+            write_id=draw_write_id(self.clock),
             engine=ENGINE,
             committed_ms=now_or(self.clock, handed_ms),
             write_time_ms=after.last_l0_clock_tick,

@@ -11,17 +11,18 @@ from __future__ import annotations
 from typing import Final
 
 from slatespark.encoding.row_codec import RowCodec
-from slatespark.errors import CommitConflictError, SnapshotExpiredError
+from slatespark.errors import CommitConflictError
 from slatespark.format.compactions import Compactions, DrainSpec
 from slatespark.format.manifest import Manifest
 from slatespark.options import WriteOptions
 from slatespark.ranges import prefix_range
 from slatespark.table.clock import Clock, now_or
+from slatespark.table.commit.job import draw_write_id
 from slatespark.table.commit.wal_place import fetch_state_with_wal
 from slatespark.table.cooperation.job_rules import find_tree
 from slatespark.table.cooperation.submission import Submitter
 from slatespark.table.cooperation.unflushed_rows import await_flush_within
-from slatespark.table.log.manifests import fetch_latest_manifest, fetch_manifest
+from slatespark.table.log.manifests import later_manifests
 from slatespark.table.log.versioned_object import Version
 from slatespark.table.records.commit_record import CLIENT_EPOCH, CommitRecord
 from slatespark.table.records.commits import publish_commit_record
@@ -84,11 +85,9 @@ def _find_drained(
     tree = find_tree(planned.value, prefix)
     assert tree is not None  # it was planned
     views = {view.id for view in tree.l0}
-    before, (latest_id, latest) = planned.value, fetch_latest_manifest(stores)
-    for number in range(planned.number + 1, latest_id + 1):
-        try:
-            manifest = latest if number == latest_id else fetch_manifest(stores, number)
-        except SnapshotExpiredError:
+    before = planned.value
+    for number, manifest in later_manifests(stores, planned.number + 1):
+        if manifest is None:
             continue
         left = find_tree(manifest, prefix)
         if left is None or not (left.compacted or views & {view.id for view in left.l0}):
@@ -103,7 +102,7 @@ def _recorded(
     record = CommitRecord(
         manifest_id=after.number,
         operation=Operation.DELETE_RANGE,
-        write_id=f"{clock.random_bits(64):016x}",
+        write_id=draw_write_id(clock),
         engine=ENGINE,
         committed_ms=now_or(clock, begun_ms),
         write_time_ms=after.value.last_l0_clock_tick,

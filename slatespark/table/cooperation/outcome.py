@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from slatespark.errors import SnapshotExpiredError
 from slatespark.format.compactions import Compactions, CompactionStatus, TieredSpec
 from slatespark.format.manifest import Manifest
 from slatespark.format.references import SstHandle
@@ -18,7 +17,7 @@ from slatespark.table.cooperation.claimed_job import ClaimedJob
 from slatespark.table.cooperation.job_list import JobList
 from slatespark.table.cooperation.job_rules import VOID, find_job, find_tree, voided, with_job
 from slatespark.table.cooperation.rivals import hold_off, let_go
-from slatespark.table.log.manifests import fetch_latest_manifest, fetch_manifest
+from slatespark.table.log.manifests import later_manifests
 from slatespark.table.stores import TableStores
 
 LOCAL_POLL_MS = 50
@@ -101,13 +100,8 @@ def find_commit(stores: TableStores, spec: TieredSpec, outputs: Sequence[SstHand
 
     Versions that were collected are passed over.
     """
-    latest_id, latest = fetch_latest_manifest(stores)
-    for number in range(first, latest_id + 1):
-        try:
-            manifest = latest if number == latest_id else fetch_manifest(stores, number)
-        except SnapshotExpiredError:
-            continue
-        if _shows(manifest, spec, outputs):
+    for number, manifest in later_manifests(stores, first):
+        if manifest is not None and _shows(manifest, spec, outputs):
             return number
     return None
 

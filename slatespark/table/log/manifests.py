@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Final
 
-from slatespark.errors import (
-    TableNotFoundError,
-)
+from slatespark.errors import SnapshotExpiredError, TableNotFoundError
 from slatespark.fork_lock import fork_lock
 from slatespark.format.invariants import check_manifest
 from slatespark.format.manifest import Manifest, decode_manifest, encode_manifest
@@ -142,6 +140,27 @@ def fetch_manifest(stores: TableStores, number: int) -> Manifest:
     """Return one manifest version; raises `SnapshotExpiredError` when it no longer exists."""
     log = manifest_log(stores)
     return _decode_manifest(log, number, bytes(log.get(number)))
+
+
+def later_manifests(
+    stores: TableStores, first: int, latest: Version[Manifest] | None = None
+) -> Iterator[tuple[int, Manifest | None]]:
+    """Yield the versions from number `first` to the newest one, ascending; None for one that was collected.
+
+    Parameters
+    ----------
+    latest : the newest one, if it was fetched just now
+    """
+    newest = fetch_latest_manifest(stores) if latest is None else latest
+    for number in range(first, newest.number):
+        try:
+            manifest = fetch_manifest(stores, number)
+        except SnapshotExpiredError:
+            yield number, None
+        else:
+            yield number, manifest
+    if first <= newest.number:
+        yield newest
 
 
 def created_manifest(stores: TableStores, number: int) -> Manifest:

@@ -29,6 +29,7 @@ from slatespark.table.checkpoints.store import (
     repeat_checkpoint,
 )
 from slatespark.table.clock import Clock, new_uuid
+from slatespark.table.commit.job import draw_write_id
 from slatespark.table.commit.remains import refuse_occupied
 from slatespark.table.definition.table_definition import NO_DEFINITION, TableDefinition
 from slatespark.table.definition.versions import (
@@ -254,7 +255,7 @@ def _record(source: Manifest, clock: Clock) -> CommitRecord:
     return CommitRecord(
         manifest_id=2,
         operation=Operation.CLONE,
-        write_id=f"{clock.random_bits(64):016x}",
+        write_id=draw_write_id(clock),
         engine=ENGINE,
         committed_ms=now_ms,
         write_time_ms=now_ms if source.last_l0_clock_tick == NO_TICK else source.last_l0_clock_tick,
