@@ -56,6 +56,11 @@ def runs_here(stores: TableStores, job: Compaction, now_ms: int) -> bool:
     return _is_alive(job.worker.last_heartbeat_ms, now_ms)
 
 
+def is_at_work(stores: TableStores, job: Compaction, now_ms: int) -> bool:
+    """Tell whether a job is running, ours or that of a client; a hold is not."""
+    return runs_here(stores, job, now_ms) or has_fresh_heartbeat(job, now_ms)
+
+
 def awaits_commit(stores: TableStores, job: Compaction, now_ms: int) -> bool:
     """Tell whether a compaction of ours is listed as completed but perhaps not committed yet.
 

@@ -297,12 +297,11 @@ class _Commit:
 
     def _keep_replaced(self, latest_id: int, latest: Manifest, retention_ms: int | None) -> Prepare:
         """Return the function that makes the claim keep the replaced version, for as long as the table requires."""
-        undoes = self.job.operation.can_be_undone
         lifetime_ms = max(LEAST_KEPT_MS.get(self.job.operation, 0), retention_ms or 0) or None
         if self.job.operation is Operation.ERASE:  # what it replaces holds the erased rows
             lifetime_ms = None
         version = latest_id if lifetime_ms is None else find_replaced(self.stores, latest_id, latest)
-        replaced = Replaced(version, lifetime_ms, undoes, self.job.max_retained)
+        replaced = Replaced(version, lifetime_ms, self.job.operation.can_be_undone, self.job.max_retained)
 
         def prepare(claim: Manifest, wal: Mapping[int, int], wal_end: int) -> Manifest:
             unseen = any(size for number, size in wal.items() if claim.wal_id_last_seen < number < wal_end)
@@ -310,7 +309,7 @@ class _Commit:
                 claim,
                 latest_id + 1,
                 wal_end,
-                too=unseen,
+                keeps_claim=unseen,
                 now_ms=self.clock.now_ms(),
                 new_id=partial(new_uuid, self.clock),
             )

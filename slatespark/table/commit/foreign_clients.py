@@ -40,15 +40,14 @@ class Baseline:
     last_l0_seq: int
     wal_end: int
 
+    @classmethod
+    def of(cls, manifest_id: int, manifest: Manifest, wal_end: int) -> Baseline:
+        """Return the state at a version."""
+        return cls(manifest_id, manifest.writer_epoch, manifest.compactor_epoch, manifest.last_l0_seq, wal_end)
+
     def advanced(self, manifest_id: int, manifest: Manifest) -> Baseline:
         """Return the state at a later version, of which it is known that no other client was active before it."""
-        return Baseline(
-            manifest_id,
-            manifest.writer_epoch,
-            manifest.compactor_epoch,
-            manifest.last_l0_seq,
-            max(self.wal_end, manifest.replay_after_wal_id + 1),
-        )
+        return Baseline.of(manifest_id, manifest, max(self.wal_end, manifest.replay_after_wal_id + 1))
 
 
 def refuse_foreign_client(

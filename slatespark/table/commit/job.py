@@ -173,7 +173,7 @@ def plan_write(
     else:
         refuse_unwritable(stores.url, found.value)
         manifest_id, manifest, wal = fetch_state_with_wal(stores) if state is None else state
-        baseline = Baseline(manifest_id, manifest.writer_epoch, manifest.compactor_epoch, manifest.last_l0_seq, wal.end)
+        baseline = Baseline.of(manifest_id, manifest, wal.end)
         base_seq = max(manifest.last_l0_seq, wal.last_seq)
         tick_ms = max(manifest.last_l0_clock_tick, MIN_MS if wal.tick_ms is None else wal.tick_ms)
     present_ms = None if definition.has_own_time else now_ms

@@ -61,17 +61,24 @@ class Replaced:
     ----------
     version : its id
     lifetime_ms : how long it is kept; None if it is not
-    undoes : the commit can be undone: the claim is kept too, by checkpoints that are never thinned
+    can_be_undone : of the commit; then the claim is kept too, by checkpoints that are never thinned
     limit : of versions kept this way, with earlier ones; None for `MAX_RETAINED`
     """
 
     version: int
     lifetime_ms: int | None
-    undoes: bool = False
+    can_be_undone: bool = False
     limit: int | None = None
 
     def keep(
-        self, claim: Manifest, claim_id: int, wal_end: int, *, too: bool, now_ms: int, new_id: Callable[[], UUID]
+        self,
+        claim: Manifest,
+        claim_id: int,
+        wal_end: int,
+        *,
+        keeps_claim: bool,
+        now_ms: int,
+        new_id: Callable[[], UUID],
     ) -> Manifest:
         """Return the claim of a commit with checkpoints on the version that it replaces.
 
@@ -79,21 +86,21 @@ class Replaced:
         ----------
         claim, claim_id : the manifest that will claim the epochs
         wal_end : first WAL id that does not exist
-        too : keep the claim as well, as the version that shows all rows of the WAL; implied by `undoes`
+        keeps_claim : keep the claim as well, as the version that shows all rows of the WAL; implied by `can_be_undone`
         new_id : makes ids of checkpoints
         """
         if self.lifetime_ms is None:
             return replace(claim, checkpoints=retained(claim.checkpoints, (), 0, now_ms, new_id, limit=self.limit))
-        too |= self.undoes
-        versions = (self.version, claim_id) if too else (self.version,)
-        kept = () if self.undoes else versions
+        keeps_claim |= self.can_be_undone
+        versions = (self.version, claim_id) if keeps_claim else (self.version,)
+        kept = () if self.can_be_undone else versions
         points = retained(claim.checkpoints, kept, self.lifetime_ms, now_ms, new_id, limit=self.limit)
-        if self.undoes:
+        if self.can_be_undone:
             points = (*points, *undo_points(versions, max(self.lifetime_ms, UNDO_LIFETIME_MS), now_ms, new_id))
         return replace(
             claim,
             checkpoints=points,
-            wal_id_last_seen=max(claim.wal_id_last_seen, wal_end - 1) if too else claim.wal_id_last_seen,
+            wal_id_last_seen=max(claim.wal_id_last_seen, wal_end - 1) if keeps_claim else claim.wal_id_last_seen,
         )
 
 

@@ -62,9 +62,9 @@ def _compact(
     if not _may_compact(definition):
         return
     if may_be_many(manifest) or definition.periodic_compaction_ms is not None:
-        from slatespark.table.compaction.auto import compact_due
+        from slatespark.table.compaction.auto import compact_automatically
 
-        compact_due(stores, clock, record, options, manifest, definition)
+        compact_automatically(stores, clock, record, options, manifest, definition)
 
 
 def _may_compact(definition: TableDefinition) -> bool:

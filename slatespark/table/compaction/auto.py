@@ -46,7 +46,7 @@ WRITES_PER_ROUND: Final = 8  # of many segments that are due at once, each write
 RETRY_MS: Final = 3_600_000  # pause after a failure, for due files
 
 
-def compact_due(
+def compact_automatically(
     stores: TableStores,
     clock: Clock,
     record: CommitRecord,
@@ -63,22 +63,23 @@ def compact_due(
     """
     trees = trees_of(record.manifest_id, manifest, fetch_layers(stores, manifest))
     pick: Pick = plan_after_write
-    if not (planned := _plans(pick, trees)):
+    if not (planned := _plans_of(pick, trees)):
         pick = partial(plan_due, due=_find_due(stores, clock, manifest, definition, trees))
-        planned = _plans(pick, trees)
+        planned = _plans_of(pick, trees)
     if not planned or _has_to_wait(stores, clock, planned, record):
         return
     known = file_properties(stores, manifest)
     if definition.merge_operator is None and any(_holds_operands(stores, plan.files, known) for _, plan in planned):
         return
-    left = _left_by(record, manifest)
+    # The commit fenced the WAL: anything beyond is the work of another client.
+    left = Baseline.of(record.manifest_id, manifest, manifest.replay_after_wal_id + 1)
     if not options.cooperates:
         refuse_foreign_client(stores, *fetch_latest_manifest(stores), left, now_ms=clock.now_ms())
     most = -(-len(trees) // WRITES_PER_ROUND)
-    compact_table(stores, clock, pick=pick, most=most, options=_options(options), baseline=left)
+    compact_table(stores, clock, pick=pick, most=most, options=_merge_options(options), baseline=left)
 
 
-def _plans(pick: Pick, trees: Sequence[Tree]) -> list[tuple[Tree, CompactionPlan]]:
+def _plans_of(pick: Pick, trees: Sequence[Tree]) -> list[tuple[Tree, CompactionPlan]]:
     return [(tree, plan) for tree in trees if (plan := pick(tree)) is not None]
 
 
@@ -116,17 +117,6 @@ def _has_to_wait(
     return bool(failed) and not any(is_worth_a_retry(tree, record) for tree, _ in planned)
 
 
-def _left_by(record: CommitRecord, manifest: Manifest) -> Baseline:
-    """Return the state after a commit of ours, which fenced the WAL. Anything beyond is the work of another client."""
-    return Baseline(
-        record.manifest_id,
-        manifest.writer_epoch,
-        manifest.compactor_epoch,
-        manifest.last_l0_seq,
-        manifest.replay_after_wal_id + 1,
-    )
-
-
 def plan_after_write(tree: Tree) -> CompactionPlan | None:
     """Return the plan that merges the small runs of a tree; None if there are few."""
     if len(_small_runs(tree)) < MIN_RUNS:
@@ -151,7 +141,7 @@ def _holds_operands(stores: TableStores, files: Sequence[SstFile], known: Mappin
     return told or count_operands(stores, files, known) != 0
 
 
-def _options(options: WriteOptions) -> WriteOptions:
+def _merge_options(options: WriteOptions) -> WriteOptions:
     """Return the options of the merge: file options of the write, and no fencing of a client that came since.
 
     Where a live client committed the write, it commits the merge too.

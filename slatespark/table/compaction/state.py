@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from functools import partial
 
 from slatespark.errors import OptionError
-from slatespark.format.compactions import Compaction
 from slatespark.format.properties import SstProperties
 from slatespark.format.ulid import Ulid
 from slatespark.options import ReadOptions, WriteOptions
 from slatespark.storage import run_concurrently
 from slatespark.table.clock import Clock
-from slatespark.table.commit.active_jobs import has_fresh_heartbeat, runs_here
+from slatespark.table.commit.active_jobs import is_at_work
 from slatespark.table.commit.claim import refuse_unwritable
 from slatespark.table.compaction.merge import MergeRules
 from slatespark.table.compaction.periodic_plan import find_due_files
@@ -87,16 +86,10 @@ def fetch_state(stores: TableStores, clock: Clock, now_ms: int | None) -> Compac
     number, definition = fetch_definition(stores, manifest)
     judged_ms = resolve_destructive_now(snapshot, definition, clock, now_ms)
     jobs = fetch_compactions(stores)[1].active_jobs()
-    busy = [job.spec for job in jobs if _is_at_work(stores, job, clock)]
+    busy = [job.spec for job in jobs if is_at_work(stores, job, clock.now_ms())]
     found = trees_of(snapshot.manifest_id, manifest, fetch_layers(stores, manifest))
     trees = tuple(tree.beside(busy) for tree in found)
     return CompactionState(snapshot, number, definition, judged_ms, trees, file_properties(stores, manifest))
-
-
-def _is_at_work(stores: TableStores, job: Compaction, clock: Clock) -> bool:
-    """Tell whether a job is running; a hold is not."""
-    now_ms = clock.now_ms()
-    return runs_here(stores, job, now_ms) or has_fresh_heartbeat(job, now_ms)
 
 
 # --- operands ---------------------------------------------------------------------------------------------------------

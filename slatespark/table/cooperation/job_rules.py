@@ -21,6 +21,9 @@ from slatespark.table.commit.hold import working_jobs
 _STEP_BITS: Final = 64  # of the 80 random bits of an id
 _SEGMENTS_AT_ONCE: Final = 1000  # for which a coordinator makes jobs at once, and more; there are 2^32 numbers
 
+NOT_BEGUN: Final = (CompactionStatus.SUBMITTED, CompactionStatus.SCHEDULED)
+BEGUN: Final = (CompactionStatus.RUNNING, CompactionStatus.COMPACTED)  # a worker has it, or had it
+
 VOID: Final = TieredSpec((), (), 0)  # no sources: the coordinator fails such a job when it is asked to commit it
 
 
@@ -100,8 +103,7 @@ def blocking_jobs(listed: Compactions, spec: CompactionSpec, job_id: Ulid | None
 
 def rivals_at_work(listed: Compactions, job: Compaction) -> tuple[Compaction, ...]:
     """Return the other jobs that overlap a job, and that a worker has begun: only one of them may be committed."""
-    begun = (CompactionStatus.RUNNING, CompactionStatus.COMPACTED)
-    return tuple(other for other in blocking_jobs(listed, job.spec, job.id) if other.status in begun)
+    return tuple(other for other in blocking_jobs(listed, job.spec, job.id) if other.status in BEGUN)
 
 
 def free_destination(manifest: Manifest, listed: Compactions) -> int:

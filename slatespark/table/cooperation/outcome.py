@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from slatespark.format.compactions import Compactions, CompactionStatus, TieredSpec
+from slatespark.format.compactions import Compactions, TieredSpec
 from slatespark.format.manifest import Manifest
 from slatespark.format.references import SstHandle
 from slatespark.format.ulid import Ulid
 from slatespark.table.cooperation.claimed_job import ClaimedJob
 from slatespark.table.cooperation.job_list import JobList
-from slatespark.table.cooperation.job_rules import VOID, find_job, find_tree, voided, with_job
+from slatespark.table.cooperation.job_rules import NOT_BEGUN, VOID, find_job, find_tree, voided, with_job
 from slatespark.table.cooperation.rivals import hold_off, let_go
 from slatespark.table.log.manifests import later_manifests
 from slatespark.table.stores import TableStores
@@ -125,13 +125,12 @@ def withdraw(jobs: JobList, job_id: Ulid, *, unless_begun: bool = False) -> None
     unless_begun : leave it to a worker that has begun it. If that is a client's, it merges on, and would stop if it got
         another job with the same destination
     """
-    waiting = (CompactionStatus.SUBMITTED, CompactionStatus.SCHEDULED)
 
     def ended(listed: Compactions) -> Compactions | None:
         entry = find_job(listed, job_id)
         if entry is None or not entry.status.is_active() or entry.spec == VOID:
             return None
-        if unless_begun and entry.status not in waiting:
+        if unless_begun and entry.status not in NOT_BEGUN:
             return None
         return with_job(listed, voided(entry))
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from slatespark.format.compactions import Compaction, Compactions, CompactionStatus, TieredSpec, WorkerSpec
 from slatespark.format.ulid import Ulid
-from slatespark.table.cooperation.job_rules import blocking_jobs, overlap, voided, with_job
+from slatespark.table.cooperation.job_rules import BEGUN, blocking_jobs, overlap, voided, with_job
 
 _TAKEN: Final = "-taken"  # ends the name of a holder whose job had a worker
 
@@ -26,7 +26,7 @@ def hold_off(listed: Compactions, job: Compaction, holder: WorkerSpec) -> Compac
     for rival in _rivals(listed, job):
         if rival.status is CompactionStatus.SCHEDULED:
             listed = with_job(listed, replace(rival, status=CompactionStatus.RUNNING, worker=holder))
-        elif _is_begun(rival) and not _is_held(rival, holder):
+        elif rival.status in BEGUN and not _is_held(rival, holder):
             listed = with_job(listed, _taken(rival, job, holder))
     return listed
 
@@ -44,7 +44,7 @@ def let_go(listed: Compactions, job: Compaction, holder: WorkerSpec, seen: Conta
         if _is_held(rival, holder):
             if not _is_taken(rival):
                 listed = with_job(listed, replace(rival, status=CompactionStatus.SCHEDULED, worker=None))
-        elif _is_begun(rival) and rival.id in seen:
+        elif rival.status in BEGUN and rival.id in seen:
             listed = with_job(listed, _taken(rival, job, holder))
     return listed
 
@@ -72,10 +72,6 @@ def _loses_sources(rival: Compaction, job: Compaction) -> bool:
 
 def _rivals(listed: Compactions, job: Compaction) -> Iterator[Compaction]:
     return (other for other in blocking_jobs(listed, job.spec, job.id) if overlap(other.spec, job.spec))
-
-
-def _is_begun(job: Compaction) -> bool:
-    return job.status in (CompactionStatus.RUNNING, CompactionStatus.COMPACTED)
 
 
 def _is_held(job: Compaction, holder: WorkerSpec) -> bool:

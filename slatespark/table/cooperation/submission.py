@@ -34,6 +34,8 @@ from slatespark.table.cooperation.claimed_job import (
 from slatespark.table.cooperation.following import after_commit, can_follow, need_commits
 from slatespark.table.cooperation.job_list import JobList
 from slatespark.table.cooperation.job_rules import (
+    BEGUN,
+    NOT_BEGUN,
     blocking_jobs,
     find_job,
     next_job_id,
@@ -53,8 +55,6 @@ PlanJob: TypeAlias = Callable[[Manifest, Compactions], TieredSpec | None]
 
 PlanJobs: TypeAlias = Callable[[Manifest, Compactions], Sequence[CompactionSpec] | None]
 """The same for several jobs, of different trees."""
-
-_OPEN: Final = (CompactionStatus.SUBMITTED, CompactionStatus.SCHEDULED)
 
 
 class TakenError(Exception):
@@ -188,7 +188,7 @@ class Submitter:
         claim : holds them
         """
         try:
-            while self._are(job_ids, _OPEN, turn):
+            while self._are(job_ids, NOT_BEGUN, turn):
                 if self._are(job_ids, (CompactionStatus.SCHEDULED,), turn):
                     together = claimed_jobs(self.jobs, job_ids, worker_id, heartbeat_ms=self.heartbeat_ms)
                     with contextlib.suppress(CommitConflictError):  # as for the submission: others change the list
@@ -226,7 +226,7 @@ class Submitter:
         if job is None or job.status is CompactionStatus.FAILED or not isinstance(job.spec, TieredSpec):
             return
         spec = job.spec
-        while job is not None and job.status in (CompactionStatus.RUNNING, CompactionStatus.COMPACTED):
+        while job is not None and job.status in BEGUN:
             turn.pause((job,))
             job = self.jobs.find(job_id)
         number, manifest = fetch_latest_manifest(self.stores)

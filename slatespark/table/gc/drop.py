@@ -39,7 +39,7 @@ from slatespark.format.paths import (
 from slatespark.storage import ObjectMeta, ObjectStore
 from slatespark.table.checkpoints.store import delete_checkpoint
 from slatespark.table.clock import Clock, read_clock
-from slatespark.table.commit.active_jobs import has_fresh_heartbeat, runs_here
+from slatespark.table.commit.active_jobs import is_at_work
 from slatespark.table.commit.foreign_clients import are_epochs_ours
 from slatespark.table.commit.own_names import is_in_own_folder
 from slatespark.table.commit.wal_place import fetch_state_with_wal, refuse_other_database
@@ -128,7 +128,7 @@ def find_blockers(
         since = "" if lease.created_ms is None else f" that began at {ms_to_text(lease.created_ms)}"
         yield DropBlocker("job", lease.write_id, f"job {lease.write_id}{since} is running, or was killed within a day")
     for job in _active_jobs(stores, is_forced=is_forced):
-        if runs_here(stores, job, now_ms) or has_fresh_heartbeat(job, now_ms):
+        if is_at_work(stores, job, now_ms):
             yield DropBlocker("job", str(job.id), f"compaction {job.id} is running")
     wrote_ms = _client_wrote_ms(stores, found)
     if wrote_ms is not None and now_ms - wrote_ms < CLIENT_QUIET_MS:
