@@ -7,11 +7,12 @@ compaction that is listed as running.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
 from slatespark.errors import CommitConflictError, CorruptDataError, SnapshotExpiredError
+from slatespark.format.manifest import SstHandle
 from slatespark.format.paths import sst_path
 from slatespark.table.clock import Clock, new_ulid
 from slatespark.table.commit.job import WriteJob
@@ -122,13 +123,18 @@ def refresh_expiring_ids(
 
 
 def _copied(stores: TableStores, clock: Clock, file: NewFile) -> NewFile:
-    renamed = file.renamed(new_ulid(clock, clock.now_ms()))
+    return file.renamed(copy_sst(stores, clock, file.handle, clock.now_ms()).id)
+
+
+def copy_sst(stores: TableStores, clock: Clock, handle: SstHandle, at_ms: int) -> SstHandle:
+    """Copy an SST of the table under a new id with the time `at_ms`; raises `SnapshotExpiredError` when it is gone."""
+    renamed = replace(handle, id=new_ulid(clock, at_ms))
     try:
-        stores.main.copy(sst_path(file.handle.id), sst_path(renamed.handle.id))
+        stores.main.copy(sst_path(handle.id), sst_path(renamed.id))
     except FileNotFoundError as exc:
         raise SnapshotExpiredError(
-            f"{stores.main.url}/{sst_path(file.handle.id)} is gone.",
-            why="A garbage collector removed a file of this write before its commit.",
+            f"{stores.main.url}/{sst_path(handle.id)} is gone.",
+            why="A garbage collector removed a file of this write, or one that it replaces, before its commit.",
             todo="Write again, with gcMinAge at most the age at which the collector removes files.",
         ) from exc
     return renamed

@@ -12,16 +12,15 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from slatespark.errors import SnapshotExpiredError
 from slatespark.format.manifest import Manifest, SstHandle
-from slatespark.format.paths import sst_path
 from slatespark.format.properties import SstProperties
 from slatespark.format.row import Row, RowKind, rows_to_columns
 from slatespark.kernels import gather_fields, merge_all, new_key_mask, take_rows
 from slatespark.kernels.columns import MERGE, ROW_BITS, Retention, RowColumns
 from slatespark.options import WriteOptions
 from slatespark.options.values import MergeOperator
-from slatespark.table.clock import Clock, new_ulid
+from slatespark.table.clock import Clock
+from slatespark.table.commit.expiring_ids import copy_sst
 from slatespark.table.commit.job import WriteJob
 from slatespark.table.commit.rebase import Shift, move_rows
 from slatespark.table.commit.row_times import RowTimes
@@ -58,7 +57,7 @@ class Output:
 
     def copied(self, stores: TableStores, clock: Clock, at_ms: int) -> Output:
         """Return a copy under an id of that time."""
-        return Output(_copied(stores, clock, self.handle, at_ms), self.properties)
+        return Output(copy_sst(stores, clock, self.handle, at_ms), self.properties)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +135,7 @@ def run_pieces(
     def copied(piece: CopiedFile) -> list[Output]:
         file = piece.part.file
         handle = SstHandle(file.id, file.info, file.format_version)
-        return [Output(_copied(stores, clock, handle, planned_ms), None)]
+        return [Output(copy_sst(stores, clock, handle, planned_ms), None)]
 
     steps: list[Callable[[], list[Output]]] = []
     for piece in pieces:
@@ -154,19 +153,6 @@ def run_pieces(
     threads = max(1, min(len(steps), together))
     with pool_beside_client(threads, is_remote=is_remote) as pool:
         return tuple(chain.from_iterable(pool.map(lambda step: step(), steps)))
-
-
-def _copied(stores: TableStores, clock: Clock, handle: SstHandle, at_ms: int) -> SstHandle:
-    renamed = SstHandle(new_ulid(clock, at_ms), handle.info, handle.format_version)
-    try:
-        stores.main.copy(sst_path(handle.id), sst_path(renamed.id))
-    except FileNotFoundError as exc:
-        raise SnapshotExpiredError(
-            f"{stores.main.url}/{sst_path(handle.id)} is gone.",
-            why="A garbage collector removed a file of this write, or one that it replaces, before its commit.",
-            todo="Write again, with gcMinAge at most the age at which the collector removes files.",
-        ) from exc
-    return renamed
 
 
 def merged_rows(
