@@ -25,6 +25,7 @@ from slatespark.table.commit.definition_run import publish_creation, publish_gro
 from slatespark.table.commit.drain import Drained, drain_wal, upload_drained
 from slatespark.table.commit.empty_commit import end_without_commit
 from slatespark.table.commit.expiring_ids import FileGuard
+from slatespark.table.commit.file_facts import count_rows, describe_files
 from slatespark.table.commit.hold import plan_hold
 from slatespark.table.commit.idempotence import fetch_earlier, find_earlier, outcome_of, record_outcome, with_outcome
 from slatespark.table.commit.job import WriteJob
@@ -64,8 +65,7 @@ from slatespark.table.log.manifests import (
     publish_manifest,
 )
 from slatespark.table.log.versioned_object import RaceLostError, Version, retry_lost_races
-from slatespark.table.read.versions.file_properties import record_file
-from slatespark.table.records.commit_record import CommitRecord, merge_counts
+from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.records.commits import publish_commit_record
 from slatespark.table.records.idempotent_writes import TxnRecord
 from slatespark.table.records.json_objects import hex_bounds
@@ -470,7 +470,7 @@ class _Commit:
     ) -> CommitRecord:
         """Return the record of a commit; `reached_seq` is the highest sequence number of the rows before it."""
         manifest_id, manifest = made
-        own = [file.properties for group in change.outputs for file in group]
+        own = [file for group in change.outputs for file in group]
         return CommitRecord(
             manifest_id=manifest_id,
             operation=self.job.operation,
@@ -478,10 +478,10 @@ class _Commit:
             engine=ENGINE,
             committed_ms=now_ms,
             write_time_ms=self.rows.newest_ms,
-            first_seq=min((item.min_seq for item in own), default=None),
-            last_seq=max((item.max_seq for item in own), default=None),
-            rows=merge_counts([{"put": item.puts, "delete": item.deletes, "merge": item.merges} for item in own]),
-            files={str(file.handle.id): record_file(file.handle, file.properties) for file in change.files},
+            first_seq=min((file.properties.min_seq for file in own), default=None),
+            last_seq=max((file.properties.max_seq for file in own), default=None),
+            rows=count_rows(own),
+            files=describe_files(change.files),
             removed=[str(sst_id) for sst_id in base.ssts if sst_id not in manifest.ssts],
             compactor_epoch=manifest.compactor_epoch,
             delete_rate=self.job.delete_rate,

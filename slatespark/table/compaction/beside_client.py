@@ -16,6 +16,7 @@ from slatespark.format.manifest import Manifest
 from slatespark.options import WriteOptions
 from slatespark.table.clock import Clock, now_or
 from slatespark.table.commit.discard import delete_files
+from slatespark.table.commit.file_facts import count_rows, describe_files
 from slatespark.table.commit.hold import working_jobs
 from slatespark.table.commit.job import draw_write_id
 from slatespark.table.commit.requirements import Requirement, Stage
@@ -32,8 +33,7 @@ from slatespark.table.log.compactions import fetch_compactions
 from slatespark.table.log.manifests import fetch_manifest
 from slatespark.table.log.versioned_object import Version
 from slatespark.table.read.planning.layers import fetch_layers
-from slatespark.table.read.versions.file_properties import record_file
-from slatespark.table.records.commit_record import CLIENT_EPOCH, CommitRecord, merge_counts
+from slatespark.table.records.commit_record import CLIENT_EPOCH, CommitRecord
 from slatespark.table.records.commits import publish_commit_record
 from slatespark.table.records.operations import ENGINE, Operation
 from slatespark.table.stores import TableStores
@@ -135,7 +135,6 @@ class BesideClient:
                 todo="Try again.",
             )
         before, after = fetch_manifest(self.stores, version - 1), fetch_manifest(self.stores, version)
-        known = [file.properties for file in files]
         record = CommitRecord(
             manifest_id=version,
             operation=Operation.COMPACT,
@@ -143,10 +142,10 @@ class BesideClient:
             engine=ENGINE,
             committed_ms=now_or(self.clock, handed_ms),
             write_time_ms=after.last_l0_clock_tick,
-            first_seq=min((item.min_seq for item in known), default=None),
-            last_seq=max((item.max_seq for item in known), default=None),
-            rows=merge_counts([{"put": item.puts, "delete": item.deletes, "merge": item.merges} for item in known]),
-            files={str(file.handle.id): record_file(file.handle, file.properties) for file in files},
+            first_seq=min((file.properties.min_seq for file in files), default=None),
+            last_seq=max((file.properties.max_seq for file in files), default=None),
+            rows=count_rows(files),
+            files=describe_files(files),
             removed=[str(sst_id) for sst_id in before.ssts if sst_id not in after.ssts],
             compactor_epoch=CLIENT_EPOCH,
             snapshot_seq=rules.snapshot_seq(merged),

@@ -32,6 +32,7 @@ from slatespark.table.clock import Clock, now_or
 from slatespark.table.commit.definition_run import publish_growth
 from slatespark.table.commit.discard import delete_files
 from slatespark.table.commit.expiring_ids import FileGuard
+from slatespark.table.commit.file_facts import count_rows
 from slatespark.table.commit.handed_loads import find_commit_of, record_load
 from slatespark.table.commit.idempotence import find_earlier
 from slatespark.table.commit.job import WriteJob
@@ -59,7 +60,7 @@ from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read.planning.layers import fetch_layers
 from slatespark.table.read.versions.file_properties import record_file
-from slatespark.table.records.commit_record import CLIENT_EPOCH, CommitRecord, merge_counts
+from slatespark.table.records.commit_record import CLIENT_EPOCH, CommitRecord
 from slatespark.table.records.handed_loads import (
     HandedLoad,
     HandedPart,
@@ -364,7 +365,6 @@ class _LoadCommit:
         )
 
     def _record(self, sources: Sequence[LoadSources], outputs: _Outputs) -> CommitRecord:
-        own = [file.properties for file in self._files]
         known = [(output.handle, output.properties) for output in outputs if output.properties is not None]
         return CommitRecord(
             manifest_id=0,
@@ -375,7 +375,7 @@ class _LoadCommit:
             write_time_ms=self.job.create_ts_ms + self._rules(sources[0]).shift.create_ms,
             first_seq=sources[0].seq,
             last_seq=sources[0].seq,
-            rows=merge_counts([{"put": item.puts, "delete": item.deletes, "merge": item.merges} for item in own]),
+            rows=count_rows(self._files),
             files={str(handle.id): record_file(handle, properties) for handle, properties in known},
             removed=[str(part.file.id) for each in sources for layer in each.layers for part in layer.slices],
             compactor_epoch=CLIENT_EPOCH,

@@ -49,6 +49,7 @@ from slatespark.table.clock import Clock, new_ulid
 from slatespark.table.commit.active_jobs import clear_active_jobs
 from slatespark.table.commit.claim import Claim
 from slatespark.table.commit.drain import upload_tail
+from slatespark.table.commit.file_facts import describe_files
 from slatespark.table.commit.hold import plan_hold
 from slatespark.table.commit.job import draw_write_id
 from slatespark.table.commit.publication import without_l0
@@ -384,7 +385,7 @@ def _record(guard: _Guard, manifest: Manifest, drained: tuple[NewFile, ...]) -> 
     known = recorded_properties(guard.stores, manifest.ssts.values())
     files = {
         **{str(ulid): record_file(manifest.ssts[ulid], properties) for ulid, properties in known.items()},
-        **{str(file.handle.id): record_file(file.handle, file.properties) for file in drained},
+        **describe_files(drained),
     }
     now_ms, tick_ms = guard.clock.now_ms(), manifest.last_l0_clock_tick
     return CommitRecord(

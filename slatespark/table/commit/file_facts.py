@@ -1,0 +1,21 @@
+"""What a commit record says of the new files of a commit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from slatespark.table.read.versions.file_properties import record_file
+from slatespark.table.records.commit_record import merge_counts
+from slatespark.table.rows.sst_upload import NewFile
+
+
+def count_rows(files: Iterable[NewFile]) -> dict[str, int]:
+    """Return how many puts, deletes and merges files hold."""
+    known = [file.properties for file in files]
+    return merge_counts([{"put": each.puts, "delete": each.deletes, "merge": each.merges} for each in known])
+
+
+def describe_files(files: Iterable[NewFile]) -> dict[str, dict[str, Any]]:
+    """Return the entries of files, by id."""
+    return {str(file.handle.id): record_file(file.handle, file.properties) for file in files}
