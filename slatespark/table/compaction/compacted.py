@@ -15,7 +15,6 @@ from slatespark.table.read.merge.retention import retired_until_ms
 from slatespark.table.read.planning.plan import FileSlice
 from slatespark.table.records.commits import fetch_commit_records
 from slatespark.table.records.operations import Operation
-from slatespark.table.retention.expiry_plan import is_whole
 from slatespark.table.retention.plan import may_hold_due_rows
 from slatespark.table.stores import OWN_ROOT, TableStores
 
@@ -62,7 +61,7 @@ def _have_codec(slices: Sequence[FileSlice], compression: str) -> bool:
 def _may_change(state: CompactionState, part: FileSlice) -> bool:
     """Tell whether a compaction may drop rows of a file, or the file has to be copied from another database."""
     properties = state.known.get(part.file.id)
-    if properties is None or part.file.root != OWN_ROOT or not is_whole(part):
+    if properties is None or part.file.root != OWN_ROOT or not part.is_whole:
         return True
     if state.definition.has_history:
         return _may_lose_history(properties, state.definition.full_history_ts_low_ms)

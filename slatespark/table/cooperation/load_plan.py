@@ -260,12 +260,4 @@ def _settled(group: _Group, own: dict[Ulid, NewFile], *, moves: bool) -> tuple[P
         return None
     if parts[0].file.id in own:
         return None if moves else tuple(KeptFile(own[part.file.id]) for part in parts)
-    return tuple(map(CopiedFile, parts)) if all(map(_is_whole, parts)) else None
-
-
-def _is_whole(part: FileSlice) -> bool:
-    """Tell whether a slice is a whole file."""
-    first, last = part.file.info.first_entry, part.file.info.last_entry
-    if first is None or last is None:
-        return False
-    return part.keys.start <= first and (part.keys.end is None or part.keys.end > last)
+    return tuple(map(CopiedFile, parts)) if all(part.is_whole for part in parts) else None

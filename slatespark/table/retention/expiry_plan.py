@@ -170,14 +170,6 @@ def find_block_slots(bounds: BlockBounds, slots: ExpirySlots) -> NDArray[np.int6
     return np.where(some_end, found, slots.never)
 
 
-def is_whole(part: FileSlice) -> bool:
-    """Tell whether a layer certainly shows every row of a file."""
-    first, last = part.file.info.first_entry, part.file.info.last_entry
-    return part.keys == KeyRange() or (
-        first is not None and last is not None and part.keys.contains(first) and part.keys.contains(last)
-    )
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class FileOutline:
     """The metadata of a file's blocks.

@@ -34,7 +34,6 @@ from slatespark.table.retention.expiry_plan import (
     choose_period,
     find_file_slot,
     is_plausible,
-    is_whole,
     last_slot,
     plan_blocks,
 )
@@ -161,7 +160,7 @@ class _ExpiryCount:
         mixed = []
         for file, properties in known.items():
             slot, parts = find_file_slot(properties, slots), self.shown[file]
-            if slot is not None and len(parts) == 1 and is_whole(parts[0]):
+            if slot is not None and len(parts) == 1 and parts[0].is_whole:
                 tally.add(slot, properties.num_rows, file.data_bytes)
             else:
                 mixed.append(file)

@@ -16,7 +16,7 @@ from slatespark.format.info import SstInfo
 from slatespark.format.manifest import Manifest, SortedRun, SstView
 from slatespark.format.paths import sst_path
 from slatespark.format.ulid import Ulid
-from slatespark.ranges import KeyRange, key_after
+from slatespark.ranges import ALL_KEYS, KeyRange, key_after
 from slatespark.storage import ObjectMeta
 from slatespark.table.read.planning.wal_share import WalShare
 from slatespark.table.stores import OWN_ROOT
@@ -59,6 +59,14 @@ class FileSlice:
 
     file: SstFile
     keys: KeyRange
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it certainly shows every row of its file."""
+        first, last = self.file.info.first_entry, self.file.info.last_entry
+        return self.keys == ALL_KEYS or (
+            first is not None and last is not None and self.keys.contains(first) and self.keys.contains(last)
+        )
 
 
 @dataclass(frozen=True, slots=True)
