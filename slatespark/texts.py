@@ -1,13 +1,14 @@
-"""Text for the shell: aligned tables and facts, bytes and numbers as text."""
+"""Text for the shell and for messages: aligned tables and facts, bytes, numbers and lists of names as text."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Sequence
-from itertools import chain, groupby
+from itertools import chain, groupby, islice
 
 GAP = "  "
 NOTHING = "-"
+MAX_NAMED = 5  # names in a message
 
 
 def align_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, right: Collection[str] = ()) -> str:
@@ -104,3 +105,10 @@ def cut_middle(text: str, limit: int) -> str:
 def plural(count: int, noun: str) -> str:
     """Return a count with its noun: `1 file`, `2 files`."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def name_some(names: Iterable[str], separator: str = "; ") -> str:
+    """Return the first few names, and whether there are others."""
+    first = list(islice(names, MAX_NAMED + 1))
+    others = " and others" if len(first) > MAX_NAMED else ""
+    return f"{separator.join(first[:MAX_NAMED])}{others}"

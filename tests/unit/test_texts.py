@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from slatespark.texts import align_facts, align_table, bytes_text, numbers_text, printable_lines
+from slatespark.texts import align_facts, align_table, bytes_text, name_some, numbers_text, printable_lines
 
 
 def test_a_table_aligns_numbers_on_the_right() -> None:
@@ -35,6 +35,11 @@ def test_bytes_as_text_never_command_the_terminal(data: bytes, text: str) -> Non
 def test_numbers_join_what_follows_each_other() -> None:
     assert numbers_text([1, 2, 3, 7, 9, 10]) == "1-3, 7, 9-10"
     assert numbers_text([]) == "-"
+
+
+def test_a_message_names_the_first_few() -> None:
+    assert name_some("abcde") == "a; b; c; d; e"
+    assert name_some("abcdef", ", ") == "a, b, c, d, e and others"
 
 
 EVIL = "a\x1b[2J\x9b31m\u202e"

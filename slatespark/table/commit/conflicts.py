@@ -37,12 +37,12 @@ from slatespark.table.read.points import key_rows
 from slatespark.table.read.versions.file_properties import recorded_properties
 from slatespark.table.read.versions.floor import history_floor
 from slatespark.table.records.filtered_jobs import FilteredJob
-from slatespark.table.rows.sst_upload import NewFile
+from slatespark.table.rows.sst_upload import NewFile, new_layer
 from slatespark.table.snapshot import fetch_newest_state
 from slatespark.table.stores import TableStores
+from slatespark.texts import MAX_NAMED, name_some
 from slatespark.units import ms_to_text
 
-MAX_NAMED: Final = 5  # keys in a message
 _CHUNK_KEYS: Final = 1 << 14  # looked up together
 
 
@@ -268,15 +268,14 @@ class ReadCheck:
         for file in files:
             inside = tuple(sorted({key for key in covered if file.keys.contains(key)}))
             if inside:
-                layer = Layer("new", (file.whole(),))
-                for rows, low, high in key_rows(self.stores, [layer], inside, buffer_bytes=self.buffer_bytes):
+                for rows, low, high in key_rows(self.stores, [new_layer(file)], inside, buffer_bytes=self.buffer_bytes):
                     yield from (rows.key(at) for at in range(low, high))
 
     def _written_within(self, keys: KeyRange, files: Sequence[NewFile]) -> Iterator[bytes]:
         """Yield the keys in a range that files of the commit have, and that must be unchanged for it."""
         parts = self.reads.written_parts(keys)
         for file in files:
-            for layer in cut_to_ranges([Layer("new", (file.whole(),))], parts):
+            for layer in cut_to_ranges([new_layer(file)], parts):
                 for window in layer_windows(self.stores, layer, window_size(self.buffer_bytes, 2)):
                     yield from (window.rows.key(row) for row in range(window.low, window.high))
 
@@ -290,9 +289,8 @@ class ReadCheck:
             if len(found) > MAX_NAMED:
                 break
         if found:
-            named = [name_key(self.codec, key) for key in sorted(found)[:MAX_NAMED]]
-            more = " and others" if len(found) > MAX_NAMED else ""
-            raise self._conflict(f"{'; '.join(named)}{more} changed {self._since}")
+            named = name_some(name_key(self.codec, key) for key in sorted(found))
+            raise self._conflict(f"{named} changed {self._since}")
 
     def _refuse_removed(self, commit: LaterCommit, files: Sequence[NewFile]) -> None:
         """Raise the conflict if a commit may have removed keys of the read set."""
@@ -327,7 +325,7 @@ class ReadCheck:
 
 def _key_windows(stores: TableStores, file: NewFile, buffer_bytes: int) -> Iterator[tuple[bytes, ...]]:
     """Yield the keys of an uploaded file, a window at a time."""
-    for window in layer_windows(stores, Layer("new", (file.whole(),)), window_size(buffer_bytes, 2)):
+    for window in layer_windows(stores, new_layer(file), window_size(buffer_bytes, 2)):
         rows: NDArray[np.int64] = np.arange(window.low, window.high, dtype=np.int64)
         first = rows[new_key_mask([window.rows], rows)]
         yield tuple(window.rows.key(row) for row in first.tolist())

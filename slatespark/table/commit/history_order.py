@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,11 +26,10 @@ from slatespark.table.read.planning.layers import fetch_layers
 from slatespark.table.read.planning.plan import FileSlice, Layer, cut_layers
 from slatespark.table.read.points import key_rows
 from slatespark.table.read.versions.file_properties import file_properties
-from slatespark.table.rows.sst_upload import NewFile
+from slatespark.table.rows.sst_upload import NewFile, new_layer
 from slatespark.table.stores import TableStores
+from slatespark.texts import MAX_NAMED, name_some
 from slatespark.units import MAX_MS, ms_to_text
-
-MAX_NAMED: Final = 5  # keys in a message
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +175,7 @@ class _Wanted:
 
 def _versions_of(stores: TableStores, file: NewFile, buffer_bytes: int) -> Iterator[_Wanted]:
     """Yield the keys of an uploaded file, a window at a time; keys of many versions may occur several times."""
-    for window in layer_windows(stores, Layer("new", (file.whole(),)), window_size(buffer_bytes, 2)):
+    for window in layer_windows(stores, new_layer(file), window_size(buffer_bytes, 2)):
         rows = np.arange(window.low, window.high, dtype=np.int64)
         starts = np.flatnonzero(new_key_mask([window.rows], rows))
         first = take_rows([window.rows], rows[starts])
@@ -208,13 +206,12 @@ def _refuse(stores: TableStores, codec: RowCodec, violations: Iterator[Violation
             newest[violation.key] = violation
     if not newest:
         return
-    named = [
+    named = name_some(
         f"{name_key(codec, item.key)} at {ms_to_text(item.at_ms)}, before {ms_to_text(item.stored_ms)}"
-        for item in list(newest.values())[:MAX_NAMED]
-    ]
-    more = ", and more" if len(newest) > MAX_NAMED else ""
+        for item in newest.values()
+    )
     raise CommitConflictError(
-        f"{stores.url}: the write has versions older than the newest stored ones: {'; '.join(named)}{more}.",
+        f"{stores.url}: the write has versions older than the newest stored ones: {named}.",
         why="On a history table the versions of a key must be written in the order of their times.",
         todo="Omit these rows, or give them later times.",
     )

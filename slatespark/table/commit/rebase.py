@@ -17,9 +17,8 @@ from slatespark.log_lines import log_event
 from slatespark.options import WriteOptions
 from slatespark.table.clock import Clock
 from slatespark.table.read.merge.cursor import LayerCursor, layer_windows, window_size
-from slatespark.table.read.planning.plan import Layer
 from slatespark.table.rows.sorted_rows import SortedRows
-from slatespark.table.rows.sst_upload import NewFile, upload_sorted
+from slatespark.table.rows.sst_upload import NewFile, new_layer, upload_sorted
 from slatespark.table.stores import TableStores
 from slatespark.units import MAX_MS
 
@@ -88,8 +87,7 @@ class Shift:
 def _rewrite(
     stores: TableStores, file: NewFile, options: WriteOptions, clock: Clock, shift: Shift, planned_ms: int
 ) -> tuple[NewFile, ...]:
-    layer = Layer("new", (file.whole(),))
-    cursor = LayerCursor(layer_windows(stores, layer, window_size(options.write_buffer_bytes, 1)))
+    cursor = LayerCursor(layer_windows(stores, new_layer(file), window_size(options.write_buffer_bytes, 1)))
 
     def moved() -> SortedRows:
         rows = cursor.rows

@@ -72,11 +72,11 @@ from slatespark.table.records.leases import delete_lease
 from slatespark.table.records.operations import ENGINE, Operation
 from slatespark.table.rows.sst_upload import NewFile
 from slatespark.table.stores import SCRATCH_ROOT, TableStores
+from slatespark.texts import name_some
 from slatespark.thread_pool import ThreadPool
 
 MERGES_BEFORE_CLAIM: Final = 2
 MAX_ATTEMPTS: Final = 5
-MAX_NAMED: Final = 5  # segments in a message
 RANGE_BYTES: Final = 64 << 20  # merged by one thread at a time
 SHORT_MERGE_BYTES: Final = 256 << 20  # read by a merge that may run under a claim: about a second
 
@@ -277,7 +277,7 @@ class _LoadCommit:
             self.clock.sleep_ms(poll_ms(self.stores))
 
     def _no_sources(self, segments: Sequence[bytes]) -> CommitConflictError:
-        named = ", ".join(prefix.hex() for prefix in segments[:MAX_NAMED])
+        named = name_some((prefix.hex() for prefix in segments), ", ")
         where = "" if segments == [b""] else f" in {len(segments)} of its segments: {named}"
         if self.share_keys:
             return CommitConflictError(

@@ -24,13 +24,11 @@ from slatespark.table.cooperation.outcome import poll_ms
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read.fetch import fetch_wal_rows
 from slatespark.table.read.planning.key_prefixes import name_key
-from slatespark.table.read.planning.plan import Layer
 from slatespark.table.read.points import key_rows
-from slatespark.table.rows.sst_upload import NewFile
+from slatespark.table.rows.sst_upload import NewFile, new_layer
 from slatespark.table.snapshot import WalTail
 from slatespark.table.stores import TableStores
-
-MAX_NAMED = 5  # keys in a message
+from slatespark.texts import name_some
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +129,7 @@ def _with_keys_of(
         low = bisect_left(keys, file.keys.start)
         high = len(keys) if file.keys.end is None else bisect_left(keys, file.keys.end)
         if low < high:
-            layer = Layer("new", (file.whole(),))
-            for span, first, end in key_rows(stores, [layer], keys[low:high], buffer_bytes=buffer_bytes):
+            for span, first, end in key_rows(stores, [new_layer(file)], keys[low:high], buffer_bytes=buffer_bytes):
                 found.update(span.key(at) for at in range(first, end))
     if not found:
         return None
@@ -142,11 +139,9 @@ def _with_keys_of(
 
 
 def _refusal(stores: TableStores, unflushed: UnflushedRows, codec: RowCodec, waited_ms: int) -> CommitConflictError:
-    named = "; ".join(name_key(codec, key) for key in unflushed.keys[:MAX_NAMED])
-    others = len(unflushed.keys) - MAX_NAMED
-    more = f" and {others} more" if others > 0 else ""
+    named = name_some(name_key(codec, key) for key in unflushed.keys)
     return CommitConflictError(
-        f"{stores.url}: the client wrote {named}{more} before this write, and has not flushed them for {waited_ms} ms.",
+        f"{stores.url}: the client wrote {named} before this write, and has not flushed them for {waited_ms} ms.",
         why="Its rows would win over those of this write, although they are older.",
         todo="Let the client flush its memtable, give a longer clientTimeout, or set unflushedRows=win.",
     )

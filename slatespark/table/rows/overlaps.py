@@ -23,7 +23,6 @@ from slatespark.table.clock import Clock
 from slatespark.table.read.merge.cursor import open_cursors, window_size
 from slatespark.table.read.merge.merge_function import MergeFunction
 from slatespark.table.read.merge.windows import LongKey, MergeWindow, version_windows, whole_key_windows
-from slatespark.table.read.planning.plan import Layer
 from slatespark.table.rows.encoder import RowEncoder
 from slatespark.table.rows.sequence import Ranks, order_repeats, rank_values
 from slatespark.table.rows.sorted_rows import SortedRows
@@ -36,7 +35,7 @@ from slatespark.table.rows.spill import (
     tie_check,
     timed_cursor,
 )
-from slatespark.table.rows.sst_upload import NewFile, upload_sorted
+from slatespark.table.rows.sst_upload import NewFile, new_layer, upload_sorted
 from slatespark.table.stores import TableStores
 
 Outputs = tuple[tuple[NewFile, ...], ...]
@@ -151,7 +150,7 @@ def _merge(
     fold: MergeFunction | None,
 ) -> Iterator[SortedRows]:
     """Yield the rows of files, a later task newer, in file order."""
-    layers = [Layer("new", tuple(file.whole() for file in files)) for files in reversed(shared) if files]
+    layers = [new_layer(*files) for files in reversed(shared) if files]
     window_bytes = window_size(options.write_buffer_bytes, len(layers))
 
     def by_sequence(sources: list[RowColumns], rows: NDArray[np.int64], first: NDArray[np.bool_]) -> NDArray[np.int64]:

@@ -200,6 +200,11 @@ class _Uploads:
         return NewFile(handle=handle, properties=built.properties, size=built.size)
 
 
+def new_layer(*files: NewFile) -> Layer:
+    """Return uploaded files, which no version shows yet, as a layer."""
+    return Layer("new", tuple(file.whole() for file in files))
+
+
 def upload_task(
     stores: TableStores,
     clock: Clock,
@@ -225,7 +230,7 @@ def upload_task(
     files = upload(sorter.ascending(), runs_ahead=True)
     if sorter.is_done:
         return tuple(replace(file, has_remainders=sorter.has_remainders) for file in files)
-    below = (stores, [Layer("new", tuple(file.whole() for file in files))]) if files else None
+    below = (stores, [new_layer(*files)]) if files else None
     with sorter.spilled(below) as parts:
         merged = list(chain.from_iterable(threads(partial(upload, runs_ahead=len(parts) == 1), parts)))
     for file in files:

@@ -22,7 +22,7 @@ from slatespark.table.read.planning.plan import OWN_WRITES, Layer
 from slatespark.table.read.scan import visible_windows
 from slatespark.table.rows.overlaps import find_overlapping
 from slatespark.table.rows.sorted_rows import SortedRows
-from slatespark.table.rows.sst_upload import NewFile, upload_sorted
+from slatespark.table.rows.sst_upload import NewFile, new_layer, upload_sorted
 from slatespark.table.stores import TableStores
 from slatespark.units import MIN_MS
 
@@ -107,7 +107,7 @@ def drop_hidden(
         return own
     if len({task.has_instants for task, _ in chosen}) != 1:
         return own
-    layers = [Layer("new", tuple(file.whole() for file in files)) for _, files in reversed(chosen)]
+    layers = [new_layer(*files) for _, files in reversed(chosen)]
     cursors = open_cursors(stores, layers, [], window_size(options.write_buffer_bytes, len(layers)))
     merged = upload_sorted(
         stores.main,

@@ -43,7 +43,7 @@ from slatespark.table.rows.encoder import RowEncoder
 from slatespark.table.rows.external_label import ExternalLabel
 from slatespark.table.rows.overlaps import find_overlapping, merge_overlaps
 from slatespark.table.rows.spill import Spill, numbered
-from slatespark.table.rows.sst_upload import NewFile, upload_sorted
+from slatespark.table.rows.sst_upload import NewFile, new_layer, upload_sorted
 from slatespark.table.rows.sst_writer import open_file
 from slatespark.table.rows.throughput import clear_marks, marked_pace, resolve_throughput
 from slatespark.table.stores import OWN_ROOT, TableStores, object_context
@@ -376,7 +376,7 @@ def _refuse_shared_keys(
 ) -> None:
     """Refuse files that share a key: no order tells which version is newer."""
     shared = find_overlapping(outputs)
-    layers = [Layer("new", tuple(file.whole() for file in group)) for group in shared if group]
+    layers = [new_layer(*group) for group in shared if group]
     window_bytes = window_size(options.write_buffer_bytes, max(1, len(layers)))
     cursors = [LayerCursor(layer_windows(stores, layer, window_bytes)) for layer in layers]
     for window in version_windows(cursors):
