@@ -37,11 +37,11 @@ class Claim:
     Attributes
     ----------
     version : the one that claims them
-    fence : id of our WAL fence; no row of another writer can follow it
+    fence_id : of our fence in the WAL; no row of another writer can follow it
     """
 
     version: Version[Manifest]
-    fence: int
+    fence_id: int
 
     @property
     def compactor_epoch(self) -> int:
@@ -75,9 +75,8 @@ Prepare: TypeAlias = Callable[[Manifest, Mapping[int, int], int], Manifest]
 
 def claim_epochs(
     stores: TableStores,
-    checked_id: int,
-    checked: Manifest,
     clock: Clock,
+    checked: Version[Manifest],
     *,
     write_id: str,
     attempt: int,
@@ -92,6 +91,7 @@ def claim_epochs(
 
     Parameters
     ----------
+    checked : the newest version, of which the commit has checked what needs no claim
     prepare : completes the claim; called with (claim, sizes of the WAL files by id, first free WAL id)
     removes : key ranges in which the commit removes rows without writing a newer version
     patience_ms : how long the steps until the commit may take; more is added for rows in the WAL
@@ -103,18 +103,18 @@ def claim_epochs(
     """
     # The fence's id is chosen before the claim, as the client does. A later claimant fences no lower, so our fence
     # collides with theirs instead of landing among their files.
-    taken = newest_wal_sizes(stores, checked)
-    first_free = _first_free_wal_id(taken, checked)
+    base, manifest_id = checked.value, checked.number + 1
+    taken = newest_wal_sizes(stores, base)
+    first_free = _first_free_wal_id(taken, base)
     claiming = replace(
-        checked,
-        writer_epoch=checked.writer_epoch + 1,
-        compactor_epoch=checked.compactor_epoch + 1,
+        base,
+        writer_epoch=base.writer_epoch + 1,
+        compactor_epoch=base.compactor_epoch + 1,
         nonce=draw_nonce(clock, is_claim=True),
     )
-    manifest_id = checked_id + 1
     if prepare is not None:
         claiming = prepare(claiming, taken, first_free)
-    check_manifest(claiming, checked, new_id=manifest_id, now_ms=clock.now_ms() + MAX_AHEAD_MS)
+    check_manifest(claiming, base, new_id=manifest_id, now_ms=clock.now_ms() + MAX_AHEAD_MS)
     data = encode_manifest(claiming)
     patience_ms += sum(taken.values()) // DRAINED_BYTES_PER_MS
     publish_claim(stores.main, manifest_id, write_id, attempt, data, removes=removes, patience_ms=patience_ms)
@@ -122,9 +122,14 @@ def claim_epochs(
         manifest_log(stores).create(manifest_id, data, confirm=False)  # `fetch_held` does, along with the fence
     except FileExistsError as exc:
         raise RaceLostError(f"manifest {manifest_id} exists") from exc
-    claim, is_remote = Claim(Version(manifest_id, claiming), first_free), stores.main.is_remote
-    jobs = run_ahead(partial(fetch_compactions, stores), is_remote=is_remote)
-    if is_remote:
+    jobs = run_ahead(partial(fetch_compactions, stores), is_remote=stores.main.is_remote)
+    claim, held = _fence(stores, Claim(Version(manifest_id, claiming), first_free))
+    return claim, held, jobs
+
+
+def _fence(stores: TableStores, claim: Claim) -> tuple[Claim, Version[Manifest]]:
+    """Fence the WAL, and confirm the epochs; return the claim with the id of the fence, and the newest version."""
+    if stores.main.is_remote:
         # Together: whoever publishes a version between look and fence takes the number that the commit needs.
         fence = run_ahead(partial(_fence_wal, stores, claim), is_remote=True)
         try:
@@ -132,12 +137,12 @@ def claim_epochs(
         finally:
             is_fenced = fence()
         if is_fenced:
-            return claim, newest, jobs
+            return claim, newest
     # One after the other: whoever has taken an id may hold the epochs by now, and must not meet a second fence.
     while not _fence_wal(stores, claim):
         fetch_held(stores, claim)
-        claim = replace(claim, fence=claim.fence + 1)
-    return claim, fetch_held(stores, claim), jobs
+        claim = replace(claim, fence_id=claim.fence_id + 1)
+    return claim, fetch_held(stores, claim)
 
 
 def _first_free_wal_id(taken: Mapping[int, int], manifest: Manifest) -> int:
@@ -150,7 +155,7 @@ def _first_free_wal_id(taken: Mapping[int, int], manifest: Manifest) -> int:
 def _fence_wal(stores: TableStores, claim: Claim) -> bool:
     """Create an empty object at the id that the previous writer would write next; False if that file exists."""
     try:
-        stores.wal.create(wal_path(claim.fence), b"")
+        stores.wal.create(wal_path(claim.fence_id), b"")
     except FileExistsError:
         return False
     return True

@@ -136,7 +136,7 @@ def commit_write(
     name = f"{stores.url}: the table"
     try:
         record = retry_lost_races(clock, commit.attempt, name, pause=step_back, max_attempts=MAX_COMMIT_ATTEMPTS)
-    except ConflictError:  # perhaps with the run that this one repeats, which came after the look for it
+    except ConflictError:  # perhaps with an earlier attempt of this write, committed since we looked for it
         if (earlier := fetch_earlier(stores, options, job.operation)) is None:
             raise
         record = earlier
@@ -162,9 +162,9 @@ class _Commit:
 
     Attributes
     ----------
-    rows : of the commit
+    rows : the uploaded rows of this commit
     edit : the change of the existing trees
-    guard : of the files
+    guard : keeps its files from collectors
     requirements : in the order in which they are checked
     """
 
@@ -217,49 +217,53 @@ class _Commit:
         if found is None:
             return self._create_table()
         turn = Turn(self.stores, self.clock, self.job.write_id)
-        latest_id, latest = turn.wait(turn.let_in(found), number, meanwhile=self._look_ahead)
+        latest = turn.wait(turn.let_in(found), number, meanwhile=self._look_ahead)
         # What takes long loses to quicker commits every time, so after some losses it is done under the claim. Clients
         # that a refused claim has fenced for nothing were fenced by the quicker commits already. A table that others
         # have committed to since the plan may be a busy one, so no race need be lost first.
         claims_first = number >= CLAIMS_FIRST_AFTER
-        if not claims_first and latest.writer_epoch > self.job.baseline.writer_epoch:
-            latest_id, latest = self._catch_up(turn, Version(latest_id, latest))
+        if not claims_first and latest.value.writer_epoch > self.job.baseline.writer_epoch:
+            latest = self._catch_up(turn, latest)
             claims_first = True
-        if latest_id != found.number:
+        if latest.number != found.number:
             looks = Looks(self.stores)
         began_ms = self.clock.now_ms()
-        if (earlier := self._find_earlier(latest)) is not None:
+        if (earlier := self._find_earlier(latest.value)) is not None:
             return earlier
-        stage = self._stage(latest_id, latest, claims_first=claims_first, looks=looks)
-        for requirement in self.requirements:
-            requirement.before_rewrite(stage)
-        refuse_unwritable(self.stores.url, latest)
-        check_tick(self.stores, latest.last_l0_clock_tick, self.rows.present_ms)
-        if self.rows.move_above(latest.last_l0_seq, latest.last_l0_clock_tick, is_rehearsal=claims_first):
-            looks = Looks(self.stores)
-        stage = self._stage(latest_id, latest, claims_first=claims_first, looks=looks)
-        for requirement in self.requirements:
-            requirement.before_claim(stage)
-        definition = self._publish_growth(latest, looks.definition(Version(latest_id, latest)))
-        if self._has_history:
-            record_losses(self.stores, self.clock, Version(latest_id, latest), definition)
-        self.edit.apply(without_l0(latest))  # a refusal comes before any client is fenced
+        definition = self._check(latest, looks, claims_first=claims_first)
         retention_ms = definition.version_retention_ms
-        prepare, write_id = self._keep_replaced(latest_id, latest, retention_ms), self.job.write_id
         claim, held, jobs = claim_epochs(
             self.stores,
-            latest_id,
-            latest,
             self.clock,
-            write_id=write_id,
+            latest,
+            write_id=self.job.write_id,
             attempt=number,
-            prepare=prepare,
+            prepare=self._keep_replaced(latest, retention_ms),
             removes=removed_ranges(self.edit),
             patience_ms=claim_patience_ms(self.clock.now_ms() - began_ms, number) + 2 * self.rows.moved_ms,
         )
         record = self._publish_claimed(claim, held, jobs, retention_ms, holds=definition.holds_history)
-        turn.note_commit(record.manifest_id, on=latest_id, began_ms=began_ms)
+        turn.note_commit(record.manifest_id, on=latest.number, began_ms=began_ms)
         return record
+
+    def _check(self, latest: Version[Manifest], looks: Looks, *, claims_first: bool) -> TableDefinition:
+        """Check what needs no claim, move the rows above the newest version, and return the newest definition."""
+        manifest = latest.value
+        stage = self._stage(latest, claims_first=claims_first, looks=looks)
+        for requirement in self.requirements:
+            requirement.before_rewrite(stage)
+        refuse_unwritable(self.stores.url, manifest)
+        check_tick(self.stores, manifest.last_l0_clock_tick, self.rows.present_ms)
+        if self.rows.move_above(manifest.last_l0_seq, manifest.last_l0_clock_tick, is_rehearsal=claims_first):
+            looks = Looks(self.stores)
+        stage = self._stage(latest, claims_first=claims_first, looks=looks)
+        for requirement in self.requirements:
+            requirement.before_claim(stage)
+        definition = self._publish_growth(manifest, looks.definition(latest))
+        if self._has_history:
+            record_losses(self.stores, self.clock, latest, definition)
+        self.edit.apply(without_l0(manifest))  # a refusal comes before any client is fenced
+        return definition
 
     def _catch_up(self, turn: Turn, found: Version[Manifest]) -> Version[Manifest]:
         """Check what others have committed since the plan, move the rows above it, and return the newest version."""
@@ -277,15 +281,13 @@ class _Commit:
 
     def _check_ahead(self, found: Version[Manifest]) -> None:
         """Check what others have committed so far; requirements do not check it again, so less is left to do later."""
-        stage = self._stage(*found)
+        stage = self._stage(found)
         for requirement in self.requirements:
             requirement.before_rewrite(stage)
             requirement.before_claim(stage)
 
-    def _stage(
-        self, manifest_id: int, manifest: Manifest, *, claims_first: bool = False, looks: Looks | None = None
-    ) -> Stage:
-        return Stage(self.stores, manifest_id, manifest, self.rows.files, self.edit.files, claims_first, looks)
+    def _stage(self, version: Version[Manifest], *, claims_first: bool = False, looks: Looks | None = None) -> Stage:
+        return Stage(self.stores, version, self.rows.files, self.edit.files, claims_first, looks)
 
     def _find_earlier(self, latest: Manifest) -> CommitRecord | None:
         """Return the known facts of the commit that this write repeats; None if it repeats none."""
@@ -295,19 +297,19 @@ class _Commit:
         own = outcome_of(self.options, number, self.job.write_id, self.clock.now_ms())
         return with_outcome(self.stores, manifest, own, partial(new_uuid, self.clock))
 
-    def _keep_replaced(self, latest_id: int, latest: Manifest, retention_ms: int | None) -> Prepare:
+    def _keep_replaced(self, latest: Version[Manifest], retention_ms: int | None) -> Prepare:
         """Return the function that makes the claim keep the replaced version, for as long as the table requires."""
         lifetime_ms = max(LEAST_KEPT_MS.get(self.job.operation, 0), retention_ms or 0) or None
         if self.job.operation is Operation.ERASE:  # what it replaces holds the erased rows
             lifetime_ms = None
-        version = latest_id if lifetime_ms is None else find_replaced(self.stores, latest_id, latest)
+        version = latest.number if lifetime_ms is None else find_replaced(self.stores, latest)
         replaced = Replaced(version, lifetime_ms, self.job.operation.can_be_undone, self.job.max_retained)
 
         def prepare(claim: Manifest, wal: Mapping[int, int], wal_end: int) -> Manifest:
             unseen = any(size for number, size in wal.items() if claim.wal_id_last_seen < number < wal_end)
             return replaced.keep(
                 claim,
-                latest_id + 1,
+                latest.number + 1,
                 wal_end,
                 keeps_claim=unseen,
                 now_ms=self.clock.now_ms(),
@@ -353,8 +355,8 @@ class _Commit:
         publish_creation(self.stores, self.clock, self.job.definition, merge=self.options.merge_schema)
         extractor = self.job.segments.extractor
         empty = Manifest(segment_extractor_name=None if extractor is None else extractor.name)
-        change = self._change(empty, Drained(None, 0, None), (), wal_id=0)
-        now_ms = self.clock.now_ms()  # also for the record: once it has landed, a clock that fails must not deny that
+        change = self._change(empty, Drained(None, 0, None), (), fence_id=0)
+        now_ms = self.clock.now_ms()  # before publishing, see `_publish_claimed`
         manifest = next_manifest(empty, change, now_ms=now_ms, nonce=draw_nonce(self.clock))
         if not any(self.rows.outputs):
             manifest = replace(empty, nonce=draw_nonce(self.clock))
@@ -362,7 +364,7 @@ class _Commit:
         publish_manifest(self.stores, 1, manifest, None, self.clock, own_time=self._has_own_time)
         note_own_commit(self.stores, 1, manifest)
         if self.job.definition.holds_history:
-            self._hold_exactly(Claim(Version(1, manifest), fence=0), manifest)
+            self._hold_exactly(Claim(Version(1, manifest), fence_id=0), manifest)
         return self._record(Version(1, manifest), change, empty, reached_seq=0, now_ms=now_ms)
 
     def _publish_claimed(
@@ -378,11 +380,11 @@ class _Commit:
         if (earlier := self._find_earlier(base)) is not None:
             return earlier
         try:
-            drained = drain_wal(self.stores, base, claim.fence)
+            drained = drain_wal(self.stores, base, claim.fence_id)
         except SnapshotExpiredError:
             fetch_held(self.stores, claim)  # another writer has drained the WAL, and a collector deleted it
             raise
-        stage = replace(self._stage(base_id, base), jobs_look=jobs)
+        stage = replace(self._stage(held), jobs_look=jobs)
         for requirement in self.requirements:
             requirement.after_drain(stage, drained)
         check_tick(self.stores, drained.tick_ms or 0, self.rows.present_ms)
@@ -391,14 +393,15 @@ class _Commit:
         tick_ms = base.last_l0_clock_tick if drained.tick_ms is None else drained.tick_ms
         self.rows.move_above(drained.last_seq, tick_ms)
         self._refresh_ids()  # the steps since the attempt began may have taken long
-        change = self._change(base, drained, files, wal_id=claim.fence)
-        listed = jobs() if drained.rows is None else None  # to drain takes long
+        change = self._change(base, drained, files, fence_id=claim.fence_id)
+        listed = jobs() if drained.rows is None else None  # draining takes long, so the list may be outdated
         self._clear_jobs(claim, base, change, listed, holds=holds)
         while True:
-            stage = self._stage(base_id, base)
+            stage = self._stage(Version(base_id, base))
             for requirement in self.requirements:
                 requirement.before_publishing(stage)
-            now_ms = self.clock.now_ms()  # as above
+            # Read before publishing: a clock that fails afterwards must not deny a commit that landed.
+            now_ms = self.clock.now_ms()
             manifest = next_manifest(base, change, now_ms=now_ms, nonce=draw_nonce(self.clock))
             manifest = self._with_outcome(self._with_own_checkpoint(manifest, base_id + 1, retention_ms), base_id + 1)
             try:
@@ -446,9 +449,9 @@ class _Commit:
         return replace(manifest, checkpoints=points)
 
     def _change(
-        self, base: Manifest, drained: Drained, drained_files: tuple[NewFile, ...], *, wal_id: int
+        self, base: Manifest, drained: Drained, drained_files: tuple[NewFile, ...], *, fence_id: int
     ) -> CommitChange:
-        """Return the change of the commit on top of `base`; without a WAL, `wal_id` is 0."""
+        """Return the change of the commit on top of `base`; without a WAL, `fence_id` is 0."""
         used_seqs = [file.properties.max_seq for file in self.rows.files]
         ticks = [self.rows.newest_ms] if used_seqs else []
         if drained.tick_ms is not None:
@@ -456,9 +459,9 @@ class _Commit:
         return CommitChange(
             outputs=self.rows.outputs,
             drained=drained_files,
-            last_seq=max([drained.last_seq + 1 if wal_id else 0, *used_seqs]),
+            last_seq=max([drained.last_seq + 1 if fence_id else 0, *used_seqs]),
             tick_ms=max(ticks, default=Manifest().last_l0_clock_tick),
-            wal_id=wal_id,
+            fence_id=fence_id,
             edit=self.edit,
             segments=self.job.segments.joined(KeySegments.of(base)),
             codec=self.codec,
@@ -488,6 +491,6 @@ class _Commit:
             replaced=[hex_bounds(keys) for keys in replaced_ranges(self.edit)],
             start_seq=reached_seq + 1,
             end_seq=manifest.last_l0_seq + 1,
-            fence=change.wal_id,
+            fence=change.fence_id,
             snapshot_seq=self.job.snapshot_seq,
         )

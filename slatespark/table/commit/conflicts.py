@@ -28,6 +28,7 @@ from slatespark.table.commit.later_commits import LaterCommit, find_later_commit
 from slatespark.table.commit.read_set import ReadSet as ReadSet
 from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.log.manifests import fetch_latest_manifest, fetch_manifest
+from slatespark.table.log.versioned_object import Version
 from slatespark.table.read.fetch import fetch_wal_rows
 from slatespark.table.read.merge.cursor import layer_windows, window_size
 from slatespark.table.read.planning.key_prefixes import name_key
@@ -66,8 +67,8 @@ def check_unchanged(
         Naming keys.
     """
     files = [file for group in outputs for file in group]
-    latest_id, latest = fetch_latest_manifest(stores)
-    ReadCheck(stores, reads, codec, options.write_buffer_bytes).check_newest(latest_id, latest, files)
+    latest = fetch_latest_manifest(stores)
+    ReadCheck(stores, reads, codec, options.write_buffer_bytes).check_newest(latest, files)
 
 
 @dataclass(slots=True)
@@ -86,15 +87,15 @@ class ReadCheck:
     reads: ReadSet
     codec: RowCodec
     buffer_bytes: int
-    checked: tuple[int, Manifest] | None = None
+    checked: Version[Manifest] | None = None
     filtered_jobs: dict[str, FilteredJob] = field(default_factory=dict)
 
-    def check_newest(self, latest_id: int, latest: Manifest, files: Sequence[NewFile]) -> None:
+    def check_newest(self, latest: Version[Manifest], files: Sequence[NewFile]) -> None:
         """Refuse if another commit changed keys of the read set, up to the newest version and its WAL.
 
         Parameters
         ----------
-        latest_id, latest : the newest version known to the caller
+        latest : the newest version known to the caller
         files : of the commit; their keys count too if the read set covers written keys
 
         Raises
@@ -102,9 +103,9 @@ class ReadCheck:
         TransactionConflictError
             Naming keys.
         """
-        self.check_trees(latest_id, latest, files)
-        _, latest, wal = fetch_newest_state(self.stores)
-        above_seq = max(latest.last_l0_seq, self.reads.read_seq) if self._is_judged_by_seq else latest.last_l0_seq
+        self.check_trees(latest, files)
+        _, manifest, wal = fetch_newest_state(self.stores)
+        above_seq = max(manifest.last_l0_seq, self.reads.read_seq) if self._is_judged_by_seq else manifest.last_l0_seq
         if wal.last_seq > above_seq:
             self.check_rows(fetch_wal_rows(self.stores, wal, above_seq, ALL_KEYS), files)
 
@@ -129,16 +130,16 @@ class ReadCheck:
     def _is_judged_by_seq(self) -> bool:
         return self.reads.read_ts_ms is None
 
-    def check_trees(self, latest_id: int, latest: Manifest, files: Sequence[NewFile]) -> None:
+    def check_trees(self, latest: Version[Manifest], files: Sequence[NewFile]) -> None:
         """Refuse as `check_newest` does, up to a version, without its WAL."""
         try:
-            self._check_floor(latest)
-            commits = self._find_commits(latest_id, latest)
-            self._check_layers(self._later_layers(commits, latest, files), files)
+            self._check_floor(latest.value)
+            commits = self._find_commits(latest)
+            self._check_layers(self._later_layers(commits, latest.value, files), files)
             self._check_loads(commits, files)
         except SnapshotExpiredError as exc:
             raise self.unknown() from exc
-        self.checked = latest_id, latest
+        self.checked = latest
 
     def _check_layers(self, layers: Sequence[Layer], files: Sequence[NewFile]) -> None:
         in_trees = (self._in_ranges(layers), self._among_keys(layers), self._in_written(layers, files))
@@ -162,23 +163,23 @@ class ReadCheck:
         if floor_ms is not None and self.reads.read_ts_ms < floor_ms:
             raise self.unknown()
 
-    def _fetch_checked(self, latest_id: int) -> tuple[int, Manifest]:
+    def _fetch_checked(self, latest_id: int) -> Version[Manifest]:
         """Return the version up to which everything was checked; at first the one that was read."""
         if self.checked is not None:
             return self.checked
         number = self.reads.manifest_id
         if latest_id < number:  # another table has replaced this one
             raise self.unknown()
-        return number, fetch_manifest(self.stores, number) if number else Manifest()  # 0: there was no table
+        return Version(number, fetch_manifest(self.stores, number) if number else Manifest())  # 0: there was no table
 
     # --- later rows ---------------------------------------------------------------------------------------------------
 
-    def _find_commits(self, latest_id: int, latest: Manifest) -> list[LaterCommit]:
+    def _find_commits(self, latest: Version[Manifest]) -> list[LaterCommit]:
         """Return the commits since the read that were not checked yet."""
-        if latest_id == self.reads.manifest_id:
+        if latest.number == self.reads.manifest_id:
             return []
-        checked = self._fetch_checked(latest_id)
-        return list(find_later_commits(self.stores, *checked, latest_id, latest, self.filtered_jobs))
+        checked = self._fetch_checked(latest.number)
+        return list(find_later_commits(self.stores, checked, latest, self.filtered_jobs))
 
     def _later_layers(self, commits: Iterable[LaterCommit], latest: Manifest, files: Sequence[NewFile]) -> list[Layer]:
         """Return the files that may hold later versions of keys of the read set."""

@@ -36,9 +36,9 @@ class Drained:
     tick_ms: int | None
 
 
-def drain_wal(stores: TableStores, base: Manifest, fence: int) -> Drained:
+def drain_wal(stores: TableStores, base: Manifest, fence_id: int) -> Drained:
     """Return what the WAL holds above the trees of `base`, up to our fence."""
-    rows = fetch_wal_rows(stores, WalTail(base.replay_after_wal_id + 1, fence), base.last_l0_seq, ALL_KEYS)
+    rows = fetch_wal_rows(stores, WalTail(base.replay_after_wal_id + 1, fence_id), base.last_l0_seq, ALL_KEYS)
     if rows is None:
         return Drained(None, base.last_l0_seq, None)
     stamped = rows.create_ts[(rows.flags & HAS_CREATE) != 0]

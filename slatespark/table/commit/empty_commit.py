@@ -24,7 +24,7 @@ def end_without_commit(stores: TableStores, clock: Clock, job: WriteJob, options
     if options.if_last_seq is not None and not is_committed(stores, options):
         try:
             LastSeq(stores, options.if_last_seq).check_newest()
-        except CommitConflictError:  # perhaps with the run that this one repeats, which came after the look for it
+        except CommitConflictError:  # perhaps with an earlier attempt of this write, committed since we looked for it
             if not is_committed(stores, options):
                 raise
     outcome = outcome_of(options, job.baseline.manifest_id, job.write_id, clock.now_ms())

@@ -15,6 +15,7 @@ from slatespark.storage import run_concurrently
 from slatespark.table.commit.active_jobs import has_fresh_heartbeat, is_own_job
 from slatespark.table.log.compactions import fetch_compactions
 from slatespark.table.log.manifests import manifest_log
+from slatespark.table.log.versioned_object import Version
 from slatespark.table.records.claims import fetch_claimed_digests, fetch_digests_between, manifest_digest
 from slatespark.table.records.commits import is_own_commit
 from slatespark.table.snapshot import newest_wal_sizes
@@ -45,14 +46,12 @@ class Baseline:
         """Return the state at a version."""
         return cls(manifest_id, manifest.writer_epoch, manifest.compactor_epoch, manifest.last_l0_seq, wal_end)
 
-    def advanced(self, manifest_id: int, manifest: Manifest) -> Baseline:
+    def advanced(self, version: Version[Manifest]) -> Baseline:
         """Return the state at a later version, of which it is known that no other client was active before it."""
-        return Baseline.of(manifest_id, manifest, max(self.wal_end, manifest.replay_after_wal_id + 1))
+        return Baseline.of(*version, max(self.wal_end, version.value.replay_after_wal_id + 1))
 
 
-def refuse_foreign_client(
-    stores: TableStores, latest_id: int, latest: Manifest, baseline: Baseline, *, now_ms: int
-) -> None:
+def refuse_foreign_client(stores: TableStores, latest: Version[Manifest], baseline: Baseline, *, now_ms: int) -> None:
     """Refuse to commit when a SlateDB client was active since the write was planned, or compacts at present.
 
     Raises
@@ -60,16 +59,16 @@ def refuse_foreign_client(
     CommitConflictError
         As `refuse_foreign_writer` and `refuse_foreign_job`.
     """
-    refuse_foreign_writer(stores, latest_id, latest, baseline)
+    refuse_foreign_writer(stores, latest, baseline)
     refuse_foreign_job(stores, now_ms=now_ms)
 
 
-def refuse_foreign_writer(stores: TableStores, latest_id: int, latest: Manifest, baseline: Baseline) -> None:
+def refuse_foreign_writer(stores: TableStores, latest: Version[Manifest], baseline: Baseline) -> None:
     """Refuse to commit when a SlateDB client has written since the write was planned.
 
     Parameters
     ----------
-    latest_id, latest : the newest manifest
+    latest : the newest version
     baseline : the state that the write was planned on
 
     Raises
@@ -77,16 +76,17 @@ def refuse_foreign_writer(stores: TableStores, latest_id: int, latest: Manifest,
     CommitConflictError
         When another client raised an epoch, or when rows were added to WAL or L0 under the same epochs.
     """
-    if (epoch := _find_foreign_epoch(stores, latest_id, latest, baseline)) is not None:
+    if (epoch := _find_foreign_epoch(stores, latest, baseline)) is not None:
         raise _client_active(stores, f"a SlateDB client claimed {epoch} during the write")
+    manifest = latest.value
     # Under epochs that a job of ours claimed, only that job writes; and only jobs of ours create tables with rows.
-    unclaimed = baseline.manifest_id > 0 and _epochs(latest) == _epochs(baseline)
-    moved = unclaimed and latest.last_l0_seq != baseline.last_l0_seq
-    flushed = moved and not are_epochs_ours(stores, latest_id, latest)
-    first_new = max(baseline.wal_end, latest.replay_after_wal_id + 1)
-    if flushed or any(size for number, size in newest_wal_sizes(stores, latest).items() if number >= first_new):
+    unclaimed = baseline.manifest_id > 0 and _epochs(manifest) == _epochs(baseline)
+    moved = unclaimed and manifest.last_l0_seq != baseline.last_l0_seq
+    flushed = moved and not are_epochs_ours(stores, latest)
+    first_new = max(baseline.wal_end, manifest.replay_after_wal_id + 1)
+    if flushed or any(size for number, size in newest_wal_sizes(stores, manifest).items() if number >= first_new):
         raise _client_active(
-            stores, f"the SlateDB client with writer epoch {latest.writer_epoch} wrote during the write"
+            stores, f"the SlateDB client with writer epoch {manifest.writer_epoch} wrote during the write"
         )
 
 
@@ -137,13 +137,13 @@ def refuse_cooperation(options: WriteOptions, operation: str, todo: str) -> None
         )
 
 
-def _find_foreign_epoch(stores: TableStores, latest_id: int, latest: Manifest, baseline: Baseline) -> str | None:
+def _find_foreign_epoch(stores: TableStores, latest: Version[Manifest], baseline: Baseline) -> str | None:
     """Return the first epoch raised since the baseline without a claim of ours."""
     known = _epochs(baseline)
-    if known == _epochs(latest) or _raised_by_claims(stores, latest_id, latest, baseline):
+    if known == _epochs(latest.value) or _raised_by_claims(stores, latest, baseline):
         return None
     log = manifest_log(stores)
-    for number in range(baseline.manifest_id + 1, latest_id + 1):
+    for number in range(baseline.manifest_id + 1, latest.number + 1):
         try:
             data = bytes(log.get(number))
             epochs = _epochs(decode_manifest(data))
@@ -151,19 +151,19 @@ def _find_foreign_epoch(stores: TableStores, latest_id: int, latest: Manifest, b
             if is_foreign:
                 log.get(number)  # a vacuum deletes a claim right after its manifest: was it still there?
         except SnapshotExpiredError:  # collected, so its author is unknown
-            if are_epochs_ours(stores, latest_id, latest):  # a client that raised it is fenced by now
+            if are_epochs_ours(stores, latest):  # a client that raised it is fenced by now
                 return None
-            return f"writer epoch {latest.writer_epoch}, perhaps,"
+            return f"writer epoch {latest.value.writer_epoch}, perhaps,"
         if is_foreign:
             return f"writer epoch {epochs[0]}" if epochs[0] != known[0] else f"compactor epoch {epochs[1]}"
         known = epochs
     return None
 
 
-def _raised_by_claims(stores: TableStores, latest_id: int, latest: Manifest, baseline: Baseline) -> bool:
+def _raised_by_claims(stores: TableStores, latest: Version[Manifest], baseline: Baseline) -> bool:
     """Tell whether there are as many claims of ours as the epochs were raised since; each raises both by one."""
-    raised = {now - then for now, then in zip(_epochs(latest), _epochs(baseline), strict=True)}
-    claims = fetch_digests_between(stores.main, baseline.manifest_id + 1, latest_id)
+    raised = {now - then for now, then in zip(_epochs(latest.value), _epochs(baseline), strict=True)}
+    claims = fetch_digests_between(stores.main, baseline.manifest_id + 1, latest.number)
     if len(raised) > 1 or sum(raised) > len(claims):
         return False
     log = manifest_log(stores)
@@ -176,13 +176,13 @@ def _raised_by_claims(stores: TableStores, latest_id: int, latest: Manifest, bas
     return raised == {ours}
 
 
-def are_epochs_ours(stores: TableStores, latest_id: int, latest: Manifest) -> bool:
+def are_epochs_ours(stores: TableStores, latest: Version[Manifest]) -> bool:
     """Tell whether a claim of ours raised the epochs to their present values.
 
     The claim itself says so, or the commit that followed it: a vacuum may have deleted the claim.
     """
-    log, epochs = manifest_log(stores), _epochs(latest)
-    for number in range(latest_id, 0, -1):
+    log, epochs = manifest_log(stores), _epochs(latest.value)
+    for number in range(latest.number, 0, -1):
         try:
             data = bytes(log.get(number))
         except SnapshotExpiredError:

@@ -26,6 +26,7 @@ from slatespark.ranges import ALL_KEYS, KeyRange, merge_ranges, prefix_range
 from slatespark.storage import run_concurrently
 from slatespark.table.commit.handed_loads import find_load_seq
 from slatespark.table.log.manifests import manifest_log
+from slatespark.table.log.versioned_object import Version
 from slatespark.table.read.planning.plan import FileSlice, SstFile
 from slatespark.table.records.claims import fetch_claimed_removals, manifest_digest
 from slatespark.table.records.filtered_jobs import FilteredJob, fetch_filtered_jobs
@@ -122,10 +123,8 @@ class _Filters:
 
 def find_later_commits(
     stores: TableStores,
-    since_id: int,
-    since: Manifest,
-    latest_id: int,
-    latest: Manifest,
+    since: Version[Manifest],
+    latest: Version[Manifest],
     filtered_jobs: dict[str, FilteredJob],
 ) -> Iterator[LaterCommit]:
     """Yield the commits after the version `since`, up to the newest one.
@@ -139,12 +138,13 @@ def find_later_commits(
     SnapshotExpiredError
         When a version in between was collected.
     """
-    if since.last_l0_seq == latest.last_l0_seq and since.ssts.keys() == latest.ssts.keys():
+    before, now = since.value, latest.value
+    if before.last_l0_seq == now.last_l0_seq and before.ssts.keys() == now.ssts.keys():
         return
-    versions = [_known(since_id, since)]
-    trees, filters = _Segments(since), _Filters(stores, filtered_jobs)
-    removals = fetch_claimed_removals(stores.main, since_id + 1, latest_id)
-    for number, data in _fetch_between(stores, since_id, latest_id):
+    versions = [_known(*since)]
+    trees, filters = _Segments(before), _Filters(stores, filtered_jobs)
+    removals = fetch_claimed_removals(stores.main, since.number + 1, latest.number)
+    for number, data in _fetch_between(stores, since.number, latest.number):
         version = _outlined(stores, number, data)
         load_seq, filtered = _find_load(stores, versions[-1], version), filters.of(versions[-1], version)
         changes = bool(filtered) or load_seq is not None or version.last_seq > versions[-1].last_seq
@@ -155,11 +155,11 @@ def find_later_commits(
             if changes or drained:
                 yield _commit(stores, versions, version, manifest, removals, load_seq, (*drained, *filtered))
         versions.append(version)
-    newest = _known(latest_id, latest)
+    newest = _known(*latest)
     load_seq, filtered = _find_load(stores, versions[-1], newest), filters.of(versions[-1], newest)
-    gone = (*trees.drained_by(latest), *filtered)
+    gone = (*trees.drained_by(now), *filtered)
     if load_seq is not None or newest.last_seq > versions[-1].last_seq or gone:
-        yield _commit(stores, versions, newest, latest, removals, load_seq, gone)
+        yield _commit(stores, versions, newest, now, removals, load_seq, gone)
 
 
 def _find_load(stores: TableStores, before: _Version, version: _Version) -> int | None:

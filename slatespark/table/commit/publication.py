@@ -41,7 +41,7 @@ class CommitChange:
     codec : of the table; views in whose range no key of it can lie are removed
     last_seq : highest sequence number of drained rows and outputs
     tick_ms : highest create_ts of drained rows and outputs
-    wal_id : our fence; WAL files up to it are no longer needed
+    fence_id : of our fence in the WAL; WAL files up to it are no longer needed
     kept : rows of a history table that a client's compaction must keep; None for other tables
     """
 
@@ -49,7 +49,7 @@ class CommitChange:
     drained: tuple[NewFile, ...]
     last_seq: int
     tick_ms: int
-    wal_id: int
+    fence_id: int
     edit: TreeEdit = KEEP_TREES
     segments: KeySegments = WHOLE
     codec: RowCodec = RAW_CODEC
@@ -85,8 +85,8 @@ def next_manifest(base: Manifest, change: CommitChange, *, now_ms: int, nonce: i
         last_l0_seq=last_seq,
         recent_snapshot_min_seq=last_seq if change.kept is None else _least_kept(change.kept, change, shown, last_seq),
         last_l0_clock_tick=max(base.last_l0_clock_tick, change.tick_ms),
-        replay_after_wal_id=change.wal_id,
-        wal_id_last_seen=change.wal_id,
+        replay_after_wal_id=change.fence_id,
+        wal_id_last_seen=change.fence_id,
         sequence_tracker=base.sequence_tracker.record(last_seq, ms_to_s(now_ms)),
     )
 

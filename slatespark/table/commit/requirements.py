@@ -53,7 +53,7 @@ class Stage:
 
     Attributes
     ----------
-    manifest_id, manifest : the newest version of the table
+    version : the newest one of the table
     files : the outputs of the commit
     merged : the outputs of a compaction, which the commit puts in the place of others
     claims_first : the commit has lost races, so what takes long and needs no claim is left for after it
@@ -62,8 +62,7 @@ class Stage:
     """
 
     stores: TableStores
-    manifest_id: int
-    manifest: Manifest
+    version: Version[Manifest]
     files: Sequence[NewFile]
     merged: Sequence[NewFile] = ()
     claims_first: bool = False
@@ -72,15 +71,19 @@ class Stage:
     _definition: TableDefinition | None = None
 
     @property
+    def manifest(self) -> Manifest:
+        """The manifest of the version."""
+        return self.version.value
+
+    @property
     def definition(self) -> TableDefinition:
         """The newest definition, fetched when the first requirement asks for it."""
         # Not a cached_property: in Python 3.11 its lock is shared by all commits of the process, and this one does I/O.
         if self._definition is None:
-            newest = Version(self.manifest_id, self.manifest)
-            found = (
-                fetch_definition(self.stores, self.manifest) if self.looks is None else self.looks.definition(newest)
-            )
-            self._definition = found.value
+            if self.looks is None:
+                self._definition = fetch_definition(self.stores, self.manifest).value
+            else:
+                self._definition = self.looks.definition(self.version).value
         return self._definition
 
     @property
@@ -130,7 +133,7 @@ class UnmovedWal(Requirement):
         """Refuse where replay starts behind another file."""
         if stage.manifest.replay_after_wal_id != self.replay_after:
             raise CommitConflictError(
-                f"{self.url}: version {stage.manifest_id} has rows in files that were only in the WAL before.",
+                f"{self.url}: version {stage.version.number} has rows in files that were only in the WAL before.",
                 todo="Look for them again.",
             )
 
@@ -180,12 +183,12 @@ class UnchangedReads(Requirement):
         """Check trees and WAL."""
         self.is_left = stage.claims_first
         if not self.is_left:
-            self.check.check_newest(stage.manifest_id, stage.manifest, stage.files)
+            self.check.check_newest(stage.version, stage.files)
 
     def after_drain(self, stage: Stage, drained: Drained) -> None:
         """Check the WAL, and the trees unless they are those that were checked right before the claim."""
         if self.is_left:
-            self.check.check_trees(stage.manifest_id, stage.manifest, stage.files)
+            self.check.check_trees(stage.version, stage.files)
         self.check.check_rows(drained.rows, stage.files)
 
 
@@ -206,11 +209,11 @@ class NoForeignClient(Requirement):
 
     def before_claim(self, stage: Stage) -> None:
         """Check epochs, WAL and running compactions."""
-        refuse_foreign_writer(self.stores, stage.manifest_id, stage.manifest, self.baseline)
+        refuse_foreign_writer(self.stores, stage.version, self.baseline)
         self.is_left = is_at_rest(self.stores, stage.manifest)
         if not self.is_left:
             refuse_foreign_job(self.stores, now_ms=self.clock.now_ms(), jobs=stage.jobs)
-        self.baseline = self.baseline.advanced(stage.manifest_id, stage.manifest)
+        self.baseline = self.baseline.advanced(stage.version)
 
     def after_drain(self, stage: Stage, drained: Drained) -> None:
         """Check running compactions where no client was alive: they cost no look of their own here."""

@@ -116,17 +116,17 @@ def _expiry_s(now_ms: int, lifetime_ms: int) -> int:
     return min(-ms_to_s(-(now_ms + lifetime_ms)), LAST_S)
 
 
-def find_replaced(stores: TableStores, latest_id: int, latest: Manifest) -> int:
+def find_replaced(stores: TableStores, latest: Version[Manifest]) -> int:
     """Return the version that added the rows of the newest one, skipping those that only changed checkpoints or epochs.
 
     It is the newest one itself if that version is not pinned: a collector may remove it at any moment, and a dangling
     checkpoint would stop all collection (docs/reference/format/checkpoints.md).
     """
-    pinned = {point.manifest_id for point in latest.checkpoints if point.manifest_id < latest_id}
+    pinned = {point.manifest_id for point in latest.value.checkpoints if point.manifest_id < latest.number}
     if not pinned:
-        return latest_id
-    number = _first_with_content(stores, latest_id, latest, pinned)
-    return number if number in pinned else latest_id
+        return latest.number
+    number = _first_with_content(stores, latest, pinned)
+    return number if number in pinned else latest.number
 
 
 def is_over(point: Checkpoint, now_ms: int, shown: int) -> bool:
@@ -143,7 +143,8 @@ def is_over(point: Checkpoint, now_ms: int, shown: int) -> bool:
     return is_expired and not (is_retained(point.name) and point.manifest_id == shown)
 
 
-def _first_with_content(stores: TableStores, number: int, latest: Manifest, pinned: Collection[int]) -> int:
+def _first_with_content(stores: TableStores, latest: Version[Manifest], pinned: Collection[int]) -> int:
+    number = latest.number
     for _ in range(_MAX_STEPS):
         if number <= 1 or is_known_commit(stores, number):
             return number
@@ -153,7 +154,7 @@ def _first_with_content(stores: TableStores, number: int, latest: Manifest, pinn
             before = _fetch_before(stores, number, pinned)
         except (CorruptDataError, UnsupportedFormatError):  # nothing of an older version is needed
             return number
-        if before is None or _content(before.value) != _content(latest):
+        if before is None or _content(before.value) != _content(latest.value):
             return number
         number = before.number
     return number

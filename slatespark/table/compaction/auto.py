@@ -74,7 +74,7 @@ def compact_automatically(
     # The commit fenced the WAL: anything beyond is the work of another client.
     left = Baseline.of(record.manifest_id, manifest, manifest.replay_after_wal_id + 1)
     if not options.cooperates:
-        refuse_foreign_client(stores, *fetch_latest_manifest(stores), left, now_ms=clock.now_ms())
+        refuse_foreign_client(stores, fetch_latest_manifest(stores), left, now_ms=clock.now_ms())
     most = -(-len(trees) // WRITES_PER_ROUND)
     compact_table(stores, clock, pick=pick, most=most, options=_merge_options(options), baseline=left)
 

@@ -104,7 +104,7 @@ class BesideClient:
     ) -> None:
         """Check what must hold for the outputs to be committed, right before they are handed over."""
         files = [file for part in merged for file in part.files]
-        stage = Stage(self.stores, newest.snapshot.manifest_id, newest.snapshot.manifest, files, files)
+        stage = Stage(self.stores, newest.snapshot.version, files, files)
         for requirement in requirements:
             requirement.before_publishing(stage)
 

@@ -92,7 +92,7 @@ from slatespark.table.gc.survey import (
 from slatespark.table.log.compactions import compactions_log
 from slatespark.table.log.manifests import fetch_latest_manifest, find_latest_manifest, manifest_log
 from slatespark.table.log.numbered_log import NumberedLog
-from slatespark.table.log.versioned_object import RaceLostError
+from slatespark.table.log.versioned_object import RaceLostError, Version
 from slatespark.table.progress import Progress, Step
 from slatespark.table.read.versions.floor import first_proof
 from slatespark.table.records.commit_batches import list_batches_by_size
@@ -180,15 +180,14 @@ class _ManifestPlan:
 
     Attributes
     ----------
-    latest_id, latest : the newest one
+    latest : the newest one
     listed : manifests by number
     planned : the kept ones
     going : those that the boundary declares dead
     stuck : why none can be deleted; None if they can
     """
 
-    latest_id: int
-    latest: Manifest
+    latest: Version[Manifest]
     listed: Mapping[int, ObjectMeta]
     planned: PlannedVersions
     going: tuple[int, ...] = ()
@@ -197,7 +196,7 @@ class _ManifestPlan:
     @property
     def staying(self) -> list[int]:
         """Numbers of the kept manifests, ascending."""
-        return sorted({self.latest_id, *self.listed} - set(self.going))
+        return sorted({self.latest.number, *self.listed} - set(self.going))
 
     def why(self, number: int) -> Reason:
         """Return why a manifest is kept."""
@@ -266,7 +265,7 @@ class _Collection:
         files = [file for kind, store, verdicts in phases for file in self._act(kind, store, verdicts)]
         return VacuumReport(
             url=stores.url,
-            version=versions.latest_id,
+            version=versions.latest.number,
             now_ms=self.now_ms,
             min_age_ms=self.min_age_ms,
             dry_run=self.dry_run,
@@ -303,10 +302,11 @@ class _Collection:
 
     def _release_checkpoints(self) -> tuple[CheckpointFacts, ...]:
         """Release expired checkpoints, and those of commit outcomes, which are recorded elsewhere first."""
-        latest_id, latest = fetch_latest_manifest(self.stores)
-        if any(is_over(point, self.now_ms, self.shown_id) for point in latest.checkpoints):
-            self.shown_id = find_replaced(self.stores, latest_id, latest)
-        over = tuple(checkpoint_facts(point) for point in latest.checkpoints if self._is_over(point))
+        latest = fetch_latest_manifest(self.stores)
+        points = latest.value.checkpoints
+        if any(is_over(point, self.now_ms, self.shown_id) for point in points):
+            self.shown_id = find_replaced(self.stores, latest)
+        over = tuple(checkpoint_facts(point) for point in points if self._is_over(point))
         if self.dry_run or not over:
             return over
         noted = record_outcomes(self.stores)
@@ -340,19 +340,19 @@ class _Collection:
         """Plan the manifests; the newest one is read after they are listed, so that it has every checkpoint."""
         found = ((numbered(meta.path, MANIFEST_EXTENSION), meta) for meta in self.stores.main.list(MANIFEST_DIR))
         listed = {number: meta for number, meta in found if number is not None}
-        latest_id, latest = fetch_latest_manifest(self.stores)
+        latest = fetch_latest_manifest(self.stores)
         planned = plan_versions(
             {number: meta.modified_ms for number, meta in listed.items()},
-            latest_id,
-            self._pins(latest),
+            latest.number,
+            self._pins(latest.value),
             now_ms=self.now_ms,
             min_age_ms=self.min_age_ms,
             busy_ms=leases.since_ms,
             busy_until_ms=leases.until_ms,
-            proof=self._proof(latest),
+            proof=self._proof(latest.value),
             handed=loads.base,
         )
-        return _ManifestPlan(latest_id, latest, listed, planned)
+        return _ManifestPlan(latest, listed, planned)
 
     def _pins(self, latest: Manifest) -> dict[int, Reason]:
         """Return why checkpoints keep versions; of several on one version, that of the one which lasts longest."""
@@ -398,7 +398,7 @@ class _Collection:
         return Needs(
             now_ms=self.now_ms,
             min_age_ms=self.min_age_ms,
-            replay_after=versions.latest.replay_after_wal_id,
+            replay_after=versions.latest.value.replay_after_wal_id,
             versions=kept,
             shown_by=shown_by,
             unknown=unknown,
@@ -410,16 +410,15 @@ class _Collection:
 
     def _client_since(self, versions: _ManifestPlan) -> int | None:
         """Return the time of the oldest file that a client may be about to flush; None if the minimum age covers it."""
-        latest_id, latest = versions.latest_id, versions.latest
-        if self.min_age_ms >= CLIENT_MIN_AGE_MS or are_epochs_ours(self.stores, latest_id, latest):
+        if self.min_age_ms >= CLIENT_MIN_AGE_MS or are_epochs_ours(self.stores, versions.latest):
             return None
-        return l0_watermark_ms(latest) or 0
+        return l0_watermark_ms(versions.latest.value) or 0
 
     def _kept_versions(
         self, versions: _ManifestPlan
     ) -> tuple[tuple[KeptVersion, ...], Mapping[Ulid, KeptVersion], str | None]:
         """Return the kept versions, which references each SST longest, and why that is incomplete, else None."""
-        pins = self._pins(versions.latest)
+        pins = self._pins(versions.latest.value)
         numbers = sorted({*versions.staying, *pins}, key=lambda number: (versions.why(number).lasts, number))
         kept: list[KeptVersion] = []
         shown_by: dict[Ulid, KeptVersion] = {}
@@ -429,7 +428,8 @@ class _Collection:
             fetches = [partial(self._fetch_manifest, number) for number in some]
             for number, data in zip(some, run_concurrently(fetches, is_remote=self.stores.main.is_remote), strict=True):
                 if data is None:
-                    unknown = _gone_text(number, pins.get(number), is_latest=number == versions.latest_id) or unknown
+                    is_latest = number == versions.latest.number
+                    unknown = _gone_text(number, pins.get(number), is_latest=is_latest) or unknown
                     continue
                 try:
                     outline = decode_outline(data)
@@ -463,5 +463,5 @@ def _kept_version(number: int, outline: ManifestOutline, versions: _ManifestPlan
     newest one replayed to the end of the WAL, possibly as far as later versions have drained it.
     """
     is_recent = number >= versions.planned.recent_from
-    last = max(outline.wal_id_last_seen, versions.latest.replay_after_wal_id if is_recent else 0)
+    last = max(outline.wal_id_last_seen, versions.latest.value.replay_after_wal_id if is_recent else 0)
     return KeptVersion(number, versions.why(number), outline.replay_after_wal_id, last)

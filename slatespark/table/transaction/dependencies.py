@@ -144,8 +144,9 @@ class LaterState:
         if not self._has_news():
             return
         number, manifest, self._wal = fetch_newest_state(self.stores)
-        self.commits += find_later_commits(self.stores, *self._newest, number, manifest, self._filtered_jobs)
-        self._newest = Version(number, manifest)
+        newest = Version(number, manifest)
+        self.commits += find_later_commits(self.stores, self._newest, newest, self._filtered_jobs)
+        self._newest = newest
         above_seq = max(manifest.last_l0_seq, self.point.snapshot.max_seq)
         self.rows = None
         if self._wal.last_seq > above_seq:

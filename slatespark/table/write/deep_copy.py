@@ -340,7 +340,7 @@ def _publish(
         hold = plan_hold(manifest.run_ids(), new_ulid(clock))
         with contextlib.suppress(RaceLostError, SlateError):  # the next commit renews the hold
             clear_active_jobs(
-                made, Claim(Version(1, manifest), fence=0), hold, now_ms=clock.now_ms(), runs=manifest.run_ids()
+                made, Claim(Version(1, manifest), fence_id=0), hold, now_ms=clock.now_ms(), runs=manifest.run_ids()
             )
     record = _record(guard, manifest, drained)
     publish_commit_record(made.main, record)

@@ -55,7 +55,7 @@ def remove_empty_views(stores: TableStores, clock: Clock, *, dry_run: bool = Fal
     count = len(list(found.value.views())) - len(list(edit.apply(without_l0(found.value)).views()))
     if not count or dry_run:
         return count
-    return count if are_epochs_ours(stores, *found) and _commit(stores, clock, found, edit) else 0
+    return count if are_epochs_ours(stores, found) and _commit(stores, clock, found, edit) else 0
 
 
 def _commit(stores: TableStores, clock: Clock, found: Version[Manifest], edit: CutViews) -> bool:

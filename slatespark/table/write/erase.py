@@ -207,7 +207,7 @@ class _Erasing:
     def _refuse_client(self) -> None:
         if self.baseline is not None and self.options.if_client_active != "fence":
             found = fetch_latest_manifest(self.stores)
-            refuse_foreign_client(self.stores, *found, self.baseline, now_ms=self.clock.now_ms())
+            refuse_foreign_client(self.stores, found, self.baseline, now_ms=self.clock.now_ms())
 
     def _attempt(self) -> ErasedRows:
         snapshot = self.look()

@@ -235,7 +235,7 @@ def test_siblings_that_commit_without_pause_keep_nobody_from_reading(claims: boo
     def commit() -> None:
         sibling.write(pa.table({"key": [b"%d" % next(numbers)], "value": [b""]}))
         if claims:
-            claim_epochs(theirs, *fetch_latest_manifest(theirs), SystemClock(), write_id="sibling", attempt=0)
+            claim_epochs(theirs, SystemClock(), fetch_latest_manifest(theirs), write_id="sibling", attempt=0)
 
     commit()
     watched = FailingStore(theirs.main)

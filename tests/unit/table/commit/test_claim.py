@@ -62,7 +62,7 @@ def put_manifest(store: FailingStore, number: int, manifest: Manifest) -> Manife
 
 def claim(stores: TableStores, clock: FakeClock) -> Claim:
     number, latest = fetch_latest_manifest(stores)
-    return claim_epochs(stores, number, latest, clock, write_id="w", attempt=0)[0]
+    return claim_epochs(stores, clock, Version(number, latest), write_id="w", attempt=0)[0]
 
 
 # --- claims ---------------------------------------------------------------------------------------------------------
@@ -76,7 +76,7 @@ def test_a_claim_raises_both_epochs_and_fences_at_the_first_free_id(
         store.put(wal_path(number), [b""])
     ours = claim(stores, clock)
     number, claimed = fetch_latest_manifest(stores)
-    assert ours == Claim(Version(number, claimed), fence=7)
+    assert ours == Claim(Version(number, claimed), fence_id=7)
     assert number == 8
     assert replace(claimed, nonce=0) == replace(BASE, writer_epoch=4, compactor_epoch=3)
     assert store.get(wal_path(7)) == b""
@@ -89,7 +89,7 @@ def test_a_faster_writer_moves_the_fence(store: FailingStore, stores: TableStore
     put_manifest(store, 7, BASE)
     store.run(lambda: store.inner.put(wal_path(5), [b"rows"]), "create", "wal/*")
     store.run(lambda: store.inner.put(wal_path(6), [b"rows"]), "create", "wal/*", nth=2)
-    assert claim(stores, clock).fence == 7
+    assert claim(stores, clock).fence_id == 7
 
 
 def test_another_claim_is_detected_before_a_second_fence(
@@ -183,7 +183,7 @@ def test_read_only_databases_are_refused(manifest: Manifest, message: str) -> No
 
 def check(stores: TableStores, baseline: Baseline = BASELINE) -> None:
     number, latest = fetch_latest_manifest(stores)
-    refuse_foreign_client(stores, number, latest, baseline, now_ms=NOW_MS)
+    refuse_foreign_client(stores, Version(number, latest), baseline, now_ms=NOW_MS)
 
 
 def test_an_idle_table_is_accepted(store: FailingStore, stores: TableStores) -> None:
@@ -346,7 +346,7 @@ def test_a_running_compaction(
 
 # --- compactions ----------------------------------------------------------------------------------------------------
 
-CLAIM = Claim(Version(8, replace(BASE, writer_epoch=4, compactor_epoch=3)), fence=5)
+CLAIM = Claim(Version(8, replace(BASE, writer_epoch=4, compactor_epoch=3)), fence_id=5)
 
 
 def test_no_compactions_file_is_created(store: FailingStore, stores: TableStores) -> None:

@@ -22,6 +22,7 @@ from slatespark.table.clock import SystemClock
 from slatespark.table.commit.claim import claim_epochs
 from slatespark.table.commit.conflicts import ReadSet, check_unchanged
 from slatespark.table.log.manifests import fetch_latest_manifest
+from slatespark.table.log.versioned_object import Version
 from slatespark.table.read.fetch import filter_sets, indexes
 from slatespark.table.read.versions.file_properties import recorded_files
 from slatespark.table.read.versions.resolve import resolve_snapshot
@@ -232,7 +233,7 @@ def test_no_message_names_the_internal_option(store: SlateStore) -> None:
 def claim(store: SlateStore, *removes: KeyRange) -> None:
     """Claim the epochs like a commit that is killed afterwards."""
     number, manifest = fetch_latest_manifest(store._stores)
-    claim_epochs(store._stores, number, manifest, FakeClock(), write_id="0" * 16, attempt=0, removes=removes)
+    claim_epochs(store._stores, FakeClock(), Version(number, manifest), write_id="0" * 16, attempt=0, removes=removes)
 
 
 def test_a_claim_without_a_commit_is_not_a_conflict(store: SlateStore) -> None:

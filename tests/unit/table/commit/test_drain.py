@@ -36,21 +36,21 @@ def drained_keys(drained: Drained) -> list[tuple[bytes, int]]:
 
 def test_rows_above_the_trees_up_to_the_fence() -> None:
     stores = with_wal([Row(b"a", 5)], [Row(b"b", 6)], [Row(b"a", 7), Row(b"c", 7)], [Row(b"d", 8)], [])
-    drained = drain_wal(stores, Manifest(replay_after_wal_id=1, last_l0_seq=6), fence=4)
+    drained = drain_wal(stores, Manifest(replay_after_wal_id=1, last_l0_seq=6), fence_id=4)
     assert drained_keys(drained) == [(b"a", 7), (b"c", 7)], "row 5 is in the trees, 6 too, and 8 is above the fence"
     assert drained.last_seq == 7
 
 
 @pytest.mark.parametrize("last_l0_seq", [6, 7])
 def test_a_wal_without_newer_rows(last_l0_seq: int) -> None:
-    drained = drain_wal(with_wal([Row(b"a", 5)], [Row(b"b", 6)], []), Manifest(last_l0_seq=last_l0_seq), fence=3)
+    drained = drain_wal(with_wal([Row(b"a", 5)], [Row(b"b", 6)], []), Manifest(last_l0_seq=last_l0_seq), fence_id=3)
     assert drained == Drained(None, last_l0_seq, None)
 
 
 @pytest.mark.parametrize(("times", "tick_ms"), [([None, None], None), ([None, -5], -5), ([30, 20], 30), ([0, None], 0)])
 def test_the_tick_is_the_highest_time_of_the_rows(times: list[int | None], tick_ms: int | None) -> None:
     rows = [Row(b"k%d" % at, at + 1, create_ts_ms=time) for at, time in enumerate(times)]
-    assert drain_wal(with_wal(*[[row] for row in rows], []), Manifest(), fence=len(rows) + 1).tick_ms == tick_ms
+    assert drain_wal(with_wal(*[[row] for row in rows], []), Manifest(), fence_id=len(rows) + 1).tick_ms == tick_ms
 
 
 ROWS = [Row(b"b", 4), Row(b"b", 3), Row(b"c", 5), Row(b"d", 6), Row(b"e", 7)]

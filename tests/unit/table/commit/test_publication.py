@@ -190,7 +190,7 @@ def parse_change(lines: Sequence[str], given: Mapping[str, int], arguments: Mapp
         drained=() if "overwrite" in arguments else parse_files(parts.get("drained", "")),
         last_seq=given["new_seq"],
         tick_ms=given["new_tick"],
-        wal_id=given["fence"],
+        fence_id=given["fence"],
         edit=DROP_TREES if "overwrite" in arguments else cut_of(arguments),
         segments=SLASH if "segmented" in arguments else WHOLE,
     )

@@ -34,7 +34,7 @@ from tests.unit.table.layers import new_stores, upload_rows
 def stage(stores: TableStores, *, last_l0_seq: int = 0, merged: Sequence[NewFile] = ()) -> Stage:
     manifest = Manifest(last_l0_seq=last_l0_seq)
     stores.main.put(manifest_path(1), [encode_manifest(manifest)])
-    return Stage(stores, 1, manifest, (), merged)
+    return Stage(stores, Version(1, manifest), (), merged)
 
 
 def defined(definition: TableDefinition) -> Stage:

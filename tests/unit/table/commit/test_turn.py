@@ -69,7 +69,7 @@ def claim(stores: TableStores, write_id: str = "0123456789abcdef", patience_ms: 
     clock = FakeClock(NOW_MS, seed=7)
     renew_lease(stores.main, write_id, NOW_MS, NOW_MS)
     return claim_epochs(
-        stores, *fetch_latest_manifest(stores), clock, write_id=write_id, attempt=0, patience_ms=patience_ms
+        stores, clock, fetch_latest_manifest(stores), write_id=write_id, attempt=0, patience_ms=patience_ms
     )[0]
 
 

@@ -27,6 +27,7 @@ from slatespark.table.commit.version_retention import (
 )
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.log.manifests import fetch_latest_manifest
+from slatespark.table.log.versioned_object import Version
 from slatespark.table.stores import TableStores, open_stores
 from tests.support.fake_clock import FakeClock
 from tests.support.wal_files import encode_wal, forget_own_commits
@@ -176,9 +177,10 @@ def test_versions_without_row_changes_are_skipped() -> None:
     first = table.write("a")
     create_checkpoint(table.stores, table.clock, name="x")
     delete_checkpoint(table.stores, table.clock, "x")
-    number, latest = fetch_latest_manifest(table.stores)
-    assert (number, find_replaced(table.stores, number, latest)) == (first + 2, first)
-    assert find_replaced(table.stores, number, replace(latest, checkpoints=())) == number  # nothing keeps the first
+    latest = fetch_latest_manifest(table.stores)
+    assert (latest.number, find_replaced(table.stores, latest)) == (first + 2, first)
+    bare = Version(latest.number, replace(latest.value, checkpoints=()))
+    assert find_replaced(table.stores, bare) == latest.number  # nothing keeps the first
     second = table.write("b")
     assert set(table.kept()) == {1, first, second}
 
@@ -188,8 +190,8 @@ def test_the_search_ends_where_versions_were_collected() -> None:
     first = table.write("a")
     create_checkpoint(table.stores, table.clock, name="x")
     table.stores.main.delete(manifest_path(first))
-    number, latest = fetch_latest_manifest(table.stores)
-    assert find_replaced(table.stores, number, latest) == number == first + 1
+    latest = fetch_latest_manifest(table.stores)
+    assert find_replaced(table.stores, latest) == latest.number == first + 1
 
 
 def test_a_table_that_nobody_writes_for_long_keeps_its_version_until_it_is_replaced() -> None:

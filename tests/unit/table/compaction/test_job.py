@@ -49,7 +49,7 @@ from tests.support.fake_clock import FakeClock
 NOW_MS = 1_700_000_000_000
 SPEC = TieredSpec((), (2, 1), 1)
 OTHER = TieredSpec((), (5, 4), 4)
-CLAIM = Claim(Version(8, Manifest(writer_epoch=4, compactor_epoch=3)), fence=5)
+CLAIM = Claim(Version(8, Manifest(writer_epoch=4, compactor_epoch=3)), fence_id=5)
 RUNS = (7, 5, 4, 2, 1)
 RUNNING, COMPLETED, FAILED = CompactionStatus.RUNNING, CompactionStatus.COMPLETED, CompactionStatus.FAILED
 _names = itertools.count(1)

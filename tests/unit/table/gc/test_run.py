@@ -43,6 +43,7 @@ from slatespark.table.gc.run import vacuum_table
 from slatespark.table.gc.survey import batched_numbers, list_workers
 from slatespark.table.log.compactions import compactions_log, fetch_compactions
 from slatespark.table.log.manifests import fetch_latest_manifest, list_manifests
+from slatespark.table.log.versioned_object import Version
 from slatespark.table.records import commit_batches
 from slatespark.table.records.commit_batches import SMALL_SUFFIX, batch_commit_records, list_batches
 from slatespark.table.records.commit_record import BATCHES_DIR, COMMITS_DIR, CommitRecord
@@ -691,7 +692,7 @@ def test_a_history_table_keeps_its_proof_versions() -> None:
     place.table.write(rows, timestampColumn="at")
     job = Job(place.store, place.clock)  # it ends right after its claim
     latest_id, latest = fetch_latest_manifest(place.stores)
-    claim_epochs(place.stores, latest_id, latest, place.clock, write_id=job.plan.write_id, attempt=0)
+    claim_epochs(place.stores, place.clock, Version(latest_id, latest), write_id=job.plan.write_id, attempt=0)
     place.table.createCheckpoint("newer")
     place.clock.advance(50 * HOUR_MS)
     report = place.vacuum()

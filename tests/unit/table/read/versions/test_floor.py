@@ -14,6 +14,7 @@ from slatespark.format.manifest import Manifest
 from slatespark.format.paths import manifest_path
 from slatespark.table.commit.claim import claim_epochs
 from slatespark.table.log.manifests import fetch_latest_manifest, publish_manifest
+from slatespark.table.log.versioned_object import Version
 from slatespark.table.read.versions.floor import lost_through
 from slatespark.table.records.commits import fetch_commit_records
 from slatespark.table.stores import TableStores, open_stores
@@ -108,7 +109,7 @@ def test_commits_of_ours_lose_nothing_not_even_one_that_died() -> None:
     stores = stores_of(store)
     number, manifest = fetch_latest_manifest(stores)
     assert lost_through(stores, manifest) is None
-    claim_epochs(stores, number, manifest, FakeClock(NOW_MS, seed=9), write_id="0" * 16, attempt=0)
+    claim_epochs(stores, FakeClock(NOW_MS, seed=9), Version(number, manifest), write_id="0" * 16, attempt=0)
     assert lost_through(stores, fetch_latest_manifest(stores)[1]) is None
     write(store, (b"a", 30))
     assert store.definition.lost_through_ms is None
@@ -123,8 +124,8 @@ def test_versions_that_were_collected_are_no_loss_but_claims_that_were_are() -> 
     for _ in range(3):
         store.createCheckpoint()
     for seed in (1, 2):  # writers that die after their claims
-        number, manifest = fetch_latest_manifest(stores)
-        claim_epochs(stores, number, manifest, FakeClock(NOW_MS, seed=seed), write_id=f"{seed:016x}", attempt=0)
+        newest = fetch_latest_manifest(stores)
+        claim_epochs(stores, FakeClock(NOW_MS, seed=seed), newest, write_id=f"{seed:016x}", attempt=0)
         store.createCheckpoint()
     for number in (first + 1, first + 2, first + 5):
         stores.main.delete(manifest_path(number))
@@ -144,7 +145,7 @@ def test_a_client_that_came_and_went_among_versions_that_were_collected_is_found
     number, manifest = fetch_latest_manifest(stores)
     foreign = replace(manifest, compactor_epoch=manifest.compactor_epoch + 1, last_l0_seq=manifest.last_l0_seq + 1)
     publish_manifest(stores, number + 1, foreign, manifest, FakeClock(NOW_MS))
-    claim_epochs(stores, number + 1, foreign, FakeClock(NOW_MS, seed=9), write_id="0" * 16, attempt=0)
+    claim_epochs(stores, FakeClock(NOW_MS, seed=9), Version(number + 1, foreign), write_id="0" * 16, attempt=0)
     stores.main.delete(manifest_path(number + 1))
     assert lost_through(stores, fetch_latest_manifest(stores)[1]) == 20
 
