@@ -109,27 +109,25 @@ class Maintenance(OpenTable):
         # Imported here: most users of a table never compact it.
         from slatespark.table.compaction.options import given_file_options, parse_compaction
         from slatespark.table.compaction.plan import SizeTiers
+        from slatespark.table.compaction.request import CompactionRequest
         from slatespark.table.compaction.run import compact_table
 
         with showing_progress(progress, Step.MERGING) as listener:
-            return compact_table(
-                self._stores,
-                self._clock,
+            given = parse_compaction(self._common, options)
+            request = CompactionRequest(
                 full=full,
                 where=where,
                 l0_only=l0Only,
                 due=due,
+                force=force,
+                tiers=SizeTiers.parse(minCompactionSources, maxCompactionSources, includeSizeThreshold),
                 filters=filters,
                 now_ms=None if now is None else parse_time_ms(now, name="now"),
-                options=parse_compaction(self._common, options),
-                tiers=SizeTiers.parse(minCompactionSources, maxCompactionSources, includeSizeThreshold),
-                runner=runner,
-                progress=listener,
-                dry_run=dryRun,
-                force=force,
-                file_options=given_file_options(options),
                 columnar=parse_columnar(columnar, "columnar"),
+                file_options=given_file_options(options),
+                dry_run=dryRun,
             )
+            return compact_table(self._stores, self._clock, request, given, runner=runner, progress=listener)
 
     def reap(
         self,

@@ -14,6 +14,7 @@ from slatespark.options import WriteOptions
 from slatespark.storage.local_store import LocalStore
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.storage.object_store import ObjectStore
+from slatespark.table.compaction.request import CompactionRequest
 from slatespark.table.compaction.run import compact_table
 from slatespark.table.log.compactions import fetch_compactions
 from slatespark.table.log.manifests import fetch_latest_manifest
@@ -49,7 +50,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def compact(store: ObjectStore, seed: int = 0) -> None:
     options = WriteOptions.parse({"path": store.url, "sstSize": 200, "blockSize": 1024})
-    compact_table(stores_of(store), FakeClock(seed=seed), full=True, options=options, range_bytes=100)
+    compact_table(stores_of(store), FakeClock(seed=seed), CompactionRequest(full=True), options, range_bytes=100)
 
 
 def test_a_compaction_that_goes_well(scene: Path, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from slatespark.table.compaction.merge import MergedRange
 from slatespark.table.compaction.plan import RangeTask, SizeTiers, plan_size_tiered, trees_of
 from slatespark.table.compaction.ranges import run_here
 from slatespark.table.compaction.report import CompactionReport
+from slatespark.table.compaction.request import CompactionRequest
 from slatespark.table.compaction.run import compact_table
 from slatespark.table.log.compactions import fetch_compactions
 from slatespark.table.log.manifests import fetch_latest_manifest, fetch_manifest
@@ -70,7 +71,7 @@ def compact_during(location: Location, hook: Callable[[], object], **arguments: 
     stores, clock = open_stores(str(location.folder), storage={}), SystemClock()
     given = {"path": str(location.folder), "mergeOperator": "concat", **arguments.pop("options", {})}
     options = WriteOptions.parse(given)
-    return compact_table(stores, clock, options=options, runner=hooked(stores, clock, hook), **arguments)
+    return compact_table(stores, clock, CompactionRequest(**arguments), options, runner=hooked(stores, clock, hook))
 
 
 @pytest.mark.parametrize("has_runs", [False, True])

@@ -17,12 +17,12 @@ import pytest
 from slatespark import SlateStore
 from slatespark.format.compactions import CompactionStatus, encode_compactions
 from slatespark.format.paths import compactions_path, sst_path
-from slatespark.options import WriteOptions
 from slatespark.storage.local_store import LocalStore
 from slatespark.table.clock import SystemClock, new_ulid
 from slatespark.table.compaction.merge import MergedRange
 from slatespark.table.compaction.plan import RangeTask
 from slatespark.table.compaction.ranges import run_here
+from slatespark.table.compaction.request import CompactionRequest
 from slatespark.table.compaction.run import compact_table
 from slatespark.table.log.compactions import fetch_compactions
 from tests.faults.jobs import stores_of, table_of
@@ -83,7 +83,7 @@ def compact_and_die(folder: Path, kill: str, meanwhile: Callable[[], object] = l
         nth, moment = KILLS[kill]
         store.run(die, "create", "manifest/*", nth=nth, moment=moment)
     with pytest.raises(KilledError):
-        compact_table(stores, clock, full=True, options=WriteOptions.parse({"path": store.url}), runner=run)
+        compact_table(stores, clock, CompactionRequest(full=True), runner=run)
 
 
 def check_goes_on(folder: Path, options: ClientOptions) -> None:

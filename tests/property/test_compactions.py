@@ -21,6 +21,7 @@ from slatespark.storage.memory_store import MemoryStore
 from slatespark.table.compaction.merge import MergedRange
 from slatespark.table.compaction.plan import RangeTask, SizeTiers
 from slatespark.table.compaction.ranges import run_here
+from slatespark.table.compaction.request import CompactionRequest
 from slatespark.table.compaction.run import compact_table
 from slatespark.table.records.commits import fetch_commit_records
 from slatespark.table.stores import TableStores
@@ -125,9 +126,11 @@ class Table:
             report = compact_table(
                 self.stores,
                 self.clock,
-                full=turn.kind == "full",
-                options=WriteOptions.parse({"path": self.store.url, **bounds, **turn.options}),
-                tiers=SizeTiers(2, 3, 4.0) if turn.kind not in ("full", "interval") else None,
+                CompactionRequest(
+                    full=turn.kind == "full",
+                    tiers=SizeTiers(2, 3, 4.0) if turn.kind not in ("full", "interval") else None,
+                ),
+                WriteOptions.parse({"path": self.store.url, **bounds, **turn.options}),
                 runner=self.interrupted(turn.meanwhile),
                 range_bytes=200,
             )

@@ -29,6 +29,7 @@ from slatespark.table.compaction.plan import (
     plan_small_runs,
     trees_of,
 )
+from slatespark.table.compaction.request import CompactionRequest
 from slatespark.table.compaction.run import compact_table
 from slatespark.table.compaction.small_runs import MAX_RUNS, MIN_RUNS, MIN_SERIES, SMALL_BYTES
 from slatespark.table.compaction.state import count_operands, expired_until_ms
@@ -75,8 +76,8 @@ def compact_automatically(
     left = Baseline.of(record.manifest_id, manifest, manifest.replay_after_wal_id + 1)
     if not options.cooperates:
         refuse_foreign_client(stores, fetch_latest_manifest(stores), left, now_ms=clock.now_ms())
-    most = -(-len(trees) // WRITES_PER_ROUND)
-    compact_table(stores, clock, pick=pick, most=most, options=_merge_options(options), baseline=left)
+    request = CompactionRequest(max_jobs=-(-len(trees) // WRITES_PER_ROUND))
+    compact_table(stores, clock, request, _merge_options(options), pick=pick, baseline=left)
 
 
 def _plans_of(pick: Pick, trees: Sequence[Tree]) -> list[tuple[Tree, CompactionPlan]]:

@@ -6,7 +6,7 @@ its sources changed. See docs/explanation/how-a-compaction-works.md, docs/refere
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
@@ -45,7 +45,6 @@ from slatespark.table.compaction.plan import (
     Pick,
     RangeTask,
     SizeTiers,
-    check_choice,
     find_cut_files,
     pick_next,
     plan_cut_files,
@@ -58,6 +57,7 @@ from slatespark.table.compaction.plan import (
 from slatespark.table.compaction.publication import merge_requirements, publish_merge
 from slatespark.table.compaction.ranges import RANGE_FILES, Runner, local_threads, plan_tasks, run_here
 from slatespark.table.compaction.report import CompactionJob, CompactionReport, job_facts, log_job
+from slatespark.table.compaction.request import BY_SIZE, CompactionRequest
 from slatespark.table.compaction.retirement import (
     may_retire,
     may_retire_beside_client,
@@ -86,53 +86,27 @@ _SEED_BITS: Final = 64
 def compact_table(
     stores: TableStores,
     clock: Clock,
-    *,
-    full: bool = False,
-    where: str | None = None,
-    l0_only: bool = False,
-    due: bool = False,
-    pick: Pick | None = None,
-    filters: Sequence[CompactionFilter] = (),
-    now_ms: int | None = None,
+    request: CompactionRequest = BY_SIZE,
     options: WriteOptions | None = None,
-    tiers: SizeTiers | None = None,
+    *,
+    pick: Pick | None = None,
     runner: Runner | None = None,
     range_bytes: int | None = None,
     progress: Progress | None = None,
-    dry_run: bool = False,
     baseline: Baseline | None = None,
-    force: bool = False,
-    most: int | None = None,
-    file_options: Collection[str] = (),
-    columnar: str = "false",
 ) -> CompactionReport:
     """Merge layers of a table into runs, and return a report.
 
-    By default it follows the client's size-tiered scheduler until that finds nothing to merge.
-
     Parameters
     ----------
-    full : merge everything into one run, or each segment; leaves out what is one compacted run, see `find_compacted`
-    where : a condition on leading key columns: merge all layers within these intervals. Key options name one as well.
-        Files of which rows were removed there, now or before, are written anew, so that a vacuum can delete these rows
-    l0_only : merge all L0 views into a run
-    due : rewrite files that may hold expired rows and are older than the table's `periodicCompactionInterval`
-    pick : chooses the sources instead
-    filters : decide about the versions that would be kept, in this order; not called if nothing is merged
-    now_ms : the instant at which expiry and retention are evaluated; see `resolve_destructive_now`
-    options : file options, `mergeOperator`, and `ifClientActive`
-    tiers : parameters of the size-tiered choice
+    options : file options, `mergeOperator`, `ifClientActive`, and those that name keys
+    pick : chooses the sources, instead of the request
     runner : merges ranges and returns the results in their order; by default on threads of this process. Its attribute
         `together`, if any, says how many it merges at a time; `preview` is called by a dry run with the ranges that it
         would merge
     range_bytes : approximate maximum that one task reads
     progress : called with the progress
-    dry_run : only plan; of commits that follow from each other the first one
     baseline : a client active since then is not fenced unless `ifClientActive` says so; by default since each plan
-    force : a full compaction rewrites a compacted run too
-    most : so many jobs, and no more
-    file_options : keys of the file options that the caller gave explicitly
-    columnar : `true` or `seq`: new files of lowest runs get columnar copies, and then all others that lack one
 
     Raises
     ------
@@ -143,44 +117,29 @@ def compact_table(
     """
     given = WriteOptions.parse({"path": stores.url}) if options is None else options
     refuse_pair(given, "a compaction")
-    range_name = next(iter(given.given_keys), "where")
-    is_range = where is not None or bool(given.given_keys)
-    chosen = {"full": full, "l0Only": l0_only, "due": due, range_name: is_range}
-    check_choice([name for name, is_given in chosen.items() if is_given], force=force, tiers=tiers)
+    request.check(given)
     compaction = _Compaction(
         stores=stores,
         clock=clock,
+        request=request,
         options=given,
         runner=partial(run_here, stores, clock) if runner is None else runner,
         range_bytes=range_bytes or RANGE_FILES * given.sst_bytes,
         together=local_threads() if runner is None else getattr(runner, "together", 1),
-        filters=(),
-        asked_ms=now_ms,
         progress=progress,
         baseline=baseline,
-        most=most,
-        columnar=columnar,
+        asked_ms=request.now_ms,
     )
     state = compaction.look()
-    check_asked(columnar, state.definition, stores.url)
-    if state.definition.history_retention_ms is not None and not dry_run:
+    check_asked(request.columnar, state.definition, stores.url)
+    if state.definition.history_retention_ms is not None and not request.dry_run:
         follow_history_retention(stores, clock)
         state = compaction.look()
     check_operator(given, state.definition, stores.url)
-    keys = named_ranges(where, given, state.definition.codec())
-    state = compaction.take_filters(filters, state, dry_run=dry_run)
-    finished = partial(compaction.with_copies, state, dry_run=dry_run)
-    if full and not force and pick is None and now_ms is None and not filters:
-        compacted = find_compacted(stores, state, file_options=file_options, compression=given.compression)
-        report = compaction.run(state, partial(plan_full, except_for=compacted), dry_run=dry_run)
-        return finished(replace(report, is_compacted=bool(compacted) and not report.jobs))
-    if keys is not None and pick is None:
-        return finished(compaction.run_intervals(state, keys, dry_run=dry_run))
-    if pick is None:
-        tiered = partial(plan_size_tiered, tiers=tiers or SizeTiers())
-        ages = partial(plan_due, due=state.due_files(clock)) if due else None
-        pick = ages or (plan_full if full else plan_l0 if l0_only else tiered)
-    return finished(compaction.run(state, pick, dry_run=dry_run))
+    keys = named_ranges(request.where, given, state.definition.codec())
+    state = compaction.take_filters(state)
+    report = compaction.run_request(state, keys) if pick is None else compaction.run(state, pick)
+    return compaction.with_copies(state, report)
 
 
 @dataclass(slots=True)
@@ -189,8 +148,7 @@ class _Compaction:
 
     Attributes
     ----------
-    asked_ms, now_ms : the given instant, and the one resolved by the first job for all jobs
-    columnar : whether the call asks for columnar copies
+    asked_ms, now_ms : the instant given by the request or a filter, and the one resolved by the first job for all jobs
     copies : of the jobs so far
     is_late : `now` is later than the default, so rows expire that reads still show
     plain : files known to hold no merge operands, beside a client
@@ -199,16 +157,15 @@ class _Compaction:
 
     stores: TableStores
     clock: Clock
+    request: CompactionRequest
     options: WriteOptions
-    filters: tuple[CompactionFilter, ...]
     runner: Runner
     range_bytes: int
     together: int
-    asked_ms: int | None
     progress: Progress | None
     baseline: Baseline | None
-    most: int | None = None
-    columnar: str = "false"
+    asked_ms: int | None
+    filters: tuple[CompactionFilter, ...] = ()
     now_ms: int | None = None
     is_late: bool = False
     floor_ms: int | None = None
@@ -222,30 +179,48 @@ class _Compaction:
         self.now_ms = state.now_ms
         return state
 
-    def take_filters(
-        self, filters: Sequence[CompactionFilter], state: CompactionState, *, dry_run: bool
-    ) -> CompactionState:
-        """Check the filters, and return the state for planning the first job.
+    def take_filters(self, state: CompactionState) -> CompactionState:
+        """Check the filters of the request, and return the state for planning the first job.
 
         Parameters
         ----------
         state : fetched before; with filters it is fetched again
         """
-        self.filters = check_filters(filters, state.definition, self.stores.url)
+        self.filters = check_filters(self.request.filters, state.definition, self.stores.url)
         if self.filters:
             self.asked_ms = resolve_filter_now(self.filters, self.asked_ms)
-            self.floor_ms = None if dry_run else requested_floor(self.filters, state.definition)
+            self.floor_ms = None if self.request.dry_run else requested_floor(self.filters, state.definition)
             self.now_ms = None  # a filter may have its own
             state = self.look()
         default_ms = resolve_destructive_now(state.snapshot, state.definition, self.clock, None)
         self.is_late = state.now_ms > default_ms
         return state
 
-    def run(self, state: CompactionState, pick: Pick, *, dry_run: bool) -> CompactionReport:
+    def run_request(self, state: CompactionState, keys: Sequence[KeyRange] | None) -> CompactionReport:
+        """Run the jobs that the request asks for, and return the report.
+
+        Parameters
+        ----------
+        keys : the intervals that it names; None without any
+        """
+        request = self.request
+        if request.full and not request.force and request.now_ms is None and not request.filters:
+            compression = self.options.compression
+            compacted = find_compacted(self.stores, state, file_options=request.file_options, compression=compression)
+            report = self.run(state, partial(plan_full, except_for=compacted))
+            return replace(report, is_compacted=bool(compacted) and not report.jobs)
+        if keys is not None:
+            return self.run_intervals(state, keys)
+        if request.due:
+            return self.run(state, partial(plan_due, due=state.due_files(self.clock)))
+        tiered = partial(plan_size_tiered, tiers=request.tiers or SizeTiers())
+        return self.run(state, plan_full if request.full else plan_l0 if request.l0_only else tiered)
+
+    def run(self, state: CompactionState, pick: Pick) -> CompactionReport:
         """Run one job after the other, and return the report."""
-        began_ms = self.clock.now_ms()
+        began_ms, dry_run = self.clock.now_ms(), self.request.dry_run
         most = len(self.jobs) + sum(len(tree.layers) for tree in state.trees)  # layers that are added later may wait
-        most = most if self.most is None else min(most, self.most)
+        most = most if self.request.max_jobs is None else min(most, self.request.max_jobs)
         done: set[bytes] = set()  # segments for which one job was enough
         while len(self.jobs) < most and (plan := pick_next(pick, state.trees, done)) is not None:
             if self.options.cooperates:
@@ -273,7 +248,7 @@ class _Compaction:
                 break
             state = state if dry_run else self.look()
         state = state if self.floor_ms is None else self._raised_floor(self.floor_ms)
-        return self._report(state, now_or(self.clock, began_ms) - began_ms, dry_run=dry_run)
+        return self._report(state, now_or(self.clock, began_ms) - began_ms)
 
     def _raised_floor(self, floor_ms: int) -> CompactionState:
         """Raise the history floor as a filter requires, and return the state then.
@@ -284,10 +259,10 @@ class _Compaction:
         self.floor_ms = None
         return self.look()
 
-    def run_intervals(self, state: CompactionState, keys: Sequence[KeyRange], *, dry_run: bool) -> CompactionReport:
+    def run_intervals(self, state: CompactionState, keys: Sequence[KeyRange]) -> CompactionReport:
         """Merge all layers in some key ranges, and rewrite the rest of files of which rows were removed there."""
-        cut = find_cut_files(state.trees, keys)
-        report = self.run(state, partial(plan_interval, keys=keys), dry_run=dry_run)
+        cut, dry_run = find_cut_files(state.trees, keys), self.request.dry_run
+        report = self.run(state, partial(plan_interval, keys=keys))
         if self.jobs and not dry_run:
             state = self.look()
             if report.removed:
@@ -295,15 +270,16 @@ class _Compaction:
         if not cut or (self.jobs and dry_run):
             return report
         self.filters = ()  # they decide about rows of the intervals
-        rest = self.run(state, partial(plan_cut_files, files=cut), dry_run=dry_run)
+        rest = self.run(state, partial(plan_cut_files, files=cut))
         return replace(rest, filters=report.filters, elapsed_ms=report.elapsed_ms + rest.elapsed_ms)
 
-    def with_copies(self, state: CompactionState, report: CompactionReport, *, dry_run: bool) -> CompactionReport:
+    def with_copies(self, state: CompactionState, report: CompactionReport) -> CompactionReport:
         """Write the copies that are still missing, if the call asks for copies, and return the full report."""
-        if self.columnar == "false":
+        columnar, dry_run = self.request.columnar, self.request.dry_run
+        if columnar == "false":
             return report
         newest = self.look() if self.jobs and not dry_run else state
-        added = add_copies(self.stores, newest, self.columnar, report.copies, dry_run=dry_run)
+        added = add_copies(self.stores, newest, columnar, report.copies, dry_run=dry_run)
         return replace(report, copies=(*report.copies, *added))
 
     # --- rules --------------------------------------------------------------------------------------------------------
@@ -452,7 +428,7 @@ class _Compaction:
             planned_ms=planned_ms,
             range_bytes=self.range_bytes,
             together=self.together,
-            copies=copy_rule(definition, is_lowest=plan.is_lowest, asked=self.columnar),
+            copies=copy_rule(definition, is_lowest=plan.is_lowest, asked=self.request.columnar),
         )
 
     def _commit(
@@ -480,14 +456,14 @@ class _Compaction:
             self.stores, self.clock, job, edit, self.options, requirements, count_lapses=listed.count_lapses
         )
 
-    def _report(self, state: CompactionState, elapsed_ms: int, *, dry_run: bool) -> CompactionReport:
+    def _report(self, state: CompactionState, elapsed_ms: int) -> CompactionReport:
         versions = [job.version for job in self.jobs if job.version is not None]
         return CompactionReport.of_jobs(
             self.jobs,
             url=self.stores.url,
             version=versions[-1] if versions else state.snapshot.manifest_id,
             now_ms=state.expired_ms,
-            dry_run=dry_run,
+            dry_run=self.request.dry_run,
             filters=tuple(type(chosen).__name__ for chosen in self.filters),
             elapsed_ms=elapsed_ms,
             has_own_time=state.definition.has_own_time,

@@ -14,6 +14,7 @@ from typing import Final, TypeAlias
 from slatespark.options import WriteOptions
 from slatespark.table.clock import Clock, read_clock
 from slatespark.table.compaction.report import CompactionReport
+from slatespark.table.compaction.request import CompactionRequest
 from slatespark.table.compaction.run import compact_table
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.gc.report import DELETED, VacuumReport
@@ -120,13 +121,13 @@ def reap(visit: Visit) -> Step:
 
 def compact(visit: Visit) -> Step:
     """Merge runs of similar size, one merge a step; then rewrite files that are due."""
-    report = compact_table(visit.stores, visit.clock, most=1, options=visit.options)
+    report = compact_table(visit.stores, visit.clock, CompactionRequest(max_jobs=1), visit.options)
     if report.jobs:
         return Step(report, is_done=True, goes_on=True)
     interval_ms = visit.definition.periodic_compaction_ms
     if interval_ms is None:
         return Step(report)
-    report = compact_table(visit.stores, visit.clock, due=True, options=visit.options)
+    report = compact_table(visit.stores, visit.clock, CompactionRequest(due=True), visit.options)
     next_ms = read_clock(visit.clock) + max(1, interval_ms // LOOKS_PER_INTERVAL)
     return Step(report, is_done=bool(report.jobs), next_ms=next_ms)
 

@@ -22,6 +22,7 @@ from slatespark import (
 )
 from slatespark.display.compaction_text import compaction_text
 from slatespark.options import WriteOptions
+from slatespark.table.compaction.request import CompactionRequest
 from slatespark.table.compaction.run import compact_table
 from tests.support.fake_clock import FakeClock
 
@@ -135,9 +136,8 @@ def test_filter_results_do_not_depend_on_key_ranges(tmp_path: Path, range_bytes:
         write(store, *((number, f"n{start}") for number in range(start, 300)), sstSize="4k", blockSize="1k")
     options = WriteOptions.parse({"path": str(tmp_path / "t"), "sstSize": "4k", "blockSize": "1k"})
     clock = FakeClock(START, seed=1)
-    report = compact_table(
-        store._stores, clock, full=True, filters=[delete("n100"), drop("n0")], options=options, range_bytes=range_bytes
-    )
+    request = CompactionRequest(full=True, filters=[delete("n100"), drop("n0")])
+    report = compact_table(store._stores, clock, request, options, range_bytes=range_bytes)
     assert rows(store) == dict.fromkeys(range(200, 300), "n200")
     assert (report.rows_out, report.filtered) == (100, 200)
 

@@ -31,9 +31,10 @@ from slatespark.options import WriteOptions
 from slatespark.ranges import KeyRange
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.table.compaction.merge import MergedRange
-from slatespark.table.compaction.plan import RangeTask, plan_merge
+from slatespark.table.compaction.plan import Pick, RangeTask, plan_merge
 from slatespark.table.compaction.ranges import run_here, run_task
 from slatespark.table.compaction.report import CompactionReport
+from slatespark.table.compaction.request import CompactionRequest
 from slatespark.table.compaction.run import compact_table
 from slatespark.table.log.compactions import fetch_compactions
 from slatespark.table.log.manifests import draw_nonce, fetch_latest_manifest, publish_manifest
@@ -45,6 +46,7 @@ from tests.support.our_reads import our_rows
 
 START_MS = 1_700_000_000_000
 HOUR_MS = 3_600_000
+FULL = CompactionRequest(full=True)
 _names = itertools.count(1)
 
 
@@ -66,11 +68,13 @@ class Table:
         self.store.write(pa.table(columns, _RAW), **options)
         self.clock.advance(HOUR_MS)
 
-    def compact(self, meanwhile: Callable[[], object] | None = None, **arguments: Any) -> CompactionReport:
+    def compact(
+        self, meanwhile: Callable[[], object] | None = None, *, pick: Pick | None = None, **arguments: Any
+    ) -> CompactionReport:
         """Compact, and do something between merge and commit."""
         options = WriteOptions.parse({"path": self.url, **arguments.pop("options", {})})
         runner = None if meanwhile is None else self.interrupted(meanwhile)
-        return compact_table(self.stores, self.clock, options=options, runner=runner, **arguments)
+        return compact_table(self.stores, self.clock, CompactionRequest(**arguments), options, pick=pick, runner=runner)
 
     def interrupted(self, meanwhile: Callable[[], object]) -> Any:
         def run(tasks: Sequence[RangeTask]) -> Iterable[MergedRange]:
@@ -622,7 +626,7 @@ def test_ranges_can_be_merged_anywhere(layered: Table) -> None:
         return [pickle.loads(pickle.dumps(part)) for part in reversed(merged)]
 
     options = WriteOptions.parse({"path": layered.url, "blockSize": 1024})
-    report = compact_table(layered.stores, layered.clock, full=True, options=options, runner=elsewhere, range_bytes=100)
+    report = compact_table(layered.stores, layered.clock, FULL, options, runner=elsewhere, range_bytes=100)
     assert seen[0] > 1
     assert our_rows(layered.store) == before
     assert report.jobs[0].files_out is not None
@@ -632,7 +636,7 @@ def test_ranges_can_be_merged_anywhere(layered: Table) -> None:
 def test_a_runner_that_loses_a_range(layered: Table) -> None:
     before = our_rows(layered.store)
     with pytest.raises(Exception, match="ranges"):
-        compact_table(layered.stores, layered.clock, full=True, runner=lambda _: [])
+        compact_table(layered.stores, layered.clock, FULL, runner=lambda _: [])
     assert our_rows(layered.store) == before
     assert [job.status for job in fetch_compactions(layered.stores)[1].jobs] == [CompactionStatus.FAILED]
 
@@ -677,4 +681,4 @@ def test_a_clone_that_is_being_made() -> None:
     store = MemoryStore(f"compact/{next(_names)}")
     store.put(manifest_path(1), [encode_manifest(Manifest(initialized=False))])
     with pytest.raises(UnsupportedFormatError, match="clone"):
-        compact_table(TableStores(main=store, wal=store), FakeClock(), full=True)
+        compact_table(TableStores(main=store, wal=store), FakeClock(), FULL)
