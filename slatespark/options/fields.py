@@ -183,7 +183,7 @@ def find_other(
     return None
 
 
-def find_set(options: DataclassInstance, fields: Collection[str]) -> list[str]:
+def changed_options(options: DataclassInstance, fields: Collection[str]) -> list[str]:
     """Return the keys of those options, given as names of fields, that differ from their defaults."""
     declared = _option_fields(type(options))
     return [

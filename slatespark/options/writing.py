@@ -11,8 +11,8 @@ from slatespark.errors import OptionError
 from slatespark.options.fields import (
     MERGE_OPERATOR_DOC,
     Call,
+    changed_options,
     find_other,
-    find_set,
     option,
     option_keys,
     parse_options,
@@ -450,7 +450,7 @@ class WriteOptions:
             raise OptionError(f"blockSize: {self.block_bytes} is out of range.", todo="Give 1k to 64k.")
         if self.op_column is not None and self.operation != "upsert":
             raise OptionError("opColumn and operation are both given.", todo="Give one of them.")
-        if self.operation == "delete" and (expiry := find_set(self, ("ttl_ms", "ttl_from"))):
+        if self.operation == "delete" and (expiry := changed_options(self, ("ttl_ms", "ttl_from"))):
             raise OptionError(f"{expiry[0]} is given for a deletion.", why="It never expires.", todo="Leave it out.")
         if self.ttl_column is not None and self.expire_at_column is not None:
             raise OptionError("ttlColumn and expireAtColumn are both given.", todo="Give one of them.")

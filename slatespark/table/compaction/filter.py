@@ -185,7 +185,7 @@ class RetentionFilter:
             When there is no instant, outside of a compaction.
         """
         retired_ms = retired_until_ms(self.retention_ms, _given(self.now_ms, "RetentionFilter"))
-        first = new_keys(versions)
+        first = newest_of_key(versions)
         if retired_ms is None or not len(first):
             return _actions(np.full(len(first), KEEP))
         starts, sizes = np.flatnonzero(first), key_sizes(first)
@@ -237,7 +237,7 @@ class HistoryFloorFilter:
         """
         flags, _, created_ms = _times(versions, "_create_ts", HAS_CREATE)
         later = (flags != 0) & ~reached(flags, HAS_CREATE, created_ms, self.floor_ms)
-        hidden = below_group(new_keys(versions), later | _is_op(versions, "merge"))
+        hidden = below_group(newest_of_key(versions), later | _is_op(versions, "merge"))
         return _actions(np.where(hidden & ~later, DROP, KEEP))
 
 
@@ -246,7 +246,7 @@ BUILT_IN: Final = (ExpireFilter, RetentionFilter, HistoryFloorFilter)
 # --- batches of versions --------------------------------------------------------------------------------------------
 
 
-def new_keys(versions: pa.RecordBatch) -> NDArray[np.bool_]:
+def newest_of_key(versions: pa.RecordBatch) -> NDArray[np.bool_]:
     """Return which versions are the newest of their keys.
 
     Parameters
