@@ -8,6 +8,7 @@ from functools import partial
 import pyarrow as pa
 
 from slatespark.errors import OptionError, TableExistsError, TableNotFoundError
+from slatespark.format.manifest import Manifest
 from slatespark.options import WriteOptions
 from slatespark.storage import run_ahead
 from slatespark.table.clock import Clock, read_clock
@@ -23,6 +24,7 @@ from slatespark.table.log.versioned_object import Version, retry_lost_races
 from slatespark.table.read.merge.merge_function import resolve_operator
 from slatespark.table.records.leases import delete_lease, publish_lease
 from slatespark.table.records.operations import Operation
+from slatespark.table.rows.encoder import RowEncoder
 from slatespark.table.rows.encoder_plan import lasting_columns, plan_encoder
 from slatespark.table.rows.throughput import resolve_throughput
 from slatespark.table.stores import TableStores
@@ -111,12 +113,8 @@ def _plan_once(
     look = DefinitionLook(stores)
     state = find_state_with_wal(stores) if creates else fetch_state_with_wal(stores)
     found = None if state is None else Version(*state[:2])
-    if found is not None and find_outcome(stores, found[1], options) is not None:
+    if found is not None and _is_settled(stores, found.value, options):
         return None
-    if options.if_exists is not None and found is not None:
-        if options.if_exists == "ignore":
-            return None
-        raise TableExistsError(f"{stores.url} exists already.", todo="Omit ifExists, or choose another path.")
     resolve_operator(options.merge_operator)
     if found is None and options.cooperates:
         raise TableNotFoundError(
@@ -135,13 +133,8 @@ def _plan_once(
     if found is None and encoder.bounds is None and definition.has_history:
         overwrite = False  # there is nothing to replace, and rows of a concurrent creator must stay
     operation = _operation(overwrite=overwrite, is_interval=encoder.bounds is not None)
-    timestamp_ms = options.timestamp_ms
     check_times(stores, definition, options, overwrite=overwrite and encoder.bounds is None)
-    if encoder.bounds is not None and encoder.has_times:
-        raise OptionError(
-            "timestampColumn: the rows of an interval are replaced at one time, that of the write.",
-            todo="Give the write a timestamp, or delete the range and then write the rows.",
-        )
+    _refuse_times_of_interval(encoder)
     bytes_per_s = resolve_throughput(stores.main, options.throughput_bytes_per_s)
     job = plan_write(
         stores,
@@ -149,11 +142,28 @@ def _plan_once(
         operation=operation,
         found=found,
         definition=definition,
-        timestamp_ms=timestamp_ms,
+        timestamp_ms=options.timestamp_ms,
         state=state,
         write_id=write_id,
     )
     return Load(job, encoder, options, bytes_per_s)
+
+
+def _is_settled(stores: TableStores, latest: Manifest, options: WriteOptions) -> bool:
+    """Tell whether there is nothing to do, as the table exists; raises `TableExistsError` for `ifExists=error`."""
+    if find_outcome(stores, latest, options) is not None or options.if_exists == "ignore":
+        return True
+    if options.if_exists is not None:
+        raise TableExistsError(f"{stores.url} exists already.", todo="Omit ifExists, or choose another path.")
+    return False
+
+
+def _refuse_times_of_interval(encoder: RowEncoder) -> None:
+    if encoder.bounds is not None and encoder.has_times:
+        raise OptionError(
+            "timestampColumn: the rows of an interval are replaced at one time, that of the write.",
+            todo="Give the write a timestamp, or delete the range and then write the rows.",
+        )
 
 
 def _refuse_cooperation(options: WriteOptions, *, overwrite: bool) -> None:
