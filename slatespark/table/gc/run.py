@@ -20,20 +20,17 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from slatespark.errors import CorruptDataError, InvalidRequestError, SnapshotExpiredError, UnsupportedFormatError
 from slatespark.format.invariants import l0_watermark_ms
 from slatespark.format.manifest import Checkpoint, Manifest
 from slatespark.format.manifest_outline import ManifestOutline, decode_outline
 from slatespark.format.paths import (
-    COLUMNS_DIR,
-    COMPACTED_DIR,
     COMPACTIONS_DIR,
     COMPACTIONS_EXTENSION,
     MANIFEST_DIR,
     MANIFEST_EXTENSION,
-    WAL_DIR,
     numbered,
 )
 from slatespark.format.ulid import Ulid
@@ -78,14 +75,13 @@ from slatespark.table.gc.report import CollectedFile, VacuumReport
 from slatespark.table.gc.survey import (
     Jobs,
     Leases,
+    Listed,
     batched_numbers,
     delete_unchanged,
     drop_dead_jobs,
     judge_workers,
     list_claims,
     list_commits,
-    list_unfinished,
-    list_workers,
     survey_jobs,
     survey_leases,
 )
@@ -204,6 +200,14 @@ class _ManifestPlan:
         return kept or Reason("it was the newest version when the vacuum began")
 
 
+class _Phase(NamedTuple):
+    """The verdicts on the objects of a kind in one store."""
+
+    kind: str
+    store: ObjectStore
+    verdicts: Iterable[Verdict]
+
+
 @dataclass(slots=True)
 class _Collection:
     stores: TableStores
@@ -221,48 +225,29 @@ class _Collection:
 
     def run(self) -> VacuumReport:
         stores = self.stores
-        unfinished = list_unfinished(stores)
-        copies, ssts = stores.main.list(COLUMNS_DIR), stores.main.list(COMPACTED_DIR)
-        wal = stores.wal.list(WAL_DIR)
-        workers = list_workers(stores)  # a job that leaves one has put its lease before
+        listed = Listed.of(stores)
         leases = survey_leases(stores, self.now_ms)
         handed, filterings = list_loads(stores), list_filterings(stores)
-        jobs = self._drop_dead_jobs()
         loads = settle_loads(
             stores,
             self.clock,
             handed,
-            jobs,
+            self._drop_dead_jobs(),
             now_ms=self.now_ms,
             min_age_ms=self.min_age_ms,
             dry_run=self.dry_run,
         )
-        jobs = loads.jobs
         released = self._release_checkpoints()
         versions = self._decide_versions(leases, loads)
-        needs = self._needs(versions, leases, jobs)
-        compactions = self._decide_compactions(needs)
-        claims, commits = list_claims(stores), list_commits(stores)
-        stay = versions.staying
-        batches, small_batches = list_batches_by_size(stores.main)
-        batched = batched_numbers(stores, batches, commits.keys() - set(stay))
-        phases: list[tuple[str, ObjectStore, Iterable[Verdict]]] = [
-            ("manifest", stores.main, judge_manifests(versions.listed, versions.going, versions.why)),
-            ("compactions", stores.main, compactions),
-            ("columns", stores.main, judge_copies(copies, needs)),  # no copy outlives its SST
-            ("sst", stores.main, judge_ssts(ssts, needs)),
-            ("wal", stores.wal, judge_wal(wal, needs)),
-            ("unfinished", stores.main, judge_unfinished((meta for root, meta in unfinished if not root), needs)),
-            ("unfinished", stores.wal, judge_unfinished((meta for root, meta in unfinished if root), needs)),
-            ("claim", stores.main, judge_claims(claims, stay, self.found_id, needs)),
-            ("claim", stores.main, judge_workers(workers, jobs, leases, needs)),
-            ("commit record", stores.main, judge_commits(commits, batched, stay, needs)),
-            ("commit record", stores.main, judge_small_batches(small_batches, max(batches, default=0), needs)),
-            ("load", stores.main, loads.verdicts),
-            ("filtering", stores.main, judge_filterings(stores, filterings, needs)),
-            (LEASE, stores.main, leases.verdicts),
+        needs = self._needs(versions, leases, loads.jobs)
+        phases = [
+            *self._phases_of_table(listed, versions, needs),
+            *self._phases_of_jobs(listed, versions, needs, leases, loads.jobs),
+            _Phase("load", stores.main, loads.verdicts),
+            _Phase("filtering", stores.main, judge_filterings(stores, filterings, needs)),
+            _Phase(LEASE, stores.main, leases.verdicts),
         ]
-        files = [file for kind, store, verdicts in phases for file in self._act(kind, store, verdicts)]
+        files = [file for phase in phases for file in self._act(*phase)]
         return VacuumReport(
             url=stores.url,
             version=versions.latest.number,
@@ -271,9 +256,37 @@ class _Collection:
             dry_run=self.dry_run,
             files=tuple(files),
             checkpoints_released=released,
-            jobs_dropped=tuple(str(job.id) for job in jobs.dead),
+            jobs_dropped=tuple(str(job.id) for job in loads.jobs.dead),
             unknown=needs.unknown,
         )
+
+    def _phases_of_table(self, listed: Listed, versions: _ManifestPlan, needs: Needs) -> list[_Phase]:
+        """Return the phases for what clients know, in the order of deletion."""
+        main, apart = self.stores.main, self.stores.wal
+        return [
+            _Phase("manifest", main, judge_manifests(versions.listed, versions.going, versions.why)),
+            _Phase("compactions", main, self._decide_compactions(needs)),
+            _Phase("columns", main, judge_copies(listed.copies, needs)),  # no copy outlives its SST
+            _Phase("sst", main, judge_ssts(listed.ssts, needs)),
+            _Phase("wal", apart, judge_wal(listed.wal, needs)),
+            _Phase("unfinished", main, judge_unfinished((meta for root, meta in listed.unfinished if not root), needs)),
+            _Phase("unfinished", apart, judge_unfinished((meta for root, meta in listed.unfinished if root), needs)),
+        ]
+
+    def _phases_of_jobs(
+        self, listed: Listed, versions: _ManifestPlan, needs: Needs, leases: Leases, jobs: Jobs
+    ) -> list[_Phase]:
+        """Return the phases for what our jobs have recorded, in the order of deletion."""
+        main, stay = self.stores.main, versions.staying
+        claims, commits = list_claims(self.stores), list_commits(self.stores)
+        batches, small_batches = list_batches_by_size(main)
+        batched = batched_numbers(self.stores, batches, commits.keys() - set(stay))
+        return [
+            _Phase("claim", main, judge_claims(claims, stay, self.found_id, needs)),
+            _Phase("claim", main, judge_workers(listed.workers, jobs, leases, needs)),
+            _Phase("commit record", main, judge_commits(commits, batched, stay, needs)),
+            _Phase("commit record", main, judge_small_batches(small_batches, max(batches, default=0), needs)),
+        ]
 
     def _act(self, kind: str, store: ObjectStore, verdicts: Iterable[Verdict]) -> list[CollectedFile]:
         """Delete what goes of one kind, oldest name first."""

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
 from slatespark.errors import CorruptDataError
 from slatespark.format.compactions import Compaction, CompactionStatus, encode_compactions
-from slatespark.format.paths import COMPACTED_DIR, COMPACTIONS_DIR, GC_DIR, MANIFEST_DIR, WAL_DIR, numbered
+from slatespark.format.paths import COLUMNS_DIR, COMPACTED_DIR, COMPACTIONS_DIR, GC_DIR, MANIFEST_DIR, WAL_DIR, numbered
 from slatespark.storage import ObjectMeta, ObjectStore, run_concurrently
 from slatespark.table.commit.active_jobs import HEARTBEAT_FRESH_MS, is_own_job, runs_here
 from slatespark.table.commit.hold import working_jobs
@@ -227,3 +227,31 @@ def list_unfinished(stores: TableStores) -> list[tuple[str, ObjectMeta]]:
     if stores.wal_is_apart:
         found += [("wal", meta) for meta in stores.wal.list_unfinished(WAL_DIR)]
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """Objects that were listed before the leases and the compactions were read.
+
+    Attributes
+    ----------
+    unfinished : partial objects, each with the root that contains it
+    workers : their records; a job that leaves one has put its lease before
+    """
+
+    unfinished: Sequence[tuple[str, ObjectMeta]]
+    copies: Sequence[ObjectMeta]
+    ssts: Sequence[ObjectMeta]
+    wal: Sequence[ObjectMeta]
+    workers: Sequence[ObjectMeta]
+
+    @classmethod
+    def of(cls, stores: TableStores) -> Listed:
+        """List the objects of a table; copies before the SSTs that they belong to."""
+        return cls(
+            unfinished=list_unfinished(stores),
+            copies=stores.main.list(COLUMNS_DIR),
+            ssts=stores.main.list(COMPACTED_DIR),
+            wal=stores.wal.list(WAL_DIR),
+            workers=list_workers(stores),
+        )

@@ -37,7 +37,7 @@ from slatespark.table.commit.definition_run import publish_creation
 from slatespark.table.commit.hold import HOLD_WORKER, NEVER_STALE_MS
 from slatespark.table.commit.job import begin_write
 from slatespark.table.compaction.job import listed_job
-from slatespark.table.gc import run as gc_run
+from slatespark.table.gc import survey as gc_survey
 from slatespark.table.gc.report import VacuumReport
 from slatespark.table.gc.run import vacuum_table
 from slatespark.table.gc.survey import batched_numbers, list_workers
@@ -456,7 +456,7 @@ def test_the_time_counts_at_which_the_list_is_read(
             place.list_jobs(job_of(place.clock.now_ms(), WorkerSpec(worker, place.clock.now_ms())))
         return list_workers(stores)
 
-    monkeypatch.setattr(gc_run, "list_workers", slow)
+    monkeypatch.setattr(gc_survey, "list_workers", slow)
     assert len(place.vacuum("24h").jobs_dropped) == dropped
 
 
