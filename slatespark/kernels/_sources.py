@@ -16,7 +16,7 @@ from pyarrow import py_buffer
 from slatespark.errors import InternalError
 from slatespark.kernels._compile import inlined
 from slatespark.kernels._native import load64
-from slatespark.kernels.columns import ROW_BITS, RowColumns
+from slatespark.kernels.columns import ROW_BITS, ROW_MASK, RowColumns
 
 # Byte offsets in a line of the table.
 ROWS: Final = 0
@@ -34,8 +34,6 @@ VALUE_LENGTHS: Final = 88
 LINE_BYTES: Final = 96
 
 _LINE: Final = Struct(f"={LINE_BYTES // 8}q")
-
-_POSITION_MASK: Final = (1 << ROW_BITS) - 1
 
 
 def address_of(array: NDArray[Any]) -> int:
@@ -109,12 +107,12 @@ def line_of(table: int, sources: int, packed: int) -> int:
 @inlined
 def position_of(packed: int) -> int:
     """Return a packed row's position in its source."""
-    return packed & _POSITION_MASK
+    return packed & ROW_MASK
 
 
 def row_error(packed: int, sources: Sequence[RowColumns]) -> InternalError:
     """Return the error for a packed row that does not exist, or whose offsets lie outside its buffers."""
-    source, position = packed >> ROW_BITS, packed & _POSITION_MASK
+    source, position = packed >> ROW_BITS, packed & ROW_MASK
     if 0 <= source < len(sources) and position < len(sources[source]):
         return InternalError(f"Row {position} of source {source} lies outside the buffers of its source.")
     return InternalError(f"Row {position} of source {source} does not exist.")

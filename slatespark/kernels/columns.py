@@ -17,6 +17,7 @@ MERGE: Final = 0x08
 
 # A row of one of several sources is one int64: source << ROW_BITS | position.
 ROW_BITS: Final = 40
+ROW_MASK: Final = (1 << ROW_BITS) - 1  # of the position
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -93,7 +94,18 @@ class RowColumns:
 
 def key_at(sources: Sequence[RowColumns], packed: int) -> bytes:
     """Return the key of one packed row."""
-    return sources[packed >> ROW_BITS].key(packed & (1 << ROW_BITS) - 1)
+    return sources[packed >> ROW_BITS].key(packed & ROW_MASK)
+
+
+def packed_rows(source: int, count: int) -> NDArray[np.int64]:
+    """Return the packed numbers of the first `count` rows of a source."""
+    return (np.int64(source) << ROW_BITS) + np.arange(count, dtype=np.int64)
+
+
+def all_rows(sources: Sequence[RowColumns]) -> NDArray[np.int64]:
+    """Return the packed numbers of all rows of sources, one source behind the other."""
+    found = [packed_rows(number, len(rows)) for number, rows in enumerate(sources)]
+    return np.concatenate(found) if found else np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from slatespark.kernels import take_rows
-from slatespark.kernels.columns import ROW_BITS, RowColumns
+from slatespark.kernels.columns import ROW_BITS, ROW_MASK, RowColumns
 from slatespark.kernels.lifetimes import TimedRows, expired, is_live, retired
 from slatespark.table.changes.candidates import Candidates, find_candidates
 from slatespark.table.changes.equality import same_rows
@@ -176,7 +176,7 @@ def _in_key_order(parts: Sequence[_Changes]) -> _Changes:
     sources = [source for part in found for source in part.sources]
     order = in_key_order(sources)
     starts = np.cumsum([0, *(len(part.words) for part in found[:-1])])
-    places = starts[order >> ROW_BITS] + (order & ((1 << ROW_BITS) - 1))
+    places = starts[order >> ROW_BITS] + (order & ROW_MASK)
     return _Changes(sources, order, np.concatenate([part.words for part in found])[places])
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import InvalidRequestError
 from slatespark.kernels import gather_fields, gather_keys, key_lengths, new_key_mask, take_rows, value_lengths
-from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, MERGE, ROW_BITS, TOMBSTONE, RowColumns
+from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, MERGE, TOMBSTONE, RowColumns, packed_rows
 from slatespark.table.compaction.filter import CompactionFilter, below_group
 from slatespark.table.compaction.filter_decisions import Action, CheckedDecisions, call_filter
 from slatespark.table.read.arrow import (
@@ -119,7 +119,7 @@ def _changed(piece: SortedRows, decided: CheckedDecisions, codec: RowCodec, tall
     rows, sources = piece.rows.copy(), list(piece.sources)
     if touched.any():
         made = _rewritten(take_rows(piece.sources, piece.rows[touched]), decided, touched, codec)
-        rows[touched] = _packed(made, len(sources))
+        rows[touched] = packed_rows(len(sources), len(made))
         sources.append(made)
     return SortedRows(sources, rows[actions != Action.DROP], piece.is_scattered)
 
@@ -161,7 +161,8 @@ def _whole_keys(pieces: Iterable[SortedRows], table: str) -> Iterator[SortedRows
             yield replace(waiting, rows=waiting.rows[:last])
         begun = take_rows(waiting.sources, waiting.rows[last:])
         _check_size(begun, table)
-        waiting = SortedRows([*piece.sources, begun], np.concatenate([_packed(begun, len(piece.sources)), piece.rows]))
+        carried = packed_rows(len(piece.sources), len(begun))
+        waiting = SortedRows([*piece.sources, begun], np.concatenate([carried, piece.rows]))
     if waiting is not None:
         yield waiting
 
@@ -170,11 +171,6 @@ def _goes_on(before: SortedRows, after: SortedRows) -> bool:
     """Tell whether the last key of a piece is the first key of the next."""
     last = gather_keys(before.sources, before.rows[-1:])[1]
     return last.tobytes() == gather_keys(after.sources, after.rows[:1])[1].tobytes()
-
-
-def _packed(rows: RowColumns, source: int) -> NDArray[np.int64]:
-    """Return all rows of a source by its number."""
-    return (np.int64(source) << ROW_BITS) + np.arange(len(rows), dtype=np.int64)
 
 
 def _check_size(rows: RowColumns, table: str) -> None:

@@ -16,7 +16,7 @@ from slatespark.format.manifest import Manifest, SstHandle
 from slatespark.format.properties import SstProperties
 from slatespark.format.row import Row, RowKind, rows_to_columns
 from slatespark.kernels import gather_fields, merge_all, new_key_mask, take_rows
-from slatespark.kernels.columns import MERGE, ROW_BITS, Retention, RowColumns
+from slatespark.kernels.columns import MERGE, Retention, RowColumns, all_rows, packed_rows
 from slatespark.options import WriteOptions
 from slatespark.options.values import MergeOperator
 from slatespark.table.clock import Clock
@@ -189,10 +189,7 @@ def _packed(window: MergeWindow | LongKey) -> tuple[list[RowColumns], NDArray[np
     if isinstance(window, MergeWindow):
         return window.sources, merge_all(window.sources, window.lows, window.highs)
     parts = [take_rows([rows], np.arange(low, high, dtype=np.int64)) for rows, low, high in window.parts]
-    places = [
-        (np.int64(number) << ROW_BITS) + np.arange(len(part), dtype=np.int64) for number, part in enumerate(parts)
-    ]
-    return parts, np.concatenate(places)
+    return parts, all_rows(parts)
 
 
 def _without_ties(
@@ -214,7 +211,7 @@ def _without_ties(
         pairs = [(row_at(sources, int(rows[at])), row_at(sources, int(rows[at + 1]))) for at in folded.tolist()]
         results = rows_to_columns([_fold_tie(*pair, keeper) for pair in pairs])
         rows = rows.copy()
-        rows[folded] = (np.int64(len(sources)) << ROW_BITS) + np.arange(len(folded), dtype=np.int64)
+        rows[folded] = packed_rows(len(sources), len(folded))
         sources = [*sources, results]
     return sources, rows[~tied]
 

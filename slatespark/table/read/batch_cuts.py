@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slatespark.kernels import key_lengths, value_lengths
-from slatespark.kernels.columns import ROW_BITS, RowColumns
+from slatespark.kernels.columns import ROW_BITS, ROW_MASK, RowColumns
 from slatespark.table.read.arrow import MAX_BATCH_BYTES, MAX_BATCH_ROWS, SMALL_BATCH_ROWS, Projection
 from slatespark.table.read.copies.rows import CopyRows
 
@@ -66,7 +66,7 @@ def _other_bytes(sources: Sequence[RowColumns], rows: NDArray[np.int64], project
     for number, source in enumerate(sources):
         if isinstance(source, CopyRows):
             at = np.flatnonzero(numbers == number)
-            sizes[at] = source.row_bytes[rows[at] & (1 << ROW_BITS) - 1]
+            sizes[at] = source.row_bytes[rows[at] & ROW_MASK]
             is_stored[at] = False
     of_key, of_value, _ = projection.row_size
     stored = np.flatnonzero(is_stored)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from slatespark.errors import CorruptDataError
 from slatespark.format.block_group import unpack_blocks
 from slatespark.kernels import decode_blocks, gather_keys, hash_keys, match_keys, take_rows
-from slatespark.kernels.columns import ROW_BITS, RowColumns
+from slatespark.kernels.columns import RowColumns, all_rows
 from slatespark.ranges import ByteRange, point_range
 from slatespark.storage import run_concurrently
 from slatespark.table.read.fetch import fetch_filter, fetch_index, filter_sets, indexes
@@ -287,7 +287,5 @@ def _joined(pieces: Sequence[tuple[SstFile, RowColumns]]) -> RowColumns:
             )
     if len(pieces) == 1:
         return pieces[0][1]
-    packed = [
-        (np.int64(source) << ROW_BITS) + np.arange(len(rows), dtype=np.int64) for source, (_, rows) in enumerate(pieces)
-    ]
-    return take_rows([rows for _, rows in pieces], np.concatenate(packed))
+    sources = [rows for _, rows in pieces]
+    return take_rows(sources, all_rows(sources))

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slatespark.kernels import new_key_mask, sort_rows, take_rows
-from slatespark.kernels.columns import MERGE, ROW_BITS, RowColumns, Selection, Visibility
+from slatespark.kernels.columns import MERGE, RowColumns, Selection, Visibility, all_rows
 from slatespark.ranges import KeyRange, key_after, point_range
 from slatespark.table.read.planning.plan import FileSlice, Layer
 from slatespark.table.read.points import key_cursors
@@ -73,8 +73,7 @@ class TombstoneBatch:
 
     def tombstones(self) -> RowColumns:
         """Return the tombstones in key order, each key once, without sequence numbers."""
-        numbers = [(np.int64(at) << ROW_BITS) + np.arange(len(rows)) for at, rows in enumerate(self.keys)]
-        flat = take_rows(self.keys, np.concatenate(numbers))
+        flat = take_rows(self.keys, all_rows(self.keys))
         order = sort_rows(flat)
         return take_rows([flat], order[new_key_mask([flat], order)])
 

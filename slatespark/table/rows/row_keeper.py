@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +16,7 @@ from slatespark.kernels.columns import (
     MERGE,
     PLAIN,
     ROW_BITS,
+    ROW_MASK,
     TO_TOMBSTONE,
     TOMBSTONE,
     Retention,
@@ -27,8 +27,6 @@ from slatespark.kernels.results import Fields
 from slatespark.table.read.merge.fold_groups import fold_groups, fold_selection
 from slatespark.table.read.merge.merge_function import MergeFunction, no_operator, row_at
 from slatespark.table.rows.sorted_rows import SortedRows
-
-_POSITION_MASK: Final = (1 << ROW_BITS) - 1
 
 
 @dataclass(slots=True)
@@ -101,7 +99,7 @@ class RowKeeper:
 def _to_tombstones(sources: Sequence[RowColumns], rows: NDArray[np.int64]) -> None:
     numbers = rows >> ROW_BITS
     for number in np.unique(numbers).tolist():
-        to_tombstones(sources[number], rows[numbers == number] & _POSITION_MASK)
+        to_tombstones(sources[number], rows[numbers == number] & ROW_MASK)
 
 
 def to_tombstones(rows: RowColumns, positions: NDArray[np.int64]) -> None:

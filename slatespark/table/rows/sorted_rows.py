@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from slatespark.errors import InvalidRequestError
 from slatespark.format.row import Row, RowKind, rows_to_columns
 from slatespark.kernels import gather_fields, new_key_mask
-from slatespark.kernels.columns import MERGE, ROW_BITS, RowColumns, key_at
+from slatespark.kernels.columns import MERGE, RowColumns, key_at, packed_rows
 from slatespark.table.read.merge.merge_function import MergeFunction, fold_rows, row_at
 
 
@@ -70,7 +70,7 @@ def one_version_per_key(
         _fold_repeats([row_at(sources, int(row)) for row in rows[starts[end] : end + 1]], fold)
         for end in np.flatnonzero(repeated)
     ]
-    kept[np.cumsum(last)[repeated] - 1] = (np.int64(len(sources)) << ROW_BITS) + np.arange(len(folded), dtype=np.int64)
+    kept[np.cumsum(last)[repeated] - 1] = packed_rows(len(sources), len(folded))
     return [*sources, rows_to_columns(folded)], kept
 
 

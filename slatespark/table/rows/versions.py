@@ -15,14 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slatespark.kernels import gather_fields, new_key_mask, take_rows
-from slatespark.kernels.columns import ROW_BITS, RowColumns
+from slatespark.kernels.columns import ROW_BITS, ROW_MASK, RowColumns, all_rows
 from slatespark.table.read.merge.merge_function import MergeFunction
 from slatespark.table.rows.lost_versions import DistinctTimes
 from slatespark.table.rows.sequence import Ranks, order_repeats
 from slatespark.table.rows.sorted_rows import one_version_per_key
 
 _SIGN: Final = np.uint64(1 << 63)
-_POSITION_MASK: Final = (1 << ROW_BITS) - 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -126,7 +125,7 @@ def number_versions(versions: Versions, first_seq: int) -> None:
     """Set the sequence numbers, in place: `first_seq` for the oldest version of each key, more for later ones."""
     _, ages = _newest_first(new_key_mask(versions.sources, versions.rows))
     seqs = ages.astype(np.uint64) + np.uint64(first_seq)
-    numbers, positions = versions.rows >> ROW_BITS, versions.rows & _POSITION_MASK
+    numbers, positions = versions.rows >> ROW_BITS, versions.rows & ROW_MASK
     for number, source in enumerate(versions.sources):
         mine = numbers == number
         source.seqs[positions[mine]] = seqs[mine]
@@ -139,10 +138,7 @@ def whole(rows: RowColumns) -> Versions:
 
 def joined(parts: Sequence[RowColumns]) -> RowColumns:
     """Return the rows of several sources, one behind the other."""
-    packed = [
-        (np.int64(number) << ROW_BITS) + np.arange(len(rows), dtype=np.int64) for number, rows in enumerate(parts)
-    ]
-    return take_rows(parts, np.concatenate(packed))
+    return take_rows(parts, all_rows(parts))
 
 
 def _newest_first(first: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from slatespark.errors import CorruptDataError, SnapshotExpiredError
 from slatespark.kernels import gather_fields, merge_all, new_key_mask
-from slatespark.kernels.columns import ROW_BITS
+from slatespark.kernels.columns import ROW_BITS, ROW_MASK
 from slatespark.ranges import KeyRange
 from slatespark.table.read.merge.cursor import Bound, LayerCursor, rows_before
 from slatespark.table.read.planning.plan import FileSlice, Layer
@@ -141,7 +141,7 @@ def _merged_inversions(live: Sequence[tuple[int, LayerCursor]], highs: Sequence[
     wrong = same_key & ((layer[1:] < layer[:-1]) | ((layer[1:] != layer[:-1]) & (seqs[1:] >= seqs[:-1])))
     for at in np.flatnonzero(wrong).tolist():
         (one, seq_one), (two, seq_two) = sorted((int(layer[place]), int(seqs[place])) for place in (at, at + 1))
-        key = sources[one].key(int(merged[at if layer[at] == one else at + 1]) & ((1 << ROW_BITS) - 1))
+        key = sources[one].key(int(merged[at if layer[at] == one else at + 1]) & ROW_MASK)
         yield Inversion(key, taking[one][0], taking[two][0], seq_one, seq_two)
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from slatespark.kernels import gather_fields, take_rows
-from slatespark.kernels.columns import HAS_CREATE, MERGE, ROW_BITS, TOMBSTONE, RowColumns
+from slatespark.kernels.columns import HAS_CREATE, MERGE, TOMBSTONE, RowColumns, all_rows
 from slatespark.kernels.results import Fields
 from slatespark.table.changes.log.plan import CommitPart, LogSettings, LogSplit, WalPart
 from slatespark.table.changes.log.wal import fetch_wal_log
@@ -64,7 +64,7 @@ def _commit_batches(
     stores: TableStores, part: CommitPart, settings: LogSettings, made: Materialiser
 ) -> Iterator[pa.RecordBatch]:
     sources = list(_commit_rows(stores, part, settings))
-    chosen = np.concatenate([np.zeros(0, np.int64), *(_packed(number, rows) for number, rows in enumerate(sources))])
+    chosen = all_rows(sources)
     if not len(chosen):
         return
     seqs = np.concatenate([rows.seqs for rows in sources])
@@ -82,10 +82,6 @@ def _commit_rows(stores: TableStores, part: CommitPart, settings: LogSettings) -
             inside = inside[_between(window.rows, part.after_seq, part.last_seq)[window.low : window.high]]
             if len(inside):
                 yield take_rows([window.rows], inside)
-
-
-def _packed(source: int, rows: RowColumns) -> NDArray[np.int64]:
-    return (np.int64(source) << ROW_BITS) + np.arange(len(rows), dtype=np.int64)
 
 
 def _between(rows: RowColumns, after_seq: int, last_seq: int) -> NDArray[np.bool_]:

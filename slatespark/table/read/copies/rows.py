@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, ROW_BITS, RowColumns
+from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, ROW_BITS, ROW_MASK, RowColumns
 from slatespark.table.read.arrow import (
     CREATE_TS,
     EXPIRE_TS,
@@ -148,13 +148,13 @@ def read_columns(
     ]
     parts = [part for part in parts if len(part[0])]
     if len(parts) == 1 and len(parts[0][0]) == len(rows):
-        positions = rows & (1 << ROW_BITS) - 1
+        positions = rows & ROW_MASK
         return {name: _taken(parts[0][1][name], positions) for name in names}
     is_rest = np.ones(len(rows), bool)
     for at, _ in parts:
         is_rest[at] = False
     rest = np.flatnonzero(is_rest)
-    pieces = [{name: _taken(columns[name], rows[at] & (1 << ROW_BITS) - 1) for name in names} for at, columns in parts]
+    pieces = [{name: _taken(columns[name], rows[at] & ROW_MASK) for name in names} for at, columns in parts]
     if len(rest):
         pieces.append(decode_columns(sources, rows[rest], names, projection, where))
     order = np.empty(len(rows), np.int64)

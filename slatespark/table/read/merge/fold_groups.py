@@ -21,10 +21,10 @@ from slatespark.kernels.columns import (
     HAS_EXPIRE,
     MERGE,
     PLAIN,
-    ROW_BITS,
     TOMBSTONE,
     RowColumns,
     Selection,
+    packed_rows,
 )
 from slatespark.table.read.merge.merge_function import (
     INT_BYTES,
@@ -60,7 +60,7 @@ def fold_selection(
     first = selection.marks[grouped] == GROUP_HEAD
     folded = fold_groups(sources, selection.rows[grouped], first, fold, keeps_operands=keeps_operands)
     rows = selection.rows.copy()
-    rows[selection.marks == GROUP_HEAD] = (np.int64(len(sources)) << ROW_BITS) + np.arange(len(folded), dtype=np.int64)
+    rows[selection.marks == GROUP_HEAD] = packed_rows(len(sources), len(folded))
     rows = rows[selection.marks != GROUP_REST]
     return [*sources, folded], Selection(rows, np.zeros(len(rows), np.uint8))
 

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from slatespark.kernels.columns import ROW_BITS, RowColumns
+from slatespark.kernels.columns import ROW_BITS, ROW_MASK, RowColumns
 from slatespark.table.read.arrow import SMALL_BATCH_ROWS
 
 PackedRows: TypeAlias = tuple[list[RowColumns], NDArray[np.int64]]
-
-_POSITION_MASK: Final = (1 << ROW_BITS) - 1
 
 
 def join_windows(windows: Iterable[PackedRows]) -> Iterator[PackedRows]:
@@ -60,7 +58,7 @@ class _Waiting:
                 self._numbers[id(source)] = len(self.sources)
                 self.sources.append(source)
         numbers = np.array([self._numbers[id(source)] for source in sources], np.int64) << ROW_BITS
-        self.parts.append(numbers[rows >> ROW_BITS] | rows & _POSITION_MASK)
+        self.parts.append(numbers[rows >> ROW_BITS] | rows & ROW_MASK)
         self.count += len(rows)
 
     def joined(self) -> PackedRows:

@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 
 from slatespark.errors import OptionError, SchemaError
 from slatespark.format.row import Row, RowKind
-from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, ROW_BITS, RowColumns
+from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, ROW_BITS, ROW_MASK, RowColumns
 from slatespark.options.named_function import import_function
 from slatespark.options.values import MergeOperator
 
@@ -15,7 +15,6 @@ from slatespark.options.values import MergeOperator
 MergeFunction: TypeAlias = Callable[[bytes | None, list[bytes]], bytes]
 
 INT_BYTES: Final = 8
-_POSITION_MASK: Final = (1 << ROW_BITS) - 1
 
 
 def resolve_operator(operator: MergeOperator | None) -> MergeFunction | None:
@@ -79,7 +78,7 @@ def no_operator(key: bytes) -> OptionError:
 
 def row_at(sources: Sequence[RowColumns], packed: int) -> Row:
     """Return one packed row as a value."""
-    columns, at = sources[packed >> ROW_BITS], packed & _POSITION_MASK
+    columns, at = sources[packed >> ROW_BITS], packed & ROW_MASK
     flags = int(columns.flags[at])
     return Row(
         key=columns.key(at),
