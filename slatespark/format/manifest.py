@@ -27,6 +27,7 @@ from slatespark.format.manifest_check import check_readable
 from slatespark.format.manifest_state import NO_TICK, Checkpoint, ExternalDb, Manifest, Segment
 from slatespark.format.manifest_tables import checkpoint_of, external_db_of, optional_ulid_of, sst_map_of, tracker_of
 from slatespark.format.manifest_v1 import decode_manifest_v1
+from slatespark.format.open_ends import close_open_ends
 from slatespark.format.references import (
     HANDLE,
     UNBOUNDED,
@@ -94,13 +95,18 @@ _SEGMENT_PREFIX, _SEGMENT_MARKER, _SEGMENT_L0, _SEGMENT_COMPACTED = field_number
 
 
 def decode_manifest(data: Buffer) -> Manifest:
-    """Decode a manifest object.
+    """Decode a manifest object; a view of a run whose last key is unknown ends where the next one starts.
 
     Raises
     ------
     CorruptDataError : damaged, or not readable by the client either
     UnsupportedFormatError : unknown version of the envelope, of an SST or of the sequence tracker
     """
+    return close_open_ends(decode_as_stored(data))
+
+
+def decode_as_stored(data: Buffer) -> Manifest:
+    """Decode a manifest object and change nothing; errors as of `decode_manifest`."""
     if len(data) <= _VERSION.size:
         raise CorruptDataError(f"Manifest has {len(data)} bytes, expected more than {_VERSION.size}.", offset=0)
     (version,) = _VERSION.unpack_from(data)

@@ -14,7 +14,7 @@ from typing import Any, Final
 from slatespark.encoding.row_codec import RAW_CODEC, RowCodec
 from slatespark.errors import InvalidRequestError, SlateError, TableNotFoundError
 from slatespark.format.compactions import Compaction, decode_compactions
-from slatespark.format.manifest import decode_manifest
+from slatespark.format.manifest import decode_as_stored
 from slatespark.format.manifest_state import Manifest
 from slatespark.format.paths import (
     COLUMNS_DIR,
@@ -99,7 +99,7 @@ def dump_object(stores: TableStores, name: str = NEWEST, *, rows: int = 0) -> Ob
     codec = RAW_CODEC if newest is None else _codec(stores, newest)
     path = _path_of(stores, name)
     if path.startswith(MANIFEST_DIR):
-        size, version, manifest = _decoded(stores.main, path, decode_manifest)
+        size, version, manifest = _decoded(stores.main, path, decode_as_stored)
         content = {"number": numbered(path, MANIFEST_EXTENSION), "format": version, **_manifest_content(manifest)}
         return ObjectDump(f"{stores.url}/{path}", "manifest", size, content, codec)
     if path.startswith(COMPACTIONS_DIR):

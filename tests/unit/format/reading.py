@@ -64,8 +64,8 @@ def read_sst(data: bytes) -> WholeSst:
 
 
 def fixture_files(pattern: str) -> list[Path]:
-    """Return files of all fixture databases."""
-    return sorted(DATA.glob(f"slatedb-*/{pattern}"))
+    """Return files of the fixture databases whose clients write the format that we write."""
+    return sorted(DATA.glob(f"slatedb-0.*/{pattern}"))
 
 
 def sst_files() -> list[Path]:
@@ -74,8 +74,8 @@ def sst_files() -> list[Path]:
 
 
 def manifest_folders() -> list[list[Path]]:
-    """Return the manifests of every fixture database, in order."""
-    folders = sorted({path.parent for path in fixture_files("**/*.manifest")})
+    """Return the manifests of every fixture database, those of older clients too, in order."""
+    folders = sorted({path.parent for path in DATA.glob("slatedb-*/**/*.manifest")})
     return [sorted(folder.glob("*.manifest")) for folder in folders]
 
 
