@@ -92,22 +92,23 @@ class SstIndex:
         return block < len(self) and self.first_key(block) == last_key
 
 
-def decode_index_section(data: Buffer, info: SstInfo) -> SstIndex:
+def decode_index_section(data: Buffer, info: SstInfo, *, may_be_empty: bool = False) -> SstIndex:
     """Decode an index section.
 
     Parameters
     ----------
     data : the bytes of `info.index_range`
     info : of the same SST
+    may_be_empty : the file may have no block, as an old fence in `wal/`
 
     Raises
     ------
-    CorruptDataError : damaged, or a block lies outside the data
+    CorruptDataError : damaged, without blocks, or a block lies outside the data
     """
     payload = decode_section(data, info.compression, what="index section")
     decode = decode_small_index if len(payload) <= _SMALL_BYTES else decode_index
     index = SstIndex(*decode(np.frombuffer(payload, np.uint8)))
-    if not len(index):
+    if not (len(index) or may_be_empty):
         raise CorruptDataError("SST index is empty, expected at least one block.")
     edges = index.block_edges(info)
     if edges[0] < 0 or (np.diff(edges) <= CRC_BYTES).any():

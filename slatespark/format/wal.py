@@ -2,7 +2,10 @@
 
 The layout is that of an SST without filter and statistics. Rows ascend by seq; the rows of one batch share a seq and
 are sorted by key. A separator of the index is the 8-byte big-endian seq of the block's first row. An empty object is a
-fence: it has no rows and is not decoded. Source: `docs/reference/format/wal.md`.
+fence: it has no rows and is not decoded.
+
+Clients up to 0.10 wrote an SST like those of the trees, with rows sorted by key; up to 0.13.0 a fence is an SST without
+rows. Both are read. Source: `docs/reference/format/wal.md`.
 """
 
 from __future__ import annotations
@@ -28,17 +31,20 @@ from slatespark.format.info import (
     footer_range,
     info_range,
 )
-from slatespark.kernels import decode_blocks
+from slatespark.format.row import rows_to_columns
+from slatespark.kernels import decode_blocks, take_rows
 from slatespark.kernels.columns import RowColumns
 
 SEQ_BYTES: Final = 8
 INFO_BYTES: Final = 4 << 10  # of the end of a file, which nearly always hold footer and info
 END_BYTES: Final = 256 << 10  # of the end of a file, which nearly always hold its index and last block too
+OLD_FENCE_BYTES: Final = 160  # above the size of a fence that is an SST, in every codec
+_OLD_VERSION: Final = 1  # of the blocks in files whose rows are sorted by key
 _WHOLE_FILE: Final = 1 << 62
 
 
 def decode_wal(data: Buffer) -> RowColumns:
-    """Decode a WAL file; returns its rows in file order.
+    """Decode a WAL file; returns its rows in commit order, none of a fence.
 
     Parameters
     ----------
@@ -51,8 +57,14 @@ def decode_wal(data: Buffer) -> RowColumns:
     """
     view = memoryview(data)
     footer, info = _decode_info(view, len(view))
-    index = decode_index_section(view[info.index_offset : info.index_offset + info.index_len], info)
-    return _decode_blocks(view, index.block_edges(info), index.encoded_bytes, info.compression, footer.version)
+    data = view[info.index_offset : info.index_offset + info.index_len]
+    index = decode_index_section(data, info, may_be_empty=is_old_fence(info))
+    if not len(index):
+        return rows_to_columns(())
+    edges = index.block_edges(info)
+    if info.sst_type is SstType.WAL:
+        return _decode_blocks(view, edges, index.encoded_bytes, info.compression, footer.version)
+    return _decode_sorted(view, edges, index.encoded_bytes, info.compression)
 
 
 def decode_wal_files(files: Sequence[Buffer]) -> RowColumns | None:
@@ -64,7 +76,7 @@ def decode_wal_files(files: Sequence[Buffer]) -> RowColumns | None:
 
     Returns
     -------
-    None if they differ in compression or version, so that only `decode_wal` can decode them.
+    None if they differ in compression or version, or an old client wrote one: only `decode_wal` can decode them then.
 
     Raises
     ------
@@ -74,7 +86,7 @@ def decode_wal_files(files: Sequence[Buffer]) -> RowColumns | None:
     views = [memoryview(data) for data in files]
     heads = [_decode_info(view, len(view)) for view in views]
     kinds = {(info.compression, footer.version) for footer, info in heads}
-    if len(kinds) > 1:
+    if len(kinds) > 1 or any(info.sst_type is not SstType.WAL for _, info in heads):
         return None
     [(compression, version)] = kinds
     indexes = [
@@ -114,7 +126,7 @@ def decode_first_seq(end: Buffer, object_bytes: int) -> int | None:
 
     Returns
     -------
-    None if these bytes do not tell.
+    None if these bytes do not tell, as those of old clients do not.
 
     Raises
     ------
@@ -129,7 +141,7 @@ def decode_last_block(end: Buffer, object_bytes: int) -> RowColumns | None:
     view = memoryview(end)
     missing = object_bytes - len(view)
     found = _info_in_end(view, object_bytes)
-    if found is None or found[1].index_offset < missing:
+    if found is None or found[1].sst_type is not SstType.WAL or found[1].index_offset < missing:
         return None
     footer, info = found
     start = info.index_offset - missing
@@ -138,6 +150,16 @@ def decode_last_block(end: Buffer, object_bytes: int) -> RowColumns | None:
     if edges[0] < missing:
         return None
     return _decode_blocks(view, edges - missing, index.encoded_bytes[-1:], info.compression, footer.version)
+
+
+def is_old_fence(info: SstInfo) -> bool:
+    """Tell whether a file in `wal/` is a fence of a client up to 0.13.0: it has neither rows nor room for any."""
+    return info.sst_type is SstType.COMPACTED and info.first_entry is None and info.data_bytes == 0
+
+
+def is_of_wal(info: SstInfo, version: int) -> bool:
+    """Tell whether a file is of a kind that clients put into `wal/`; `version` is that of its blocks."""
+    return info.sst_type is SstType.WAL or version == _OLD_VERSION or is_old_fence(info)
 
 
 def _info_in_end(view: memoryview, object_bytes: int) -> tuple[Footer, SstInfo] | None:
@@ -155,14 +177,15 @@ def _decode_info(view: memoryview, object_bytes: int) -> tuple[Footer, SstInfo]:
     span = info_range(footer, object_bytes)
     info = decode_info_section(view[span.start - missing : span.end - missing])
     check_section_bounds(info, footer.info_offset)
-    if info.sst_type is not SstType.WAL:
+    if not is_of_wal(info, footer.version):
         raise CorruptDataError("The SST is a compacted SST, expected a WAL file.")
     return footer, info
 
 
 def _first_seq(info: SstInfo) -> int | None:
     first = info.first_entry
-    return None if first is None or len(first) != SEQ_BYTES else int.from_bytes(first, "big")
+    is_seq = info.sst_type is SstType.WAL and first is not None and len(first) == SEQ_BYTES
+    return int.from_bytes(first, "big") if first is not None and is_seq else None
 
 
 def _decode_blocks(
@@ -176,6 +199,15 @@ def _decode_blocks(
     rows = decode_blocks(blocks.data, blocks.starts, blocks.ends, version=version, ordered=False)
     _check_seqs(rows)
     return rows
+
+
+def _decode_sorted(
+    view: memoryview, edges: NDArray[np.int64], encoded_bytes: NDArray[np.int64], compression: Compression
+) -> RowColumns:
+    """Decode the blocks of an old client, whose rows are sorted by key; returns them in commit order."""
+    blocks = unpack_blocks(np.frombuffer(view, np.uint8), edges, encoded_bytes, compression, limit_bytes=_WHOLE_FILE)
+    rows = decode_blocks(blocks.data, blocks.starts, blocks.ends, version=_OLD_VERSION)
+    return take_rows([rows], np.argsort(rows.seqs, kind="stable"))
 
 
 def _check_seqs(rows: RowColumns) -> None:

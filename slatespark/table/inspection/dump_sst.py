@@ -19,6 +19,7 @@ from slatespark.format.properties import decode_label, decode_properties
 from slatespark.format.references import SstHandle
 from slatespark.format.row import Row
 from slatespark.format.stats import SstStats, decode_stats_section
+from slatespark.format.wal import is_old_fence
 from slatespark.kernels import decode_blocks
 from slatespark.ranges import ByteRange
 from slatespark.storage.object_store import ObjectStore
@@ -54,10 +55,13 @@ def dump_sst(
     end = _end(store, path, listed)
     with object_context(store, path, end.layout.gap.start):
         label, found = decode_label(end.gap), decode_properties(end.gap)
-    index = _index(store, path, end)
+    is_wal = path.startswith(WAL_DIR)
+    is_fence = is_wal and is_old_fence(end.info)
+    index = _index(store, path, end, may_be_empty=is_fence)
     stats = _stats(store, path, end, index)
     filters = _filters(store, path, end)
     content = {
+        **({"fence": True} if is_fence else {}),
         "footer": {"info_offset": end.footer.info_offset, "format": end.footer.version},
         "info": _info(end.info),
         "layout": [
@@ -73,7 +77,7 @@ def dump_sst(
     }
     if rows:
         content["rows"] = [_row(row) for row in islice(_rows(store, path, end, index), rows)]
-    kind = "wal" if end.info.sst_type is SstType.WAL else "sst" if label is None else "external sst"
+    kind = "wal" if is_wal or end.info.sst_type is SstType.WAL else "sst" if label is None else "external sst"
     return kind, size, content
 
 
@@ -110,10 +114,10 @@ def _end(store: ObjectStore, path: str, listed: SstHandle | None) -> SstEnd:
     return end
 
 
-def _index(store: ObjectStore, path: str, end: SstEnd) -> SstIndex:
+def _index(store: ObjectStore, path: str, end: SstEnd, *, may_be_empty: bool) -> SstIndex:
     span = end.info.index_range
     with object_context(store, path, span.start):
-        return decode_index_section(store.get_range(path, span), end.info)
+        return decode_index_section(store.get_range(path, span), end.info, may_be_empty=may_be_empty)
 
 
 def _stats(store: ObjectStore, path: str, end: SstEnd, index: SstIndex) -> SstStats | None:

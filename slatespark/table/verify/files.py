@@ -151,8 +151,8 @@ class FileCheck:
                 self.findings.unchecked(target.url, "WAL", "It was garbage-collected during the verification.")
                 continue
             totals = outcome.totals
-            if totals.first_seq is not None and totals.first_seq <= reached:
-                what = f"Its first seq is {totals.first_seq}, but an earlier file reached {reached}."
+            if totals.min_seq is not None and totals.min_seq <= reached:
+                what = f"Its lowest seq is {totals.min_seq}, but an earlier file reached {reached}."
                 self.findings.damage(target.url, "WAL", what)
             reached = max(reached, totals.max_seq if totals.max_seq is not None else -1)
 

@@ -35,6 +35,7 @@ class RowTotals:
     first_seq: int | None = None
     last_seq: int | None = None
     max_seq: int | None = None
+    min_seq: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +104,7 @@ class RowCheck:
         if self.is_whole and self.rows:
             self._check_stats()
             self._check_properties()
-        return RowTotals(self.rows, self.first_seq, self.last_seq, self.max_seq)
+        return RowTotals(self.rows, self.first_seq, self.last_seq, self.max_seq, self.min_seq)
 
     def _fault(self, section: str, what: str) -> None:
         info = self.parts.info

@@ -31,6 +31,7 @@ from slatespark.format.info import (
 from slatespark.format.manifest import SstHandle
 from slatespark.format.properties import BlockBounds, SstProperties, decode_properties, gap_range
 from slatespark.format.stats import decode_stats_section
+from slatespark.format.wal import is_of_wal, is_old_fence
 from slatespark.kernels import decode_blocks
 from slatespark.ranges import ByteRange
 from slatespark.storage import read_ahead
@@ -141,12 +142,13 @@ class _SstCheck:
         info = self._section("info", span, decode_info_section)
         if info is not None:
             self._attempt("info", 0, lambda: check_section_bounds(info, footer.info_offset))
-            self._check_type(info)
+            self._check_type(info, footer.version)
         return info
 
-    def _check_type(self, info: SstInfo) -> None:
-        expected = SstType.WAL if self.target.handle is None else SstType.COMPACTED
-        if info.sst_type is not expected:
+    def _check_type(self, info: SstInfo, version: int) -> None:
+        is_wal = self.target.handle is None
+        expected = SstType.WAL if is_wal else SstType.COMPACTED
+        if not (is_of_wal(info, version) if is_wal else info.sst_type is expected):
             self.findings.damage(self.target.url, "info", f"The file is {info.sst_type.name}, not {expected.name}.")
 
     def _compare(self, footer: Footer | None, own: SstInfo | None, handle: SstHandle) -> None:
@@ -171,7 +173,10 @@ class _SstCheck:
         return self._section("properties", span, decode_properties)
 
     def _check_sections(self, info: SstInfo, version: int, footer: Footer | None) -> RowTotals:
-        index = self._section("index", info.index_range, lambda data: decode_index_section(data, info))
+        is_fence = self.target.handle is None and is_old_fence(info)
+        index = self._section(
+            "index", info.index_range, lambda data: decode_index_section(data, info, may_be_empty=is_fence)
+        )
         filters = self._section("filter", info.filter_range, lambda data: decode_filter_section(data, info))
         stats = self._section("stats", info.stats_range, lambda data: decode_stats_section(data, info))
         properties = self._properties(info, footer)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 import zlib
+from dataclasses import replace
 
 import flatbuffers
 import numpy as np
@@ -13,11 +14,21 @@ from slatespark.errors import CorruptDataError, UnsupportedFormatError
 from slatespark.format._generated import BlockMeta, SsTableIndex
 from slatespark.format.codecs import Compression, encode_section
 from slatespark.format.index import SstIndex, encode_index_section
-from slatespark.format.info import Footer, SstInfo, SstType, encode_footer, encode_info_section
+from slatespark.format.info import (
+    FOOTER_BYTES,
+    Footer,
+    SstInfo,
+    SstType,
+    decode_footer,
+    decode_info_section,
+    encode_footer,
+    encode_info_section,
+)
 from slatespark.format.row import Row, RowKind, rows_to_columns
 from slatespark.format.sst import SstBuilder
 from slatespark.format.tables import put_offsets
-from slatespark.format.wal import decode_wal, decode_wal_files
+from slatespark.format.wal import OLD_FENCE_BYTES, decode_first_seq, decode_last_block, decode_wal, decode_wal_files
+from tests.support.older_databases import OLDER
 from tests.support.row_values import columns_to_rows
 from tests.support.wal_files import encode_wal
 
@@ -53,6 +64,95 @@ def test_a_compacted_file_is_refused() -> None:
     builder.add([rows_to_columns(ROWS[:1])], np.zeros(1, np.int64))
     with pytest.raises(CorruptDataError, match="WAL"):
         decode_wal(b"".join(builder.finish().parts))
+
+
+# --- files of old clients ---------------------------------------------------------------------------------------------
+
+
+def old_file(number: int, name: str = "0.10-wal") -> bytes:
+    return (OLDER / name / "wal" / f"{number:020d}.sst").read_bytes()
+
+
+def info_of_file(data: bytes) -> SstInfo:
+    return decode_info_section(data[decode_footer(data[-FOOTER_BYTES:]).info_offset : -FOOTER_BYTES])
+
+
+def with_info(data: bytes, info: SstInfo, version: int = 1) -> bytes:
+    """The file with another info and version, under a right checksum."""
+    at = decode_footer(data[-FOOTER_BYTES:]).info_offset
+    return data[:at] + encode_info_section(info) + encode_footer(Footer(at, version))
+
+
+@pytest.mark.parametrize(("name", "number"), [("0.10-wal", 1), ("0.10-wal", 6), ("0.13-fences", 7)])
+def test_a_fence_of_an_old_client_has_no_rows(name: str, number: int) -> None:
+    data = old_file(number, name)
+    assert len(data) <= OLD_FENCE_BYTES
+    assert len(decode_wal(data)) == 0
+    assert decode_first_seq(data, len(data)) is None
+    assert decode_last_block(data, len(data)) is None
+    assert decode_wal_files([data, encode_wal(ROWS)]) is None
+
+
+def test_rows_of_an_old_client_come_in_commit_order() -> None:
+    rows = columns_to_rows(decode_wal(old_file(2)))
+    assert [(row.key, row.seq) for row in rows] == [
+        (b"c", 1),
+        (b"a", 2),
+        (b"b", 3),
+        (b"a", 4),
+        (b"d", 4),
+        (b"e", 4),
+        (b"b", 5),
+    ]
+    assert [row.kind for row in rows] == [RowKind.PUT] * 3 + [RowKind.DELETE] + [RowKind.PUT] * 3
+    many = columns_to_rows(decode_wal(old_file(3)))
+    assert [row.seq for row in many] == list(range(6, 406))
+    assert [row.key for row in many] == [b"k%03d" % (number * 7 % 400) for number in range(400)]
+
+
+def test_a_key_of_an_old_client_is_no_sequence_number() -> None:
+    data = old_file(5)
+    assert info_of_file(data).first_entry == b"12345678"
+    assert decode_first_seq(data, len(data)) is None
+    assert decode_last_block(data, len(data)) is None
+    assert decode_wal_files([data]) is None
+
+
+def test_only_old_files_may_be_like_those_of_the_trees() -> None:
+    rows, fence = old_file(2), old_file(1)
+    assert len(decode_wal(with_info(rows, info_of_file(rows)))) == 7
+    with pytest.raises(CorruptDataError, match="expected a WAL file"):
+        decode_wal(with_info(rows, info_of_file(rows), version=2))
+    with pytest.raises(CorruptDataError, match="empty"):  # a file with a first row has a block
+        decode_wal(with_info(fence, replace(info_of_file(fence), first_entry=b"a")))
+    with pytest.raises(CorruptDataError, match="empty"):  # a fence of a newer client has no bytes
+        decode_wal(with_info(fence, replace(info_of_file(fence), sst_type=SstType.WAL), version=2))
+
+
+@pytest.mark.parametrize("number", [1, 2, 5])
+def test_damage_in_an_old_file_is_refused(number: int) -> None:
+    data = old_file(number)
+    for at in range(len(data) - 2):  # then the version of the blocks, which no checksum covers
+        damaged = bytearray(data)
+        damaged[at] ^= 0x10
+        with pytest.raises((CorruptDataError, UnsupportedFormatError)):
+            decode_wal(bytes(damaged))
+    for length in range(len(data)):
+        with pytest.raises((CorruptDataError, UnsupportedFormatError)):
+            decode_wal(data[:length])
+
+
+def test_an_old_file_out_of_key_order_is_refused() -> None:
+    section = encode_section(v1_block([Row(b"b", 1), Row(b"a", 2)]), Compression.NONE)
+    none = np.zeros(1, np.int64)
+    index = encode_index_section(SstIndex(none, np.zeros(0, np.uint8), np.zeros(2, np.int64), none), Compression.NONE)
+    info = SstInfo(b"a", None, len(section), len(index), len(section), 0)
+    data = section + index
+    with pytest.raises(CorruptDataError):
+        decode_wal(data + encode_info_section(info) + encode_footer(Footer(len(data), 1)))
+
+
+# --- damage -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("data", [b"", b"x", b"0123456789", b"\0" * 100])

@@ -18,7 +18,7 @@ from slatespark.format.ulid import Ulid
 from slatespark.storage import run_concurrently
 from slatespark.table.changes.log.commits import LoggedCommit, LoggedCommits, fetch_logged_commits, find_unrecorded
 from slatespark.table.changes.log.positions import LogPosition, find_position
-from slatespark.table.changes.log.wal import WalStretch, find_span, is_complete
+from slatespark.table.changes.log.wal import WalStretch, find_span, is_complete, is_old_fence_file
 from slatespark.table.clock import Clock
 from slatespark.table.log.manifests import fetch_manifest, list_manifests
 from slatespark.table.read.planning.plan import SstFile
@@ -162,8 +162,15 @@ def _with_all_of_wal(stores: TableStores, start: LogPosition, end: LogPosition) 
 
 
 def _wal_sizes(stores: TableStores, start: LogPosition, end: LogPosition) -> dict[int, int]:
-    """Return the sizes of the WAL files between two positions, and of the one before, as far as they exist."""
-    first = max(start.wal, 1)
+    """Return the sizes of the WAL files between two positions, and of the one before, as far as they exist.
+
+    That of a fence is 0, also where an old client wrote one that is not empty.
+    """
+    sizes = _stored_sizes(stores, max(start.wal, 1), end)
+    return {number: 0 if is_old_fence_file(stores, number, size) else size for number, size in sizes.items()}
+
+
+def _stored_sizes(stores: TableStores, first: int, end: LogPosition) -> dict[int, int]:
     if end.wal - first >= _PROBED:
         return listed_wal(stores, first)
     sizes = {}

@@ -14,7 +14,7 @@ from itertools import pairwise
 
 from slatespark.errors import SnapshotExpiredError
 from slatespark.format.paths import wal_path
-from slatespark.format.wal import decode_wal
+from slatespark.format.wal import OLD_FENCE_BYTES, decode_wal
 from slatespark.kernels.columns import RowColumns
 from slatespark.storage import run_concurrently
 from slatespark.table.stores import TableStores, object_context
@@ -53,6 +53,16 @@ def fetch_wal_log(stores: TableStores, number: int) -> RowColumns | None:
         data = bytes(stores.wal.get(path))
         rows = decode_wal(data) if data else None
     return rows if rows is not None and len(rows) else None
+
+
+def is_old_fence_file(stores: TableStores, number: int, size: int) -> bool:
+    """Tell whether a WAL file of that size is a fence of an old client; files of newer ones are larger, so not read."""
+    if not 0 < size <= OLD_FENCE_BYTES:
+        return False
+    try:
+        return fetch_wal_log(stores, number) is None
+    except SnapshotExpiredError:
+        return False
 
 
 def is_complete(stores: TableStores, stretch: WalStretch, sizes: Mapping[int, int]) -> bool:
