@@ -17,6 +17,7 @@ from slatespark.errors import CorruptDataError, InternalError
 from slatespark.format.manifest_check import check_readable
 from slatespark.format.manifest_state import Manifest, Segment
 from slatespark.format.references import SortedRun
+from slatespark.format.ulid import Ulid
 from slatespark.ranges import key_after, prefix_range
 
 # Each L0 compaction of the client needs an id above all others, at most 2^32 - 2: leave it room.
@@ -86,12 +87,13 @@ def every_sst_has_a_first_key(change: ManifestChange) -> str | None:
 
 
 def l0_view_ids_are_unique(change: ManifestChange) -> str | None:
-    """Refuse two L0 views with one id: the next compaction loses rows.
+    """Refuse two L0 views with one id, unless the current manifest already has them: the next compaction loses rows.
 
-    Source: `docs/explanation/taking-over-a-database.md`.
+    A union by the 0.17 client may show two parts of one file in L0. A commit moves both into runs, where that is
+    harmless. Source: `docs/explanation/taking-over-a-database.md`.
     """
-    repeated = (ulid for tree in change.new.trees() for ulid in _repeated(view.id for view in tree.l0))
-    return _first("two views in L0 have the id {}", repeated)
+    known = set() if change.current is None else _repeated_in_l0(change.current)
+    return _first("two views in L0 have the id {}", sorted(_repeated_in_l0(change.new) - known))
 
 
 def no_view_id_is_repeated(change: ManifestChange) -> str | None:
@@ -311,6 +313,11 @@ def _first(problem: str, culprits: Iterable[object]) -> str | None:
 
 def _repeated(values: Iterable[T]) -> set[T]:
     return {value for value, times in Counter(values).items() if times > 1}
+
+
+def _repeated_in_l0(manifest: Manifest) -> set[Ulid]:
+    """Return the ids that several L0 views of one tree have."""
+    return {ulid for tree in manifest.trees() for ulid in _repeated(view.id for view in tree.l0)}
 
 
 def _decreases(change: ManifestChange, name: str) -> str | None:

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from slatespark import SlateStore
+from slatespark import InvalidRequestError, SlateStore
 from slatespark.format.manifest import Manifest
 from slatespark.table.clock import SystemClock
 from slatespark.table.commit import claim
@@ -18,7 +18,7 @@ from slatespark.table.log.manifests import fetch_latest_manifest, publish_manife
 from slatespark.table.stores import TableStores, open_stores
 from slatespark.table.write.clone import clone_table
 from tests.support.client import Client, ClientOptions, Location, read_rows
-from tests.support.client_admin import clone_database, collect_garbage, compact_full, create_checkpoint
+from tests.support.client_admin import clone_database, collect_garbage, compact_full, create_checkpoint, union_databases
 from tests.support.fixture_databases import FIXTURES
 from tests.support.moto_server import MotoServer
 from tests.support.moto_server import moto_server as moto_server
@@ -74,6 +74,66 @@ def family(tmp_path: Path) -> Family:
 
 
 FIRST: Rows = {b"k0": b"flushed", b"k1": b"flushed", b"k2": b"flushed", b"k3": b"in the WAL"}
+
+
+JOINED: Rows = {b"k%d" % number: b"second" for number in range(5)}
+
+
+@pytest.fixture
+def shards(tmp_path: Path) -> Family:
+    """A union, `joined`, of two parts of one database; in it the client gives the two views of an L0 file one id."""
+    family = Family(tmp_path)
+    with Client.open(family.location("parent"), ClientOptions(wal=False)) as client:
+        for value in (b"first", b"second"):
+            for number in range(5):
+                client.put(b"k%d" % number, value)
+            client.flush_memtable()
+    parts: tuple[tuple[bytes | None, bytes | None], ...] = ((None, b"k2"), (b"k2", None))
+    for name, keys in zip(("low", "high"), parts, strict=True):
+        clone_database(family.location("parent"), name, keys=keys)
+    union_databases([(family.location("low"), None), (family.location("high"), None)], "joined")
+    ids = [view.id for view in family.manifest("joined").l0]
+    assert len(set(ids)) < len(ids)
+    assert family.rows("joined") == JOINED
+    return family
+
+
+def test_parts_of_a_file_joined_again_are_written_and_compacted(shards: Family) -> None:
+    store = SlateStore.open(str(shards.root / "joined"))
+    assert any("l0_view_ids_are_unique" in finding.what for finding in store.verify().findings)
+    store.write(pa.table({"key": [b"k1", b"new"], "value": [b"ours", b"ours"]}))
+    rows = JOINED | {b"k1": b"ours", b"new": b"ours"}
+    assert shards.rows("joined") == rows
+    store.createCheckpoint("kept")
+    shards.clone("joined", "copy")
+    assert shards.rows("copy") == rows
+    with shards.client("joined") as client:
+        compact_full(client)
+    assert shards.rows("joined") == rows
+    store.deleteRange("key < X'6B32'")
+    store.compact(full=True)
+    assert shards.rows("joined") == {key: value for key, value in rows.items() if key >= b"k2"}
+
+
+def test_a_checkpoint_of_parts_joined_again(shards: Family) -> None:
+    SlateStore.open(str(shards.root / "joined")).createCheckpoint("kept")
+    assert shards.rows("joined") == JOINED
+    assert shards.rows("joined", checkpoint="kept") == JOINED
+
+
+def test_no_job_beside_a_client_on_parts_joined_again(shards: Family) -> None:
+    options = ClientOptions(
+        wal=False,
+        compactor=True,
+        settings={"compactor_options.poll_interval": "50ms", "compactor_options.worker": None},
+    )
+    store = SlateStore.open(str(shards.root / "joined"))
+    with Client.open(shards.location("joined"), options):
+        with pytest.raises(InvalidRequestError, match="one id"):
+            store.write(pa.table({"key": [b"k1"], "value": [b"ours"]}), ifClientActive="cooperate")
+        with pytest.raises(InvalidRequestError, match="one id"):
+            store.compact(full=True, ifClientActive="cooperate")
+    assert shards.rows("joined") == JOINED
 
 
 def test_parent_and_clone_go_their_own_ways(family: Family) -> None:

@@ -6,7 +6,7 @@ They need no open database, except that a compaction only runs while a writer wi
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -96,15 +96,29 @@ def read_manifest(location: Location, manifest_id: int | None = None) -> Any:
 
 def clone_database(source: Location, path: str, *, keys: tuple[bytes | None, bytes | None] | None = None) -> None:
     """Make a clone of a database, or of its rows with keys in [start, end), at another path of the object store."""
-    part = (
-        None if keys is None else uniffi.KeyRange(start=keys[0], start_inclusive=True, end=keys[1], end_inclusive=False)
-    )
-    spec = uniffi.CloneSourceSpec(path=source.path, checkpoint=None, projection_range=part)
+    union_databases([(source, keys)], path)
+
+
+def union_databases(sources: Sequence[tuple[Location, tuple[bytes | None, bytes | None] | None]], path: str) -> None:
+    """Join databases, each whole or its rows with keys in [start, end), at another path of the object store."""
+    specs = [
+        uniffi.CloneSourceSpec(
+            path=source.path,
+            checkpoint=None,
+            projection_range=None
+            if keys is None
+            else uniffi.KeyRange(start=keys[0], start_inclusive=True, end=keys[1], end_inclusive=False),
+        )
+        for source, keys in sources
+    ]
 
     async def build(admin: Any) -> None:
-        await admin.create_clone_builder_from_source(spec).build()
+        builder = admin.create_clone_builder_from_source(specs[0])
+        for spec in specs[1:]:
+            builder.with_source(spec)
+        await builder.build()
 
-    run_once(build(uniffi.AdminBuilder(path, source.object_store()).build()))
+    run_once(build(uniffi.AdminBuilder(path, sources[0][0].object_store()).build()))
 
 
 def delete_database(location: Location) -> None:

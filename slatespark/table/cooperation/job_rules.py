@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
-from slatespark.errors import InternalError
+from slatespark.errors import InternalError, InvalidRequestError
 from slatespark.format.compactions import Compaction, Compactions, CompactionSpec, CompactionStatus, TieredSpec
 from slatespark.format.manifest import Manifest, Segment
 from slatespark.format.references import SstHandle
@@ -128,9 +128,20 @@ def spec_of_slice(
     runs : `[start, end)` of the tree's runs, newest first
 
     Requires: the tree exists, and the slice is not empty.
+
+    Raises
+    ------
+    InvalidRequestError
+        When two L0 views of the tree have one id, so that the job would remove both where it merges one.
     """
     tree = find_tree(manifest, segment)
     assert tree is not None
+    if l0 and len({view.id for view in tree.l0}) < len(tree.l0):
+        raise InvalidRequestError(
+            "Two views in L0 have one id, so no compaction job can tell them apart.",
+            why="The SlateDB client joined two parts of one file in a clone.",
+            todo="Write or compact once while no client is open, with ifClientActive=fail.",
+        )
     views = tuple(view.id for view in tree.l0[len(tree.l0) - l0 :])
     numbers = tuple(run.id for run in tree.compacted[runs[0] : runs[1]])
     spec = TieredSpec(views, numbers, min(numbers, default=free_destination(manifest, listed)), segment)

@@ -191,6 +191,10 @@ def test_two_parts_of_one_file_may_be_in_a_run() -> None:
 def test_rules_broken_by_the_client_are_tolerated() -> None:
     repeated = replace(CURRENT, compacted=(SortedRun(8, (view(LOW.id), view(HIGH.id, LOW.id))),))
     check(repeated, repeated)
+    in_l0 = replace(CURRENT, l0=(view(OLD.id, keys=KeyRange(b"a", b"b")), view(OLD.id, keys=KeyRange(b"b", None))))
+    check(in_l0, in_l0)
+    with pytest.raises(InternalError, match="l0_view_ids_are_unique"):
+        check(replace(in_l0, ssts=add(NEW), l0=(view(NEW.id), view(NEW.id, LOW.id), view(NEW.id), *in_l0.l0)), in_l0)
     ahead = replace(CURRENT, last_l0_clock_tick=NOW_MS + 500)
     check(ahead, ahead)
 
