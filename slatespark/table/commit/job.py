@@ -16,6 +16,7 @@ from slatespark.table.clock import Clock, read_clock
 from slatespark.table.commit.claim import refuse_unwritable
 from slatespark.table.commit.client_place import refuse_twin
 from slatespark.table.commit.foreign_clients import Baseline
+from slatespark.table.commit.last_number import check_seq
 from slatespark.table.commit.remains import refuse_remains
 from slatespark.table.commit.row_times import COMMIT_TIMES, RowTimes
 from slatespark.table.commit.wal_place import fetch_state_with_wal, refuse_dropped, refuse_other_database
@@ -83,6 +84,7 @@ class WriteJob:
             first_seq = self.baseline.last_l0_seq
         elif options.timestamp_column is None:
             first_seq += task
+        check_seq(first_seq)
         ttl_from_ms = self.planned_ms if options.ttl_from == "write" else None
         latest_ms = None if self.is_provisional else self.latest_expire_ms(self.planned_ms)
         return Stamp(first_seq, self.create_ts_ms, ttl_ms, ttl_from_ms, latest_ms)
@@ -159,8 +161,8 @@ def plan_write(
     ClockRegressionError
         When the last clock tick is ahead of our clock or of `timestamp_ms`, or that is ahead of our clock.
     InvalidRequestError
-        When the WAL is elsewhere, or belongs to another database; or when there is no table, but an earlier one left
-        some of its objects, or a client has one under an encoded name.
+        When the WAL is elsewhere, or belongs to another database; when the sequence numbers are used up; or when there
+        is no table, but an earlier one left some of its objects, or a client has one under an encoded name.
     """
     now_ms = read_clock(clock)
     segments = plan_segments(stores.url, None if found is None else found.value, definition.segment_extractor)
@@ -178,6 +180,7 @@ def plan_write(
         tick_ms = max(manifest.last_l0_clock_tick, MIN_MS if wal.tick_ms is None else wal.tick_ms)
     present_ms = None if definition.has_own_time else now_ms
     check_tick(stores, tick_ms, present_ms)
+    check_seq(base_seq + 1)
     create_ts_ms = max(now_ms, tick_ms)
     if timestamp_ms is not None:
         check_timestamp(stores, timestamp_ms, MIN_MS if definition.has_history else tick_ms, present_ms)

@@ -9,6 +9,7 @@ from typing import TypeAlias
 from slatespark.options import WriteOptions
 from slatespark.table.clock import Clock
 from slatespark.table.commit.job import WriteJob
+from slatespark.table.commit.last_number import check_seq
 from slatespark.table.commit.rebase import check_rewritable, rebase_outputs
 from slatespark.table.commit.row_times import RowTimes
 from slatespark.table.commit.write_time import check_not_ahead, check_timestamp
@@ -94,11 +95,14 @@ class OwnRows:
             When the rows have a given time, and other rows are later.
         CommitConflictError
             When more than `commitRewriteLimit` would be rewritten.
+        InvalidRequestError
+            When the sequence numbers are used up.
         """
         if self.options.timestamp_ms is not None and any(self.outputs):
             floor_ms = MIN_MS if self.job.definition.has_history else tick_ms
             check_timestamp(self.stores, self.create_ts_ms, floor_ms, self.present_ms)
         by_seq = max(0, reached_seq - self.base_seq)
+        check_seq(max([reached_seq + 1, *(file.properties.max_seq + by_seq for file in self.files)]))
         by_ms = 0 if self.times.fixed else max(0, tick_ms - self.create_ts_ms)
         moves = bool(by_seq or by_ms) and any(self.outputs)
         if moves and is_rehearsal:
