@@ -334,7 +334,10 @@ def _claim(jobs: JobList, job_ids: Sequence[Ulid], worker_id: str) -> tuple[Comp
         were_free = True
         worker = WorkerSpec(worker_id, jobs.heartbeat_ms())
         for entry in entries:
-            listed = with_job(listed, replace(entry, status=CompactionStatus.RUNNING, worker=worker))
+            # Without the progress of a worker before us: the newest version shows what was committed of it, and what a
+            # coordinator went on to commit would change the sources under our merge.
+            ours = replace(entry, status=CompactionStatus.RUNNING, worker=worker, context=None)
+            listed = with_job(listed, ours)
         return listed
 
     def is_claimed(listed: Compactions) -> bool:

@@ -50,8 +50,6 @@ def stores(request: pytest.FixtureRequest) -> TableStores:
 
 
 def test_a_claim_changes_nothing_else(stores: TableStores) -> None:
-    context = TieredContext((Subcompaction(BytesRange(UNBOUNDED, UNBOUNDED), (sst(9),), 1),), 17)
-    change(stores, lambda entry: replace(entry, context=context) if entry.id == job_id(1) else entry)
     before = fetch_compactions(stores)
     with claim(stores) as claimed:
         after = fetch_compactions(stores)
@@ -64,6 +62,15 @@ def test_a_claim_changes_nothing_else(stores: TableStores) -> None:
         assert after.value.jobs[1] == before.value.jobs[1]
         assert claimed.found.number == 1
     assert entry_of(stores) == before.value.jobs[0], "who leaves without a result has released the job"
+
+
+def test_a_claim_drops_the_progress_of_a_worker_before(stores: TableStores) -> None:
+    """A coordinator that commits it would change the sources under our merge."""
+    context = TieredContext((Subcompaction(BytesRange(UNBOUNDED, UNBOUNDED), (sst(9),), 1),), 17)
+    change(stores, lambda entry: replace(entry, context=context) if entry.id == job_id(1) else entry)
+    with claim(stores):
+        assert entry_of(stores).context is None
+    assert entry_of(stores).context is None
 
 
 @pytest.mark.parametrize(
