@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -127,25 +128,48 @@ def contents(path: str) -> dict[str, bytes]:
     return {str(file.relative_to(path)): file.read_bytes() for file in Path(path).rglob("*") if file.is_file()}
 
 
+def unwritten(path: str, *calls: Callable[[SlateStore], object]) -> None:
+    """Assert that each call is refused before it has written any object."""
+    before = contents(path)
+    for call in calls:
+        with pytest.raises(UnsupportedFormatError):
+            call(SlateStore.open(path))
+        assert contents(path) == before
+
+
 @pytest.mark.parametrize("folder", ["manifest", "compactions"])
-@pytest.mark.parametrize("mode", ["fail", "fence"])
+@pytest.mark.parametrize("mode", ["fail", "fence", "cooperate"])
 def test_unknown_fields_are_read_but_never_erased(folder: str, mode: str, tmp_path: Path) -> None:
     database, path = copied("plain", tmp_path)
     replace_newest(Path(path) / folder)
     assert pairs_of(path) == {row[0]: row[1] for row in database.visible_rows()}
-    before = contents(path)
-    store = SlateStore.open(path)
     rows = pa.table({"key": [b"k"], "value": [b"v"]})
-    with pytest.raises(UnsupportedFormatError):
-        store.write(rows, ifClientActive=mode)
-    with pytest.raises(UnsupportedFormatError):
-        store.compact(full=True, mergeOperator="concat", ifClientActive=mode)
+    options: dict[str, Any] = {"ifClientActive": mode, "clientTimeout": "500ms"}
+    unwritten(
+        path,
+        lambda store: store.write(rows, **options),
+        lambda store: store.delete("key = X'61'", **options),
+        lambda store: store.compact(full=True, mergeOperator="concat", **options),
+    )
     if folder == "manifest":
-        with pytest.raises(UnsupportedFormatError):
-            store.createCheckpoint("p")
-    left = {name: data for name, data in contents(path).items() if not name.startswith("slatespark/")}
-    uploaded = {name for name in left if name.startswith("compacted/")} - before.keys()
-    assert {name: data for name, data in left.items() if name not in uploaded} == before
+        unwritten(path, lambda store: store.createCheckpoint("p"))
+
+
+def test_a_definition_that_cannot_be_announced_is_not_changed(tmp_path: Path) -> None:
+    """Each of these changes what reads show, and none can be taken back."""
+    schema = pa.schema([("id", pa.int64()), ("a", pa.string()), ("b", pa.string())])
+    path = str(tmp_path / "typed")
+    store = SlateStore.create(path, schema, "id", history=True)
+    store.write(pa.table({"id": [1], "a": ["x"], "b": ["y"]}, schema=schema), timestamp=1000)
+    replace_newest(tmp_path / "typed" / "manifest")
+    unwritten(
+        path,
+        lambda store: store.setProperties(retention="1s"),
+        lambda store: store.dropColumns("b"),
+        lambda store: store.setHistoryFloor(2000),
+        lambda store: store.write(pa.table({"id": [2], "c": [1]}), mergeSchema=True, timestamp=3000),
+    )
+    assert SlateStore.open(path).scan().schema.names == schema.names
 
 
 def test_an_unknown_field_is_named() -> None:

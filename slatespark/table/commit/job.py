@@ -15,7 +15,7 @@ from slatespark.options.values import DEFAULT_TTL_MS
 from slatespark.table.clock import Clock, read_clock
 from slatespark.table.commit.claim import refuse_unwritable
 from slatespark.table.commit.client_place import refuse_twin
-from slatespark.table.commit.foreign_clients import Baseline
+from slatespark.table.commit.foreign_clients import Baseline, refuse_unknown_jobs
 from slatespark.table.commit.last_number import check_seq
 from slatespark.table.commit.remains import refuse_remains
 from slatespark.table.commit.row_times import COMMIT_TIMES, RowTimes
@@ -23,6 +23,8 @@ from slatespark.table.commit.wal_place import fetch_state_with_wal, refuse_dropp
 from slatespark.table.commit.write_time import check_tick, check_timestamp
 from slatespark.table.definition.segmentation import plan_segments
 from slatespark.table.definition.table_definition import NO_DEFINITION, TableDefinition
+from slatespark.table.log.compactions import fetch_compactions
+from slatespark.table.log.manifests import is_at_rest
 from slatespark.table.log.versioned_object import Version
 from slatespark.table.records.leases import delete_lease, publish_lease
 from slatespark.table.records.operations import Operation
@@ -174,6 +176,8 @@ def plan_write(
         baseline, base_seq, tick_ms = Baseline(0, 0, 0, 0, 1), 0, Manifest().last_l0_clock_tick
     else:
         refuse_unwritable(stores.url, found.value)
+        if not is_at_rest(stores, found.value):  # else the list is as our last commit left it
+            refuse_unknown_jobs(stores, fetch_compactions(stores).value)
         manifest_id, manifest, wal = fetch_state_with_wal(stores) if state is None else state
         baseline = Baseline.of(manifest_id, manifest, wal.end)
         base_seq = max(manifest.last_l0_seq, wal.last_seq)

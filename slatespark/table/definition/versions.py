@@ -11,6 +11,7 @@ from typing import Final
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import CorruptDataError, InternalError, TableNotFoundError
 from slatespark.format.manifest import ExternalDb, Manifest
+from slatespark.format.tables import refuse_unknown_fields
 from slatespark.storage import run_ahead
 from slatespark.storage.object_store import Buffer
 from slatespark.table.clock import Clock
@@ -207,9 +208,12 @@ def evolve_definition(
 
     Raises
     ------
+    UnsupportedFormatError
+        When that next manifest could not be written, so that the definition is not either.
     CommitConflictError
         When too many races were lost.
     """
+    refuse_unknown_fields(manifest.unknown_fields, f"{stores.url}: the manifest")
 
     def changed(newest: Version[TableDefinition]) -> TableDefinition | None:
         wanted = change(newest.value)
