@@ -195,6 +195,12 @@ def test_a_load_whose_clock_is_behind(client: MortalClient) -> None:
     assert_settled(client)
 
 
+def objects_of(database: Location) -> set[str]:
+    """All objects, but for the logs of the client, which go on."""
+    found = {str(path.relative_to(database.folder)) for path in database.folder.rglob("*") if path.is_file()}
+    return {name for name in found if not name.startswith(("manifest/", "compactions/", "wal/"))}
+
+
 # --- a client whose own scheduler always has an L0 job active -------------------------------------------------------
 
 
@@ -207,9 +213,12 @@ def test_a_load_waits_for_the_clients_own_jobs_and_gives_up(database: Location) 
         scheduled = [CompactionStatus.SCHEDULED]
         stores = stores_of(LocalStore(database.folder))
         assert awaited(lambda: [job.status for job in fetch_compactions(stores).value.jobs], scheduled) == scheduled
-        with pytest.raises(CommitConflictError, match="in the way"):
-            append(database, 0, clientTimeout="500ms")
-        assert len(list_compactions(database)) == 1, "it left nothing behind"
+        before = objects_of(database)
+        for options in ({}, {"throughputMBPerSec": "100"}):  # with it tasks upload files
+            with pytest.raises(CommitConflictError, match="in the way"):
+                append(database, 0, clientTimeout="500ms", **options)
+        assert len(list_compactions(database)) == 1, "it left no job behind"
+        assert objects_of(database) == before, "nor any file"
         assert client.live.get(b"k") == b"3"
         assert client.live.is_open()
     finally:

@@ -108,7 +108,12 @@ def commit_beside_client(
     """
     groups = tuple(tuple(files) for files in outputs if files)[::-1]
     guard = FileGuard(stores, clock, job, options.gc_min_age_ms)
-    record = _LoadCommit(stores, clock, job, options, groups, guard).run()
+    commit = _LoadCommit(stores, clock, job, options, groups, guard)
+    try:
+        record = commit.run()
+    except CommitConflictError:
+        commit.discard_all()
+        raise
     delete_lease(stores.main, job.write_id)
     return record
 
@@ -121,6 +126,8 @@ class _LoadCommit:
     ----------
     groups : files of the load by task, newest first
     guard : of the files
+    made : ids of the files that merges have made, and that were not discarded
+    may_be_handed : a hand-over was tried, so the files may be committed: they must not be deleted any more
     share_keys : the client moves files that share no keys as they are, so sources must share some
     """
 
@@ -131,6 +138,8 @@ class _LoadCommit:
     groups: tuple[tuple[NewFile, ...], ...]
     guard: FileGuard
     submitter: Submitter = field(init=False)
+    made: set[Ulid] = field(default_factory=set)
+    may_be_handed: bool = False
     share_keys: bool = False
 
     def __post_init__(self) -> None:
@@ -210,6 +219,7 @@ class _LoadCommit:
         outputs = [self._not_older(files, job.id.timestamp_ms) for job, files in zip(claimed, merged, strict=True)]
         load = self._handed_load(claimed, sources, outputs)
         self._publish_growth(claimed[0].found.value)
+        self.may_be_handed = True
         publish_handed_load(self.stores.main, load)
         try:
             return self._hand_over(claimed, load, outputs, claimed_ms)
@@ -235,6 +245,7 @@ class _LoadCommit:
         if not ended:
             raise _not_committed(self.stores, load, timeout_ms)
         delete_handed_load(self.stores.main, load)
+        self.may_be_handed = False
         return None
 
     def _publish_growth(self, manifest: Manifest) -> None:
@@ -323,6 +334,7 @@ class _LoadCommit:
         """Return the files of the new runs, for each tree."""
         run = partial(run_pieces, self.stores, self.clock, options=self.options, range_bytes=RANGE_BYTES)
         outputs = [run(parts, self._rules(each)) for each, parts in zip(sources, pieces, strict=True)]
+        self.made.update(output.handle.id for files in outputs for output in files)
         newest_ms = max((job.id.timestamp_ms for job in self.submitter.jobs.refresh().value.jobs), default=0)
         return tuple(self._not_older(files, newest_ms) for files in outputs)
 
@@ -342,7 +354,9 @@ class _LoadCommit:
             for output in outputs
             if output.handle.id.timestamp_ms < job_ms
         ]
-        copies = iter(run_concurrently(steps, is_remote=self.stores.main.is_remote))
+        copied = run_concurrently(steps, is_remote=self.stores.main.is_remote)
+        self.made.update(output.handle.id for output in copied)
+        copies = iter(copied)
         return tuple(next(copies) if output.handle.id.timestamp_ms < job_ms else output for output in outputs)
 
     def _discard(self, merged: Iterable[_Outputs]) -> None:
@@ -350,6 +364,12 @@ class _LoadCommit:
         kept = {file.handle.id for file in self._files}
         made = {output.handle.id for outputs in merged for output in outputs}
         delete_files(self.stores, sorted(made - kept))
+        self.made -= made
+
+    def discard_all(self) -> None:
+        """Delete all files of a load that gave up, unless it was handed over."""
+        if not self.may_be_handed:
+            delete_files(self.stores, sorted(self.made.union(file.handle.id for file in self._files)))
 
     # --- the job ------------------------------------------------------------------------------------------------------
 
