@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from slatespark import CommitConflictError, OptionError, SlateStore, TransactionConflictError
+from slatespark import CommitConflictError, HistoryTrimmedError, OptionError, SlateStore, TransactionConflictError
 from slatespark.storage.local_store import LocalStore
 from slatespark.table.log.compactions import fetch_compactions
 from slatespark.table.log.manifests import fetch_latest_manifest
@@ -120,6 +120,25 @@ def test_a_load_that_deletes_from_an_empty_segment_is_recorded_and_committed_onc
 
 
 # --- dropping a segment ---------------------------------------------------------------------------------------------
+
+
+def test_a_number_from_before_the_drop_shows_the_segment(live: LiveClient) -> None:
+    """The drop takes no number; once the files from before it are gone, the number is refused."""
+    store = SlateStore.open(str(live.location.folder))
+    last, rows = store.resolve().seq, store.scan().read_all()
+    drop(live, b"b/")
+    assert store.scan().read_all()["key"].to_pylist() == [b"a/1", b"c/1"]
+    assert store.scan(seqAsOf=last).read_all() == rows
+    flushed(live, **{"a/2": "later"})
+    assert store.scan(seqAsOf=last).read_all() == rows
+    drop(live, b"a/")
+    last = store.resolve().seq
+    shown = fetch_latest_manifest(stores(live)).value.ssts
+    for path in (live.location.folder / "compacted").iterdir():
+        if path.stem not in set(map(str, shown)):
+            path.unlink()
+    with pytest.raises(HistoryTrimmedError, match="segments"):
+        store.scan(seqAsOf=last)
 
 
 def test_a_segment_is_dropped(live: LiveClient) -> None:

@@ -6,6 +6,7 @@ docs/explanation/cooperative-writes.md, also for what is not sound: it is docume
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -14,9 +15,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from slatespark import CommitConflictError, SlateStore, TransactionConflictError
+from slatespark import CommitConflictError, HistoryTrimmedError, SlateStore, TransactionConflictError
+from slatespark.format.paths import manifest_path
 from slatespark.format.references import SstHandle
 from slatespark.storage.local_store import LocalStore
+from slatespark.table.clock import SystemClock
 from slatespark.table.commit.expiring_ids import FileGuard
 from slatespark.table.compaction import auto, small_runs
 from slatespark.table.cooperation import load_commit
@@ -148,6 +151,72 @@ def test_a_feed_by_number_misses_the_load(live: LiveClient) -> None:
     assert record.last_seq == seen == read_manifest(live.location).last_l0_seq
     assert sorted(path.name for path in (live.location.folder / "wal").iterdir()) == wal
     assert SlateStore.open(str(live.location.folder)).history(1)[0].operation == "cooperativeWrite"
+
+
+def rows_as_of(live: LiveClient, **options: Any) -> dict[bytes, bytes]:
+    found = SlateStore.open(str(live.location.folder)).scan(**options).read_all()
+    return {row["key"]: row["value"] for row in found.to_pylist()}
+
+
+def test_a_read_as_of_a_number_does_not_change(live: LiveClient) -> None:
+    """The load has a number from before, but whoever asks for that gets what was there before the load."""
+    flushed(live, a="1", b="1")
+    flushed(live, b="2")
+    last = SlateStore.open(str(live.location.folder)).resolve().seq
+    expected = [{b"a": b"1", b"b": b"2"} if seq == last else rows_as_of(live, seqAsOf=seq) for seq in range(last + 1)]
+
+    def found() -> list[dict[bytes, bytes]]:
+        return [rows_as_of(live, seqAsOf=seq) for seq in range(last + 1)]
+
+    assert found() == expected
+    assert load_beside(live.location.folder, {b"a": b"load", b"c": b"load"}).first_seq == last
+    assert found() == expected
+    flushed(live, b="3")
+    assert found() == expected
+    assert rows_as_of(live, seqAsOf=last + 1) == {b"a": b"load", b"b": b"3", b"c": b"load"}
+
+
+def test_a_number_is_refused_once_only_the_load_shows_it(live: LiveClient) -> None:
+    flushed(live, a="1")
+    replaced = {path.name for path in (live.location.folder / "compacted").iterdir()}
+    last = SlateStore.open(str(live.location.folder)).resolve().seq
+    load_beside(live.location.folder, {b"a": b"load"})
+    for name in replaced:  # as the client's collector does, though their version is there
+        (live.location.folder / "compacted" / name).unlink()
+    with pytest.raises(HistoryTrimmedError, match="load"):
+        rows_as_of(live, seqAsOf=last)
+    assert rows_as_of(live) == {b"a": b"load"}
+
+
+def test_a_merge_serves_a_number_whose_files_are_gone(live: LiveClient) -> None:
+    flushed(live, a="1", b="1")
+    flushed(live, b="2")
+    replaced = {path.name for path in (live.location.folder / "compacted").iterdir()}
+    store = SlateStore.open(str(live.location.folder))
+    last, first_version = store.resolve().seq, store.resolve().version
+    store.compact(full=True, ifClientActive="cooperate")
+    assert store.resolve(seqAsOf=last).version == first_version
+    for name in replaced:
+        (live.location.folder / "compacted" / name).unlink()
+    assert store.resolve(seqAsOf=last).version > first_version
+    assert rows_as_of(live, seqAsOf=last) == {b"a": b"1", b"b": b"2"}
+
+
+def test_a_read_as_of_an_instant_between_loads(live: LiveClient) -> None:
+    """No other version stands for a collected one there, though all of them end with the same number."""
+    flushed(live, a="1")
+    instants, versions = [], []
+    for value in (b"first", b"second"):
+        time.sleep(0.01)
+        instants.append(SystemClock().now_ms())
+        time.sleep(0.01)
+        versions.append(load_beside(live.location.folder, {b"a": value}).manifest_id)
+    assert [rows_as_of(live, timestampAsOf=at)[b"a"] for at in instants] == [b"1", b"first"]
+    for number in range(*versions):
+        (live.location.folder / manifest_path(number)).unlink()
+    assert rows_as_of(live, timestampAsOf=instants[0]) == {b"a": b"1"}
+    with pytest.raises(HistoryTrimmedError):
+        rows_as_of(live, timestampAsOf=instants[1])
 
 
 @pytest.mark.parametrize("recorded", [True, False])

@@ -14,9 +14,15 @@ from slatespark.table.stores import OWN_ROOT, TableStores, external_roots
 
 
 def refuse_collected_files(stores: TableStores, number: int, manifest: Manifest, latest: Manifest) -> None:
-    """Refuse a version with collected files.
+    """Refuse a version with collected files, of the WAL too: costs a listing of it; else as `refuse_collected_ssts`."""
+    fetch_wal_tail(stores, manifest, manifest.wal_id_last_seen + 1)
+    refuse_collected_ssts(stores, number, manifest, latest)
 
-    Costs a listing of the WAL, and one of each SST folder with files that the newest version no longer shows.
+
+def refuse_collected_ssts(stores: TableStores, number: int, manifest: Manifest, latest: Manifest) -> None:
+    """Refuse a version with collected SSTs.
+
+    Costs a listing of each SST folder with files that the newest version no longer shows.
 
     Parameters
     ----------
@@ -30,7 +36,6 @@ def refuse_collected_files(stores: TableStores, number: int, manifest: Manifest,
     TableNotFoundError
         When another database that owns files cannot be found.
     """
-    fetch_wal_tail(stores, manifest, manifest.wal_id_last_seen + 1)
     for root, wanted in _by_root(stores, manifest, (ulid for ulid in manifest.ssts if ulid not in latest.ssts)).items():
         store = stores.at(root)
         present = {meta.path for meta in store.list(COMPACTED_DIR)}

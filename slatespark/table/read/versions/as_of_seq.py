@@ -1,6 +1,7 @@
 """Which version shows a table as it was when a sequence number was its last one.
 
-A version with that last sequence number serves unchanged. Otherwise a later version serves without the rows above the
+The oldest version with that last sequence number serves unchanged: a later one may have a load that a live client
+committed, which takes no number of its own. Where there is none, a later version serves without the rows above the
 number, if nothing up to it was dropped or merged away since. Or an earlier one serves with rows of the WAL, if that
 holds all numbers in between. A read that is not known to be exact is refused.
 """
@@ -13,11 +14,14 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from slatespark.errors import HistoryTrimmedError, OptionError
+from slatespark.errors import HistoryTrimmedError, OptionError, SnapshotExpiredError, TableNotFoundError
 from slatespark.format.manifest import Manifest
 from slatespark.format.paths import wal_path
 from slatespark.format.wal import decode_wal
+from slatespark.table.checkpoints.version_files import refuse_collected_ssts
+from slatespark.table.log.versioned_object import Version
 from slatespark.table.read.versions.kept_versions import KeptVersions
+from slatespark.table.read.versions.unnumbered import lost_segment, may_differ
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.records.operations import Operation
 from slatespark.table.snapshot import Snapshot, WalTail, wal_sizes
@@ -48,14 +52,17 @@ def find_seq(stores: TableStores, kept: KeptVersions, newest: Snapshot, seq: int
         raise OptionError(
             f"{stores.url}: sequence number {seq} is not used yet.", todo=f"The last one is {newest.max_seq}."
         )
-    if seq >= newest.manifest.last_l0_seq:
+    if seq > newest.manifest.last_l0_seq:
         return newest.manifest_id, newest.manifest, newest.wal
     numbers = kept.numbers
     place = bisect_left(numbers, seq, key=lambda each: kept.manifest(each).last_l0_seq)
     after = numbers[place] if place < len(numbers) else newest.manifest_id
     before = numbers[place - 1] if place else None
     manifest = kept.manifest(after) if place < len(numbers) else newest.manifest
-    if manifest.last_l0_seq == seq or _holds(kept, before, after, manifest, seq):
+    if manifest.last_l0_seq == seq:
+        after, manifest = _with_files(stores, kept, Version(after, manifest), newest)
+        return after, manifest, no_wal(manifest)
+    if _holds(kept, before, after, manifest, seq):
         return after, manifest, no_wal(manifest)
     tail = None if before is None else _find_in_wal(stores, kept.manifest(before), seq)
     if before is None or tail is None:
@@ -66,6 +73,39 @@ def find_seq(stores: TableStores, kept: KeptVersions, newest: Snapshot, seq: int
 def no_wal(manifest: Manifest) -> WalTail:
     """Return the tail of a version without a file of it."""
     return WalTail(manifest.replay_after_wal_id + 1, manifest.replay_after_wal_id + 1)
+
+
+# --- a version that ends with the number ----------------------------------------------------------------------------
+
+
+def _with_files(
+    stores: TableStores, kept: KeptVersions, oldest: Version[Manifest], newest: Snapshot
+) -> Version[Manifest]:
+    """Return the oldest version that ends with a number; if files of it are gone, the newest one if that does too.
+
+    Raises
+    ------
+    HistoryTrimmedError
+        When files are gone, and more than merges may have come between the two.
+    """
+    number, manifest = oldest
+    if number == newest.manifest_id or manifest.last_l0_seq < newest.manifest.last_l0_seq:
+        return oldest
+    try:
+        refuse_collected_ssts(stores, number, manifest, newest.manifest)
+    except (SnapshotExpiredError, TableNotFoundError) as exc:
+        between = range(number + 1, min(newest.manifest_id, kept.latest + 1))
+        are_known = set(between).issubset(kept.numbers)
+        if not are_known or lost_segment(manifest, newest.manifest) or may_differ(stores, number, newest.manifest_id):
+            raise HistoryTrimmedError(
+                f"{stores.url}: files of version {number}, the first with sequence number {manifest.last_l0_seq}, are "
+                "not there any more.",
+                why="Later versions with this number may have other rows: a live client commits loads, and drops "
+                "segments, without a number of their own.",
+                todo="Read the newest rows, without seqAsOf.",
+            ) from exc
+        return newest.version
+    return oldest
 
 
 # --- a later version ------------------------------------------------------------------------------------------------

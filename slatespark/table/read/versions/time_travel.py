@@ -15,6 +15,7 @@ from slatespark.format.manifest import Manifest
 from slatespark.table.clock import Clock, present_of_read
 from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.read.versions.kept_versions import KeptVersions
+from slatespark.table.read.versions.unnumbered import lost_segment, may_differ
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.snapshot import fetch_wal_tail
 from slatespark.table.stores import TableStores
@@ -105,14 +106,14 @@ class Timeline:
     def _has_state_of(self, after: int, time_ms: int) -> bool:
         """Tell whether a version, though later, shows the table as a collected one left it that an instant belongs to.
 
-        It does if no sequence number was used in between: every visible change uses one. On a table with a clock of its
-        own such a version has the same time as the collected one, so it would not be a later one.
+        It does if no sequence number was used in between, and nothing changed without one. On a table with a clock of
+        its own such a version has the same time as the collected one, so it would not be a later one.
         """
         record = self._record_below(after)
         if self.own_time or record is None or record.last_seq is None or self._committed_ms(record) > time_ms:
             return False
         manifest = self.kept.manifest(after)
-        if manifest.last_l0_seq != record.last_seq:
+        if manifest.last_l0_seq != record.last_seq or may_differ(self.stores, record.manifest_id, after):
             return False
         return fetch_wal_tail(self.stores, manifest, manifest.wal_id_last_seen + 1).last_seq <= record.last_seq
 
@@ -120,7 +121,8 @@ class Timeline:
         """Tell whether a version is known to serve an instant between it and the next existing one."""
         earlier, later = self.kept.manifest(before), self.kept.manifest(after)
         reached_seq = earlier.last_l0_seq
-        if (later.last_l0_seq, later.wal_id_last_seen) == (reached_seq, earlier.wal_id_last_seen):
+        is_same = (later.last_l0_seq, later.wal_id_last_seen) == (reached_seq, earlier.wal_id_last_seen)
+        if is_same and not (lost_segment(earlier, later) or may_differ(self.stores, before, after)):
             return True
         following = [number for number in self.kept.records if before < number <= after]
         if not following:
