@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import OptionError
+from slatespark.format.manifest import Manifest
 from slatespark.options import WriteOptions
-from slatespark.ranges import KeyRange
+from slatespark.ranges import KeyRange, prefix_range
 from slatespark.table.rows.key_bounds import KeyBounds
 
 if TYPE_CHECKING:
@@ -86,6 +88,15 @@ def exact_ranges(condition: str, codec: RowCodec, *, name: str) -> tuple[KeyRang
     if len(ranges) > MAX_INTERVALS:
         raise _too_many(name, f"{len(ranges)} key ranges")
     return ranges
+
+
+def find_segment(keys: Sequence[KeyRange], manifest: Manifest) -> bytes | None:
+    """Return the prefix of the one segment that key ranges are exactly, perhaps of one without rows; None for none."""
+    if manifest.segment_extractor_name is None:
+        return None
+    prefix = keys[0].start
+    others = [tree.prefix for tree in manifest.segments if keys[0].overlaps(prefix_range(tree.prefix))]
+    return prefix if tuple(keys) == (prefix_range(prefix),) and others in ([], [prefix]) else None
 
 
 def _ranges_of(bound: Filter, codec: RowCodec, name: str) -> tuple[KeyRange, ...]:

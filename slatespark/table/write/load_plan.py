@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
 import pyarrow as pa
 
-from slatespark.errors import OptionError, TableExistsError, TableNotFoundError
+from slatespark.errors import OptionError, SlateError, TableExistsError, TableNotFoundError
 from slatespark.format.manifest import Manifest
 from slatespark.options import WriteOptions
 from slatespark.storage import run_ahead
@@ -19,7 +20,8 @@ from slatespark.table.commit.job import draw_write_id, plan_write, publish_job
 from slatespark.table.commit.wal_place import fetch_state_with_wal, find_state_with_wal
 from slatespark.table.definition.plan import plan_definition
 from slatespark.table.definition.table_definition import NO_DEFINITION, TableDefinition
-from slatespark.table.definition.versions import DefinitionLook
+from slatespark.table.definition.versions import DefinitionLook, resolve_codec
+from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.log.versioned_object import Version, retry_lost_races
 from slatespark.table.read.merge.merge_function import resolve_operator
 from slatespark.table.records.leases import delete_lease, publish_lease
@@ -28,7 +30,7 @@ from slatespark.table.rows.encoder import RowEncoder
 from slatespark.table.rows.encoder_plan import lasting_columns, plan_encoder
 from slatespark.table.rows.throughput import resolve_throughput
 from slatespark.table.stores import TableStores
-from slatespark.table.write.exact_ranges import plan_bounds
+from slatespark.table.write.exact_ranges import find_segment, plan_bounds
 from slatespark.table.write.load import Load
 
 
@@ -109,7 +111,7 @@ def _plan_once(
     creates: bool,
     write_id: str | None,
 ) -> Load | None:
-    _refuse_cooperation(options, overwrite=overwrite)
+    _refuse_cooperation(stores, options, overwrite=overwrite)
     look = DefinitionLook(stores)
     state = find_state_with_wal(stores) if creates else fetch_state_with_wal(stores)
     found = None if state is None else Version(*state[:2])
@@ -166,10 +168,11 @@ def _refuse_times_of_interval(encoder: RowEncoder) -> None:
         )
 
 
-def _refuse_cooperation(options: WriteOptions, *, overwrite: bool) -> None:
+def _refuse_cooperation(stores: TableStores, options: WriteOptions, *, overwrite: bool) -> None:
     """Refuse `ifClientActive=cooperate` for a write that needs cuts, checks, or times of its own."""
-    if options.replace_where is not None or options.given_keys:
-        refuse_cooperation(options, "a replacement of intervals", f"Upsert and delete rows by key. Or: {OTHER_MODES}")
+    if options.cooperates and (options.replace_where is not None or options.given_keys):
+        todo = f"Upsert and delete rows by key{_dropping(stores, options)}. Or: {OTHER_MODES}"
+        refuse_cooperation(options, "a replacement of intervals", todo)
     if overwrite:
         refuse_cooperation(options, "overwrite", f"Upsert and delete rows by key. Or: {OTHER_MODES}")
     if options.timestamp_column is not None:
@@ -178,6 +181,17 @@ def _refuse_cooperation(options: WriteOptions, *, overwrite: bool) -> None:
         refuse_cooperation(options, "ifLastSeq", f"Omit it. Or: {OTHER_MODES}")
     if options.read_set is not None:
         refuse_cooperation(options, "a write that depends on a read", OTHER_MODES)
+
+
+def _dropping(stores: TableStores, options: WriteOptions) -> str:
+    """Return what a client can do with the keys that a write replaces: drop them, if they are a segment; else empty."""
+    with suppress(SlateError):  # the write is refused in any case
+        manifest = fetch_latest_manifest(stores).value
+        bounds = plan_bounds(options, resolve_codec(stores, manifest), overwrite=True)
+        if bounds is not None and find_segment(bounds.ranges, manifest) is not None:
+            given = "keyPrefix=..." if options.replace_where is None else f'"{options.replace_where}"'
+            return f"; to remove all rows of this segment and write none, call deleteRange({given})"
+    return ""
 
 
 def check_times(

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from slatespark.errors import OptionError
 from slatespark.format.manifest import Manifest
 from slatespark.options import WriteOptions
-from slatespark.ranges import KeyRange, prefix_range
+from slatespark.ranges import KeyRange
 from slatespark.table.clock import Clock
 from slatespark.table.commit.commit import commit_write
 from slatespark.table.commit.empty_commit import end_without_commit
@@ -26,7 +26,7 @@ from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.records.operations import Operation
 from slatespark.table.rows.sst_upload import NewFile
 from slatespark.table.stores import TableStores
-from slatespark.table.write.exact_ranges import ranges_to_delete
+from slatespark.table.write.exact_ranges import find_segment, ranges_to_delete
 from slatespark.table.write.range_cut import RangeCut, plan_cut
 
 
@@ -72,14 +72,14 @@ def delete_range(stores: TableStores, clock: Clock, where: str | None, options: 
 
 def _segment_of(keys: Sequence[KeyRange], manifest: Manifest, options: WriteOptions) -> bytes:
     """Return the prefix of the one segment that key ranges are exactly; raises `OptionError` if they are not."""
-    prefix = keys[0].start
-    others = [tree.prefix for tree in manifest.segments if keys[0].overlaps(prefix_range(tree.prefix))]
-    if tuple(keys) != (prefix_range(prefix),) or others not in ([], [prefix]):
+    prefix = find_segment(keys, manifest)
+    if prefix is None:
         refuse_cooperation(
             options,
             "deleteRange of other keys than those of exactly one segment",
             f"Give its prefix. Or: {OTHER_MODES}",
         )
+    assert prefix is not None  # the caller's mode is refused
     return prefix
 
 

@@ -75,6 +75,29 @@ def test_a_segment_is_not_dropped_for_a_client_if_that_depends_on_a_read() -> No
     assert objects(inner) == before
 
 
+def replaced(store: SlateStore, rows: pa.Table, **keys: Any) -> str:
+    """The refusal of a replacement of these keys."""
+    with pytest.raises(OptionError, match="a replacement of intervals does not take it") as refused:
+        store.write(rows, mode="overwrite", **keys, **COOPERATE)
+    return str(refused.value)
+
+
+def test_a_replacement_of_one_segment_names_what_drops_it() -> None:
+    raw = SlateStore.create(f"memory://refusals/{next(_names)}", segmentExtractor="fixed1", segmentPrefixLength=1)
+    rows = pa.table({"key": [b"a1"], "value": [b"1"]})
+    raw.write(rows)
+    assert "call deleteRange(keyPrefix=...)." in replaced(raw, rows, keyPrefix=b"a")
+    assert "deleteRange" not in replaced(raw, rows, keyPrefix=b"a1")
+    rows = pa.table({"day": pa.array([20_000], pa.date32()), "id": [1]})
+    url = f"memory://refusals/{next(_names)}"
+    typed = SlateStore.create(url, rows.schema, "day,id", segmentExtractor="day", segmentPrefixLength=3)
+    typed.write(rows)
+    assert "call deleteRange(\"day = '2024-10-04'\")." in replaced(typed, rows, replaceWhere="day = '2024-10-04'")
+    assert "deleteRange" not in replaced(typed, rows, replaceWhere="day >= '2024-10-04'")
+    assert "deleteRange" not in replaced(table()[0], ROWS, replaceWhere="id < 9")
+    assert "deleteRange" not in replaced(table()[0], ROWS, replaceWhere="no condition")
+
+
 HISTORY: dict[str, Callable[[SlateStore], object]] = {
     "write": lambda store: store.write(ROWS, **COOPERATE),
     "deleteRange": lambda store: store.deleteRange("id = 1", **COOPERATE),
