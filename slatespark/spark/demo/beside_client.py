@@ -69,14 +69,14 @@ def load_beside_client(tables: DemoTables) -> Iterator[DemoEvent]:
         finally:
             is_loaded.set()
         report = client.result()
+    ours = SlateStore.open(str(folder)).scan(columns=["key"]).read_all().num_rows
+    if report.interrupted is not None or report.loaded != wanted or ours < wanted + report.puts:
+        raise InternalError(f"The client was interrupted, or lost rows: {report}.", todo="Report this.")
     yield DemoEvent(
         "result",
         f"The client put {report.puts:,} rows meanwhile, the slowest in {report.slowest_ms} ms, and shows "
         f"{report.loaded:,} rows of Spark.\nIt was never interrupted.",
     )
-    ours = SlateStore.open(str(folder)).scan(columns=["key"]).read_all().num_rows
-    if report.interrupted is not None or report.loaded != wanted or ours < wanted + report.puts:
-        raise InternalError(f"The client was interrupted, or lost rows: {report}.", todo="Report this.")
 
 
 async def _serve(folder: Path, wanted: int, is_open: threading.Event, is_loaded: threading.Event) -> ClientReport:
