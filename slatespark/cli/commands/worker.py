@@ -54,7 +54,7 @@ def worker(
         str, typer.Option(metavar="DURATION", help="At most a third of the client's worker_heartbeat_timeout.")
     ] = "3s",
     backlog_interval: Annotated[
-        str, typer.Option(metavar="DURATION", help="Time between two lines about what waits.")
+        str, typer.Option(metavar="DURATION", help="Time between two lines about what waits; looked up every 10s.")
     ] = "1m",
     option: MergedFileOption = None,
     storage: Storage = None,
