@@ -16,7 +16,7 @@ import pytest
 from slatespark.format.compactions import Compaction, CompactionStatus
 from slatespark.table.log.compactions import fetch_compactions
 from slatespark.table.stores import open_stores
-from tests.support.client import Client, ClientOptions, Location, Put
+from tests.support.client import Client, ClientOptions, Location, Merge, Put
 from tests.support.effort import THOROUGH
 
 TIMEOUT_S = 60
@@ -54,10 +54,10 @@ def wait_for(location: Location, status: CompactionStatus) -> Compaction:
 
 
 @contextmanager
-def client_with_a_job(folder: Path) -> Iterator[Client]:
+def client_with_a_job(folder: Path, *operands: Merge) -> Iterator[Client]:
     with Client.open(Location.local(folder), IMPATIENT) as client:
         for number in range(4):
-            client.write([Put(b"%03d" % key, b"%d" % number) for key in range(50)])
+            client.write([*(Put(b"%03d" % key, b"%d" % number) for key in range(50)), *operands])
             client.flush_memtable()
         wait_for(client.location, CompactionStatus.SCHEDULED)
         yield client
@@ -75,6 +75,20 @@ def test_it_merges_until_it_is_told_to_stop(tmp_path: Path) -> None:
     assert (process.returncode, errors) == (0, "")
     [report] = [json.loads(line) for line in out.splitlines()]
     assert (report["rows_in"], report["rows_out"], report["destination"], report["error"]) == (200, 50, 0, None)
+
+
+def test_operands_are_folded_by_the_operator_that_is_given(tmp_path: Path) -> None:
+    with client_with_a_job(tmp_path / "db", Merge(b"m", b"+")) as client:
+        with worker_process(client.location, "--once") as process:
+            assert "mergeOperator" in process.communicate(timeout=TIMEOUT_S)[1]
+            assert process.returncode == 1
+        with worker_process(client.location, "--once", "--merge-operator", "concat", "--parallelism", "1") as process:
+            assert process.communicate(timeout=TIMEOUT_S)[1] == ""
+            assert process.returncode == 0
+        wait_for(client.location, CompactionStatus.COMPLETED)
+        assert client.get(b"m") == b"++++"
+        [row] = client.scan(b"m", b"n")
+        assert row.value == b"++++"
 
 
 @pytest.mark.parametrize("kind", ENDS)
