@@ -6,6 +6,8 @@ import time
 from pathlib import Path
 from typing import Final
 
+import duckdb
+import polars as pl
 import pyarrow.parquet as pq
 
 from slatespark import SlateStore
@@ -75,6 +77,29 @@ def test_rows_of_a_live_client_lie_above_the_copies_of_its_files(database: Locat
         assert [(row["key"], row["value"]) for row in found] == shown
         part = store.scan(useCopies=True, startKey=b"00005", endKey=b"01002").read_all().to_pylist()
         assert part == [row for row in found if b"00005" <= row["key"] < b"01002"]
+
+
+def test_other_engines_read_the_copies_of_one_run(database: Location) -> None:
+    """Each by itself, without slatespark: all rows, and those that a filter chooses by the statistics."""
+    expected = [(b"%05d" % number, b"value %d" % (number % 7)) for number in range(3000)]
+    with Client.open(database, ClientOptions(compactor=True)) as client:
+        client.write([Put(key, value) for key, value in expected])
+        compact_full(client)
+    store = SlateStore.open(str(database.folder))
+    store.compact(full=True, columnar=True, force=True, sstSize="16k")
+    paths = [str(database.folder / COLUMNS / f"{file.id}.parquet") for file in store.files()]
+    assert len(paths) > 1
+    chosen = [row for row in expected if b"01000" <= row[0] < b"01500" and row[1] == b"value 3"]
+    with duckdb.connect() as connection:
+        asked = "SELECT key, value FROM read_parquet($paths)"
+        assert connection.execute(asked, {"paths": paths}).fetchall() == expected
+        asked += " WHERE key >= '01000'::BLOB AND key < '01500'::BLOB AND value = 'value 3'::BLOB"
+        assert connection.execute(asked, {"paths": paths}).fetchall() == chosen
+    frame = pl.scan_parquet(paths).select("key", "value")
+    assert frame.collect().rows() == expected
+    key, value = pl.col("key"), pl.col("value")
+    wanted = (key >= b"01000") & (key < b"01500") & (value == b"value 3")
+    assert frame.filter(wanted).collect().rows() == chosen
 
 
 def test_operands_of_the_client_have_no_copy(database: Location) -> None:
