@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from slatespark import (
@@ -34,12 +35,15 @@ from tests.interop.test_compaction_worker import (
     NOW_MS,
     entries,
     handed_over,
+    scheduled_database,
     serving,
     statuses,
     wait_until,
+    worker_of,
 )
 from tests.support.client import Client, ClientOptions, Location, Put, Ttl
 from tests.support.client_admin import read_manifest
+from tests.support.cooperative_loads import load_beside
 from tests.support.live_client import LiveClient, Traffic
 from tests.support.model import Model
 from tests.support.observers import awaited, check_observers
@@ -102,6 +106,27 @@ def fetch_version(location: Location) -> int:
     return fetch_latest_manifest(open_stores(str(location.folder), storage={})).number
 
 
+def test_copies_are_written_too(tmp_path: Path) -> None:
+    """By the property, and by the call for what a load left without one."""
+    SlateStore.create(str(tmp_path / "db"), columnar=True)
+    with client_of(tmp_path / "db") as client:
+        location = client.location
+        store = SlateStore.open(str(location.folder))
+        fill(client, range(3))
+        [copy] = cooperate(location, full=True).copies
+        assert (copy.rows, copy.refused) == (60, None)
+        assert store.explain(columns="value").copies == {"from copies": 1}
+        load_beside(location.folder, {b"000": b"load", b"~": b"load"})
+        assert [file.copy_bytes for file in store.files()] == [None]
+        [copy] = cooperate(location, columnar=True).copies
+        assert (copy.rows, copy.refused) == (61, None)
+        [file] = store.files()
+        found = pq.read_table(location.folder / "slatespark/columns" / f"{file.id}.parquet").to_pylist()
+        assert [(row["key"], row["value"]) for row in found] == [(row.key, row.value) for row in client.scan()]
+        assert store.verify().findings == ()
+        assert client.is_open()
+
+
 def test_an_interval_takes_whole_layers_and_what_lies_between(tmp_path: Path) -> None:
     """L0 views 5 (newest) to 1; only 4 and 2 hold such keys, and the newest stays where it is."""
     with client_of(tmp_path / "db") as client:
@@ -139,6 +164,18 @@ def test_filters_decide_and_wait_for_snapshots(tmp_path: Path) -> None:
         assert report.filtered > 0
         even = [0] * 31
         assert awaited(lambda: [row.key[-1] % 2 for row in client.scan()], even) == even
+
+
+def test_filters_are_told_in_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Those of a worker: the client does not know of them, and its rows may go."""
+    location = Location.local(tmp_path / "db")
+    scheduled_database(location, handed_over())
+    with Client.open(location, handed_over()), caplog.at_level("INFO"):
+        wait_until(lambda: statuses(location) == [CompactionStatus.SCHEDULED])
+        [outcome] = worker_of(location, filters=[DropOdd()]).runOnce()
+        assert outcome.report is not None
+        [job] = entries(location)
+        assert f"filters decide about the rows of compaction {job.id}" in caplog.text
 
 
 def test_transactions_notice_what_filters_removed(tmp_path: Path) -> None:
