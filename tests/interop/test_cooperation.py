@@ -9,23 +9,29 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from slatedb import uniffi
 
 from slatespark import CommitConflictError
 from slatespark.format.compactions import Compaction, Compactions, CompactionStatus, TieredSpec, WorkerSpec
 from slatespark.format.manifest import Manifest, SstHandle
+from slatespark.format.row import Row, rows_to_columns
 from slatespark.options import WriteOptions
 from slatespark.table.clock import SystemClock
+from slatespark.table.compaction.client_job import plan_client_job
 from slatespark.table.compaction.merge import MergeRules, merge_range
-from slatespark.table.cooperation.claimed_job import ClaimedJob
+from slatespark.table.cooperation.claimed_job import ClaimedJob, SourcesGoneError
 from slatespark.table.cooperation.following import after_commit
 from slatespark.table.cooperation.job_list import JobList
 from slatespark.table.cooperation.job_rules import find_tree, next_job_id, spec_of_slice, voided, with_job
 from slatespark.table.cooperation.outcome import await_commit
 from slatespark.table.cooperation.submission import Submitter
 from slatespark.table.log.manifests import fetch_latest_manifest
+from slatespark.table.log.versioned_object import Version
 from slatespark.table.read.planning.layers import fetch_layers
+from slatespark.table.rows.sorted_rows import SortedRows
+from slatespark.table.rows.sst_upload import upload_sorted
 from slatespark.table.stores import TableStores, open_stores
 from tests.support.client import Client, ClientOptions, Location, Put, ScanRow, read_rows
 from tests.support.client_admin import list_compactions
@@ -212,3 +218,75 @@ def test_a_job_for_the_version_after_a_commit_fails_with_it(tmp_path: Path, *, i
         assert len(fetch_latest_manifest(stores).value.l0) == (1 if is_committed else 6)
         assert client.scan() == expected
         assert client.is_open()
+
+
+# --- what our own work never does, and why ----------------------------------------------------------------------------
+
+
+def test_a_row_above_the_sources_is_not_seen_before_its_number(tmp_path: Path) -> None:
+    """Not sound: the client shows the row once its own writes have reached the number, as if it were new then."""
+    with live_database(tmp_path / "db") as (client, stores):
+        with Submitter(stores, SystemClock()).job(plan_all) as job:
+            assert job is not None
+            outputs = merged(stores, job)
+            last = job.found.value.last_l0_seq
+            rows = [Row(b"|", last, value=b"at the sources"), Row(b"~", last + 2, value=b"ahead")]
+            pieces = [SortedRows([rows_to_columns(rows)], np.arange(2, dtype=np.int64))]
+            options = WriteOptions.parse({"path": stores.url})
+            added = upload_sorted(stores.main, pieces, options, SystemClock(), job.id.timestamp_ms)
+            outputs = [*outputs, *(file.handle for file in added)]
+            job.hand_over(outputs)
+            assert await_commit(job, outputs, timeout_ms=30_000) is not None
+        assert awaited(lambda: client.get(b"|"), b"at the sources") == b"at the sources"
+        assert client.get(b"~") is None
+        client.put(b"000", b"one")
+        client.put(b"000", b"two")
+        assert client.get(b"~") == b"ahead"
+        assert client.is_open()
+
+
+def test_a_result_without_a_claim_is_lost_to_the_next_job_on_its_run(tmp_path: Path) -> None:
+    """Not sound: the coordinator commits a job that it never saw, though another one has read the run before."""
+    with live_database(tmp_path / "db") as (client, stores):
+        jobs = JobList(stores, SystemClock())
+
+        def hand(entry: Compaction, outputs: Sequence[SstHandle]) -> None:
+            given = replace(entry, status=CompactionStatus.COMPACTED, output_ssts=tuple(outputs))
+            jobs.edit(lambda listed: with_job(listed, given))
+
+        with Submitter(stores, SystemClock()).job(plan_all) as job:
+            assert job is not None
+            outputs = merged(stores, job)
+            job.hand_over(outputs)
+            assert await_commit(job, outputs, timeout_ms=30_000) is not None
+        client.put(b"~", b"flushed")
+        client.flush_memtable()
+        with Submitter(stores, SystemClock()).job(plan_run) as job:
+            assert job is not None
+            outputs = merged_sources(stores, job.found.value, job.entry)
+            found = fetch_latest_manifest(stores).value
+            spec = plan_all(found, jobs.refresh().value)
+            assert spec is not None
+            unclaimed = Compaction(next_job_id(found, jobs.known, SystemClock()), spec, CompactionStatus.COMPACTED)
+            hand(unclaimed, merged_sources(stores, found, unclaimed))
+            assert awaited(lambda: len(fetch_latest_manifest(stores).value.l0), 0) == 0
+            assert client.get(b"~") == b"flushed"
+            with pytest.raises(SourcesGoneError):  # our own work looks once more
+                job.hand_over(outputs)
+            hand(job.entry, outputs)
+            assert awaited(lambda: client.get(b"~"), None) is None
+        assert client.is_open()
+
+
+def plan_run(manifest: Manifest, listed: Compactions) -> TieredSpec | None:
+    return spec_of_slice(manifest, listed, b"", l0=0, runs=(0, 1))
+
+
+def merged_sources(stores: TableStores, manifest: Manifest, job: Compaction) -> list[SstHandle]:
+    """The outputs of a merge of what a job replaces."""
+    assert isinstance(job.spec, TieredSpec)
+    plan = plan_client_job(stores, Version(0, manifest), job.spec)
+    rules = MergeRules(manifest.last_l0_clock_tick, manifest.recent_snapshot_min_seq, drops_tombstones=True)
+    options = WriteOptions.parse({"path": stores.url})
+    files = merge_range(stores, SystemClock(), plan.layers, rules, options, job.id.timestamp_ms).files
+    return [file.handle for file in files]

@@ -1,4 +1,4 @@
-"""Loads that a live client commits: who sees what, and that everybody sees the same.
+"""Loads that a live client commits: who sees what, and how the client goes on.
 
 The client is open in another process. The first part has one test for each line of the table in
 docs/explanation/cooperative-writes.md, also for what is not sound: it is documented, so it is asserted.
@@ -7,42 +7,34 @@ docs/explanation/cooperative-writes.md, also for what is not sound: it is docume
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 
 from slatespark import CommitConflictError, HistoryTrimmedError, SlateStore, TransactionConflictError
 from slatespark.format.paths import manifest_path
-from slatespark.format.references import SstHandle
 from slatespark.storage.local_store import LocalStore
 from slatespark.table.clock import SystemClock
 from slatespark.table.commit.expiring_ids import FileGuard
 from slatespark.table.compaction import auto, small_runs
 from slatespark.table.cooperation import load_commit
-from slatespark.table.cooperation.claimed_job import ClaimedJob, hand_over_together
-from slatespark.table.gc.report import VacuumReport
 from slatespark.table.log.compactions import fetch_compactions
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.records.commit_record import CommitRecord
-from slatespark.table.records.commits import fetch_commit_records
 from slatespark.table.records.handed_loads import HandedLoad
-from slatespark.table.records.operations import Operation
 from slatespark.table.stores import TableStores
+from slatespark.table.transaction import transaction as transaction_module
 from slatespark.table.transaction.transaction import Transaction
+from slatespark.table.write import load_commit as write_commit
 from tests.faults.jobs import stores_of
 from tests.support.client import ClientOptions, Location, Put, read_rows
 from tests.support.client_admin import read_manifest
-from tests.support.cooperative_loads import add_load, load_beside
-from tests.support.effort import examples
-from tests.support.live_client import LiveClient, Traffic
-from tests.support.model import Model
-from tests.support.observers import awaited, check_observers
-
-NOW_MS = 2_000_000_000_000  # 2033: later than every write, before the far future
+from tests.support.cooperative_loads import load_beside
+from tests.support.live_client import LiveClient
+from tests.support.observers import awaited
 
 QUICK: dict[str, Any] = {"compactor_options.poll_interval": "50ms"}
 WORKER: dict[str, Any] = {**QUICK, "compactor_options.worker": None}  # every job waits for us
@@ -246,6 +238,45 @@ def test_our_transactions_notice_the_load(live: LiveClient, recorded: bool, monk
     }
 
 
+def delete_in_transaction(store: SlateStore) -> None:
+    with store.begin(ifClientActive="fence") as transaction:
+        transaction.delete("value = X'31'")
+
+
+CHANGES: dict[str, Callable[[SlateStore], object]] = {
+    "delete": lambda store: store.delete("value = X'31'", ifClientActive="fence"),
+    "update": lambda store: store.update("value = X'31'", {"value": b"2"}, ifClientActive="fence"),
+    "transaction": delete_in_transaction,
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_our_changes_by_a_condition_notice_the_load(
+    name: str, live: LiveClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The load comes right before their commit, and adds a row that they have not read."""
+    flushed(live, a="1", b="2")
+    loads: Iterator[dict[bytes, bytes | None]] = iter([{b"b": b"1"}])
+    for module in (write_commit, transaction_module):
+        monkeypatch.setattr(module, "commit_write", behind_loads(live, loads, module.commit_write))
+    with pytest.raises(TransactionConflictError, match=r"62|changed"):
+        CHANGES[name](SlateStore.open(str(live.location.folder)))
+    assert list(loads) == [], "the load was committed"
+    shows(live, {"a": "1", "b": "1"})
+    assert live.is_open()
+
+
+def behind_loads(
+    live: LiveClient, loads: Iterator[dict[bytes, bytes | None]], commit: Callable[..., Any]
+) -> Callable[..., Any]:
+    def late(*given: Any, **named: Any) -> Any:
+        for rows in loads:
+            load_beside(live.location.folder, rows)
+        return commit(*given, **named)
+
+    return late
+
+
 def rewrite(transaction: Transaction, key: bytes) -> None:
     transaction.write(pa.table({"key": [key], "value": [b"2"]}))
     transaction.commit()
@@ -385,150 +416,3 @@ def test_small_runs_of_loads_are_merged_beside_the_client(database: Location, mo
         shows(live, {f"c{number}": "client" for number in range(4)} | {f"l{number}": "load" for number in range(4)})
         live.put(b"z", b"still open")
         assert live.is_open()
-
-
-# --- at random ------------------------------------------------------------------------------------------------------
-
-CLIENTS = {
-    "by itself": ClientOptions(
-        compactor=True,
-        compact_by_itself=True,
-        flush_interval="20ms",
-        settings={**QUICK, "compactor_options.poll_interval": "300ms"},
-    ),
-    "our workers": ClientOptions(compactor=True, flush_interval="20ms", settings=WORKER),
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(examples(1)))
-@pytest.mark.parametrize("name", CLIENTS)
-def test_random_loads_beside_a_client_that_writes(name: str, seed: int, database: Location) -> None:
-    random = np.random.default_rng(seed)
-    model = Model()
-    with LiveClient(database, CLIENTS[name]) as live:
-        live.write([Put(b"key%05d" % number, b"first") for number in range(0, 300, 2)])
-        live.flush_memtable()
-        epochs = {shown_epochs(database)}
-        for _ in range(4):
-            live.start_writing(random_traffic(random))
-            rows = random_load(random)
-            operands = bool(random.random() < 0.3)
-            options = {"mergeOperator": "concat"} if operands else {}
-            record = load_beside(
-                database.folder, rows, operands=operands, unflushedRows="win", clientTimeout="20s", **options
-            )
-            live.stop_writing()
-            live.sync(model)
-            add_load(model, record, rows, operands=operands)
-            check_observers(live, model, NOW_MS)
-            epochs.add(shown_epochs(database))
-        assert len(epochs) == 1
-
-
-def test_loads_beside_a_client_that_is_never_without_a_job(database: Location) -> None:
-    """It plans its next merge of L0 views at the look at which it commits the last one."""
-    settings: dict[str, Any] = {
-        "compactor_options.commit_compacted_interval": "10s",
-        "compactor_options.scheduler_options.min_compaction_sources": "1",
-    }
-    options = ClientOptions(compactor=True, compact_by_itself=True, flush_interval="5ms", settings=settings)
-    random, model = np.random.default_rng(1), Model()
-    with LiveClient(database, options) as live:
-        flushed(live, a="first")
-        for seed in range(3):
-            live.start_writing(Traffic(writes_per_s=1000, keys=300, deletes=0.1, flush_every=20, seed=seed))
-            rows = random_load(random)
-            record = load_beside(database.folder, rows, unflushedRows="win", clientTimeout="60s")
-            live.stop_writing()
-            live.sync(model)
-            add_load(model, record, rows)
-            check_observers(live, model, NOW_MS)
-
-
-def shown_epochs(database: Location) -> tuple[int, int]:
-    manifest = read_manifest(database)
-    return manifest.writer_epoch, manifest.compactor_epoch
-
-
-def random_traffic(random: np.random.Generator) -> Traffic:
-    return Traffic(
-        writes_per_s=1500,
-        keys=300,
-        deletes=0.15,
-        merges=0.2,
-        ttls=0.05,
-        past_ttls=0.05,
-        flush_every=int(random.choice([40, 150, 400])),
-        snapshot_every=int(random.choice([0, 100])),
-        seed=int(random.integers(1 << 30)),
-    )
-
-
-def random_load(random: np.random.Generator) -> dict[bytes, bytes | None]:
-    count = int(random.choice([1, 20, 200]))
-    numbers = sorted(random.choice(400, count, replace=False).tolist())
-    return {b"key%05d" % number: None if random.random() < 0.2 else b"load %d" % number for number in numbers}
-
-
-# --- what a vacuum makes of a load whose process died -----------------------------------------------------------------
-
-
-class KilledError(BaseException):
-    """Ends a load at some step, as if its process had been killed."""
-
-
-def killed_load(monkeypatch: pytest.MonkeyPatch, live: LiveClient, step: str) -> SlateStore:
-    """A load whose process is killed right before a step; returns the table."""
-
-    def killed(*_: Any, **__: Any) -> Any:
-        raise KilledError
-
-    flushed(live, a="old")
-    with monkeypatch.context() as patched:
-        patched.setattr(load_commit, step, killed)
-        with pytest.raises(KilledError):
-            load_beside(live.location.folder, {b"a": b"load"}, txnAppId="app", txnVersion=1)
-    return SlateStore.open(str(live.location.folder))
-
-
-def loads_in(report: VacuumReport) -> list[str]:
-    return [file.action for file in report.files if file.kind == "load"]
-
-
-def test_a_vacuum_records_a_load_that_nobody_recorded(live: LiveClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = killed_load(monkeypatch, live, "record_load")
-    version = store.resolve().version
-    for _ in range(3):  # versions that the vacuum deletes, and without which nobody could tell
-        flushed(live, b="new")
-    report = store.vacuum("0s", force=True)
-    assert loads_in(report) == ["deleted"]
-    rows = pa.table({"key": [b"a"], "value": [b"load"]})
-    store.write(rows, ifClientActive="cooperate", txnAppId="app", txnVersion=1)
-    records = fetch_commit_records(LocalStore(live.location.folder))
-    assert [(record.manifest_id, record.operation) for record in records] == [(version, Operation.COOPERATIVE_WRITE)]
-    shows(live, {"a": "load", "b": "new"})
-    assert loads_in(store.vacuum("0s", force=True)) == []
-    assert live.is_open()
-
-
-def test_a_vacuum_keeps_what_the_client_may_still_take(database: Location, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The client dies with the process of the load, and takes the load when it is back."""
-    hand_over = hand_over_together
-    with LiveClient(database, IDLE) as live:
-
-        def last_words(outputs: Mapping[ClaimedJob, Sequence[SstHandle]]) -> None:
-            live.kill()
-            hand_over(outputs)
-
-        monkeypatch.setattr(load_commit, "hand_over_together", last_words)
-        store = killed_load(monkeypatch, live, "await_end")
-    for _ in range(2):
-        report = store.vacuum("0s", force=True)
-        assert loads_in(report) == ["kept"]
-        assert store.get(b"a") == {"key": b"a", "value": b"old"}
-    with LiveClient(database, IDLE) as live:
-        shows(live, {"a": "load"})
-        assert loads_in(store.vacuum("0s", force=True)) == ["deleted"]
-        shows(live, {"a": "load"})
-    assert [facts.operation for facts in store.history(1)] == [Operation.COOPERATIVE_WRITE]

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 
-from slatespark import OptionError, SlateStore, SlateTable
+from slatespark import OptionError, SlateStore, SlateTable, TransactionConflictError
 from tests.support.client import ClientOptions, Location, Put
 from tests.support.client_admin import read_manifest
 from tests.support.live_client import LiveClient
@@ -67,6 +69,27 @@ def test_the_last_partition_wins(spark: SparkSession, live: LiveClient) -> None:
     frame = twice.limit(1).union(twice.where("value = X'32'"))
     frame.write.format("slate").mode("append").options(**COOPERATE).save(str(live.location.folder))
     shows(live, {**dict.fromkeys(keys(*range(0, 20, 2)), b"client"), b"k00": b"2"})
+
+
+def test_a_merge_notices_a_load_that_came_meanwhile(spark: SparkSession, live: LiveClient, tmp_path: Path) -> None:
+    """The load is committed while the merge reads its source."""
+    path, loaded = str(live.location.folder), tmp_path / "loaded"
+
+    def loading(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        if not loaded.exists():
+            loaded.touch()
+            SlateStore.open(path).write(pa.table({"key": [b"k02"], "value": [b"load"]}), **COOPERATE)
+        yield from batches
+
+    source = spark.createDataFrame([(b"k02", b"merged")], "key BINARY, value BINARY").coalesce(1)
+    source = source.mapInArrow(loading, "key BINARY, value BINARY")
+    target = SlateTable.forPath(spark, path).alias("t")
+    merge = target.merge(source.alias("s"), "t.key = s.key").whenMatchedUpdateAll()
+    with pytest.raises((TransactionConflictError, PySparkException), match="6b3032"):
+        merge.execute(ifClientActive="fence")
+    assert loaded.exists()
+    shows(live, dict.fromkeys(keys(*range(0, 20, 2)), b"client") | {b"k02": b"load"})
+    assert live.is_open()
 
 
 def test_what_needs_checks_is_refused_before_any_task(spark: SparkSession, live: LiveClient) -> None:
