@@ -182,10 +182,15 @@ def test_classes_and_entry_points_have_examples() -> None:
 def examples(*, of_spark: bool) -> list[doctest.DocTest]:
     """The examples of all docstrings, those with a session or the others, as they stand in their files."""
     root, finder = Path(slatespark.__file__).parent, doctest.DocTestFinder(exclude_empty=True)
-    files = [file for file in sorted(root.rglob("*.py")) if ">>> " in file.read_text()]
+    files = [file for file in sorted(root.rglob("*.py"), key=place) if ">>> " in file.read_text()]
     modules = [".".join(file.relative_to(root.parent).with_suffix("").parts) for file in files]
     found = [test for name in modules for test in sorted(finder.find(importlib.import_module(name)), key=line)]
     return [test for test in found if test.examples and uses_spark(test) == of_spark]
+
+
+def place(file: Path) -> tuple[Path, bool, str]:
+    """Files by folder; one whose examples create what others use comes before these."""
+    return file.parent, ">>> table = SlateTable.create(" not in file.read_text(), file.name
 
 
 def line(test: doctest.DocTest) -> int:
