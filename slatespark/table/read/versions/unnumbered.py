@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from slatespark.format.manifest import Manifest
-from slatespark.table.records.commits import fetch_commit_records
+from slatespark.table.records.commits import fetch_records_between
 from slatespark.table.records.filtered_jobs import fetch_filtered_jobs
 from slatespark.table.records.handed_loads import fetch_handed_loads
 from slatespark.table.records.operations import Operation
@@ -26,8 +26,8 @@ def may_differ(stores: TableStores, start: int, end: int) -> bool:
     """
     if fetch_handed_loads(stores.main):  # before the commit records, which exist when these are deleted
         return True
-    records = fetch_commit_records(stores.main, sound_only=True)
-    if any(start < record.manifest_id <= end and record.operation not in _MERGES for record in records):
+    records = fetch_records_between(stores.main, start + 1, end)
+    if any(record.operation not in _MERGES for record in records.values()):
         return True
     return bool(fetch_filtered_jobs(stores.main, {}))
 
