@@ -165,11 +165,6 @@ def call_with(
     return call(*given, **named, **further)
 
 
-def open_table(options: ReadOptions) -> TableStores:
-    """Return the storage of the table that read options name."""
-    return open_stores(options.path, storage=options.storage, wal_path=options.wal_path)
-
-
 def table_codec(stores: TableStores) -> RowCodec:
     """Return how the rows of a table are stored now; raises `TableNotFoundError`."""
     return resolve_codec(stores, fetch_latest_manifest(stores)[1])

@@ -21,6 +21,7 @@ from slatespark.options.values import (
     METADATA_COLUMNS,
     MIB,
     MergeOperator,
+    given_keys_of,
     key_range_of,
     normalize_name,
     parse_choice,
@@ -35,6 +36,7 @@ from slatespark.options.values import (
     parse_size,
     parse_text,
     parse_time,
+    refuse_prefix_with_bounds,
 )
 from slatespark.ranges import KeyRange
 
@@ -231,8 +233,7 @@ class ReadOptions(FeedOptions):
         """Check combinations."""
         if len(given := self.version_choices) > 1:
             raise OptionError(f"{given[0]} and {given[1]} are both given.", todo="Give one of them.")
-        if self.key_prefix is not None and (self.start_key is not None or self.end_key is not None):
-            raise OptionError("keyPrefix excludes startKey and endKey.", todo="Give one or the other.")
+        refuse_prefix_with_bounds(self.given_keys)
         if self.shows_intervals and self.include_deleted:
             raise OptionError(
                 "includeDeleted and readVersions=intervals are both given.",
@@ -307,8 +308,7 @@ class ReadOptions(FeedOptions):
     @property
     def given_keys(self) -> dict[str, bytes]:
         """The given options that select keys by their bytes."""
-        choices = {"startKey": self.start_key, "endKey": self.end_key, "keyPrefix": self.key_prefix}
-        return {name: key for name, key in choices.items() if key is not None}
+        return given_keys_of(self.start_key, self.end_key, self.key_prefix)
 
     @property
     def key_range(self) -> KeyRange:

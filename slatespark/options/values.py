@@ -345,6 +345,18 @@ def key_range_of(start: bytes | None, end: bytes | None, prefix: bytes | None) -
     return KeyRange(start or b"", end) if start or end is not None else ALL_KEYS
 
 
+def given_keys_of(start: bytes | None, end: bytes | None, prefix: bytes | None) -> dict[str, bytes]:
+    """Return those of `startKey`, `endKey` and `keyPrefix` that are given, by name."""
+    choices = {"startKey": start, "endKey": end, "keyPrefix": prefix}
+    return {name: key for name, key in choices.items() if key is not None}
+
+
+def refuse_prefix_with_bounds(given: Mapping[str, bytes]) -> None:
+    """Raise `OptionError` if `keyPrefix` is one of several given options that select keys."""
+    if "keyPrefix" in given and len(given) > 1:
+        raise OptionError("keyPrefix excludes startKey and endKey.", todo="Give one or the other.")
+
+
 # --- names ----------------------------------------------------------------------------------------------------------
 
 

@@ -26,6 +26,7 @@ from slatespark.options.values import (
     DEFAULT_TTL_MS,
     MIB,
     MergeOperator,
+    given_keys_of,
     is_clock,
     key_range_of,
     parse_app_id,
@@ -42,6 +43,7 @@ from slatespark.options.values import (
     parse_throughput,
     parse_time,
     parse_ttl,
+    refuse_prefix_with_bounds,
 )
 from slatespark.ranges import KeyRange
 
@@ -460,8 +462,7 @@ class WriteOptions:
             alone = "txnVersion" if self.txn_app_id is None else "txnAppId"
             raise OptionError(f"{alone} is given alone.", todo="Give both txnAppId and txnVersion, or neither.")
         given = self.given_keys
-        if self.key_prefix is not None and len(given) > 1:
-            raise OptionError("keyPrefix excludes startKey and endKey.", todo="Give one or the other.")
+        refuse_prefix_with_bounds(given)
         if self.replace_where is not None and given:
             raise OptionError(f"replaceWhere and {next(iter(given))} are both given.", todo="Give one of them.")
 
@@ -480,8 +481,7 @@ class WriteOptions:
     @property
     def given_keys(self) -> dict[str, bytes]:
         """The given options that select keys by their bytes."""
-        choices = {"startKey": self.start_key, "endKey": self.end_key, "keyPrefix": self.key_prefix}
-        return {name: key for name, key in choices.items() if key is not None}
+        return given_keys_of(self.start_key, self.end_key, self.key_prefix)
 
     @property
     def key_range(self) -> KeyRange:

@@ -27,6 +27,8 @@ from slatespark.storage.object_store import ObjectStore
 from slatespark.table.heads import Heads
 
 if TYPE_CHECKING:
+    from slatespark.options.reading import ReadOptions
+    from slatespark.options.writing import WriteOptions
     from slatespark.storage.counted_store import RequestTally
 
 OWN_ROOT = ""  # names the table's own root where files of several databases are listed together
@@ -101,6 +103,11 @@ def open_stores(path: str, *, storage: Mapping[str, str], wal_path: str | None =
     main = open_store(path, storage)
     wal = main if wal_path is None else open_store(wal_path, storage)
     return TableStores(main=main, wal=wal, storage=dict(storage), wal_is_apart=wal_path is not None)
+
+
+def stores_of(options: ReadOptions | WriteOptions) -> TableStores:
+    """Return the stores of the table that options locate, without reading anything."""
+    return open_stores(options.path, storage=options.storage, wal_path=options.wal_path)
 
 
 def _counted(store: ObjectStore, tally: RequestTally) -> ObjectStore:

@@ -11,7 +11,7 @@ from slatespark.cli.app import app
 from slatespark.cli.arguments import AsJson, AsText, CountRows
 from slatespark.cli.output import EXIT_FAILED, failing_with, json_document
 from slatespark.cli.parameter_groups import expiry_version, located_table, table_version, taking
-from slatespark.cli.table_arguments import TableArguments, open_table, table_codec
+from slatespark.cli.table_arguments import TableArguments, table_codec
 from slatespark.display.describe_text import describe_text
 from slatespark.display.expiry_text import expiry_text
 from slatespark.display.files_text import files_text
@@ -25,6 +25,7 @@ from slatespark.table.inspection.files import list_files
 from slatespark.table.inspection.timeline import read_timeline
 from slatespark.table.inspection.versions import list_versions
 from slatespark.table.retention.expiry_run import report_expiry
+from slatespark.table.stores import stores_of
 
 
 @app.command()
@@ -36,7 +37,7 @@ def describe(
     as_json: AsJson = False,
 ) -> None:
     """Show the facts of a table: columns, properties, version, layers, files, WAL, checkpoints."""
-    facts = describe_table(open_table(options), options, resolve_clock(options.clock), count_rows=rows)
+    facts = describe_table(stores_of(options), options, resolve_clock(options.clock), count_rows=rows)
     typer.echo(json_document(facts) if as_json else describe_text(facts))
 
 
@@ -50,7 +51,7 @@ def files(
     as_json: AsJson = False,
 ) -> None:
     """List the files of a table, layer by layer, newest first."""
-    stores = open_table(options)
+    stores = stores_of(options)
     found = list_files(stores, options, resolve_clock(options.clock), count_rows=rows)
     if as_json:
         typer.echo(json_document(found, as_text=as_text))
@@ -82,7 +83,7 @@ def timeline(
     as_json: AsJson = False,
 ) -> None:
     """Show, for each interval of keys, which files are visible or overshadowed, and since which version."""
-    found = read_timeline(open_table(options), options, resolve_clock(options.clock))
+    found = read_timeline(stores_of(options), options, resolve_clock(options.clock))
     if as_json:
         facts = {item.name: getattr(found, item.name) for item in fields(found) if item.name != "codec"}
         typer.echo(json_document(facts, as_text=as_text))
@@ -101,5 +102,5 @@ def expiry(
     as_json: AsJson = False,
 ) -> None:
     """Show how much of the stored data expires when: by hour or day, already expired, never."""
-    report = report_expiry(open_table(options), options, resolve_clock(options.clock), per=per)
+    report = report_expiry(stores_of(options), options, resolve_clock(options.clock), per=per)
     typer.echo(json_document(report) if as_json else expiry_text(report))

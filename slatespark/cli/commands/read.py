@@ -17,7 +17,7 @@ from slatespark.cli.key_arguments import key_arrays, key_bytes, key_values
 from slatespark.cli.output import EXIT_FAILED, failing_with, print_lines
 from slatespark.cli.parameter_groups import row_versions, table_changes, table_rows, taking
 from slatespark.cli.signals import stopped_by_signals
-from slatespark.cli.table_arguments import ReadArguments, open_table, table_codec
+from slatespark.cli.table_arguments import ReadArguments, table_codec
 from slatespark.options import ReadOptions
 from slatespark.table.changes.feed import FeedPlan, fetch_feed_plan, run_feed
 from slatespark.table.changes.follow import FeedFollower
@@ -30,7 +30,7 @@ from slatespark.table.read.reader import (
     run_read,
     run_read_descending,
 )
-from slatespark.table.stores import TableStores
+from slatespark.table.stores import TableStores, stores_of
 
 SMALL_SPLIT_BYTES: Final = 1 << 20  # for a scan that stops after a few rows
 
@@ -152,10 +152,10 @@ def show_changes(
         "keyPrefix": prefix and key_bytes(prefix, "--prefix", as_text=as_text),
     }
     if start is None:
-        stores = open_table(table.options({**named, "startingVersion": 1}))
+        stores = stores_of(table.options({**named, "startingVersion": 1}))
         named["startingVersion"] = fetch_latest_manifest(stores).number + 1
     options = table.options(named)
-    stores = open_table(options)
+    stores = stores_of(options)
     clock = resolve_clock(options.clock)
     plans = _followed(stores, options, clock) if follow else [fetch_feed_plan(stores, options, clock)]
     left = limit
@@ -218,7 +218,7 @@ def _scan(
 ) -> None:
     splits = {"splitSize": SMALL_SPLIT_BYTES if limit is not None else DESCENDING_SPLIT_BYTES if desc else None}
     options = table.options(named, defaults=splits)
-    stores = open_table(options)
+    stores = stores_of(options)
     plan = fetch_read_plan(stores, options, resolve_clock(options.clock))
     batches = limit_batches((run_read_descending if desc else run_read)(stores, plan), limit)
     _print_rows(batches, is_raw=plan.settings.projection.codec.is_raw, as_text=as_text, as_json=as_json)
@@ -252,7 +252,7 @@ def get(
         "metadataColumns": _METADATA if metadata else None,
     }
     options = table.options(named)
-    stores = open_table(options)
+    stores = stores_of(options)
     codec = table_codec(stores)
     found = look_up(stores, key_values(key_arrays(key, codec, as_text=as_text)), options, resolve_clock(options.clock))
     if found is None:

@@ -26,7 +26,6 @@ from slatespark.cli.table_arguments import (
     ReadArguments,
     TableArguments,
     call_with,
-    open_table,
     table_codec,
     write_arguments,
 )
@@ -37,7 +36,7 @@ from slatespark.slate_store import SlateStore
 from slatespark.table.clock import resolve_clock
 from slatespark.table.progress import Progress, Step
 from slatespark.table.read.reader import PARALLEL_SPLIT_BYTES, ReadPlan, fetch_read_plan, numbered_batches
-from slatespark.table.stores import TableStores
+from slatespark.table.stores import TableStores, stores_of
 from slatespark.table.tasks import thread_count
 from slatespark.texts import plural
 from slatespark.units import bytes_to_text
@@ -161,7 +160,7 @@ def export(
     threads = thread_count(parallelism)
     options = table.options({"filter": where}, defaults={"splitSize": PARALLEL_SPLIT_BYTES if threads > 1 else None})
     file_format = format_of(file, file_format)
-    stores = open_table(options)
+    stores = stores_of(options)
     plan = fetch_read_plan(stores, options, resolve_clock(options.clock))
     with cleaning_up_at_sigterm(), progress_bar(Step.EXPORTING, as_json=as_json) as progress:
         batches = scanned(stores, plan, progress, threads=threads)

@@ -43,7 +43,7 @@ from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.progress import Step
 from slatespark.table.read.as_of_join import parse_join
 from slatespark.table.read.versions.resolve import resolve_snapshot
-from slatespark.table.stores import TableStores, open_stores
+from slatespark.table.stores import TableStores, stores_of
 from slatespark.table.write.change_options import parse_change
 
 if TYPE_CHECKING:
@@ -332,8 +332,7 @@ class TableFrames:
 
     def stores(self) -> TableStores:
         """Return the stores of the table."""
-        options = self.read_options()
-        return open_stores(options.path, storage=options.storage, wal_path=options.wal_path)
+        return stores_of(self.read_options())
 
 
 def _values(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from slatespark.table.compaction.merge import MergedRange
 from slatespark.table.compaction.plan import RangeTask
 from slatespark.table.compaction.ranges import Runner, run_task
 from slatespark.table.progress import Progress
-from slatespark.table.stores import open_stores
+from slatespark.table.stores import stores_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -65,9 +65,7 @@ class SparkRunner:
 
 def merge_in_worker(clock: Clock, task: RangeTask) -> MergedRange:
     """Merge one key range in a worker."""
-    options = task.options
-    stores = open_stores(options.path, storage=options.storage, wal_path=options.wal_path)
-    return run_task(stores, clock, task)
+    return run_task(stores_of(task.options), clock, task)
 
 
 def check_filters_travel(filters: object) -> None:

@@ -15,7 +15,7 @@ from slatespark.spark.worker import freeze_gc
 from slatespark.table.changes.feed import FeedSettings, FeedSplit, fetch_feed_plan, scan_feed
 from slatespark.table.clock import resolve_clock
 from slatespark.table.read.arrow import Projection
-from slatespark.table.stores import TableStores, open_stores
+from slatespark.table.stores import stores_of
 
 
 @dataclass
@@ -36,7 +36,7 @@ class ChangeReader(DataSourceReader):
         """Resolve the bounds, and cut what lies between them into splits."""
         with spark_errors():
             clock = resolve_clock(self._options.clock)
-            plan = fetch_feed_plan(_stores(self._options), self._options, clock, projection=self._projection)
+            plan = fetch_feed_plan(stores_of(self._options), self._options, clock, projection=self._projection)
             return [ChangePartition(split, plan.settings) for split in plan.splits]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -49,10 +49,6 @@ def read_changes(partition: InputPartition, options: ReadOptions) -> Iterator[pa
     if not isinstance(partition, ChangePartition):  # Spark passes an empty one when a plan has no splits
         return
     with spark_errors():
-        changes = scan_feed(_stores(options), partition.split, partition.settings)
+        changes = scan_feed(stores_of(options), partition.split, partition.settings)
         yield from with_bounded_times(changes, partition.settings.projection)
     freeze_gc()
-
-
-def _stores(options: ReadOptions) -> TableStores:
-    return open_stores(options.path, storage=options.storage, wal_path=options.wal_path)

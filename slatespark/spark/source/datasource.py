@@ -122,9 +122,9 @@ def _fetch_codec(options: ReadOptions) -> RowCodec:
     """Return the codec of the table's rows; a missing table raises here."""
     from slatespark.table.definition.versions import resolve_codec
     from slatespark.table.log.manifests import fetch_latest_manifest
-    from slatespark.table.stores import open_stores
+    from slatespark.table.stores import stores_of
 
-    stores = open_stores(options.path, storage=options.storage, wal_path=options.wal_path)
+    stores = stores_of(options)
     _, manifest = fetch_latest_manifest(stores)
     return resolve_codec(stores, manifest)
 

@@ -17,7 +17,7 @@ from slatespark.table.clock import resolve_clock
 from slatespark.table.read.arrow import Projection
 from slatespark.table.read.reader import fetch_read_plan
 from slatespark.table.read.scan import scan_split
-from slatespark.table.stores import open_stores
+from slatespark.table.stores import stores_of
 
 if TYPE_CHECKING:
     from slatespark.encoding.predicates import Comparison
@@ -43,9 +43,8 @@ class SlateReader(DataSourceReader):
         """Resolve the snapshot and cut it into splits."""
         with spark_errors():
             options = self._options
-            stores = open_stores(options.path, storage=options.storage, wal_path=options.wal_path)
             clock = resolve_clock(options.clock)
-            plan = fetch_read_plan(stores, options, clock, projection=self._projection, pushed=self._pushed)
+            plan = fetch_read_plan(stores_of(options), options, clock, projection=self._projection, pushed=self._pushed)
             without_files = plan.settings.without_wal_files()  # a long list, which each task would get
             return [SlatePartition(each, plan.settings if each.wal is None else without_files) for each in plan.splits]
 
@@ -54,9 +53,7 @@ class SlateReader(DataSourceReader):
         if not isinstance(partition, SlatePartition):  # Spark passes an empty one when a plan has no splits
             return
         with spark_errors():
-            options = self._options
-            stores = open_stores(options.path, storage=options.storage, wal_path=options.wal_path)
-            rows = scan_split(stores, partition.split, partition.settings)
+            rows = scan_split(stores_of(self._options), partition.split, partition.settings)
             yield from with_bounded_times(rows, partition.settings.projection)
         freeze_gc()
 

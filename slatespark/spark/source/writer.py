@@ -12,7 +12,7 @@ from slatespark.errors import InternalError
 from slatespark.spark.failures import spark_errors
 from slatespark.spark.source.partitions import SlateCommitMessage, require_messages
 from slatespark.table.clock import Clock, resolve_clock
-from slatespark.table.stores import TableStores, open_stores
+from slatespark.table.stores import TableStores, stores_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,8 +33,7 @@ class SlateWriter(DataSourceArrowWriter):
             self._load = begin_load(self._stores(), self._clock(), schema, options, overwrite=overwrite)
 
     def _stores(self) -> TableStores:
-        options = self._options
-        return open_stores(options.path, storage=options.storage, wal_path=options.wal_path)
+        return stores_of(self._options)
 
     def _clock(self) -> Clock:
         return resolve_clock(self._options.clock)

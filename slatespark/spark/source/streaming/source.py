@@ -18,7 +18,7 @@ from slatespark.spark.source.change_reader import ChangePartition, read_changes
 from slatespark.spark.source.streaming.read_limits import SupportsTriggerAvailableNow, default_limit, is_limited
 from slatespark.table.clock import resolve_clock
 from slatespark.table.read.arrow import Projection
-from slatespark.table.stores import open_stores
+from slatespark.table.stores import stores_of
 from slatespark.table.streams.change_stream import ChangeStream
 from slatespark.table.streams.position import Position, decode_position, encode_position
 
@@ -77,6 +77,5 @@ class SlateStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _stream(self) -> ChangeStream:
         if self._opened is None:
             options = self._options
-            stores = open_stores(options.path, storage=options.storage, wal_path=options.wal_path)
-            self._opened = ChangeStream(stores, options, self._projection, resolve_clock(options.clock))
+            self._opened = ChangeStream(stores_of(options), options, self._projection, resolve_clock(options.clock))
         return self._opened
