@@ -49,4 +49,13 @@ def begin_transaction(
     job = begin_write(stores, clock, operation=Operation.TRANSACTION, found=found, definition=definition)
     point = ReadPoint(snapshot, definition)
     job = replace(job, create_ts_ms=provisional_ms(job, point), is_provisional=True)
-    return Transaction(stores, clock, common, given, options, job, point, read.timestamp_as_of_ms)
+    return Transaction(
+        stores,
+        clock,
+        common=common,
+        begun=given,
+        options=options,
+        job=job,
+        point=point,
+        read_ms=read.timestamp_as_of_ms,
+    )

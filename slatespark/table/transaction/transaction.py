@@ -25,7 +25,6 @@ from slatespark.table.commit.idempotence import find_outcome
 from slatespark.table.commit.job import WriteJob
 from slatespark.table.commit.row_times import RowTimes
 from slatespark.table.compaction.after_write import compact_after_write
-from slatespark.table.definition.plan import plan_definition
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read.arrow import row_dict
 from slatespark.table.read.reader import (
@@ -40,7 +39,6 @@ from slatespark.table.read.reader import (
 from slatespark.table.read.versions.read_point import ReadPoint
 from slatespark.table.records.idempotent_writes import TxnRecord
 from slatespark.table.rows.batches import Rows, as_batches, require_schema
-from slatespark.table.rows.encoder_plan import lasting_columns, plan_encoder
 from slatespark.table.rows.sst_upload import NewFile
 from slatespark.table.stores import TableStores
 from slatespark.table.transaction.dependencies import Dependencies
@@ -54,12 +52,12 @@ from slatespark.table.transaction.options import (
     parse_read,
     parse_write,
 )
+from slatespark.table.transaction.own_load import plan_own_load
 from slatespark.table.transaction.own_writes import OwnWrites
 from slatespark.table.transaction.state import LIVE, UNENDED, TransactionState
 from slatespark.table.transaction.times import CommitTimes, TablePosition
 from slatespark.table.transaction.unpublished_files import UnpublishedFiles
 from slatespark.table.write.load import Load
-from slatespark.table.write.load_plan import check_times
 from slatespark.table.write.load_task import run_task
 from slatespark.units import parse_time_ms
 
@@ -90,6 +88,7 @@ class Transaction:
         self,
         stores: TableStores,
         clock: Clock,
+        *,
         common: Mapping[str, Any],
         begun: Mapping[str, Any],
         options: WriteOptions,
@@ -97,8 +96,10 @@ class Transaction:
         point: ReadPoint,
         read_ms: int | None,
     ) -> None:
-        self._stores, self._clock, self._common, self._begun = stores, clock, dict(common), dict(begun)
-        self._options, self._job, self._point, self._read_ms = options, job, point, read_ms
+        self._stores, self._clock = stores, clock
+        self._common, self._begun = dict(common), dict(begun)
+        self._options, self._job = options, job
+        self._point, self._read_ms = point, read_ms
         self._state = TransactionState.OPEN
         self._files = UnpublishedFiles(stores, clock, options, job)
         self._depends = Dependencies(stores, point, options.write_buffer_bytes)
@@ -320,14 +321,8 @@ class Transaction:
         options : as for `write`
         """
         self._state.require(TransactionState.OPEN, call="write")
-        parsed, current = parse_write(self._common, self._begun, options), self._job.definition
-        plan_definition(current, lasting_columns(schema, parsed, current), parsed, is_new=False)
-        check_times(self._stores, current, replace(parsed, timestamp_ms=self._job.create_ts_ms), overwrite=False)
-        has_instants(parsed, current)
-        encoder = plan_encoder(schema, current.codec(), parsed, own_time=current.has_own_time)
-        last_seq = max(self._job.base_seq, self._own.last_seq)
-        job = replace(self._job, base_seq=last_seq, planned_ms=self._clock.now_ms())
-        return Load(job, encoder, parsed)
+        parsed = parse_write(self._common, self._begun, options)
+        return plan_own_load(self._stores, self._clock, self._job, schema, parsed, last_seq=self._own.last_seq)
 
     def addFiles(self, load: Load, outputs: Sequence[tuple[NewFile, ...]]) -> int:
         """Add the files of a write, per task, to the transaction, and return how many rows they have.
