@@ -3,6 +3,7 @@
 `.compactions` is the only object that is written. From top to bottom:
 
     load_commit.py     a load, from its uploaded files to the commit by the client
+    segment_drop.py    dropping a segment: the coordinator empties the tree
     load_merge.py      its rows and those of the layers that it replaces
     load_plan.py       which layers these are, and which files are merged. Pure
     unflushed_rows.py  rows that are older than a load and would win over it

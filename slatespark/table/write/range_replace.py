@@ -19,7 +19,7 @@ from slatespark.table.commit.idempotence import is_committed, refuse_pair
 from slatespark.table.commit.job import WriteJob, abandoned_on_error, begin_write
 from slatespark.table.commit.read_set import ReadSet
 from slatespark.table.commit.tree_edit import CutViews
-from slatespark.table.cooperation.drain import drain_segment
+from slatespark.table.cooperation.segment_drop import drop_segment_beside_client
 from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.records.commit_record import CommitRecord
@@ -45,7 +45,7 @@ def delete_range(stores: TableStores, clock: Clock, where: str | None, options: 
         When the condition is not exactly a set of key ranges, or on a history table; with
         `ifClientActive=cooperate` also when it is not exactly one segment, or with `ifLastSeq`.
     CommitConflictError, UnsupportedFormatError
-        As `commit_write`, or `drain_segment`.
+        As `commit_write`, or `drop_segment_beside_client`.
     """
     if is_committed(stores, options):
         return None
@@ -64,7 +64,9 @@ def delete_range(stores: TableStores, clock: Clock, where: str | None, options: 
         refuse_pair(options, "deleteRange beside a client")
         if options.if_last_seq is not None:
             refuse_cooperation(options, "ifLastSeq", f"Omit it. Or: {OTHER_MODES}")
-        return drain_segment(stores, clock, _segment_of(keys, found.value, options), definition.codec(), options)
+        return drop_segment_beside_client(
+            stores, clock, _segment_of(keys, found.value, options), definition.codec(), options
+        )
     job = begin_write(stores, clock, operation=Operation.DELETE_RANGE, found=found, definition=definition)
     with abandoned_on_error(stores, job):
         return commit_cut(stores, clock, job, (), options, keys)

@@ -33,7 +33,7 @@ from slatespark.table.stores import TableStores
 MAX_ATTEMPTS: Final = 5
 
 
-def drain_segment(
+def drop_segment_beside_client(
     stores: TableStores, clock: Clock, prefix: bytes, codec: RowCodec, options: WriteOptions
 ) -> CommitRecord | None:
     """Let the client that has the database open drop a segment; return the record, or None if there is nothing in it.
@@ -65,7 +65,7 @@ def drain_segment(
         planned = submitter.submit(plan)
         if planned is None:
             return None
-        found = _find_drained(stores, planned, prefix)
+        found = _find_dropped(stores, planned, prefix)
         if found is not None:
             return _recorded(stores, clock, *found, prefix, begun_ms)
     raise CommitConflictError(
@@ -75,7 +75,7 @@ def drain_segment(
     )
 
 
-def _find_drained(
+def _find_dropped(
     stores: TableStores, planned: Version[Manifest], prefix: bytes
 ) -> tuple[Manifest, Version[Manifest]] | None:
     """Return the first version since the plan in which its layers of the segment are gone, behind the one before.
