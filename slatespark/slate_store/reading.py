@@ -9,7 +9,8 @@ import pyarrow as pa
 
 from slatespark.options.keywords import ReadKeywords
 from slatespark.slate_store.base import OpenTable
-from slatespark.slate_store.table_snapshot import TableSnapshot, open_lookup, parse_choice
+from slatespark.slate_store.lookup import open_lookup
+from slatespark.slate_store.table_snapshot import TableSnapshot, parse_choice
 from slatespark.table.inspection.resolution import Resolution, resolve_read
 from slatespark.table.read.arrow import row_dict
 from slatespark.table.read.as_of_join import join_as_of, parse_join

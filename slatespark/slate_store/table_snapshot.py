@@ -11,12 +11,13 @@ from slatespark.errors import OptionError
 from slatespark.options import ReadOptions
 from slatespark.options.fields import Call, find_other, option_keys, with_common
 from slatespark.options.values import normalize_name, unknown_option
+from slatespark.slate_store.lookup import open_lookup
 from slatespark.table.clock import Clock
 from slatespark.table.read.arrow import row_dict
-from slatespark.table.read.key_lookup import fetch_key_lookup, look_up_rows, lookup_options
+from slatespark.table.read.key_lookup import lookup_options
 from slatespark.table.read.reader import fetch_read_plan, look_up, open_batches, options_for_order
 from slatespark.table.read.versions.read_point import ReadPoint, refuse_another_point
-from slatespark.table.rows.batches import Rows, as_batches, require_schema
+from slatespark.table.rows.batches import Rows
 from slatespark.table.stores import TableStores
 from slatespark.table.tasks import thread_count
 
@@ -183,20 +184,6 @@ class TableSnapshot:
     def _parse(self, given: Mapping[str, Any]) -> ReadOptions:
         refuse_another_point(given, "a snapshot", "Give it to SlateStore.snapshot, or read the table itself.")
         return ReadOptions.parse(with_common(self._common, given))
-
-
-def open_lookup(
-    stores: TableStores,
-    clock: Clock,
-    options: ReadOptions,
-    keys: Rows,
-    point: ReadPoint | None,
-) -> pa.RecordBatchReader:
-    """Return the rows that have some keys; see `SlateStore.lookup`."""
-    schema, batches = as_batches(keys)
-    plan = fetch_key_lookup(stores, options, clock, schema, schema.names, point)
-    rows = pa.Table.from_batches(require_schema(batches, schema), schema)
-    return pa.RecordBatchReader.from_batches(plan.schema, look_up_rows(stores, plan, rows))
 
 
 def parse_choice(common: Mapping[str, Any], given: Mapping[str, Any]) -> ReadOptions:

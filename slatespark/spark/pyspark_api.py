@@ -14,7 +14,7 @@ from pyspark.errors import AnalysisException, PySparkImportError
 from pyspark.sql.types import StructType
 
 from slatespark.errors import OptionError
-from slatespark.spark.distributed import quoted
+from slatespark.spark.frame_columns import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING, Any, Self
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import OptionError
 from slatespark.options import refuse_filter
-from slatespark.spark.distributed import (
+from slatespark.spark.expressions.assignments import Expression, expression
+from slatespark.spark.expressions.conditions import narrowing
+from slatespark.spark.expressions.sql_text import without_qualifier
+from slatespark.spark.frame_columns import (
     quoted,
     require_frame,
     resolve_columns,
@@ -18,9 +21,6 @@ from slatespark.spark.distributed import (
     sort_for_load,
     split_names,
 )
-from slatespark.spark.expressions.assignments import Expression, expression
-from slatespark.spark.expressions.conditions import narrowing
-from slatespark.spark.expressions.sql_text import without_qualifier
 from slatespark.spark.frames.planned_read import plan_frame
 from slatespark.spark.frames.upload import upload_frame
 from slatespark.spark.jobs.run_job import described, job_text

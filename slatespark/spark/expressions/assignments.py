@@ -10,7 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 from pyspark.sql.types import DataType
 
 from slatespark.errors import InvalidRequestError, SchemaError
-from slatespark.spark.distributed import quoted
+from slatespark.spark.frame_columns import quoted
 from slatespark.spark.type_mapping import fit_type
 
 Expression: TypeAlias = Column | str

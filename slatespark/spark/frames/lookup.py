@@ -11,8 +11,8 @@ from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 from pyspark.sql.types import StructType
 
 from slatespark.options import ReadOptions
-from slatespark.spark.distributed import cluster_by_key, quoted, resolve_columns
 from slatespark.spark.failures import spark_errors
+from slatespark.spark.frame_columns import cluster_by_key, quoted, resolve_columns
 from slatespark.spark.place import Place
 from slatespark.spark.pyspark_api import estimated_bytes, map_in_arrow
 from slatespark.spark.shown_times import with_bounded_times

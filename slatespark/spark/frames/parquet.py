@@ -18,8 +18,8 @@ from slatespark.encoding.column_types import is_variant
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.options import ReadOptions
 from slatespark.options.values import STORAGE_PREFIX
-from slatespark.spark.distributed import quoted
 from slatespark.spark.expressions.conditions import is_case_sensitive, is_filter
+from slatespark.spark.frame_columns import quoted
 from slatespark.spark.frames.planned_read import plan_frame
 from slatespark.spark.jobs.run_job import find_context
 from slatespark.spark.place import Place

@@ -14,7 +14,11 @@ from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import OptionError
 from slatespark.options import Call, ReadOptions, refuse_filter
 from slatespark.options.values import normalize_name, parse_text, refuse_place, with_own_spelling
-from slatespark.spark.distributed import (
+from slatespark.spark.expressions.assignments import Expression, expression, refuse_keys, resolve_names, updated_rows
+from slatespark.spark.expressions.conditions import narrowing
+from slatespark.spark.expressions.sql_text import without_qualifier
+from slatespark.spark.failures import own_errors
+from slatespark.spark.frame_columns import (
     quoted,
     require_frame,
     resolve_columns,
@@ -22,10 +26,6 @@ from slatespark.spark.distributed import (
     sort_for_load,
     split_names,
 )
-from slatespark.spark.expressions.assignments import Expression, expression, refuse_keys, resolve_names, updated_rows
-from slatespark.spark.expressions.conditions import narrowing
-from slatespark.spark.expressions.sql_text import without_qualifier
-from slatespark.spark.failures import own_errors
 from slatespark.spark.frames.as_of import as_of_frame
 from slatespark.spark.frames.lookup import lookup_frame
 from slatespark.spark.frames.parquet import ParquetRead, parquet_frame, plan_parquet_read, refusal

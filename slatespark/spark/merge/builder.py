@@ -11,9 +11,9 @@ from pyspark.sql.types import DataType
 from slatespark.display.progress import AskedProgress
 from slatespark.errors import InvalidRequestError
 from slatespark.options import Call
-from slatespark.spark.distributed import require_frame
 from slatespark.spark.expressions.assignments import Expression, checked, refuse_keys, require_expression, resolve_names
 from slatespark.spark.failures import own_errors
+from slatespark.spark.frame_columns import require_frame
 from slatespark.spark.merge.needs import find_target_filter, find_unmatched_nulls, needed_columns, writes_every_row
 from slatespark.spark.merge.rows import (
     BY_SOURCE,

@@ -18,9 +18,9 @@ from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 from pyspark.sql.types import DataType
 
 from slatespark.errors import SchemaError
-from slatespark.spark.distributed import cluster_by_key, quoted, resolve_columns
 from slatespark.spark.expressions.assignments import Expression, expression, fit_values
 from slatespark.spark.expressions.conditions import is_case_sensitive
+from slatespark.spark.frame_columns import cluster_by_key, quoted, resolve_columns
 
 MATCHED: Final = "matched"
 NOT_MATCHED: Final = "notMatched"

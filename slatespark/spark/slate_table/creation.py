@@ -11,7 +11,7 @@ from pyspark.sql.types import StructType
 from slatespark.display.progress import AskedProgress
 from slatespark.errors import InvalidRequestError, OptionError, TableNotFoundError
 from slatespark.slate_store import SlateStore
-from slatespark.spark.distributed import split_names
+from slatespark.spark.frame_columns import split_names
 from slatespark.spark.slate_table.arguments import Names, PathArgument, path_text, store_arguments
 from slatespark.spark.type_mapping import arrow_schema, struct_type
 

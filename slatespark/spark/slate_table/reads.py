@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from slatespark.options.keywords import FrameKeywords, ReadKeywords
 from slatespark.slate_store import SlateStore
-from slatespark.spark.distributed import split_names
 from slatespark.spark.expressions.assignments import Expression
+from slatespark.spark.frame_columns import split_names
 from slatespark.spark.frames.table_frames import TableFrames
 from slatespark.spark.slate_table.arguments import Names
 from slatespark.table.read.key_lookup import lookup_options

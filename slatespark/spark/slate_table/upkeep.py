@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 from slatespark.display.progress import AskedProgress, showing_progress
 from slatespark.options.flags import parsing_flags
 from slatespark.slate_store import SlateStore
-from slatespark.spark.distributed import quoted, resolve_columns
+from slatespark.spark.frame_columns import quoted, resolve_columns
 from slatespark.spark.frames import facts
 from slatespark.spark.frames.table_frames import TableFrames
 from slatespark.spark.frames.timeline import timeline_frame

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from slatespark.encoding.predicates.source_span import SourceSpan, filter_error
 from slatespark.encoding.predicates.tokens import Token
 from slatespark.errors import InvalidRequestError, OptionError
-from slatespark.spark.distributed import quoted
+from slatespark.spark.frame_columns import quoted
 from slatespark.spark.sql.mentions import begins_path, find_tokens, mentions_path, versioned_names
 from slatespark.spark.sql.statement import ARGUMENT, FORMAT, Statement, names_path
 from slatespark.spark.sql.tables import Catalog

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from slatespark.errors import OptionError
 from slatespark.options.values import STORAGE_PREFIX
-from slatespark.spark.distributed import quoted
+from slatespark.spark.frame_columns import quoted
 from slatespark.spark.pyspark_api import view_options
 from slatespark.spark.slate_table import SlateTable
 from slatespark.spark.slate_table.arguments import CLOCK, WAL_PATH

@@ -9,7 +9,7 @@ import pytest
 
 from slatespark import OptionError, SlateStore
 from slatespark.options import Call, ReadOptions, WriteOptions
-from slatespark.spark.distributed import split_names
+from slatespark.spark.frame_columns import split_names
 from slatespark.spark.frames.table_frames import TableFrames
 from slatespark.spark.transaction import SlateTransaction
 

@@ -1,4 +1,4 @@
-"""The sorted load: how Spark partitions and sorts rows before a write, so that no two files overlap."""
+"""Columns of DataFrames by name, and rows partitioned and sorted by key."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def require_frame(rows: object, name: str) -> None:
 def sort_for_load(rows: DataFrame, key_columns: Sequence[str]) -> DataFrame:
     """Return the rows partitioned by key range and sorted by key; rows of one key keep their order.
 
-    So each task writes its own key range. Of several rows of one key the last wins: that of the later partition, and
-    within a partition the later row.
+    So each task of a write has its own key range, and no two files overlap. Of several rows of one key the last wins:
+    that of the later partition, and within a partition the later row.
 
     Raises
     ------
