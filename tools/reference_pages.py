@@ -21,6 +21,7 @@ sys.path.insert(0, str(REPOSITORY))  # to run without an installation
 
 from slatespark import errors  # noqa: E402
 from slatespark.options import Call, ReadOptions, WriteOptions, option_keys, option_rows  # noqa: E402
+from slatespark.options.properties import TABLE_PROPERTIES  # noqa: E402
 from slatespark.storage.known_options import AZURE_OPTIONS, GOOGLE_OPTIONS, S3_OPTIONS  # noqa: E402
 from tools.command_page import command_page  # noqa: E402
 
@@ -110,7 +111,8 @@ _CALLS: Final = {
 
 # By the parser of an option; all others take text.
 _TYPES: Final = {
-    "_property_text": "str | int | timedelta",
+    "parse_bytes_or_text": "bytes | str",
+    "parse_columnar": "bool | str",
     "parse_count": "int | str",
     "parse_duration": "Duration",
     "parse_duration_of": "Duration",
@@ -241,7 +243,13 @@ def _keyword_class(name: str, base: str, doc: str) -> str:
 
 def _keyword_lines(cls: type[ReadOptions | WriteOptions], keys: Sequence[str]) -> str:
     parsers = {item.metadata["key"]: item.metadata["parse"] for item in fields(cls) if "key" in item.metadata}
-    return "".join(f"    {key}: {_TYPES.get(_parser_name(parsers[key]), 'str')} | None\n" for key in keys)
+    return "".join(f"    {key}: {_value_type(key, parsers[key])} | None\n" for key in keys)
+
+
+def _value_type(key: str, parse: Callable[..., object]) -> str:
+    if _parser_name(parse) == "_property_text":
+        parse = TABLE_PROPERTIES[key]
+    return _TYPES.get(_parser_name(parse), "str")
 
 
 def _parser_name(parse: Callable[..., object]) -> str:

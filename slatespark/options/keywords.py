@@ -88,20 +88,20 @@ class WriteKeywords(TypedDict, total=False):
     txnAppId: str | None
     txnVersion: int | str | None
     ifLastSeq: int | str | None
-    defaultTtl: str | int | timedelta | None
-    retention: str | int | timedelta | None
-    retentionFrom: str | int | timedelta | None
-    history: str | int | timedelta | None
-    holdHistory: str | int | timedelta | None
-    historyRetention: str | int | timedelta | None
-    versionRetention: str | int | timedelta | None
+    defaultTtl: Duration | None
+    retention: Duration | None
+    retentionFrom: str | None
+    history: bool | str | None
+    holdHistory: bool | str | None
+    historyRetention: Duration | None
+    versionRetention: Duration | None
     clock: str | None
-    periodicCompactionInterval: str | int | timedelta | None
-    segmentExtractor: str | int | timedelta | None
-    segmentPrefixLength: str | int | timedelta | None
-    segmentDelimiter: str | int | timedelta | None
-    autoCompact: str | int | timedelta | None
-    columnar: str | int | timedelta | None
+    periodicCompactionInterval: Duration | None
+    segmentExtractor: str | None
+    segmentPrefixLength: int | str | None
+    segmentDelimiter: bytes | str | None
+    autoCompact: bool | str | None
+    columnar: bool | str | None
     mergeOperator: MergeOperator | None
     compression: str | None
     blockSize: int | str | None
