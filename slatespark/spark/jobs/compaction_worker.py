@@ -24,20 +24,26 @@ class CompactionWorker(Worker):
 
     Parameters
     ----------
-    tables : paths or URLs of databases
+    tables : paths or URLs of databases, or one of them
     spark : merges the ranges of each job as tasks of a Spark job, instead of threads of this process
 
     Other Parameters
     ----------------
     parallelism : how many ranges are merged at a time without Spark; by default one per processor
     pollInterval : between two looks at a database, `1s` by default
-    heartbeatInterval : at most a third of the client's time-out; `3s` by default
+    heartbeatInterval : at most a third of the client's `worker_heartbeat_timeout`; `3s` by default
     mergeOperator : how operands are folded: the client's operator; by default that of the table
-    filters : decide about the versions that would be kept, as in `SlateStore.compact`
+    filters : decide about the versions that would be kept, as in `SlateStore.compact`; built-in ones take no instant
+        and no floor
     clock : for waiting and heartbeats, or `module:function`; the system clock by default
     options : of new files: `compression` (by default that of the sources), `blockSize`, `sstSize`, `bloomBitsPerKey`,
         `writeBuffer`
     storage : for all of `tables`, as for `SlateStore.open`
+
+    Raises
+    ------
+    OptionError
+        When an argument or an option is wrong.
 
     Examples
     --------

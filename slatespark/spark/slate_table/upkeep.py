@@ -310,6 +310,13 @@ class TableUpkeep:
         Returns
         -------
         A report; what is damaged is among its `findings`, and raises nothing.
+
+        Raises
+        ------
+        TableNotFoundError
+            When the table has been dropped.
+        UnavailableError
+            When the store stopped answering.
         """
         return self._store.verify(allVersions=allVersions, parallelism=parallelism, progress=progress)
 

@@ -126,22 +126,12 @@ class _Database:
 class Worker:
     """Merges the compactions that live clients schedule, and hands the results back to them.
 
-    Several workers may serve a database; each job is done by one of them.
+    `CompactionWorker` is this class for users, and describes the other parameters.
 
     Parameters
     ----------
-    tables : paths or URLs of databases, or one of them
-    parallelism : how many ranges are merged at a time; by default one per processor
-    pollInterval : between two looks at a database
-    heartbeatInterval : at most a third of the client's `worker_heartbeat_timeout`, which is 30 s by default
-    mergeOperator : how operands are folded: the client's operator; by default that of the table
-    filters : decide about the versions that would be kept, as in `SlateStore.compact`; built-in ones take no instant
-        and no floor
     runner : merges the ranges of a job, instead of threads of this process; a method `watched(check)` returns one that
         ends when `check` raises
-    clock : for waiting and heartbeats, or `module:function`; the system clock by default
-    options : of new files: `compression` (by default that of the sources), `blockSize`, `sstSize`, ...
-    storage : for all of `tables`, as for `SlateStore.open`
     """
 
     def __init__(
@@ -185,6 +175,11 @@ class Worker:
         ----------
         table : path or URL; nothing is read yet
         storage : as for `SlateStore.open`
+
+        Raises
+        ------
+        InvalidRequestError
+            When `storage` has an unknown option, or the path cannot be used.
         """
         path = table_path(table)
         stores = _open(path, storage)
@@ -238,6 +233,11 @@ class Worker:
         ----------
         until : by the worker's clock; None runs forever. Jobs that are being merged are released
         listener : called with what came of each job; from several threads, one at a time
+
+        Raises
+        ------
+        OptionError
+            When `until` is not an instant.
         """
         end_ms = None if until is None else parse_time_ms(until, name="until")
         with self._session(listener) as session:

@@ -80,6 +80,11 @@ class Reaper:
     progress : called with the step, how much is done, and how much there is in all, 0 if unknown
     storage : for all of `tables`, as for `SlateStore.open`
 
+    Raises
+    ------
+    OptionError
+        When an argument or an option is wrong.
+
     Examples
     --------
     >>> from slatespark import Reaper, SlateStore
@@ -170,6 +175,11 @@ class Reaper:
         ----------
         until : by the reaper's clock; None runs forever
         listener : called with the outcome of each reap
+
+        Raises
+        ------
+        OptionError
+            When `until` is not an instant.
         """
         self._loop.run(None if until is None else parse_time_ms(until, name="until"), listener)
 

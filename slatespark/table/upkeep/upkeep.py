@@ -126,6 +126,11 @@ class Upkeep:
         them
     storage : for all of `tables`, as for `SlateStore.open`
 
+    Raises
+    ------
+    OptionError
+        When an argument or an option is wrong.
+
     Examples
     --------
     >>> from slatespark import SlateStore, Upkeep
@@ -196,7 +201,7 @@ class Upkeep:
     def runOnce(self) -> Listing[UpkeepOutcome]:
         """Do every duty of every table now, until nothing is left to do, and return the outcomes in their order.
 
-        A duty that fails is not tried again.
+        A duty that fails is not tried again; its error is in its outcome.
         """
         outcomes: list[UpkeepOutcome] = []
 
@@ -218,6 +223,11 @@ class Upkeep:
         ----------
         until : by the clock of the upkeep; None runs forever
         listener : called with the outcome of each step
+
+        Raises
+        ------
+        OptionError
+            When `until` is not an instant.
         """
         self._loop.run(None if until is None else parse_time_ms(until, name="until"), listener)
 
