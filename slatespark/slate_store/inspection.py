@@ -35,6 +35,16 @@ class Inspection(OpenTable):
         ------
         OptionError, HistoryTrimmedError
             When an option is wrong, or the version was collected.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from slatespark import SlateStore
+        >>> store = SlateStore.create("memory://detailed", "id BIGINT, name STRING", "id")
+        >>> version = store.write(pa.table({"id": [1, 2], "name": ["a", "b"]}))
+        >>> facts = store.detail(countRows=True)
+        >>> facts.version == version, facts.files, facts.rows.puts
+        (True, 1, 2)
         """
         from slatespark.table.inspection.describe import describe_table
 
@@ -53,6 +63,15 @@ class Inspection(OpenTable):
         ------
         OptionError, HistoryTrimmedError
             When an option is wrong, or the version was collected.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from slatespark import SlateStore
+        >>> store = SlateStore.create("memory://filed")
+        >>> version = store.write(pa.table({"key": [b"a", b"b"], "value": [b"1", b"2"]}))
+        >>> [(file.layer, file.start, file.rows) for file in store.files(countRows=True)]
+        [('run 0', b'a', 2)]
         """
         from slatespark.table.inspection.files import list_files
 
@@ -70,6 +89,16 @@ class Inspection(OpenTable):
         ------
         OptionError, HistoryTrimmedError
             When an option is wrong, or the version was collected.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from slatespark import SlateStore
+        >>> store = SlateStore.create("memory://layered")
+        >>> version = store.write(pa.table({"key": [b"a", b"b"], "value": [b"1", b"2"]}))
+        >>> version = store.write(pa.table({"key": [b"c"], "value": [b"3"]}))
+        >>> [(layer.name, layer.files) for layer in store.runs()]
+        [('run 1', 1), ('run 0', 1)]
         """
         from slatespark.table.inspection.files import list_layers
 
@@ -87,6 +116,15 @@ class Inspection(OpenTable):
         ------
         OptionError, HistoryTrimmedError
             When an option is wrong, or the version was collected.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from slatespark import SlateStore
+        >>> store = SlateStore.create("memory://along-keys")
+        >>> version = store.write(pa.table({"key": [b"a", b"b"], "value": [b"1", b"2"]}))
+        >>> [(interval.start, len(interval.files)) for interval in store.timeline().intervals]
+        [(b'a', 1)]
         """
         from slatespark.table.inspection.timeline import read_timeline
 
@@ -111,6 +149,16 @@ class Inspection(OpenTable):
             When there is no such object.
         CorruptDataError, UnsupportedFormatError
             When it is damaged, or a later release wrote it.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from slatespark import SlateStore
+        >>> store = SlateStore.create("memory://dumped", "id BIGINT, name STRING", "id")
+        >>> version = store.write(pa.table({"id": [1, 2], "name": ["a", "b"]}))
+        >>> found = store.dump("manifest")
+        >>> found.kind, found.content["number"] == version
+        ('manifest', True)
         """
         from slatespark.table.inspection.dump import dump_object
 
@@ -130,6 +178,16 @@ class Inspection(OpenTable):
         ------
         OptionError
             When `per` is invalid, or an option would exclude rows.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from slatespark import SlateStore
+        >>> store = SlateStore.create("memory://expiring")
+        >>> version = store.write(pa.table({"key": [b"a"], "value": [b"1"]}), ttl="1h")
+        >>> version = store.write(pa.table({"key": [b"b"], "value": [b"2"]}))
+        >>> [(part.state, part.rows) for part in store.expiry(per="day").parts if part.rows]
+        [('expires', 1), ('never', 1)]
         """
         from slatespark.table.retention.expiry_run import report_expiry
 

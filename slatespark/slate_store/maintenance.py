@@ -158,6 +158,13 @@ class Maintenance(OpenTable):
             When an option is wrong or would have no effect, or `now` is in the future.
         ConflictError
             When other commits kept conflicting, or a SlateDB client is active.
+
+        Examples
+        --------
+        >>> from slatespark import SlateStore
+        >>> store = SlateStore.create("memory://reaped", retention="30d")
+        >>> store.reap().rows
+        0
         """
         from slatespark.table.retention.reap_run import reap_table
 
@@ -333,6 +340,16 @@ class Maintenance(OpenTable):
             When an object cannot be read; then nothing is proven.
         ConflictError
             When the table changed faster than it could be searched.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from slatespark import SlateStore
+        >>> store = SlateStore.create("memory://searched", "id BIGINT, name STRING", "id")
+        >>> version = store.write(pa.table({"id": [1, 2], "name": ["a", "b"]}))
+        >>> report = store.erase(1, releaseVersions=True)
+        >>> store.proveAbsent(1).gone, store.proveAbsent(2).gone
+        (True, False)
         """
         from slatespark.table.gc.absence import prove_absent
 
@@ -372,6 +389,22 @@ class Maintenance(OpenTable):
         Returns
         -------
         A report; what is damaged is among its `findings`, and raises nothing.
+
+        Raises
+        ------
+        TableNotFoundError
+            When the table has been dropped.
+        UnavailableError
+            When the store stopped answering.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from slatespark import SlateStore
+        >>> store = SlateStore.create("memory://verified")
+        >>> version = store.write(pa.table({"key": [b"a", b"b"], "value": [b"1", b"2"]}))
+        >>> store.verify(allVersions=True).findings
+        ()
         """
         from slatespark.table.verify.run import verify_table
 

@@ -293,5 +293,15 @@ class Reads(OpenTable):
         ------
         HistoryTrimmedError
             When the requested past can no longer be read exactly.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from slatespark import SlateStore
+        >>> store = SlateStore.create("memory://resolved")
+        >>> version = store.write(pa.table({"key": [b"a", b"b"], "value": [b"1", b"2"]}))
+        >>> seen = store.resolve()
+        >>> seen.version == version, seen.how
+        (True, 'the newest state')
         """
         return resolve_read(self._stores, self._read_options(options), self._clock)

@@ -173,6 +173,15 @@ class SlateStore(Explanations, Reads, Writes, Versions, Inspection, Maintenance)
             When there is no database at `path`.
         InvalidRequestError
             When somebody may still need the table; the message names them.
+
+        Examples
+        --------
+        >>> from slatespark import SlateStore
+        >>> store = SlateStore.create("memory://dropped")
+        >>> report = SlateStore.drop("memory://dropped", dryRun=True)
+        >>> report.dry_run, report.url
+        (True, 'memory://dropped')
+        >>> report = SlateStore.drop("memory://dropped")
         """
         from slatespark.table.gc.drop import drop_table  # most programs drop no table
 

@@ -285,6 +285,17 @@ class Versions(OpenTable):
             When the instant is below the history floor.
         CommitConflictError
             When another commit came first, or a SlateDB client is active.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from slatespark import SlateStore
+        >>> store = SlateStore.create("memory://trimmed", "id BIGINT, name STRING", "id", history=True)
+        >>> for day, name in (("2026-01-01", "a"), ("2026-02-01", "b")):
+        ...     _ = store.write(pa.table({"id": [1], "name": [name]}), timestamp=day)
+        >>> version = store.trimHistory("2026-01-15")
+        >>> store.get(1)
+        {'id': 1, 'name': 'a'}
         """
         from slatespark.table.write.trim import trim_history
 
@@ -313,6 +324,21 @@ class Versions(OpenTable):
             When the table has no history, or the floor would fall.
         OptionError
             When the instant is in the future.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from slatespark import SlateStore
+        >>> store = SlateStore.create("memory://floored", "id BIGINT, name STRING", "id", history=True)
+        >>> for day, name in (("2026-01-01", "a"), ("2026-02-01", "b")):
+        ...     _ = store.write(pa.table({"id": [1], "name": [name]}), timestamp=day)
+        >>> store.setHistoryFloor("2026-01-15")
+        >>> store.get(1, timestampAsOf="2026-01-20")
+        {'id': 1, 'name': 'a'}
+        >>> store.get(1, timestampAsOf="2026-01-10")  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        ...
+        slatespark.errors.HistoryTrimmedError: ...
         """
         from slatespark.table.write.alteration import raise_history_floor
 

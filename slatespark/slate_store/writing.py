@@ -364,6 +364,14 @@ class Writes(OpenTable):
         ------
         SchemaError
             When a column does not exist or is part of the key.
+
+        Examples
+        --------
+        >>> from slatespark import SlateStore
+        >>> store = SlateStore.create("memory://narrowed", "id BIGINT, name STRING, n BIGINT", "id")
+        >>> store.dropColumns("n")
+        >>> store.definition.schema.names
+        ['id', 'name']
         """
         from slatespark.table.write.alteration import drop_columns
 

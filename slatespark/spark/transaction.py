@@ -270,6 +270,16 @@ class SlateTransaction:
             When a SlateDB client is active on the table, or other writers won every race.
         UnavailableError
             When the store stopped answering, and it is unknown whether the commit landed.
+
+        Examples
+        --------
+        >>> from slatespark import SlateTable
+        >>> table = SlateTable.create(spark, f"{path}/dated", "id BIGINT", "id", history=True)
+        >>> txn = table.begin()
+        >>> rows = txn.write(spark.sql("SELECT 1L AS id"))
+        >>> version = txn.commit(timestamp="2026-01-01")
+        >>> table.get(1, timestampAsOf="2026-01-02")
+        {'id': 1}
         """
         return self._core.commit(timestamp)
 
