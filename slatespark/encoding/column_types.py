@@ -59,7 +59,8 @@ def canonical_schema(schema: pa.Schema, *, of_table: bool = True) -> pa.Schema:
         empty, reserved, or equal to another one except for case.
     """
     if not isinstance(schema, pa.Schema):
-        raise SchemaError(f"A schema is no {type(schema).__name__}.", todo="Give a pyarrow Schema, or text: id BIGINT.")
+        kind = type(schema).__name__
+        raise SchemaError(f"{kind} is not a schema.", todo="Give a pyarrow Schema, or text: id BIGINT.")
     _check_names(schema.names, "The table")
     if taken := sorted({name.lower() for name in schema.names} & set(RESERVED_NAMES)):
         raise SchemaError(f"Column {taken[0]} has the name of a metadata column.", todo="Rename it.")

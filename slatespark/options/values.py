@@ -77,7 +77,7 @@ def parse_locations(value: object, name: str) -> list[str]:
     if isinstance(value, str | bytes | os.PathLike):
         return [parse_location(value, name)]
     if not isinstance(value, Iterable):
-        raise OptionError(f"{name}: {value!r} is no list of paths.", todo="Give a list of local paths or URLs.")
+        raise OptionError(f"{name}: {value!r} is not a list of paths.", todo="Give a list of local paths or URLs.")
     return [parse_location(each, name) for each in value]
 
 
@@ -396,7 +396,7 @@ def refuse_place(given: Mapping[str, Any], opened_by: str) -> None:
         if plain == "clock" and is_clock(value):
             raise OptionError("clock: an open table has one clock.", todo=f"Give it to {opened_by}.")
         if value is not None and (plain in ("path", "walpath") or plain.startswith(STORAGE_PREFIX)):
-            raise OptionError(f"{name}: an open table has one place.", todo=f"Give it to {opened_by}.")
+            raise OptionError(f"{name}: an open table has one location.", todo=f"Give it to {opened_by}.")
 
 
 def refuse_misspelt(given: Iterable[str], known: Sequence[str]) -> None:

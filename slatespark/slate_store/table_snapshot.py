@@ -92,7 +92,7 @@ class TableSnapshot:
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Return the rows as a stream of the Arrow C interface: DuckDB, Polars, DataFusion and others take a snapshot.
 
-        Each use scans anew, so a query may name a snapshot more than once. A reader that `scan` returns can be used
+        Each use scans again, so a query may name a snapshot more than once. A reader that `scan` returns can be used
         once only.
         """
         return self.scan().__arrow_c_stream__(requested_schema)

@@ -175,7 +175,7 @@ def fetch_newest_state(stores: TableStores) -> tuple[int, Manifest, WalTail]:
             if is_fresh and not manifest_log(stores).has(version.number + 1):
                 return version.number, version.value, tail
             newest = fetch_latest_manifest(stores)
-            if newest == version:  # equal numbers are not enough: the table may have been created anew
+            if newest == version:  # equal numbers are not enough: the table may have been created again
                 if tail.start == tail.end and is_own_commit(stores.main, version.number, version.value):
                     note_own_commit(stores, version.number, version.value)
                 return version.number, version.value, tail

@@ -97,7 +97,7 @@ def set_history_floor(
 def drop_columns(
     table: TableArguments,
     columns: Annotated[
-        list[str], typer.Argument(metavar="COLUMN...", help="Columns that are no part of the key.", show_default=False)
+        list[str], typer.Argument(metavar="COLUMN...", help="Columns that are not part of the key.", show_default=False)
     ],
     as_json: AsJson = False,
 ) -> None:

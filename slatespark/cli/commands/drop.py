@@ -52,7 +52,7 @@ def _ask(plan: DropReport) -> None:
     """Show what would be deleted, and ask; raises `OptionError` where nobody can answer."""
     if sys.stdin is None or not sys.stdin.isatty():
         raise OptionError(
-            "drop asks before it deletes a table, and standard input is no terminal.",
+            "drop asks before it deletes a table, and standard input is not a terminal.",
             todo="Give --yes, or --dry-run to see what it deletes.",
         )
     typer.echo(drop_text(plan), err=True)

@@ -66,7 +66,7 @@ def _target(file: str, *, overwrite: bool) -> Path:
     target = Path(os.path.realpath(file))  # Path.resolve raises RuntimeError for links in a circle
     if file == STANDARD_STREAM or (os.path.lexists(target) and not target.is_file()):
         raise InvalidRequestError(
-            f"{file} is no regular file.", why="An export replaces a file as a whole.", todo="Name a file."
+            f"{file} is not a regular file.", why="An export replaces a file as a whole.", todo="Name a file."
         )
     if target.exists() and not overwrite:
         raise InvalidRequestError(f"{file} already exists.", todo="Choose another name, or use --overwrite.")

@@ -101,7 +101,7 @@ def key_range_of(bounds: Sequence[ValueBounds | None], codec: RowCodec) -> tuple
             break
         end = found.last + b"\0" if has_bytes(item.type) else found.last + 1
         leading.append(Condition(item.name, item.type, ((found.first, end),), found.has_nulls))
-        if found.has_nulls or found.first != found.last:  # the order of the next column begins anew within this one
+        if found.has_nulls or found.first != found.last:  # the order of the next column starts over within this one
             break
     ranges = plan_keys(Filter(tuple(leading)), codec).ranges
     if not leading or not ranges:

@@ -103,5 +103,5 @@ def _properties(statement: Statement) -> dict[str, Any]:
         found[name] = read.string() if read.next.kind == STRING else read.text_until(called="a value")
         read.end()
         if name in _ARGUMENTS:
-            raise read.error(f"{name} is no property", at=statement.next)
+            raise read.error(f"{name} is not a table property", at=statement.next)
     return found

@@ -27,11 +27,12 @@ def refuse_twin(stores: TableStores) -> None:
         return
     if (found := find_client_place(stores)) is not None:
         raise InvalidRequestError(
-            f"{stores.url} is no table, but a SlateDB client that was given this path keeps one in {found}.",
+            f"{stores.url} is not a table, but a SlateDB client opened with this path has one in {found}.",
             why="It encodes some characters of names. A new table would be a second one, which it never sees.",
             todo=PLAIN_NAME,
         )
-    if stores.main.is_remote or _name(places[0]) != _name(stores.url):  # few give a client all folders of a disk
+    # A client rooted at a folder rarely sees the others.
+    if stores.main.is_remote or _name(places[0]) != _name(stores.url):
         text = "%s: a SlateDB client that is given this path looks in %s. %s"
         _log.warning(text, stores.url, " or ".join(places), PLAIN_NAME)
 

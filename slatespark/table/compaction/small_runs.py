@@ -6,7 +6,7 @@ from typing import Final
 
 from slatespark.format.manifest import Manifest
 
-SMALL_BYTES: Final = 16 << 20  # smaller runs are small
+SMALL_BYTES: Final = 16 << 20  # a run below this size counts as small
 MIN_RUNS: Final = 16  # small runs that trigger a merge
 MIN_SERIES: Final = 4  # small runs in a row that are worth a merge
 MAX_RUNS: Final = 64  # merged at once: 1 GiB at most

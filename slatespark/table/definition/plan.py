@@ -202,7 +202,7 @@ def join_growth(current: TableDefinition, planned: TableDefinition) -> TableDefi
     Raises
     ------
     ConflictError
-        When another table has replaced it, it spells columns differently, or the rows would have to be encoded anew.
+        When another table has replaced it, it spells columns differently, or the rows would have to be encoded again.
     SchemaError
         When it has changed so that the rows no longer fit.
     """
@@ -223,7 +223,7 @@ def join_growth(current: TableDefinition, planned: TableDefinition) -> TableDefi
     column = find_misread(wanted, grown.schema, key_columns=grown.key_columns, value_format=grown.value_format)
     if column is not None:
         raise ConflictError(
-            f"Another job has changed column {column}, so the rows must be encoded anew.", todo="Write again."
+            f"Another job has changed column {column}, so the rows must be encoded again.", todo="Write again."
         )
     return replace(grown, writer_schemas={**planned.writer_schemas, **grown.writer_schemas})
 

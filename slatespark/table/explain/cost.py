@@ -79,7 +79,7 @@ class PriceList:
         if given is None:
             return None
         if not isinstance(given, Mapping | str):
-            raise OptionError(f"prices: {given!r} is no list of prices.", todo="Write them like get=0.0004,put=0.005.")
+            raise OptionError(f"prices: {given!r} is not a list of prices.", todo="Write it like get=0.0004,put=0.005.")
         pairs = given if isinstance(given, Mapping) else _pairs(given)
         names = [item.name for item in fields(cls)]
         prices: dict[str, float] = {}

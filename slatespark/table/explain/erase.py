@@ -24,7 +24,7 @@ from slatespark.table.stores import TableStores
 from slatespark.table.write.erase import WINDOW_BYTES, ErasePlan, plan_erasure
 
 _KINDS_DELETED: Final = 12  # of objects, each deleted by itself
-_RECORD_REQUESTS: Final = 3  # to write a record anew that named a key
+_RECORD_REQUESTS: Final = 3  # to rewrite a record that named a key
 
 
 def explain_erasure(

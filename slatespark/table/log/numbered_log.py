@@ -78,7 +78,7 @@ class NumberedLog:
                 return None
             number = max(listed)
             meta = listed[number]
-            # Else a table may have been created anew in its place.
+            # Else a table may have been created again in its place.
             follows = known is not None and listed.get(known.number) == known.meta
             if known is not None and follows and known.number == number:
                 return number, known.data

@@ -116,4 +116,4 @@ def fetch_filtered_job(store: ObjectStore, path: str) -> FilteredJob | None:
             outputs=tuple(content["outputs"]),
         )
     except (KeyError, TypeError, ValueError) as exc:
-        raise CorruptDataError(f"record of a filtered job is no such record: {exc!r}.", path=path) from exc
+        raise CorruptDataError(f"record of a filtered job is malformed: {exc!r}.", path=path) from exc

@@ -1,6 +1,6 @@
 """Names of streams: which query writes under a `txnAppId`.
 
-A query that starts anew, with another checkpoint location, counts its batches from 0. Under the name of the one before,
+A query that starts over, with another checkpoint location, counts its batches from 0. Under the name of the one before,
 they would be taken for batches that were committed already, and be skipped.
 """
 

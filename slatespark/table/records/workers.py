@@ -49,6 +49,6 @@ def fetch_worker_report(store: ObjectStore, worker_id: str) -> int | None:
     path = worker_path(worker_id)
     try:
         reported_ms = decode_json(path, bytes(store.get(path))).get("reported_ms")
-    except (FileNotFoundError, CorruptDataError):  # the next report of a live one writes it anew
+    except (FileNotFoundError, CorruptDataError):  # the next report of a live one writes it again
         return None
     return reported_ms if type(reported_ms) is int else None

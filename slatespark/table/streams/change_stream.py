@@ -167,7 +167,7 @@ class ChangeStream:
         try:
             end = self._log.next(start, is_limited=is_limited)
         except InvalidRequestError:
-            self._check_table(start)  # says more of a table that was created anew
+            self._check_table(start)  # says more of a table that was created again
             raise
         self._newest = self._log.position(start)
         if end != start:
@@ -387,7 +387,7 @@ class ChangeStream:
         if found != position.identity:
             raise InvalidRequestError(
                 f"{self._stores.url} is not the table that the stream has read so far.",
-                why="The query has the checkpoint folder of another table, or the table was dropped and created anew.",
+                why="The query has the checkpoint folder of another table, or the table was dropped and created again.",
                 todo="Start the query with a new checkpoint folder.",
             )
 

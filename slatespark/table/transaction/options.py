@@ -214,5 +214,5 @@ def _require_condition(keys: str, call: str) -> None:
         parse_filter(keys)
     except OptionError as exc:
         todo = f"Give keys=[{keys!r}] for a key, or a condition of comparisons."
-        why = f"It is no condition either: {exc.args[0].removeprefix('filter: ')}"
+        why = f"It is not a condition either: {exc.args[0].removeprefix('filter: ')}"
         raise OptionError(f"{call}: keys is text.", why=why, todo=todo) from exc

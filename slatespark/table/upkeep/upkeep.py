@@ -261,7 +261,7 @@ class Upkeep:
         known, now_ms = table.known, read_clock(self._clock)
         try:
             stores = self._opened(table).stores
-            # Looked for anew now and then: a table that was dropped and created again may have lower versions.
+            # Looked for again now and then: a table that was dropped and created again may have lower versions.
             if known is None or now_ms - table.checked_ms >= self._max_ms:
                 table.known = fetch_latest_manifest(stores)
             else:

@@ -249,7 +249,7 @@ def _refusal(stores: TableStores, losses: Sequence[_Loss]) -> HistoryTrimmedErro
     )
     return HistoryTrimmedError(
         f"{stores.url}: {losses[-1].what}.",
-        why="The log needs the WAL for the writes of clients, and for ours the files of the commit.",
+        why="The log needs the WAL for the writes of clients, and the files of the commit for those of slatespark.",
         todo=f"{todo}. How versions differ is told by changes=net.",
     )
 

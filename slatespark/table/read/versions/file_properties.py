@@ -48,7 +48,7 @@ class RecordedFile:
         return self.stored_bytes == handle.info.sections_end
 
 
-# By object, with its size and time: a table that was removed and made anew has others under the same names.
+# By object, with its size and time: a table that was removed and made again has others under the same names.
 recorded_files: Final = SectionCache[Mapping[str, RecordedFile]](CACHE_BYTES, lambda found: _FILE_BYTES * len(found))
 
 

@@ -495,12 +495,12 @@ def test_a_table_that_was_dropped_and_created_anew(kind: str) -> None:
     with pytest.raises(TableNotFoundError):
         consumer.step()
     place.store = SlateStore.create(place.store.url, SCHEMA, "id", clock=place.clock)
-    with pytest.raises(InvalidRequestError, match="created anew"):
+    with pytest.raises(InvalidRequestError, match="created again"):
         consumer.step()
     for n in range(6):
         place.store.write(rows(range(3), n))
     for _ in range(2):
-        with pytest.raises(InvalidRequestError, match="created anew"):
+        with pytest.raises(InvalidRequestError, match="created again"):
             consumer.step()
         consumer.restart()
 
