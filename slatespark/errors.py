@@ -124,10 +124,10 @@ def _sentences(*parts: str) -> list[str]:
 
 
 def as_slate_error(exc: Exception, where: str = "") -> SlateError:
-    """Return an error as one of ours: itself, or one that names the place, if that is known, and has it as its cause.
+    """Return an error as a `SlateError`: itself, or one that names `where`, if given, and has it as its cause.
 
     Python, Arrow and numpy have a `MemoryError` when an allocation fails. Calls of Python let it pass as it is. Where
-    only a line of text arrives, such as on the command line, it is one of ours that says what helps.
+    only a line of text arrives, such as on the command line, it is a `SlateError` that says what helps.
     """
     if isinstance(exc, SlateError):
         return exc

@@ -22,7 +22,7 @@ _SQL_STATE: Final = re.compile(r" SQLSTATE: \w{5}\s*$")
 
 @contextmanager
 def spark_errors() -> Iterator[None]:
-    """Turn an error of ours, or of the machine, into a RuntimeError whose text holds its class and message.
+    """Turn a `SlateError`, or an error of the machine, into a RuntimeError whose text holds its class and message.
 
     Of the machine are those that a program does not cause: its memory, disks and libraries. Others pass unchanged, and
     so do those of Spark's connections.
@@ -47,7 +47,7 @@ def _of_machine() -> tuple[type[Exception], ...]:
 
 @contextmanager
 def own_errors() -> Iterator[None]:
-    """Turn Spark's error about an error of ours back into ours, with its class and text; other errors pass unchanged.
+    """Turn Spark's error about a `SlateError` back into it, with its class and text; others pass unchanged.
 
     For code on the user's side that runs Spark jobs.
     """
@@ -63,7 +63,7 @@ def own_errors() -> Iterator[None]:
 
 
 def find_own_error(text: str) -> SlateError | None:
-    """Return the error of ours that Spark's error text contains or stands for; None if there is none."""
+    """Return the `SlateError` that Spark's error text contains or stands for; None if there is none."""
     found = _OUR_LINE.search(text)
     if found is None:
         return _not_registered() if _NOT_FOUND.search(text) else None

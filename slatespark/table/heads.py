@@ -129,11 +129,11 @@ class Heads:
         return head.number, head.data
 
     def put_own_commit(self, url: str, folder: str, number: int, epochs: Epochs) -> None:
-        """Remember that a version is a commit of ours, with the WAL fenced."""
+        """Remember that a version is a slatespark commit, with the WAL fenced."""
         self._commits[url, folder] = number, epochs
 
     def own_commit(self, url: str, folder: str) -> tuple[int, Epochs]:
-        """Return number and epochs of the newest version that is known to be a commit of ours; 0 if none is."""
+        """Return number and epochs of the newest version that is known to be a slatespark commit; 0 if none is."""
         return self._commits.get((url, folder), (0, (0, 0)))
 
     def turns(self, url: str) -> OwnTurns:

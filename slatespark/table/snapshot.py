@@ -149,9 +149,9 @@ def fetch_newest_state(stores: TableStores) -> tuple[int, Manifest, WalTail]:
     A writer may flush, and a collector delete, WAL files after the manifest was read. Both need a newer manifest for
     that, so the tail is complete if none exists after it was listed; otherwise both are read again. Who has seen a
     manifest before starts from it, so that this is the only look for a newer one. Right after another look it is enough
-    to ask for the next version, which is cheaper than a listing. After a commit of ours the WAL is looked at only once
-    a client has claimed an epoch, which it does in a newer manifest. So commits of siblings, however often they come,
-    keep nobody from reading.
+    to ask for the next version, which is cheaper than a listing. After a slatespark commit the WAL is looked at only
+    once a client has claimed an epoch, which it does in a newer manifest. So commits of siblings, however often they
+    come, keep nobody from reading.
 
     Raises
     ------
@@ -184,7 +184,7 @@ def fetch_newest_state(stores: TableStores) -> tuple[int, Manifest, WalTail]:
 
 
 def _is_drained(stores: TableStores, version: Version[Manifest]) -> bool:
-    """Tell whether a version is a commit of ours, or the claim right after one, so that no row is in the WAL."""
+    """Tell whether a version is a slatespark commit, or the claim right after one, so that no row is in the WAL."""
     number, manifest = version.number, version.value
     if _is_without_wal(stores, number, manifest):
         return True
@@ -199,7 +199,7 @@ def _is_drained(stores: TableStores, version: Version[Manifest]) -> bool:
 
 
 def _is_without_wal(stores: TableStores, number: int, manifest: Manifest) -> bool:
-    """Tell whether a version is a commit of ours that left no row in the WAL, as all but that of a clone do."""
+    """Tell whether a version is a slatespark commit that left no row in the WAL, as all but that of a clone do."""
     return manifest.replay_after_wal_id >= manifest.wal_id_last_seen and is_own_commit(stores.main, number, manifest)
 
 

@@ -54,7 +54,7 @@ def job_text(call: str, url: str, version: int | None = None) -> str:
 
 
 def beside_spark(spark: SparkSession, asked: AskedProgress) -> AskedProgress:
-    """Return what progress to show of a call that runs Spark jobs: no bar of ours beside that of Spark in a terminal.
+    """Return what progress to show of a call that runs Spark jobs: no second bar beside that of Spark in a terminal.
 
     Parameters
     ----------

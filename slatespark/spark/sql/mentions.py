@@ -1,4 +1,4 @@
-"""What any text of SQL mentions: a table of ours by its path, or names with a version behind them.
+"""What any text of SQL mentions: a SlateDB table by its path, or names with a version behind them.
 
 Unlike those of `Statement`, tokens here are found in every text, also in one that only Spark can read. Strings stay
 whole, comments are left out, and what stands in a hint counts as text.

@@ -1,6 +1,6 @@
 """Queries on ``slate.`path` `` and on earlier versions of temporary views.
 
-sqlglot finds where tables stand in the text. Each table of ours is replaced by the name of a DataFrame, and Spark
+sqlglot finds where tables stand in the text. Each SlateDB table is replaced by the name of a DataFrame, and Spark
 parses the rest as it was written.
 """
 
@@ -39,7 +39,7 @@ class _Place:
 
 
 def run_query(text: str, catalog: Catalog, *, before_read: Callable[[SlateTable], None] = lambda _: None) -> DataFrame:
-    """Return the result of a query; Spark reads what is not a table of ours.
+    """Return the result of a query; Spark reads what is not a SlateDB table.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def run_query(text: str, catalog: Catalog, *, before_read: Callable[[SlateTable]
     Raises
     ------
     OptionError
-        When a query that may be about tables of ours cannot be parsed, or asks for a version in another way.
+        When a query that may be about SlateDB tables cannot be parsed, or asks for a version in another way.
     """
     tokens = find_tokens(text)
     if not mentions_path(tokens) and not any(catalog.shows_ours(name) for name in versioned_names(tokens)):

@@ -1,4 +1,4 @@
-"""`sql`: one statement, run here if it is about a table of ours, else by Spark."""
+"""`sql`: one statement, run here if it is about a SlateDB table, else by Spark."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def sql(spark: SparkSession, statement: str, **storage: Any) -> DataFrame:
     Raises
     ------
     OptionError
-        When a statement about a table of ours cannot be understood; the message shows the place.
+        When a statement about a SlateDB table cannot be understood; the message shows the place.
     SlateError
         As the method of `SlateTable` that does the work.
 
@@ -174,7 +174,7 @@ _BEGINNINGS: Final = (
 
 
 def _begin(read: Statement) -> str | None:
-    """Read the words before the table's name; return the kind of statement, None if it is not one of ours."""
+    """Read the words before the table's name; return the kind of statement, None if Spark runs it."""
     return next((kind for words, kind in _BEGINNINGS if read.take(*words)), None)
 
 

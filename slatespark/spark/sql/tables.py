@@ -33,7 +33,7 @@ class Catalog:
     storage: Mapping[str, Any]
 
     def find(self, name: tuple[str, ...], *, needs_columns: bool) -> SlateTable | None:
-        """Return the table of a name, under the alias by which conditions can call it; None if it is not one of ours.
+        """Return the table of a name, under the alias by which conditions can call it; None if it is another.
 
         Parameters
         ----------
@@ -76,7 +76,7 @@ class Catalog:
         return shown
 
     def shows_ours(self, name: str) -> bool:
-        """Tell whether a name is that of a temporary view of a table of ours, whole or not."""
+        """Tell whether a name is that of a temporary view of a SlateDB table, whole or not."""
         return view_options(self.spark, name, FORMAT) is not None
 
 

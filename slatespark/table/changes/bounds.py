@@ -91,7 +91,7 @@ class _Search:
         return self.kept.latest
 
     def committed_ms(self, version: int) -> int:
-        """Return when a version was committed: of one of ours its record tells, without a look at any other."""
+        """Return when a version was committed; its commit record tells, if it has one, without a look at any other."""
         record = self._record(version)
         return self.kept.time_ms(version) if record is None else record.committed_ms
 
@@ -121,7 +121,7 @@ class _Search:
         )
 
     def _shows_state_before(self, number: int, version: int) -> bool:
-        """Tell whether a version that exists shows the state before a commit of ours, whose claim was collected.
+        """Tell whether a version that exists shows the state before a slatespark commit, whose claim was collected.
 
         It does if no sequence number was used between the two: a claim only counts rows of the WAL, which have some.
         """

@@ -1,6 +1,6 @@
 """Facts of a version from manifests alone: who wrote it, and what changed from the version before. Pure.
 
-Every manifest of ours has a nonce, a client's has none (docs/adr/0001). So the author is known even without a commit
+Every slatespark manifest has a nonce, a client's has none (docs/adr/0001). So the author is known even without a commit
 record. The operation follows from a comparison with the version before, if that still exists.
 """
 
@@ -89,7 +89,7 @@ def _operation(before: ManifestOutline, after: ManifestOutline) -> str | None:
         return "open compactor"
     has_new_trees = (before.l0, before.runs, before.sst_ids) != (after.l0, after.runs, after.sst_ids)
     if has_new_trees and after.nonce:
-        return None  # a commit of ours without a record: unknown
+        return None  # a slatespark commit without a record: unknown
     if after.l0 - before.l0:
         return "flush"
     if has_new_trees:

@@ -1,8 +1,8 @@
 """The versions of a table, newest first: when each was committed, by whom, and what it changed.
 
 A version is a manifest. Commit records describe those that we published. For the others, the manifests themselves show
-the author and the change from the version before. A commit of ours creates two versions: the claim of the epochs, then
-the one with the rows.
+the author and the change from the version before. A slatespark commit creates two versions: the claim of the epochs,
+then the one with the rows.
 """
 
 from __future__ import annotations

@@ -86,18 +86,18 @@ def seen_manifest(stores: TableStores) -> Version[Manifest] | None:
 
 
 def note_own_commit(stores: TableStores, number: int, manifest: Manifest) -> None:
-    """Remember that a version was published by a commit of ours, which has fenced the WAL."""
+    """Remember that a version was published by a slatespark commit, which has fenced the WAL."""
     epochs = manifest.writer_epoch, manifest.compactor_epoch
     stores.heads.put_own_commit(stores.main.url, MANIFEST_DIR, number, epochs)
 
 
 def is_known_commit(stores: TableStores, number: int) -> bool:
-    """Tell without a request whether a version is a commit of ours; it may be one even if the answer is False."""
+    """Tell without a request whether a version is a slatespark commit; it may be one even if the answer is False."""
     return number > 0 and stores.heads.own_commit(stores.main.url, MANIFEST_DIR)[0] == number
 
 
 def is_at_rest(stores: TableStores, manifest: Manifest) -> bool:
-    """Tell whether no client can have written since a commit of ours: none has claimed an epoch.
+    """Tell whether no client can have written since a slatespark commit: none has claimed an epoch.
 
     Requires: it is the version that these stores have seen last, or one that they are about to create. Without a
     request, so False where the commit is not known.

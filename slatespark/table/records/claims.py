@@ -82,7 +82,7 @@ class _Stored(NamedTuple):
 
 
 def find_claim(store: ObjectStore, manifest_id: int, digest: str) -> ClaimRecord | None:
-    """Return the record of the claim with this digest; None if the manifest is not a claim of ours."""
+    """Return the record of the claim with this digest; None if the manifest is not a slatespark claim."""
     for claim in _list_claims(store, manifest_id, manifest_id):
         with contextlib.suppress(FileNotFoundError, CorruptDataError):
             content = decode_json(claim.path, bytes(store.get(claim.path)))

@@ -1,4 +1,4 @@
-"""CommitRecord: the facts of one commit of ours, as JSON with a checksum.
+"""CommitRecord: the facts of one slatespark commit, as JSON with a checksum.
 
 Scans skip files, and reaps drop them, on the basis of these records; hence the checksum.
 """
@@ -44,7 +44,7 @@ FORGOTTEN: Final = "forgotten"
 
 @dataclass(frozen=True, slots=True)
 class CommitRecord:
-    """The facts of one commit of ours.
+    """The facts of one slatespark commit.
 
     Attributes
     ----------

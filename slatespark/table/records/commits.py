@@ -90,7 +90,7 @@ def fetch_commit_record(store: ObjectStore, manifest_id: int) -> CommitRecord | 
 
 
 def is_own_commit(store: ObjectStore, number: int, manifest: Manifest) -> bool:
-    """Tell whether a version is known to be a commit of ours, and not only a change of checkpoints."""
+    """Tell whether a version is known to be a slatespark commit, and not only a change of checkpoints."""
     if not manifest.nonce:  # a client's
         return False
     record = _find_sound(store, number)

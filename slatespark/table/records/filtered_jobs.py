@@ -1,8 +1,8 @@
 """Filtered jobs: compactions that may remove rows which reads show, and that a live client commits.
 
-A commit of ours names in its claim the keys of which it takes rows away. A client's version tells nothing of the kind.
-So such a job is recorded before its hand-over, for transactions that have read a row of it. Nothing has to be done when
-its fate is known: without the commit the record means nothing.
+A slatespark commit names in its claim the keys of which it takes rows away. A client's version tells nothing of the
+kind. So such a job is recorded before its hand-over, for transactions that have read a row of it. Nothing has to be
+done when its fate is known: without the commit the record means nothing.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ ENGINE: Final = "slatespark"  # our commits; all SlateDB clients are "slatedb", 
 
 
 class Operation(StrEnum):
-    """The operation of a commit of ours. The texts are on disk: do not change them."""
+    """The operation of a slatespark commit. The texts are on disk: do not change them."""
 
     WRITE = "write"
     COOPERATIVE_WRITE = "cooperativeWrite"  # committed by a live client

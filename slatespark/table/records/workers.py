@@ -10,11 +10,11 @@ from slatespark.storage import ObjectStore
 from slatespark.table.records.claims import CLAIMS_DIR
 from slatespark.table.records.json_objects import WRITE_ID, decode_json, encode_json
 
-_WORKER_PREFIX: Final = "slatespark-"  # before the write id, in the id of a worker of ours
+_WORKER_PREFIX: Final = "slatespark-"  # before the write id, in the id of a slatespark worker
 
 
 def worker_path(worker_id: str) -> str:
-    """Return the path of the record of a worker of ours."""
+    """Return the path of the record of a slatespark worker."""
     return f"{CLAIMS_DIR}worker-{worker_id}.json"
 
 
@@ -33,7 +33,7 @@ def delete_worker(store: ObjectStore, worker_id: str) -> None:
 
 
 def find_worker(store: ObjectStore, worker_id: str) -> str | None:
-    """Return the write id of a worker of ours; None if it has no record, so that it belongs to another client."""
+    """Return the write id of a slatespark worker; None if it has no record, so that it belongs to another client."""
     write_id = worker_id.removeprefix(_WORKER_PREFIX)
     if worker_id == write_id or not WRITE_ID.fullmatch(write_id):  # untrusted: it comes from `.compactions`
         return None
@@ -45,7 +45,7 @@ def find_worker(store: ObjectStore, worker_id: str) -> str | None:
 
 
 def fetch_worker_report(store: ObjectStore, worker_id: str) -> int | None:
-    """Return when a worker of ours last reported that it runs; None if unknown, also as its record is damaged."""
+    """Return when a slatespark worker last reported that it runs; None if unknown, also as its record is damaged."""
     path = worker_path(worker_id)
     try:
         reported_ms = decode_json(path, bytes(store.get(path))).get("reported_ms")

@@ -40,7 +40,7 @@ _OF_ROWS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class LoggedCommit:
-    """A commit of ours.
+    """A slatespark commit.
 
     Attributes
     ----------
@@ -204,7 +204,7 @@ def _is_fenced_only(stores: TableStores, first: int, last: int) -> bool:
 
 
 def _is_newer(stores: TableStores, sst_id: Ulid, seq: int) -> bool:
-    """Tell whether a file is of ours, and all of its rows have higher sequence numbers."""
+    """Tell whether slatespark wrote a file, and all of its rows have higher sequence numbers."""
     try:
         found = decode_properties(fetch_end(stores.main, sst_path(sst_id)).gap)
     except FileNotFoundError:

@@ -15,7 +15,7 @@ def cut_log(
 ) -> LogPosition:
     """Return the position up to which a batch reads, within the limits; the end of the plan if they allow for all.
 
-    It lies behind a WAL file or behind a commit of ours. The first of them is always in the batch, however large.
+    It lies behind a WAL file or behind a slatespark commit. The first of them is always in the batch, however large.
 
     Parameters
     ----------

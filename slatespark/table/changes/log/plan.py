@@ -46,7 +46,7 @@ class WalPart:
 
 @dataclass(frozen=True, slots=True)
 class CommitPart:
-    """Writes of a commit of ours, in some of its files.
+    """Writes of a slatespark commit, in some of its files.
 
     Attributes
     ----------

@@ -28,7 +28,7 @@ class LogPosition:
 
     Attributes
     ----------
-    version : commits of ours up to this version lie before it
+    version : our commits up to this version lie before it
     seq : writes with sequence numbers up to this one lie before it, all others after it
     wal : WAL files up to this id lie before it
     """
@@ -99,8 +99,8 @@ class LogTail:
             return self._position
         version = self._version
         for _ in range(_POLL_ATTEMPTS):
-            # A commit of ours drains the WAL, and ends it with a fence. So what follows the WAL that is read here has
-            # a version of its own, which is looked for afterwards.
+            # A slatespark commit drains the WAL, and ends it with a fence. So what follows the WAL that is read here
+            # has a version of its own, which is looked for afterwards.
             reached = self._follow_wal(version.value)
             newest = fetch_newest_since(self._stores, version)
             if newest == version and not manifest_log(self._stores).has(version.number):

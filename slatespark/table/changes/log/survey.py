@@ -36,7 +36,7 @@ class LogSurvey:
     Attributes
     ----------
     start, end : the positions
-    stretches : of the WAL, and commits of ours, in the order of the log
+    stretches : of the WAL, and our commits, in the order of the log
     sizes : of the WAL files, by id
     files : of our commits with rows, by version
     """
