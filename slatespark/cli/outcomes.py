@@ -30,8 +30,8 @@ class Outcomes(Generic[Kind]):
 
     Attributes
     ----------
-    text : of an outcome without an error; None if there is nothing to say
-    fields : of an outcome, for JSON, without `error`
+    text : what is said of an outcome without an error; None for nothing
+    fields : what JSON shows of an outcome, without `error`
     as_json : print JSON
     is_news : whether an outcome without an error is printed as JSON while the command runs
     gap : between two texts

@@ -26,7 +26,7 @@ class TableArguments:
 
     Attributes
     ----------
-    path : of the table
+    path : the location of the table
     location : `walPath` and storage options, as `SlateStore.open` takes them
     options : all other options by their names
     clock_name : `module:function`; None for the system clock
@@ -64,7 +64,7 @@ class ReadArguments:
 
     Attributes
     ----------
-    path : of the table
+    path : the location of the table
     named : options that have a flag; None if not given
     option, storage : NAME=VALUE arguments
     """

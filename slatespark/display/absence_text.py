@@ -15,7 +15,7 @@ def absence_text(report: AbsenceReport, names: KeyNames) -> str:
 
     Parameters
     ----------
-    names : of the first keys that were found
+    names : how the first keys that were found are shown
     """
     facts = align_facts(_facts(report))
     if not report.found:

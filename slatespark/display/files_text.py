@@ -20,7 +20,7 @@ def files_text(files: Sequence[FileFacts], *, as_text: bool = False, names: KeyN
     Parameters
     ----------
     as_text : show keys as text where they are UTF-8
-    names : of the keys, for a typed table
+    names : how keys are shown, for a typed table
     """
     if not files:
         return "The table has no files."

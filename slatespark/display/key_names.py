@@ -23,7 +23,7 @@ class KeyNames:
 
     Parameters
     ----------
-    codec : of the table
+    codec : how the table encodes rows
     keys : the keys and bounds to name, decoded together
     as_text : those of a raw table are shown as text where they are UTF-8, not in hexadecimal
     """

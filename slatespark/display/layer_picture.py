@@ -128,7 +128,7 @@ class _LayerAxis:
     edges : keys at which a file starts or ends, ascending; None, the open end, is last
     places : positions of the edges, ascending from 0 to 1
     index : edge -> its position in `edges`
-    min_width : of a box
+    min_width : the least width of a box
     """
 
     edges: tuple[bytes | None, ...]

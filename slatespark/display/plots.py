@@ -29,7 +29,7 @@ def plot_layers(summary: TableSummary, ax: Axes | None = None) -> Figure:
 
     Parameters
     ----------
-    summary : of the table
+    summary : the facts of the table
     ax : axes to draw on; by default a new figure, which pyplot does not keep open
 
     Raises
@@ -97,7 +97,7 @@ def plot_expiry(report: ExpiryReport, ax: Axes | None = None) -> Figure:
 
     Parameters
     ----------
-    report : of the table
+    report : the expiry of the table
     ax : as for `plot_layers`
 
     Raises
@@ -146,7 +146,7 @@ def plot_timeline(timeline: KeyTimeline, ax: Axes | None = None) -> Figure:
 
     Parameters
     ----------
-    timeline : of the table's keys
+    timeline : the timeline of the table's keys
     ax : as for `plot_layers`
 
     Raises

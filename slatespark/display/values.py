@@ -32,7 +32,7 @@ def json_values(array: pa.Array, *, as_text: bool = False) -> list[Any]:
 
     Parameters
     ----------
-    array : of any canonical type
+    array : values of any canonical type
     as_text : show bytes as text where they are UTF-8
 
     Returns

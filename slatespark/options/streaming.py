@@ -25,8 +25,8 @@ class StreamWriteOptions:
 
     Attributes
     ----------
-    write : of each batch, without its name and number
-    name : of the stream, `txnAppId`; None for that of its query
+    write : the options of each batch, without its name and number
+    name : the name of the stream, `txnAppId`; None for that of its query
     """
 
     write: WriteOptions

@@ -429,7 +429,7 @@ class WriteOptions:
 
         Parameters
         ----------
-        name : of the call, for messages
+        name : the name of the call, for messages
         common : path and storage
         given : the further options of the call
         arguments : what the call takes besides, for the nearest name of a misspelt one

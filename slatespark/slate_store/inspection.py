@@ -141,7 +141,7 @@ class Inspection(OpenTable):
         ----------
         name : `manifest` or `compactions` for the newest one, `manifest/5`, `compactions/5`, `wal/5`, the id of an SST,
             or the path of an object
-        rows : of an SST or WAL file, how many row versions to show
+        rows : how many row versions of an SST or WAL file to show
 
         Raises
         ------

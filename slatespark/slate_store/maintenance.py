@@ -150,7 +150,7 @@ class Maintenance(OpenTable):
             tick if that is later; with `clock=custom` the tick
         runner : rewrites files of which most rows are due, each in a task; by default on threads of this process
         progress : a bar where one can be seen; see `SlateStore.compact`
-        options : of new files and of the commits, such as `ifClientActive`
+        options : options of new files and of the commits, such as `ifClientActive`
 
         Raises
         ------

@@ -159,7 +159,7 @@ class Versions(OpenTable):
 
         Parameters
         ----------
-        idOrName : of the checkpoint
+        idOrName : the id or name of the checkpoint
         lifetime : a duration such as `7d`; forever by default
 
         Raises
@@ -179,7 +179,7 @@ class Versions(OpenTable):
 
         Parameters
         ----------
-        idOrName : of the checkpoint
+        idOrName : the id or name of the checkpoint
 
         Raises
         ------
@@ -202,7 +202,7 @@ class Versions(OpenTable):
         ----------
         version : a manifest id, as in `history()`
         progress : a bar where one can be seen; see `SlateStore.compact`
-        options : of the commit, and how files are written: `ifClientActive`, `ifLastSeq`, `compression`, ...
+        options : options of the commit, and how files are written: `ifClientActive`, `ifLastSeq`, `compression`, ...
 
         Raises
         ------
@@ -234,7 +234,7 @@ class Versions(OpenTable):
         ----------
         timestamp : ms since the epoch, ISO text or a datetime
         progress : a bar where one can be seen; see `SlateStore.compact`
-        options : of the commit, and how files are written: `ifClientActive`, `ifLastSeq`, `compression`, ...
+        options : options of the commit, and how files are written: `ifClientActive`, `ifLastSeq`, `compression`, ...
 
         Raises
         ------
@@ -275,7 +275,7 @@ class Versions(OpenTable):
         after : ms since the epoch, ISO text or a datetime; later row versions are removed
         runner : reads and rewrites files, each view in a task; by default on threads of this process
         progress : a bar where one can be seen; see `SlateStore.compact`
-        options : of the commit, and how files are written: `ifClientActive`, `ifLastSeq`, `compression`, ...
+        options : options of the commit, and how files are written: `ifClientActive`, `ifLastSeq`, `compression`, ...
 
         Raises
         ------

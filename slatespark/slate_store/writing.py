@@ -358,7 +358,7 @@ class Writes(OpenTable):
 
         Parameters
         ----------
-        names : of value columns
+        names : names of value columns
 
         Raises
         ------

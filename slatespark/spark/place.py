@@ -18,7 +18,7 @@ class Place:
 
     Attributes
     ----------
-    path, wal_path : of the table, and of its WAL if that is elsewhere
+    path, wal_path : the locations of the table, and of its WAL if that is elsewhere
     storage : options of the storage backend; never shown, since they may hold credentials
     clock : `module:function`; None for the system clock
     """

@@ -31,7 +31,7 @@ def map_in_arrow(rows: DataFrame, task: ArrowTask, schema: StructType | str) -> 
     Parameters
     ----------
     task : called once per partition, on an executor
-    schema : of the batches that it yields
+    schema : the columns of the batches that it yields
     """
     if not all(name.isidentifier() for name in rows.columns):
         names = tuple(rows.columns)

@@ -258,7 +258,7 @@ class SlateTransaction:
 
         Parameters
         ----------
-        timestamp : of all its rows; by default the time of the commit
+        timestamp : the time of all its rows; by default that of the commit
 
         Raises
         ------

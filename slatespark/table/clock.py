@@ -47,7 +47,7 @@ class Clock(Protocol):
 
         Parameters
         ----------
-        count : of bits
+        count : the number of bits
         """
         return secrets.randbits(count)
 

@@ -78,7 +78,7 @@ class Heads:
     Attributes
     ----------
     creations : how many versions of anything this process has created
-    tail : of the WAL
+    tail : rows at the end of the WAL; None if none are held
     defined : number and content of a manifest after which the newest definition was looked for
     """
 

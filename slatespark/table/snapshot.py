@@ -311,7 +311,7 @@ def fetch_wal_bounds(stores: TableStores, number: int, object_bytes: int = 0) ->
 
     Parameters
     ----------
-    object_bytes : of the file, if known: of a large one only the end is read
+    object_bytes : the size of the file, if known: of a large one only the end is read
     """
     path = wal_path(number)
     with object_context(stores.wal, path):

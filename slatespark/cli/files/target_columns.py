@@ -23,8 +23,8 @@ class TargetColumns:
 
     Attributes
     ----------
-    schema : of the table; None for a table to be created, whose types are inferred
-    types : of columns, instead of inferred ones; names are matched without regard to case
+    schema : the columns of the table; None for a table to be created, whose types are inferred
+    types : those of columns, instead of inferred ones; names are matched without regard to case
     adds_columns : whether columns that the table lacks are accepted, and columns that rows lack become null
     as_text : whether bytes are UTF-8 text, not hexadecimal
     null_text : text that means null in CSV, besides an empty field

@@ -58,7 +58,7 @@ def resolve_names(
 
     Parameters
     ----------
-    alias : of the table; None without one
+    alias : the alias of the table; None without one
     called : what assigns, for messages
     """
     found: dict[str, Expression] = {}

@@ -33,7 +33,7 @@ def cut_sql(text: str, name: str = "filter") -> Tokens:
 
     Parameters
     ----------
-    name : of the argument that holds the text, for messages
+    name : the name of the argument that holds the text, for messages
 
     Raises
     ------

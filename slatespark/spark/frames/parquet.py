@@ -191,7 +191,7 @@ def parquet_frame(spark: SparkSession, place: Place, url: str, read: ParquetRead
 
     Parameters
     ----------
-    place, url : of the table, for our tasks and for Spark's reader
+    place, url : the location of the table, for our tasks and for Spark's reader
     """
     share = read.share
     assert share is not None

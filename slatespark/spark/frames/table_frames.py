@@ -145,7 +145,7 @@ class TableFrames:
 
         Parameters
         ----------
-        options : of a read that may use copies
+        options : the options of a read that may use copies
         files : how many there are
         """
         own = {name: value for name, value in options.items() if normalize_name(name) != "order"}
@@ -254,7 +254,7 @@ class TableFrames:
 
         Parameters
         ----------
-        options : of a change that depends on a read, so that no live client can commit it
+        options : the options of a change that depends on a read, so that no live client can commit it
         call : which options it takes
         operation : its name, for the message
         """

@@ -36,8 +36,8 @@ class CompactionWorker(Worker):
     filters : decide about the versions that would be kept, as in `SlateStore.compact`; built-in ones take no instant
         and no floor
     clock : for waiting and heartbeats, or `module:function`; the system clock by default
-    options : of new files: `compression` (by default that of the sources), `blockSize`, `sstSize`, `bloomBitsPerKey`,
-        `writeBuffer`
+    options : options of new files: `compression` (by default that of the sources), `blockSize`, `sstSize`,
+        `bloomBitsPerKey`, `writeBuffer`
     storage : for all of `tables`, as for `SlateStore.open`
 
     Raises

@@ -25,7 +25,7 @@ class SparkRunner:
 
     Parameters
     ----------
-    clock : of the table; it travels too
+    clock : the clock of the table; it travels too
     progress : hears how many tasks have finished
     call : names the jobs in Spark's UI; None if the caller does
 

@@ -79,8 +79,8 @@ def find_target_filter(
 
     Parameters
     ----------
-    alias : of the target
-    schema : of the table
+    alias : the alias of the target
+    schema : the columns of the table
     """
     if alias is None or not isinstance(condition, str) or any(clause.kind != MATCHED for clause in clauses):
         return None

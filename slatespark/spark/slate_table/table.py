@@ -326,7 +326,7 @@ class SlateTable(TableReads, TableVersions):
         where : comparisons on leading key columns, as for `SlateStore.deleteRange`
         timestamp : history tables: the time of the deletion; by default that of the commit
         progress : a bar where one can be seen; see `SlateTable.write`
-        writeOptions : of the range and the commit, and how files are written; see `SlateStore.deleteRange`
+        writeOptions : options of the range and the commit, and how files are written; see `SlateStore.deleteRange`
 
         Raises
         ------
@@ -408,7 +408,7 @@ class SlateTable(TableReads, TableVersions):
 
         Parameters
         ----------
-        names : of value columns
+        names : names of value columns
 
         Raises
         ------

@@ -334,7 +334,7 @@ class TableUpkeep:
         ----------
         operation : `read`, `changes`, `compact`, `vacuum`, `reap` or `erase`
         analyze : run it, for good, and put the measured requests beside the estimated ones
-        prices : of 1,000 requests and 10^9 bytes, as for `SlateStore.explain`
+        prices : what 1,000 requests and 10^9 bytes cost, as for `SlateStore.explain`
         options : as of a read, of `changes`, or the arguments of the operation
 
         Raises
@@ -361,7 +361,7 @@ class TableUpkeep:
         Parameters
         ----------
         spark : not used
-        name : of the table
+        name : the name of the table
 
         Raises
         ------

@@ -111,7 +111,7 @@ class TableVersions(TableUpkeep):
 
         Parameters
         ----------
-        idOrName : of the checkpoint
+        idOrName : the id or name of the checkpoint
         lifetime : a duration such as `7d`; forever by default
 
         Raises
@@ -126,7 +126,7 @@ class TableVersions(TableUpkeep):
 
         Parameters
         ----------
-        idOrName : of the checkpoint
+        idOrName : the id or name of the checkpoint
 
         Raises
         ------
@@ -145,7 +145,7 @@ class TableVersions(TableUpkeep):
         ----------
         version : a manifest id, as in `history()`
         progress : a bar where one can be seen; see `SlateTable.write`
-        writeOptions : of the commit, and how files are written; see `SlateStore.restoreToVersion`
+        writeOptions : options of the commit, and how files are written; see `SlateStore.restoreToVersion`
 
         Raises
         ------
@@ -163,7 +163,7 @@ class TableVersions(TableUpkeep):
         ----------
         timestamp : ms since the epoch, ISO text or a datetime
         progress : a bar where one can be seen; see `SlateTable.write`
-        writeOptions : of the commit, and how files are written; see `SlateStore.restoreToVersion`
+        writeOptions : options of the commit, and how files are written; see `SlateStore.restoreToVersion`
 
         Raises
         ------
@@ -201,7 +201,7 @@ class TableVersions(TableUpkeep):
         ----------
         after : ms since the epoch, ISO text or a datetime; later row versions are removed
         progress : a bar where one can be seen; see `SlateTable.write`
-        writeOptions : of the commit, and how files are written; see `SlateStore.trimHistory`
+        writeOptions : options of the commit, and how files are written; see `SlateStore.trimHistory`
 
         Raises
         ------

@@ -51,7 +51,7 @@ def insert(statement: Statement, table: SlateTable, catalog: Catalog, *, overwri
 
     Parameters
     ----------
-    catalog : of the tables that the query names
+    catalog : the catalog of the tables that the query names
     overwrite : whether the statement says OVERWRITE
 
     Raises

@@ -31,7 +31,7 @@ def in_session_zone(condition: str, schema: pa.Schema, spark: SparkSession, *, n
     ----------
     condition : in the grammar of `replaceWhere`
     schema : the columns that may be named
-    name : of the clause, for messages
+    name : the name of the clause, for messages
 
     Raises
     ------

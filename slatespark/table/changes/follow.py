@@ -19,7 +19,7 @@ class FeedFollower:
 
     Parameters
     ----------
-    stores, clock : of the table
+    stores, clock : the stores and the clock of the table
     options : with `readChangeFeed`, a start, and no end
 
     Raises

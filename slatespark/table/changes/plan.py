@@ -85,7 +85,7 @@ class ChangeSettings:
     projection : the columns
     condition : only rows for which it is true belong to either version; None for all
     pre_images : whether old rows are shown, and looked up to tell a new row from a changed one
-    version, committed_ms : of the later version
+    version, committed_ms : the later version, and when it was committed
     """
 
     old: ScanSettings
@@ -111,7 +111,7 @@ class ChangePlan:
     bounds : the versions
     settings : the same for all splits
     splits : in key order; each can be read on its own, by any process
-    differences : of the layers of the two versions
+    differences : the differences of the layers of the two versions
     due : the shared parts that may hold rows which expire or retire in between
     """
 

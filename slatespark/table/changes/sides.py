@@ -38,7 +38,7 @@ def shown_rows(
 
     Parameters
     ----------
-    layers : of the version
+    layers : the layers of the version
     keys : ascending and distinct
     tail : the rows of its WAL, as far as they may have these keys
 

@@ -117,8 +117,8 @@ def plan_definition(
 
     Parameters
     ----------
-    current : of the table; `NO_DEFINITION` if there is no table
-    schema : of the rows
+    current : the definition of the table; `NO_DEFINITION` if there is no table
+    schema : the columns of the rows
     is_new : whether the write creates the table
 
     Raises

@@ -12,7 +12,7 @@ def plan_segments(url: str, manifest: Manifest | None, extractor: SegmentExtract
 
     Parameters
     ----------
-    url : of the table, for messages
+    url : the location of the table, for messages
     manifest : the newest version; None if there is no table yet
     extractor : as declared; None if it is not
 

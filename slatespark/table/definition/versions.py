@@ -43,7 +43,7 @@ def fetch_definition(stores: TableStores, manifest: Manifest | None = None) -> V
 
     Parameters
     ----------
-    manifest : of the table; needed to find, at its parent, the definition of a clone that the client created. If
+    manifest : the newest manifest; needed to find, at its parent, the definition of a clone that the client created. If
         there is no definition, the result is `NO_DEFINITION`
 
     Raises
@@ -202,7 +202,7 @@ def evolve_definition(
 
     Parameters
     ----------
-    manifest : of the table, so that a clone finds its parent's definition
+    manifest : a manifest of the table, so that a clone finds its parent's definition
     change : pure; returns its argument if there is nothing to do
     found : the newest definition, if that was looked for just now
 

@@ -56,8 +56,8 @@ class PriceList:
 
     Attributes
     ----------
-    get, put, list, delete : of 1,000 requests of a kind
-    read, write : of 10^9 bytes received or sent
+    get, put, list, delete : the price of 1,000 requests of a kind
+    read, write : the price of 10^9 bytes received or sent
     """
 
     get: float = 0.0

@@ -20,7 +20,7 @@ class LayerUse:
     Attributes
     ----------
     name : `L0`, or `run 7`
-    files : of the layer
+    files : how many the layer has
     used : files of them that are read, at least in part
     """
 
@@ -35,7 +35,7 @@ class ReapOutlook:
 
     Attributes
     ----------
-    version : of the table
+    version : the newest version of the table
     now_ms : the instant at which retention is evaluated
     retention_ms : the table's; None if it keeps rows forever
     retired_ms : rows created at or before it are due; None if no row is
@@ -59,8 +59,8 @@ class EraseOutlook:
 
     Attributes
     ----------
-    version : of the table
-    files, bytes : of the newest version that would be rewritten, and the stored bytes of their rows
+    version : the newest version of the table
+    files, bytes : how many files of the newest version would be rewritten, and the stored bytes of their rows
     wal_rows : row versions that are only in the WAL
     copies : objects that hold or name the keys now, those of other versions included
     rows : row versions in them
@@ -92,13 +92,13 @@ class ExplanationFacts:
     splits : parts that are worked on independently, at most
     wal_files : files of the WAL that are read
     estimated : all requests, those for the plan included
-    planning : of which these were made to get the plan
+    planning : those of them that were made to get the plan
     measured : the requests that it made, as if nothing had been explained before; None if it was not run
     rows : that a read returned; None if it was not run
     elapsed_ms : that it took; None if it was not run
-    prices : of requests; None if not given
+    prices : prices of requests; None if not given
     plan : the dry run of a compaction or vacuum, or the outlook of a reap or an erasure
-    report : of a compaction, vacuum, reap or erasure that was run
+    report : the report of a compaction, vacuum, reap or erasure that was run
     """
 
     url: str

@@ -41,7 +41,7 @@ def explain_read(
     Parameters
     ----------
     analyze : read all rows too, and count requests and rows; the rows are dropped
-    prices : of requests
+    prices : prices of requests
 
     Raises
     ------

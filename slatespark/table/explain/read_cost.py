@@ -39,7 +39,7 @@ class SplitCosts:
     ----------
     buffer_bytes : `readBuffer`
     wal_bytes : size of each WAL file that a split reads, unless planning has read them for it
-    files : of all splits
+    files : the files of all splits
     is_concurrent : whether splits are read at the same time, so that two may miss the same section
     counted : sections that are counted already, by the offset in their file; from then on they are cached
     """

@@ -43,7 +43,7 @@ class _Prospect:
 
     Attributes
     ----------
-    layers : of the table
+    layers : the layers of the table
     plan : what goes, and what has to be looked at; nothing if no row can be due
     checkpoints : whose versions a reap looks at in the end
     unknown : files without known properties, which a reap reads first

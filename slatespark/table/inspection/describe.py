@@ -108,7 +108,7 @@ class DefinitionFacts:
 
     Attributes
     ----------
-    version : of the definition
+    version : the number of the definition
     columns : in the order of the table; none for a raw table
     properties : such as `defaultTtl`
     dropped_columns : names that may not be used again

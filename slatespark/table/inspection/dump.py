@@ -62,7 +62,7 @@ class ObjectDump(Shown):
 
     Attributes
     ----------
-    url : of the object
+    url : the location of the object
     kind : `manifest`, `compactions`, `wal`, `sst`, `columns` for a columnar copy, or `external sst` for a file of
         `SstWriter`
     size : in bytes
@@ -85,7 +85,7 @@ def dump_object(stores: TableStores, name: str = NEWEST, *, rows: int = 0) -> Ob
     name : its path in the database. For short `manifest` or `compactions` for the newest one, `manifest/5`,
         `compactions/5`, `wal/5`, or the id of an SST, which may be in a database that this one was cloned from. Any
         other path that ends with `.sst` is a file that `SstWriter` wrote
-    rows : of an SST or WAL file, how many row versions to show, from the first one on
+    rows : how many row versions of an SST or WAL file to show, from the first one on
 
     Raises
     ------

@@ -36,7 +36,7 @@ class FileFacts(Shown):
     layer : `L0` or `run 7`; layers are listed newest first
     root : URL of the database that owns the file; None for this one
     start, end : keys [start, end) that the layer shows of it; None is open
-    stored_bytes : of the whole file without its footer
+    stored_bytes : the stored bytes of the whole file without its footer
     created_ms : time of creation
     rows, blocks : from the file's statistics, if requested
     min_seq, max_seq, min_create_ms, max_create_ms, min_expire_ms, max_expire_ms : from our commit records
@@ -80,7 +80,7 @@ class LayerFacts(Shown):
     number : 0 is the newest layer
     name : `L0` or `run 7`; trees of several segments may repeat it
     files : number of different files
-    stored_bytes : of the whole files
+    stored_bytes : the stored bytes of the whole files
     start, end : keys [start, end) from its first to its last; None is open
     parts : its files in key order
     segment : prefix of its segment; None in a table without segments

@@ -32,7 +32,7 @@ class Resolution(Shown):
     now_ms : the instant at which expiry is evaluated
     rounded : whether the version is older than the requested time
     how : how it was found
-    history_floors : of this version, stored and effective; None for a plain table
+    history_floors : the stored and the effective one of this version; None for a plain table
     """
 
     version: int

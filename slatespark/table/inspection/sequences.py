@@ -36,7 +36,7 @@ class SequenceMatch(Shown):
 
     Attributes
     ----------
-    seq, time_ms : of the point
+    seq, time_ms : the number and the time of the point
     rounded : whether it is not exactly the requested point
     """
 

@@ -46,12 +46,12 @@ class KeyTimeline(Shown):
 
     Attributes
     ----------
-    url : of the table
+    url : the location of the table
     version : the manifest id
     intervals : ascending; none for keys without a known file
     replacements : newest first
     wal_files : number of WAL files above all layers; their keys are not examined
-    codec : of the table, to format keys
+    codec : how the table encodes rows, to format keys
     """
 
     url: str

@@ -24,15 +24,15 @@ class FileVersion:
 
     Attributes
     ----------
-    id : of the file
+    id : the id of the file
     root : URL of the database that owns it; None for this one
     layer : `L0` or `run 7`, where it is or was visible; None if unknown
     is_visible : False if it is overshadowed
     since : the version since which it is overshadowed; None if it is visible, or if unknown
     added : the version that added it; None if unknown
     is_listed : the version still references the file
-    stored_bytes : of the whole file
-    created_ms : of the file
+    stored_bytes : the stored bytes of the whole file
+    created_ms : the creation time of the file
     """
 
     id: str
@@ -116,7 +116,7 @@ def plan_spans(layers: Sequence[Layer], past: Past) -> list[Span]:
 
     Parameters
     ----------
-    layers : of the version, newest first
+    layers : the layers of the version, newest first
     """
     listed = {part.file for layer in layers for part in layer.slices}
     shown = [

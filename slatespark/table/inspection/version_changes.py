@@ -40,7 +40,7 @@ class VersionChange:
     ----------
     engine : `slatespark`, or `slatedb` for a SlateDB client
     operation : see `VersionFacts`; None if unknown
-    first_seq, last_seq : of the rows added to the trees; None without any
+    first_seq, last_seq : the sequence numbers of the rows added to the trees; None without any
     added, removed : number of files; None if the version before is unknown
     """
 

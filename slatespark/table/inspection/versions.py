@@ -41,7 +41,7 @@ class VersionFacts(Shown):
         `compact`, `create checkpoint`, `delete checkpoint`, `refresh checkpoint`, `clone`, `detach`, `advance` (it
         recorded its progress). None if unknown
     engine : who committed: `slatespark`, or `slatedb` for a SlateDB client; None if the manifest cannot be read
-    write_id : of the job; None if unknown
+    write_id : the write id of the job; None if unknown
     first_seq, last_seq : sequence numbers that it used, or added to files, both inclusive; None if none, or unknown
     rows : row versions that it added, by kind; empty if unknown
     files : number of files added; None if unknown

@@ -34,9 +34,9 @@ class NumberedLog:
 
     Attributes
     ----------
-    store : of the folder
+    store : the store of the folder
     folder : with a trailing `/`
-    extension : of its members, without the dot
+    extension : the extension of its members, without the dot
     path : number -> path of that version
     boundary : name of its boundary object: ids at or below its content are dead; None if versions are not collected
     heads : the newest versions that were seen before; by default none

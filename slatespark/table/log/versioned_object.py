@@ -38,7 +38,7 @@ class VersionedObject(Generic[T]):
 
     Attributes
     ----------
-    name : of the object and its table, for messages
+    name : the name of the object and its table, for messages
     fetch : returns the newest version
     create : called with (the new version, the previous content); raises `RaceLostError` when its number is taken
     """
@@ -95,7 +95,7 @@ def retry_lost_races(
     Parameters
     ----------
     attempt : called with the number of the attempt; raises `RaceLostError` when another process was faster
-    name : of the contested object, for the message
+    name : the name of the contested object, for the message
     pause : called with the clock and the number of an attempt that lost; by default waits longer after each loss
 
     Raises

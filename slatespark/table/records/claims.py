@@ -50,7 +50,7 @@ def publish_claim(
 
     Parameters
     ----------
-    data : of the manifest
+    data : the bytes of the manifest
     patience_ms : how long siblings leave the claim alone, since its commit is under way
     removes : key ranges in which the commit removes rows without a newer version
     """
@@ -136,7 +136,7 @@ def fetch_claimed_removals(store: ObjectStore, first_id: int, last_id: int) -> d
 
     Parameters
     ----------
-    first_id, last_id : of the manifests, inclusive
+    first_id, last_id : the ids of the manifests, inclusive
 
     Returns
     -------

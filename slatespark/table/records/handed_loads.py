@@ -23,7 +23,7 @@ class HandedPart:
 
     Attributes
     ----------
-    job_id : of its job in `.compactions`
+    job_id : the id of its job in `.compactions`
     segment : the prefix of the tree in hexadecimal; empty without segments
     destination : the run that it becomes
     l0_views, run_files : ids of the L0 views that it replaces, or of the files of the run of that number
@@ -47,7 +47,7 @@ class HandedLoad:
     base : the version that it was merged with; only later ones can show it
     parts : one for each tree, committed in one version
     app, version : the pair of an idempotent write, else None
-    record : of its commit, but for the version and its time
+    record : the record of its commit, but for the version and its time
     """
 
     base: int

@@ -43,9 +43,9 @@ class Holds:
 
     Parameters
     ----------
-    stores : of the table
+    stores : the stores of the table
     clock : by which garbage collectors judge checkpoints: that of the machine
-    stream_id : of the stream; None for a random one
+    stream_id : the name of the stream; None for a random one
     lifetime_ms : how long a hold lasts unless it is renewed
     """
 

@@ -48,9 +48,9 @@ class LimitedUnit:
 
     Parameters
     ----------
-    stores : of the table
+    stores : the stores of the table
     plan_of : keys, and stored bytes of a split (None for those of the options) -> the plan of their changes
-    limits : of a batch
+    limits : the limits of a batch
     """
 
     def __init__(

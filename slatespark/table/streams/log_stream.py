@@ -23,7 +23,7 @@ class LogStream:
     stores, options, clock : as of `ChangeStream`
     columns : that were promised
     throttle : allows to look for new writes
-    limits : of a batch
+    limits : the limits of a batch
     """
 
     def __init__(

@@ -38,7 +38,7 @@ class Position:
     version : changes up to its state have been delivered; 0 is no state, before the first row
     seq : the last sequence number of that state
     wal : the last WAL file that it has seen
-    part : of the changes that come next; None if none of them was delivered
+    part : how much of the changes that come next was delivered; None if none of them was delivered
     """
 
     table: str

@@ -19,8 +19,8 @@ class PromisedColumns:
 
     Parameters
     ----------
-    url : of the table
-    options : of the stream
+    url : the location of the table
+    options : options of the stream
     projection : the columns
     """
 

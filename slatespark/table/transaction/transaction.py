@@ -253,7 +253,7 @@ class Transaction:
 
         Parameters
         ----------
-        plan : of `planScan`
+        plan : a result of `planScan`
 
         Raises
         ------
@@ -317,7 +317,7 @@ class Transaction:
 
         Parameters
         ----------
-        schema : of the rows
+        schema : the columns of the rows
         options : as for `write`
         """
         self._state.require(TransactionState.OPEN, call="write")
@@ -366,7 +366,7 @@ class Transaction:
 
         Parameters
         ----------
-        timestamp : of all its rows; by default the time of the commit. It is above the read timestamp; on history
+        timestamp : the time of all its rows; by default that of the commit. It is above the read timestamp; on history
             tables without one, above all rows of the read point; on plain tables, not before the last clock tick.
             Tables with `clock=custom` need it
 

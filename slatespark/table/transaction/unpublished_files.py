@@ -23,8 +23,8 @@ class UnpublishedFiles:
 
     Parameters
     ----------
-    options : of the commit
-    job : of the transaction, which has a lease
+    options : options of the commit
+    job : the write job of the transaction, which has a lease
     """
 
     def __init__(self, stores: TableStores, clock: Clock, options: WriteOptions, job: WriteJob) -> None:
@@ -100,7 +100,7 @@ class UnpublishedFiles:
 
         Parameters
         ----------
-        record : of the commit; without its files when a repetition only found that it had landed
+        record : the commit record; without its files when a repetition only found that it had landed
         repeats : an earlier attempt may have published any of the files
         """
         if record.write_id == self._write_id and record.first_seq is not None:

@@ -41,9 +41,9 @@ class Visit:
     ----------
     changed_ms : when a new version was last seen, by `clock`
     limits : bounds of a step of the reaper
-    min_age_ms : of a vacuum
+    min_age_ms : the least age of objects that a vacuum deletes
     takes_fences : whether a vacuum deletes WAL fences too
-    options : of commits
+    options : options of commits
     reaping : the reap under way, if any
     """
 
@@ -69,7 +69,7 @@ class Step:
 
     Attributes
     ----------
-    report : of the step; None if nothing was to be done
+    report : the report of the step; None if nothing was to be done
     is_done : whether it changed anything
     goes_on : there is more to do, at once or at `next_ms`
     reaping : the reap that goes on

@@ -35,7 +35,7 @@ class ReapOutcome(Shown):
 
     Attributes
     ----------
-    url : of the table
+    url : the location of the table
     report, error : exactly one of them is set
     next_ms : when the table is next reaped, by the reaper's clock
     """

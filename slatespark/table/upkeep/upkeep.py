@@ -47,9 +47,9 @@ class UpkeepOutcome(Shown):
 
     Attributes
     ----------
-    url : of the table
+    url : the location of the table
     duty : `historyFloor`, `reap`, `compact` or `vacuum`; None if the table could not be opened
-    report : of the duty: a `ReapReport`, `CompactionReport`, `VacuumReport`, or the stored history floor in ms
+    report : of the duty a `ReapReport`, `CompactionReport`, `VacuumReport`, or the stored history floor in ms
     is_done : whether anything was changed
     error : why the step failed; it is tried again, with a growing pause
     next_ms : when it is the table's turn again, by the clock of the upkeep
@@ -117,7 +117,7 @@ class Upkeep:
     minInterval : between two looks for a new version of a table
     maxInterval : after this time all duties have a look at a table that did not change: its properties may have
     duties : which of `historyFloor`, `reap`, `compact` and `vacuum`; by default all
-    minAge : of objects that a vacuum deletes, at least an hour
+    minAge : the least age of objects that a vacuum deletes, an hour or more
     fences : a vacuum deletes WAL fences too; see `SlateStore.vacuum`
     maxBatchRows, maxBatchBytes : bounds of a commit of the reaper, as for `SlateStore.reap`
     clock : for waiting, or `module:function`; the system clock by default

@@ -43,7 +43,7 @@ class BatchMessage(WriterCommitMessage):
     Attributes
     ----------
     query : id of the query
-    load : of the batch, without the storage options, which may hold credentials
+    load : the plan of the batch, without the storage options, which may hold credentials
     """
 
     partition: int

@@ -44,7 +44,7 @@ class LoggedCommit:
 
     Attributes
     ----------
-    version, committed_ms : of it
+    version, committed_ms : its version, and when it was published
     start_seq, end_seq : the sequence numbers [start_seq, end_seq) that it took
     fence : id of its fence in the WAL: rows of earlier WAL files are older, those of later ones newer
     files : ids of the SSTs with its rows, which may have others too

@@ -50,7 +50,7 @@ class CommitPart:
 
     Attributes
     ----------
-    version, committed_ms : of the commit
+    version, committed_ms : the version of the commit, and when it was published
     slices : parts of its files
     after_seq, last_seq : only writes with sequence numbers (after_seq, last_seq]
     """

@@ -72,7 +72,7 @@ class LogTail:
 
     Parameters
     ----------
-    stores : of the table
+    stores : the stores of the table
     """
 
     def __init__(self, stores: TableStores) -> None:

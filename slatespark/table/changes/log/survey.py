@@ -36,9 +36,9 @@ class LogSurvey:
     Attributes
     ----------
     start, end : the positions
-    stretches : of the WAL, and our commits, in the order of the log
-    sizes : of the WAL files, by id
-    files : of our commits with rows, by version
+    stretches : stretches of the WAL, and our commits, in the order of the log
+    sizes : the sizes of the WAL files, by id
+    files : the new files of our commits with rows, by version
     """
 
     start: LogPosition

@@ -70,7 +70,7 @@ def is_complete(stores: TableStores, stretch: WalStretch, sizes: Mapping[int, in
 
     Parameters
     ----------
-    sizes : of the WAL files, by id; fences have none. That of the file before the stretch is asked for too
+    sizes : the sizes of the WAL files, by id; fences have none. That of the file before the stretch is asked for too
     """
     if stretch.after_seq == stretch.last_seq:
         return True
