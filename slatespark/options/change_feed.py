@@ -145,7 +145,7 @@ class FeedOptions:
 
     @classmethod
     def none(cls) -> dict[str, Any]:
-        """Return the fields of a read that is no change feed."""
+        """Return the fields of a read that is not a change feed."""
         return {item.name: item.default for item in fields(FeedOptions)}
 
     def check_feed(self, others: Mapping[str, bool], of_rows: Mapping[str, bool]) -> None:
@@ -270,5 +270,5 @@ class FeedOptions:
 
     @property
     def ignores_expired(self) -> bool:
-        """Whether it is no change in a feed that a row expires or retires."""
+        """Whether a feed shows no change where a row expires or retires."""
         return self.expired == "ignore"

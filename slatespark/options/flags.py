@@ -14,7 +14,7 @@ Result = TypeVar("Result")
 
 
 def parsing_flags(call: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-    """Let a call take `true` and `false` as text for its `bool` parameters, and refuse what is no flag.
+    """Let a call take `true` and `false` as text for its `bool` parameters, and refuse what is not a flag.
 
     Any text is true for Python, so `force="false"` would force.
     """

@@ -269,7 +269,7 @@ class ReadOptions(FeedOptions):
     def require_options_of(self, call: Call, name: str) -> None:
         """Raise `OptionError` for an option that `call` does not take and would ignore; `name` begins the message."""
         for item in fields(self):
-            calls = item.metadata.get("calls", (call,))  # none of a field that is no option
+            calls = item.metadata.get("calls", (call,))  # a field that is not an option has none
             if call not in calls and getattr(self, item.name) != item.default:
                 raise OptionError(f"{name} takes no {item.metadata['key']}.", todo="Leave it out.")
 

@@ -14,7 +14,7 @@ _POSITION = "__slate_position"
 
 
 def require_frame(rows: object, name: str) -> None:
-    """Raise `InvalidRequestError` if an argument is no DataFrame of Spark, classic or Connect."""
+    """Raise `InvalidRequestError` if an argument is not a DataFrame of Spark, classic or Connect."""
     if not isinstance(rows, DataFrame):
         raise InvalidRequestError(
             f"{name}: {type(rows).__name__} is not a DataFrame of Spark.",

@@ -23,7 +23,7 @@ def expression(given: Expression) -> Column:
 
 
 def require_expression(given: object) -> None:
-    """Raise `InvalidRequestError` for a condition or value that is no expression."""
+    """Raise `InvalidRequestError` for a condition or value that is not an expression."""
     if not isinstance(given, str | Column):
         raise InvalidRequestError(
             f"{given!r} is not an expression.",
@@ -33,7 +33,7 @@ def require_expression(given: object) -> None:
 
 
 def checked(assigned: Mapping[str, Expression] | None, method: str, argument: str) -> Mapping[str, Expression]:
-    """Return the assignments of a method; refuse none, and values that are no expressions."""
+    """Return the assignments of a method; refuse none, and values that are not expressions."""
     if not assigned:
         raise InvalidRequestError(f"{method} sets nothing.", todo=f"Give {argument}={{'column': expression}}.")
     if not isinstance(assigned, Mapping):

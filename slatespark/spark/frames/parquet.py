@@ -63,7 +63,7 @@ _FEW_SHARE: Final = 4  # keys that may share a number which rows are looked up b
 _US: Final = 1000
 
 _WORD_BITS: Final = 64
-_BITS_PER_KEY: Final = 32  # one number in as many that is no key is looked up all the same
+_BITS_PER_KEY: Final = 32  # one in as many numbers that are not keys is looked up all the same
 _MAX_BITS: Final = 1 << 21  # fits the cache of a core
 
 # So few rows are read where the read is planned: to start a task in Python takes longer.

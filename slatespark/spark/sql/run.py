@@ -98,7 +98,7 @@ _NOT_FOUND: Final = re.compile(
 
 
 def _run(read: Statement, catalog: Catalog, statement: str, tokens: Sequence[Token]) -> DataFrame:
-    """Run a statement that is no query."""
+    """Run a statement that is not a query."""
     spark, begun = catalog.spark, _begin(read)
     if begun is None or read.next.kind not in (NAME, QUOTED):  # such as DESCRIBE history, or VACUUM '/path'
         if mentions_path(tokens):

@@ -1,4 +1,4 @@
-"""Conditions on keys that are no expressions of Spark: their times as the session reads them, instead of as UTC.
+"""Conditions on keys that are not expressions of Spark: their times as the session reads them, instead of as UTC.
 
 `REPLACE WHERE` and the `WHERE` of `OPTIMIZE` are read as the options of the same meaning, in which times without an
 offset are UTC. Everything else in a statement is read by Spark, in the time zone of the session.
@@ -53,7 +53,7 @@ def find_instants(condition: str, schema: pa.Schema, *, name: str) -> list[Sourc
     """Return where a condition has literals that are compared with a column of type TIMESTAMP, ascending."""
     found: dict[int, SourceSpan] = {}
     for alternative in parse_alternatives(condition, name=name):
-        bind_filter(alternative, schema)  # refuses literals that are no times before Spark sees them
+        bind_filter(alternative, schema)  # refuses literals that are not times before Spark sees them
         parts = [one for item in alternative for one in ([item] if isinstance(item, Comparison) else item.comparisons)]
         for part in parts:
             found.update((span.start, span) for span in _instants(part, schema))

@@ -174,7 +174,7 @@ def plan_between(
     if bounds.before == NOTHING:
         old = replace(new, visibility=_NOTHING_VISIBLE, wal=WalTail(0, 0), retired_ms=None)
     else:
-        # What has ended by the later instant is left out of both versions, so that its end is no change.
+        # What has ended by the later instant is left out of both versions, so that its end is not a change.
         now_ms = snapshot.now_ms if options.ignores_expired else None
         asked = replace(options.of_version(bounds.before), now_ms=now_ms)
         known = _known(asked, held or {})

@@ -35,7 +35,7 @@ class Position:
     Attributes
     ----------
     table : identity of the table, and name of the stream, by which a run finds what the one before held
-    version : changes up to its state have been delivered; 0 is no state, before the first row
+    version : changes up to its state have been delivered; 0 for none, before the first row
     seq : the last sequence number of that state
     wal : the last WAL file that it has seen
     part : how much of the changes that come next was delivered; None if none of them was delivered

@@ -34,7 +34,7 @@ class Place:
     def checked(cls, path: str, storage: Mapping[str, Any], options: Mapping[str, Any]) -> Self:
         """Return the place of a table that is registered; a misspelt argument is refused now, not at its turn.
 
-        Parameters and errors as for `open`. Nothing is read, so a store that cannot be reached is no error.
+        Parameters and errors as for `open`. Nothing is read, so a store that cannot be reached is not an error.
         """
         place = cls(path, storage)
         place.open(options)

@@ -67,7 +67,7 @@ class LoggedCommits:
     Attributes
     ----------
     commits : ascending
-    untold : versions whose changes are no writes that a log could tell, ascending, with the reason
+    untold : versions whose changes are not writes that a log could tell, ascending, with the reason
     unrecorded : versions without a record, ascending: those of clients, and claims
     """
 
