@@ -46,7 +46,8 @@ class TableReads:
 
         Examples
         --------
-        >>> table = SlateTable.forPath(spark, f"{path}/stock")
+        >>> table = SlateTable.create(spark, f"{path}/shelf", "shop STRING, item STRING, n BIGINT", ["shop", "item"])
+        >>> table.write(spark.sql("SELECT 'kiel' AS shop, explode(array('oar', 'rope', 'sail')) AS item, 5L AS n"))
         >>> table.toDF("item", where="shop = 'kiel' AND item < 's'").collect()
         [Row(item='oar'), Row(item='rope')]
         """
@@ -93,7 +94,7 @@ class TableReads:
 
         Examples
         --------
-        >>> table = SlateTable.forPath(spark, f"{path}/stock")
+        >>> table = SlateTable.forPath(spark, f"{path}/shelf")
         >>> before = table.resolve().version
         >>> table.write(spark.sql("SELECT 'kiel' AS shop, 'oar' AS item, 9L AS n"))
         >>> table.changes("n,_change_type", startingVersion=before + 1, preImages=False).collect()

@@ -1,7 +1,7 @@
 """Which keys may have changed: a merge of what only one of two versions shows.
 
 A key is the same in both versions, expiry aside, where the newest row of the parts that they do not share is in both:
-the same row, moved by a compaction. Older rows of such a key count for nothing, unless it is a merge operand.
+the same row, moved by a compaction. Older rows of such a key count for nothing, unless that row is a merge operand.
 Nor does anything count below a newer row of a shared part. All other keys are looked up in both versions.
 """
 
