@@ -13,9 +13,11 @@ Source: `docs/reference/format/sst.md`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from functools import partial
+from itertools import chain
+from typing import Final, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,6 +60,10 @@ SST_FORMAT_VERSION: Final = FORMAT_VERSION  # of files that `SstBuilder` makes
 BLOCK_BYTES: Final = 4096  # the client's default
 BITS_PER_KEY: Final = 10  # the client's default
 MIN_FILTER_KEYS: Final = 1000  # the client's default
+BLOCKS_TOGETHER: Final = 128  # that a thread compresses at a time
+
+Item = TypeVar("Item")
+Outcome = TypeVar("Outcome")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +111,13 @@ class BuiltSst:
     properties: SstProperties
 
 
+class Spread(Protocol):
+    """Runs a function on several items, and returns the results in their order; as `map` does, or on threads."""
+
+    def __call__(self, function: Callable[[Item], Outcome], items: Sequence[Item], /) -> Iterable[Outcome]:
+        """Return the results."""
+
+
 class SstBuilder:
     """Builds one SST from sorted rows.
 
@@ -118,6 +131,7 @@ class SstBuilder:
     min_filter_keys : files with fewer rows have no filter
     created_ms : stored in the properties
     all_versions : stored in the properties
+    spread : compresses blocks
     """
 
     def __init__(
@@ -129,7 +143,9 @@ class SstBuilder:
         min_filter_keys: int = MIN_FILTER_KEYS,
         created_ms: int = 0,
         all_versions: bool = False,
+        spread: Spread = map,
     ) -> None:
+        self._spread = spread
         self._block_size = block_size
         self._compression = compression
         self._bits_per_key = bloom_bits_per_key
@@ -200,7 +216,7 @@ class SstBuilder:
         if self._compression is Compression.NONE:
             part, offsets = _checksum_in_place(encoded, count)
         else:
-            part, offsets = _compress_blocks(encoded, count, self._compression)
+            part, offsets = self._compressed(encoded, count)
         self._blocks.append(
             _Blocks(
                 offsets=offsets + self._data_bytes,
@@ -213,6 +229,13 @@ class SstBuilder:
         self._parts.append(part)
         self._data_bytes += len(part)
         self._last_key = key_at(sources, int(rows[-1]))
+
+    def _compressed(self, encoded: EncodedBlocks, count: int) -> tuple[Buffer, NDArray[np.int64]]:
+        compress = partial(_compress_blocks, encoded, self._compression)
+        groups = [range(first, min(first + BLOCKS_TOGETHER, count)) for first in range(0, count, BLOCKS_TOGETHER)]
+        sections = list(chain.from_iterable(self._spread(compress, groups)))
+        lengths = np.array([len(block) for block in sections], np.int64)
+        return b"".join(sections), np.cumsum(lengths) - lengths
 
     def _close(self, first_key: bytes) -> BuiltSst:
         codec, blocks = self._compression, self._blocks
@@ -280,12 +303,10 @@ def _checksum_in_place(encoded: EncodedBlocks, count: int) -> tuple[Buffer, NDAr
     return data.data[int(starts[0]) : int(ends[-1]) + CRC_BYTES], starts - starts[0]
 
 
-def _compress_blocks(encoded: EncodedBlocks, count: int, codec: Compression) -> tuple[Buffer, NDArray[np.int64]]:
-    view = encoded.data.data
-    bounds = zip(encoded.starts[:count].tolist(), encoded.ends[:count].tolist(), strict=True)
-    sections = [encode_section(view[start:end], codec) for start, end in bounds]
-    lengths = np.array([len(block) for block in sections], np.int64)
-    return b"".join(sections), np.cumsum(lengths) - lengths
+def _compress_blocks(encoded: EncodedBlocks, codec: Compression, blocks: range) -> list[bytes]:
+    view, some = encoded.data.data, slice(blocks.start, blocks.stop)
+    bounds = zip(encoded.starts[some].tolist(), encoded.ends[some].tolist(), strict=True)
+    return [encode_section(view[start:end], codec) for start, end in bounds]
 
 
 def _sum_stats(blocks: list[_Blocks]) -> SstStats:

@@ -44,8 +44,8 @@ class Writes(OpenTable):
         batches : rows with the columns of the table; of a raw one `key` and `value`, both binary. Also a DataFrame of
             pandas or Polars, a relation of DuckDB, or anything else with a stream of Arrow's C interface
         mode : `append` upserts; `overwrite` replaces the table, or the key range that `replaceWhere` names
-        parallelism : threads that sort, merge and upload; by default one per processor, up to four. They share
-            `writeBuffer`, and each builds a file
+        parallelism : threads that sort, merge and upload; by default one per processor, up to four. Each takes
+            `writeBuffer`, and builds a file
         progress : a bar where one can be seen; see `SlateStore.compact`
         options : write options
 

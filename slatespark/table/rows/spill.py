@@ -9,7 +9,6 @@ the write. A key with more versions than memory holds is spilled once more while
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
 from itertools import chain, count
 from typing import Final, TypeAlias
 
@@ -29,7 +28,7 @@ from slatespark.table.read.fetch import sample_index
 from slatespark.table.read.merge.cursor import LayerCursor, Window, layer_windows, window_size
 from slatespark.table.read.merge.merge_function import MergeFunction
 from slatespark.table.read.merge.windows import MergeWindow, version_windows
-from slatespark.table.read.planning.plan import FileSlice, Layer, SstFile, cut_layers, plan_splits
+from slatespark.table.read.planning.plan import FileSlice, Layer, SstFile, cut_layers, ranges_of
 from slatespark.table.rows.batches import ROW_OVERHEAD_BYTES
 from slatespark.table.rows.lost_versions import UNKNOWN, DistinctTimes
 from slatespark.table.rows.sequence import Ranks, order_repeats
@@ -46,6 +45,7 @@ from slatespark.table.stores import OWN_ROOT, TableStores
 
 SPILL_BLOCK_BYTES = 65536
 PART_BYTES: Final = 16 << 20  # a smaller range is not worth a thread
+POINTS_PER_FILE: Final = 32  # at which ranges may be cut
 
 # Sources, packed rows, later ones behind earlier ones, and True where another key or time begins -> the order in which
 # the winner of each key and time comes last.
@@ -100,11 +100,14 @@ class Spill:
 
     def parts(self, most: int) -> list[KeyRange]:
         """Return key ranges, ascending, that `merge` can take at a time: a few that are worth a thread each."""
-        layers = list(self._chunks.values())
-        stored_bytes = sum(part.file.data_bytes for layer in layers for part in layer.slices)
-        target_bytes = max(PART_BYTES, -(-stored_bytes // most))
-        sample = partial(sample_index, self.stores)
-        return [split.keys for split in plan_splits(layers, ALL_KEYS, target_bytes=target_bytes, sample=sample)]
+        files = [part.file for layer in self._chunks.values() for part in layer.slices]
+        stored_bytes = sum(file.data_bytes for file in files)
+        if most < 2 or stored_bytes <= PART_BYTES:
+            return [ALL_KEYS]
+        points = chain.from_iterable(
+            sample_index(self.stores, file, max(1, file.data_bytes // POINTS_PER_FILE)) for file in files
+        )
+        return ranges_of(points, ALL_KEYS, max(PART_BYTES, -(-stored_bytes // most)))
 
     def merge(
         self,

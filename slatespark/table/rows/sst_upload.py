@@ -18,7 +18,7 @@ from slatespark.format.manifest import SstHandle
 from slatespark.format.paths import sst_path
 from slatespark.format.properties import SstProperties
 from slatespark.format.segments import WHOLE, KeySegments
-from slatespark.format.sst import SST_FORMAT_VERSION, BuiltSst, SstBuilder
+from slatespark.format.sst import SST_FORMAT_VERSION, BuiltSst, Spread, SstBuilder
 from slatespark.format.ulid import Ulid
 from slatespark.kernels import key_lengths, new_key_mask, take_rows, value_lengths
 from slatespark.options import WriteOptions
@@ -83,6 +83,7 @@ def upload_sorted(
     segments: KeySegments = WHOLE,
     pace: UploadPace | None = None,
     runs_ahead: bool = False,
+    spread: Spread = map,
 ) -> tuple[NewFile, ...]:
     """Write rows as SSTs of about `sstSize`, and return them in key order; their keys do not overlap.
 
@@ -100,50 +101,54 @@ def upload_sorted(
     segments : of the table, unless all rows are known to be of one
     pace : of the uploads; None for as fast as it goes
     runs_ahead : upload each file while the next one is built, if the store has network latency; memory holds two then
+    spread : compresses the blocks of a file
 
     Raises
     ------
     InvalidRequestError
         When a key belongs to no segment.
     """
+    new_builder = partial(_new_builder, options, planned_ms, spread)
     parts = groupby(split_segments(pieces, segments), key=itemgetter(0))
     return tuple(
         file
         for _, part in parts
         for uploads in [_Uploads(store, clock, planned_ms, pace, runs_ahead=runs_ahead and store.is_remote)]
-        for file in _upload_segment((piece for _, piece in part), options, uploads)
+        for file in _upload_segment((piece for _, piece in part), options.sst_bytes, new_builder, uploads)
     )
 
 
-def _upload_segment(pieces: Iterable[SortedRows], options: WriteOptions, uploads: _Uploads) -> list[NewFile]:
+def _upload_segment(
+    pieces: Iterable[SortedRows], sst_bytes: int, new_builder: Callable[[], SstBuilder], uploads: _Uploads
+) -> list[NewFile]:
     """Write the rows of one segment."""
     with uploads:
-        for built, is_last in _built_files(pieces, options, uploads.planned_ms):
+        for built, is_last in _built_files(pieces, sst_bytes, new_builder):
             uploads.add(built, is_last=is_last)
     return uploads.files
 
 
 def _built_files(
-    pieces: Iterable[SortedRows], options: WriteOptions, created_ms: int
+    pieces: Iterable[SortedRows], sst_bytes: int, new_builder: Callable[[], SstBuilder]
 ) -> Iterator[tuple[BuiltSst, bool]]:
     """Yield rows as files, each with whether it is known to be the last one."""
     builder: SstBuilder | None = None
     reached: bytes | None = None  # the last key of a file that is full
     for piece in pieces:
-        for step in _steps(piece, max(1, min(STEP_BYTES, options.sst_bytes // 4))):
+        for step in _steps(piece, max(1, min(STEP_BYTES, sst_bytes // 4))):
             if builder is not None and reached is not None:
                 same = _count_versions(step, reached)
                 builder.add(step.sources, step.rows[:same])
-                if same == len(step.rows) and builder.estimated_bytes < 2 * options.sst_bytes:
+                if same == len(step.rows) and builder.estimated_bytes < 2 * sst_bytes:
                     continue
                 yield builder.finish(), False
                 builder, reached = None, None
                 step = SortedRows(step.sources, step.rows[same:])
             if not len(step.rows):
                 continue
-            builder = builder or _new_builder(options, created_ms)
+            builder = builder or new_builder()
             builder.add(step.sources, step.rows)
-            if builder.estimated_bytes >= options.sst_bytes:
+            if builder.estimated_bytes >= sst_bytes:
                 reached = step.key(-1)
     if builder is not None:
         yield builder.finish(), True
@@ -222,12 +227,12 @@ def upload_task(
 
     Parameters
     ----------
-    threads : merge, each its own key range, and upload
+    threads : compress rows that come in order; else merge, each its own key range, and upload
     """
     upload = partial(
         upload_sorted, stores.main, options=options, clock=clock, planned_ms=planned_ms, segments=segments, pace=pace
     )
-    files = upload(sorter.ascending(), runs_ahead=True)
+    files = upload(sorter.ascending(), runs_ahead=True, spread=threads)
     if sorter.is_done:
         return tuple(replace(file, has_remainders=sorter.has_remainders) for file in files)
     below = (stores, [new_layer(*files)]) if files else None
@@ -239,12 +244,13 @@ def upload_task(
     return tuple(replace(file, has_remainders=sorter.has_remainders) for file in merged)
 
 
-def _new_builder(options: WriteOptions, created_ms: int) -> SstBuilder:
+def _new_builder(options: WriteOptions, created_ms: int, spread: Spread) -> SstBuilder:
     return SstBuilder(
         block_size=options.block_bytes,
         compression=parse_compression(options.compression),
         bloom_bits_per_key=options.bloom_bits_per_key,
         created_ms=created_ms,
+        spread=spread,
     )
 
 

@@ -3,7 +3,7 @@
 Rows are sorted one buffer at a time. As long as keys come in order, as in a sorted load, these chunks follow each other
 as they are. The rows of a chunk's last key wait for the next chunk, which may have more of them. From the first chunk
 on that does not come in order, all rows are spilled to local disk and merged. Where there are several threads, chunks
-are sorted, and spilled, several at a time, and key ranges are merged so; all chunks in memory share the buffer.
+are sorted, and spilled, several at a time, and key ranges are merged so; each thread has a buffer.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class TaskSorter:
     encoder : turns them into rows
     stamp : seq and times of every row
     fold : joins several operands of one key, None if not given
-    buffer_bytes : bounds the rows held in memory; the disk used is bounded by the data of the task
+    buffer_bytes : bounds the rows that each thread holds; the disk used is bounded by the data of the task
     threads : sort, spill and merge
 
     Attributes
@@ -70,7 +70,7 @@ class TaskSorter:
         self._buffer_bytes, self._threads = buffer_bytes, threads
         self._by_time, self._check = encoder.has_times, encoder.distinct_times
         self.has_remainders = False
-        self._groups = group_batches(batches, max(1, buffer_bytes // threads.together))
+        self._groups = group_batches(batches, buffer_bytes)
         self._spills = False
         self._chunks = threads.ahead(self._sort, self._to_sort())
         self._waiting: list[Versions] = []  # the chunk that did not come in order, and the key before it
@@ -148,8 +148,8 @@ class TaskSorter:
             spill = Spill(folder, by_time=self._by_time)
             self._fill(spill)
             parts = spill.parts(self._threads.together)
-            buffer_bytes, check = self._buffer_bytes // len(parts), self._check if self.has_remainders else None
-            yield [spill.merge(self._stamp.seq, self._fold, buffer_bytes, below, check, keys) for keys in parts]
+            check = self._check if self.has_remainders else None
+            yield [spill.merge(self._stamp.seq, self._fold, self._buffer_bytes, below, check, keys) for keys in parts]
 
     def _fill(self, spill: Spill) -> None:
         """Spill all rows that are left."""

@@ -22,7 +22,8 @@ from slatespark.table.read.planning.wal_share import WalShare
 from slatespark.table.stores import OWN_ROOT
 
 MAX_SAMPLED_INDEXES = 64
-POINTS_PER_SPLIT = 16  # how finely an index is sampled: a split is off its target by about 1/16 per file
+POINTS_PER_SPLIT = 16  # how finely an index is sampled: a split is off its target by about 1/16
+MAX_DEPTH = 16  # layers that make it finer; else a scan of many splits would sample too many points
 POINT_BYTES = 4096  # the client's block size, which the lookup of one key reads
 OWN_WRITES: Final = "own writes"  # layers with the rows of the transaction, which are the newest
 
@@ -319,24 +320,28 @@ def plan_splits(
     total_bytes = sum(file.data_bytes for file in files.values())
     if total_bytes <= target_bytes:
         return (Split(keys, cut),)
-    borders = _choose_borders(files, keys, target_bytes, sample)
-    edges = [keys.start, *borders, keys.end]
-    ranges = [KeyRange(start or b"", end) for start, end in pairwise(edges)]
+    # The points of all layers come together at each key, and so does their inaccuracy.
+    points = _sample_files(files, target_bytes, sample, depth=min(len(cut), MAX_DEPTH))
+    ranges = ranges_of(points, keys, target_bytes)
     return tuple(Split(part, layers) for part, layers in zip(ranges, partition_layers(cut, ranges), strict=True))
 
 
-def _choose_borders(
-    files: dict[Ulid, SstFile], keys: KeyRange, target_bytes: int, sample: Callable[[SstFile, int], list[CutPoint]]
-) -> list[bytes]:
-    """Return the keys, inside `keys`, at which the stored bytes before them reach multiples of the target."""
+def _sample_files(
+    files: dict[Ulid, SstFile], target_bytes: int, sample: Callable[[SstFile, int], list[CutPoint]], *, depth: int
+) -> list[CutPoint]:
     largest = sorted(files.values(), key=lambda file: (-file.data_bytes, file.id.value))
-    spacing = max(1, target_bytes // POINTS_PER_SPLIT)
+    spacing = target_bytes // POINTS_PER_SPLIT
     points: list[CutPoint] = []
     for rank, file in enumerate(largest):
-        if rank < MAX_SAMPLED_INDEXES and file.data_bytes > spacing:
-            points.extend(sample(file, spacing))
+        if rank < MAX_SAMPLED_INDEXES and file.data_bytes > max(1, spacing):
+            points.extend(sample(file, max(1, spacing // depth)))
         else:
             points.append(CutPoint(file.info.first_entry or b"", file.data_bytes))
+    return points
+
+
+def ranges_of(points: Iterable[CutPoint], keys: KeyRange, target_bytes: int) -> list[KeyRange]:
+    """Cut a key range where the stored bytes of the points reach multiples of the target."""
     borders: list[bytes] = []
     filled = 0
     previous = keys.start
@@ -346,4 +351,5 @@ def _choose_borders(
             previous, filled = point.key, 0
         if point.key >= keys.start:
             filled += point.stored_bytes
-    return borders
+    edges = [keys.start, *borders, keys.end]
+    return [KeyRange(start or b"", end) for start, end in pairwise(edges)]

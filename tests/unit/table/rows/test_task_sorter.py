@@ -123,11 +123,11 @@ def test_several_threads_sort_spill_and_merge(ordered: bool, monkeypatch: pytest
     changed = sorted(changed) if ordered else changed
     assert run(changed, buffer=60_000, batch_rows=100, threads=3) == model(changed)
     assert len(used["sort"]) > 1
-    assert len(used["merge"]) == (0 if ordered else 3)
+    assert (len(used["merge"]) > 1) is not ordered
 
 
-def test_chunks_in_memory_share_the_buffer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many threads sort, and however slowly the rows are spilled."""
+def test_each_thread_has_one_buffer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However slowly the rows are spilled."""
     lock, held, most = threading.Lock(), 0, 0
     sort, add = task_sorter._sort_chunk, spill.Spill.add
 
@@ -153,7 +153,8 @@ def test_chunks_in_memory_share_the_buffer(monkeypatch: pytest.MonkeyPatch) -> N
         held = most = 0
         run(changed, buffer=60_000, batch_rows=10, threads=threads)
         peaks.append(most)
-    assert peaks[1] <= peaks[0] * 1.2
+    assert peaks[0] < 1000
+    assert peaks[0] < peaks[1] <= 4 * peaks[0]
 
 
 def test_spills_are_removed_when_a_row_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
