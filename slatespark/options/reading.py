@@ -181,7 +181,8 @@ class ReadOptions(FeedOptions):
     )
     split_bytes: int = option(
         "splitSize",
-        doc="Stored bytes per read partition.",
+        doc="Stored bytes per read partition, at most about that: partitions are of one size, and of a number "
+        "that processors share evenly, such as 8 instead of 7.",
         parse=parse_size,
         calls=_ROWS,
         default=128 * MIB,

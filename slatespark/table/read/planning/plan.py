@@ -25,6 +25,7 @@ MAX_SAMPLED_INDEXES = 64
 POINTS_PER_SPLIT = 16  # how finely an index is sampled: a split is off its target by about 1/16
 MAX_DEPTH = 16  # layers that make it finer; else a scan of many splits would sample too many points
 POINT_BYTES = 4096  # the client's block size, which the lookup of one key reads
+EVEN_COUNTS: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)  # of more splits the last ones matter little
 OWN_WRITES: Final = "own writes"  # layers with the rows of the transaction, which are the newest
 
 
@@ -320,10 +321,21 @@ def plan_splits(
     total_bytes = sum(file.data_bytes for file in files.values())
     if total_bytes <= target_bytes:
         return (Split(keys, cut),)
+    target_bytes = even_bytes(total_bytes, target_bytes)
     # The points of all layers come together at each key, and so does their inaccuracy.
     points = _sample_files(files, target_bytes, sample, depth=min(len(cut), MAX_DEPTH))
     ranges = ranges_of(points, keys, target_bytes)
     return tuple(Split(part, layers) for part, layers in zip(ranges, partition_layers(cut, ranges), strict=True))
+
+
+def even_bytes(total_bytes: int, target_bytes: int) -> int:
+    """Return a size up to the target of which there are as many as the processors of most machines divide.
+
+    So that all processors end at about the same time: of seven tasks on two, the last one would run alone.
+    """
+    wanted = -(-total_bytes // target_bytes)
+    count = next((each for each in EVEN_COUNTS if each >= wanted), wanted)
+    return -(-total_bytes // count)
 
 
 def _sample_files(
@@ -343,12 +355,12 @@ def _sample_files(
 def ranges_of(points: Iterable[CutPoint], keys: KeyRange, target_bytes: int) -> list[KeyRange]:
     """Cut a key range where the stored bytes of the points reach multiples of the target."""
     borders: list[bytes] = []
-    filled = 0
+    filled, full = 0, target_bytes
     previous = keys.start
     for point in sorted(points, key=lambda item: item.key):
-        if filled >= target_bytes and point.key > previous and keys.contains(point.key):
+        if filled >= full and point.key > previous and keys.contains(point.key):
             borders.append(point.key)
-            previous, filled = point.key, 0
+            previous, full = point.key, (filled // target_bytes + 1) * target_bytes
         if point.key >= keys.start:
             filled += point.stored_bytes
     edges = [keys.start, *borders, keys.end]

@@ -1,0 +1,48 @@
+"""Splits are of one size, however many layers lie over each other, and of a number that processors share evenly."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from slatespark import SlateStore
+from slatespark.options import ReadOptions
+from slatespark.table.clock import SystemClock
+from slatespark.table.read.fetch import measure_slice
+from slatespark.table.read.planning.plan import even_bytes
+from slatespark.table.read.reader import fetch_read_plan
+
+ROWS = 4000
+
+
+def split_sizes(layers: int, splits: int) -> list[int]:
+    """Stored bytes of the splits of a table whose layers all have random keys of one range."""
+    path = f"memory://even-splits-{layers}-{splits}"
+    store = SlateStore.create(path, autoCompact=False)
+    numbers = np.random.default_rng(7).permutation(layers * ROWS).reshape(layers, ROWS)
+    for some in numbers:
+        keys = [b"%08d" % number for number in some]
+        store.write(pa.table({"key": keys, "value": [b"v" * 100] * ROWS}), blockSize=1024)
+    total = sum(file.stored_bytes for file in store.files())
+    options = ReadOptions.parse({"path": path, "splitSize": -(-total // splits)})
+    plan = fetch_read_plan(store._stores, options, SystemClock())
+    slices = ([part for layer in split.layers for part in layer.slices] for split in plan.splits)
+    return [sum(measure_slice(store._stores, part) for part in parts) for parts in slices]
+
+
+@pytest.mark.parametrize("layers", [1, 3, 25])
+@pytest.mark.parametrize("splits", [2, 6])
+def test_splits_are_of_one_size(layers: int, splits: int) -> None:
+    sizes = split_sizes(layers, splits)
+    assert len(sizes) == splits
+    assert max(sizes) < 1.3 * sum(sizes) / splits
+
+
+@pytest.mark.parametrize(
+    ("wanted", "planned"), [(1, 1), (2, 2), (5, 6), (7, 8), (9, 12), (17, 24), (64, 64), (65, 65), (100, 100)]
+)
+def test_processors_share_the_splits_evenly(wanted: int, planned: int) -> None:
+    size = even_bytes(wanted * 1000, 1000)
+    assert size <= 1000
+    assert -(-wanted * 1000 // size) == planned
