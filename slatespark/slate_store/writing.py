@@ -44,8 +44,8 @@ class Writes(OpenTable):
         batches : rows with the columns of the table; of a raw one `key` and `value`, both binary. Also a DataFrame of
             pandas or Polars, a relation of DuckDB, or anything else with a stream of Arrow's C interface
         mode : `append` upserts; `overwrite` replaces the table, or the key range that `replaceWhere` names
-        parallelism : threads that sort, merge and upload; by default one per processor, up to four. Each takes
-            `writeBuffer`, and builds a file
+        parallelism : threads that sort, merge and upload; by default one per processor, up to two. Each takes
+            `writeBuffer` and builds a file, which is some 300 MiB with the default sizes
         progress : a bar where one can be seen; see `SlateStore.compact`
         options : write options
 
@@ -68,12 +68,12 @@ class Writes(OpenTable):
         """
         from slatespark.table.compaction.after_write import compact_after_write
         from slatespark.table.write.load_plan import begin_load
-        from slatespark.table.write.load_run import run_load
+        from slatespark.table.write.load_run import WRITE_THREADS, run_load
 
         if mode not in ("append", "overwrite"):
             raise OptionError(f"mode: {mode!r} is not acceptable.", todo="Choose append or overwrite.")
         parsed = self._write_options(options)
-        threads = THREADS if parallelism is None else ThreadRunner(thread_count(parallelism))
+        threads = WRITE_THREADS if parallelism is None else ThreadRunner(thread_count(parallelism))
         schema, rows = as_batches(batches)
         overwrite = mode == "overwrite"
         load = begin_load(self._stores, self._clock, schema, parsed, overwrite=overwrite, creates=False)

@@ -68,7 +68,7 @@ def import_rows(
     merge_schema: MergeSchema = False,
     parallelism: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Threads that sort and write; by default one per processor, up to four.", min=1),
+        typer.Option(metavar="N", help="Threads that sort and write; by default one per processor, up to two.", min=1),
     ] = None,
     option: WriteOption = None,
     storage: Storage = None,

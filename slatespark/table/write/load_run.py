@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
+from typing import Final
 
 import pyarrow as pa
 
@@ -20,11 +22,14 @@ from slatespark.table.records.operations import Operation
 from slatespark.table.rows.batches import require_schema
 from slatespark.table.rows.chunk_upload import MOST_BYTES, TOGETHER, Chunks, upload_chunks, with_scratch
 from slatespark.table.stores import TableStores
-from slatespark.table.tasks import THREADS, ThreadRunner
+from slatespark.table.tasks import ThreadRunner
 from slatespark.table.write.load import Load
 from slatespark.table.write.load_commit import commit_load
 from slatespark.table.write.load_plan import begin_load
 from slatespark.table.write.load_task import load_sorter, run_task
+
+# With the default sizes each takes some 300 MiB, so few of them, whatever the number of processors.
+WRITE_THREADS: Final = ThreadRunner(min(2, os.cpu_count() or 1))
 
 
 def load_batches(
@@ -55,7 +60,7 @@ def run_load(
     batches: Iterable[pa.RecordBatch],
     *,
     depends_on: ReadSet | None = None,
-    threads: ThreadRunner = THREADS,
+    threads: ThreadRunner = WRITE_THREADS,
 ) -> CommitRecord | None:
     """Write batches as the single task of a load that was begun, and commit it; as `load_batches`.
 
