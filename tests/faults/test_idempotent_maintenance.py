@@ -10,7 +10,11 @@ from typing import Any, Final
 import pytest
 
 from slatespark import SlateStore
+from slatespark.table.commit import commit
+from slatespark.table.commit.idempotence import record_outcomes
+from slatespark.table.gc import run as gc_run
 from slatespark.table.records.leases import LEASE_LIFETIME_MS
+from slatespark.table.stores import TableStores
 from tests.faults.actions import ROWS, copied, make_table, open_table, rows_of
 from tests.faults.jobs import store_on, table_of
 from tests.support.failing_store import FailingStore
@@ -58,3 +62,23 @@ def test_compactions_and_collections_forget_nothing(name: str, tmp_path: Path) -
                 )
                 act(open_table(inner, seed + 2))
                 assert rows_of(inner) == {**ROWS, b"k05": b"b*"}, f"call {nth}"
+
+
+def test_a_writer_that_dies_while_a_vacuum_has_recorded_outcomes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its outcome was not among them: its checkpoint stays, the only trace of the pair."""
+    table = SlateStore.create("memory://outcome-in-a-vacuum", clock=FakeClock(), versionRetention="none")
+    table.write(table_of([(b"a", b"1")]), txnAppId="other", txnVersion=1)
+
+    def then_another(stores: TableStores) -> Any:
+        noted = record_outcomes(stores)
+        with monkeypatch.context() as dying:  # right after its manifest
+            dying.setattr(commit, "record_outcome", lambda *_: None)
+            table.write(table_of([(b"a", b"2")]), **PAIR)
+        return noted
+
+    monkeypatch.setattr(gc_run, "record_outcomes", then_another)
+    table.vacuum("0s", force=True)
+    later = table.write(table_of([(b"a", b"3")]))
+    table.write(table_of([(b"a", b"2")]), **PAIR)
+    assert table.resolve().version == later, "it was committed before"
+    assert table.scan().read_all()["value"].to_pylist() == [b"3"]

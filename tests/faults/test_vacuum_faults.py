@@ -310,6 +310,29 @@ def test_others_at_any_call_of_a_vacuum(scene: Scene, other: Callable[[SlateStor
         run_both(scene, other, preempted(nth, ALWAYS))
 
 
+def test_a_write_that_begins_at_any_call_of_a_vacuum(scene: Scene) -> None:
+    """And ends after it: the files that it has uploaded are kept for it, or it does not take them."""
+
+    def lend() -> MemoryStore:
+        inner = scene.lend()
+        scene.open(inner, 59).write(table_of([(b"before", b"x")]))  # fences the client, for which much would be spared
+        return inner
+
+    clean = FailingStore(lend())
+    scene.vacuum(clean)
+    for nth in range(1, clean.count() + 1):
+        inner = lend()
+        begun: list[Job] = []
+
+        def begin(store: MemoryStore = inner, jobs: list[Job] = begun) -> None:
+            jobs.append(Job(store, scene.clock(60)).upload(table_of([(b"more", b"x")])))
+
+        scene.vacuum(FailingStore(inner).run(begin, "*", nth=nth))
+        for job in begun:
+            job.commit()
+        assert rows_at(scene.open(inner)) == {**scene.shown[0], b"before": b"x", b"more": b"x"}, f"call {nth}"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("other", OTHERS)
 def test_a_vacuum_at_any_call_of_others(scene: Scene, other: Callable[[SlateStore, Scene], None]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -12,11 +13,13 @@ import pytest
 from slatespark import SlateStore
 from slatespark.format.compactions import Compaction, CompactionStatus, TieredSpec, WorkerSpec, encode_compactions
 from slatespark.format.paths import numbered, sst_id
+from slatespark.options import ReadOptions
 from slatespark.storage.local_store import LocalStore
 from slatespark.table.clock import SystemClock, new_ulid
 from slatespark.table.gc.run import vacuum_table
 from slatespark.table.log.compactions import compactions_log, fetch_compactions
 from slatespark.table.log.manifests import fetch_latest_manifest
+from slatespark.table.read.reader import fetch_read_plan, run_read
 from slatespark.table.stores import open_stores
 from tests.faults.busy_database import CLIENT, check_serves_on, client_pairs, our_pairs
 from tests.faults.jobs import table_of
@@ -153,6 +156,24 @@ def test_a_client_at_work_goes_on_when_a_dead_job_is_dropped(folder: Path) -> No
         compact_full(client)
         assert {row.key: row.value for row in client.scan()} == {**rows, b"y": b"later"}
     assert dict(our_pairs(folder)) == {**rows, b"y": b"later"}
+
+
+def test_a_read_goes_on_whose_wal_was_drained_since_it_began(tmp_path: Path) -> None:
+    """By the first commit after a client that was killed, whose newest version does not tell of its last WAL files."""
+    original, folder = tmp_path / "db", tmp_path / "killed"
+    SlateStore.create(str(original), versionRetention="none", autoCompact=False)
+    with Client.open(Location.local(original), CLIENT) as client:
+        client.write([Put(b"k%d" % number, b"v") for number in range(5)])
+        client.flush_wal()
+        shutil.copytree(original, folder)
+    before_s = (SystemClock().now_ms() - 3 * HOUR_MS) / 1000
+    for path in objects(folder):
+        os.utime(folder / path, (before_s, before_s))
+    plan = fetch_read_plan(open_stores(str(folder), storage={}), ReadOptions(path=str(folder)), SystemClock())
+    store = SlateStore.open(str(folder))
+    store.write(table_of([(b"z", b"v")]), ifClientActive="fence")
+    store.vacuum("1h", force=True)
+    assert sum(batch.num_rows for batch in run_read(open_stores(str(folder), storage={}), plan)) == 5
 
 
 def test_what_a_clone_of_the_client_needs_stays(folder: Path) -> None:
