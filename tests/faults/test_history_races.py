@@ -104,38 +104,42 @@ def test_without_times_of_its_own_a_write_moves_above_all(tmp_path: Path) -> Non
     assert {row.expire_ts for row in our_rows(SlateStore.open(str(folder)))} == {later_ms + 100_000}
 
 
-@pytest.mark.parametrize("when", ["in the log", "drained", "in the trees"])
+@pytest.mark.parametrize("when", ["in the log", "at the claim", "at the fence", "in the trees"])
 def test_rows_of_a_client_count(when: str, tmp_path: Path) -> None:
     """Those in its log when the write is committed, those it logs in between, and those it flushed."""
     folder = tmp_path / "db"
     clock = new_table(folder)
     options = {"timestampColumn": "at", "ifClientActive": "fence"}
     with Client.open(Location.local(folder), ClientOptions()) as client:
-        if when != "drained":
+        if when in ("in the log", "in the trees"):
             client.put(b"b", b"client")
             client.flush_memtable() if when == "in the trees" else client.flush_wal()
         load = Load(folder, clock, (b"a", b"old", 5), (b"b", b"old", 5), **options)
-        if when == "drained":
-            load.stores = stores_of(_PutsBeforeTheFence(load.stores.main, client))  # type: ignore[arg-type]
+        if when.startswith("at the"):
+            folder_of = {"at the claim": "manifest/", "at the fence": "wal/"}
+            load.stores = stores_of(_PutsAt(folder_of[when], load.stores.main, client))  # type: ignore[arg-type]
         with pytest.raises(CommitConflictError, match=r"1970-01-01T00:00:00.005Z"):
             load.commit()
     assert [(row.key, row.value) for row in read_rows(Location.local(folder))] == [(b"b", b"client")]
     Load(folder, clock, (b"a", b"old", 5), timestampColumn="at").commit()
-    if when == "drained":
+    if when.startswith("at the"):
         check_serves_on(folder, [(b"a", b"old"), (b"b", b"client")])
 
 
-class _PutsBeforeTheFence:
-    """A client writes a row when the fence is about to be put, so that only the drain finds it."""
+class _PutsAt:
+    """A client writes a row when the first object in a folder is about to be created.
 
-    def __init__(self, store: LocalStore, client: Client) -> None:
-        self._store, self._client, self._done = store, client, False
+    When that is the manifest of the claim, only the drain finds the row; when it is the fence, the row takes its place.
+    """
+
+    def __init__(self, folder: str, store: LocalStore, client: Client) -> None:
+        self._folder, self._store, self._client, self._done = folder, store, client, False
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
     def create(self, path: str, data: bytes) -> None:
-        if path.startswith("wal/") and not self._done:
+        if path.startswith(self._folder) and not self._done:
             self._done = True
             self._client.put(b"b", b"client")
             self._client.flush_wal()

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from slatespark.encoding.row_codec import RAW_CODEC
 from slatespark.errors import CommitConflictError, TableExistsError
 from slatespark.format.manifest import Manifest, encode_manifest
 from slatespark.format.paths import manifest_path, sst_path, wal_path
@@ -16,6 +17,7 @@ from slatespark.table.commit.requirements import (
     LastSeq,
     NoNewOperands,
     NoTable,
+    OrderOfHistory,
     Requirement,
     SameMergeOperator,
     SameRetention,
@@ -81,6 +83,16 @@ def test_rows_of_the_drained_wal_count() -> None:
     requirement.after_drain(now, drained(last_seq=7))
     with pytest.raises(CommitConflictError):
         requirement.after_drain(now, drained(last_seq=8))
+
+
+def test_versions_of_the_drained_wal_count() -> None:
+    stores = new_stores()
+    files = upload_rows(stores, [Row(b"a", 1, create_ts_ms=10)], FakeClock(1000))
+    requirement = OrderOfHistory(stores, RAW_CODEC, 1 << 20)
+    now = Stage(stores, Version(1, Manifest()), files)
+    requirement.after_drain(now, drained(Row(b"a", 3, create_ts_ms=10), Row(b"b", 3, create_ts_ms=11)))
+    with pytest.raises(CommitConflictError, match=r"1970-01-01T00:00:00.010Z"):
+        requirement.after_drain(now, drained(Row(b"a", 3, create_ts_ms=11)))
 
 
 # --- operands -------------------------------------------------------------------------------------------------------
