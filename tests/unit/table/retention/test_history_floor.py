@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -166,3 +168,33 @@ def test_only_history_tables_have_it() -> None:
     plain = SlateStore.create(f"memory://history-floor-{next(_numbers)}")
     plain.setProperties(historyRetention="none")
     assert follow_history_retention(open_stores(plain.url, storage={}), FakeClock(NOW_MS)) is None
+
+
+def test_a_row_that_expired_after_the_floor_is_kept_for_reads_before() -> None:
+    table = Table()
+    rows = {"key": [b"b"], "value": [b"1"], "ts": [NOW_MS - 5 * DAY_MS]}
+    table.store.write(pa.table(rows), timestampColumn="ts", ttl="3d")
+    table.store.setHistoryFloor(NOW_MS - 3 * DAY_MS)
+
+    def shown() -> list[bytes]:
+        found: list[bytes] = table.store.scan(timestampAsOf=NOW_MS - 5 * DAY_MS // 2).read_all()["key"].to_pylist()
+        return found
+
+    before = shown()
+    table.store.compact(full=True)
+    assert shown() == before == [b"a", b"b"]
+
+
+def test_a_clone_is_not_cut_by_the_retention_of_its_parent(tmp_path: Path) -> None:
+    clock = FakeClock(NOW_MS)
+    parent = SlateStore.create(str(tmp_path / "parent"), history=True, clock=clock)
+    times = [NOW_MS - day * DAY_MS for day in range(5, 0, -1)]
+    parent.write(pa.table({"key": [b"a"] * 5, "value": [b"v"] * 5, "ts": times}), timestampColumn="ts")
+    parent.clone(str(tmp_path / "clone"))
+    shutil.rmtree(tmp_path / "clone" / "slatespark")  # a clone that the client makes has no records
+    clone = SlateStore.open(str(tmp_path / "clone"), clock=clock)
+    parent.setProperties(historyRetention="2d")
+    clock.advance(SKEW_MS + 1)
+    clone.compact(full=True)
+    assert clone.scan(readVersions="all").read_all().num_rows == 5
+    assert clone.definition.full_history_ts_low_ms is None
