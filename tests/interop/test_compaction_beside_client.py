@@ -19,8 +19,10 @@ from slatespark import (
     InvalidRequestError,
     SlateStore,
     TransactionConflictError,
+    UnavailableError,
 )
 from slatespark.format.compactions import CompactionStatus
+from slatespark.format.references import SstHandle
 from slatespark.table.clock import Clock, SystemClock
 from slatespark.table.compaction.filter import CompactionFilter, FilterDecisions
 from slatespark.table.compaction.merge import MergedRange
@@ -28,6 +30,7 @@ from slatespark.table.compaction.plan import RangeTask
 from slatespark.table.compaction.ranges import run_here
 from slatespark.table.compaction.report import CompactionReport
 from slatespark.table.compaction.worker import Worker
+from slatespark.table.cooperation.claimed_job import ClaimedJob
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.stores import open_stores
 from slatespark.table.upkeep.upkeep import Upkeep
@@ -342,6 +345,26 @@ def test_a_failure_leaves_the_client_as_it_was(tmp_path: Path) -> None:
         assert client.scan() == expected
         cooperate(client.location, full=True)
         assert client.scan() == expected
+
+
+def test_the_client_takes_outputs_although_the_answer_to_the_hand_over_was_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hand_over = ClaimedJob.hand_over
+
+    def lose_the_answer(job: ClaimedJob, outputs: Sequence[SstHandle]) -> None:
+        hand_over(job, outputs)
+        raise UnavailableError("The answer was lost.")
+
+    monkeypatch.setattr(ClaimedJob, "hand_over", lose_the_answer)
+    with client_of(tmp_path / "db") as client:
+        fill(client, range(3))
+        expected = client.scan()
+        with pytest.raises(UnavailableError, match="answer"):
+            cooperate(client.location, full=True)
+        wait_until(lambda: layers(client.location) == ["run 0"])
+        assert client.scan() == expected
+    assert not SlateStore.open(str(tmp_path / "db")).verify().findings
 
 
 def test_the_client_closes_and_another_one_opens(tmp_path: Path) -> None:

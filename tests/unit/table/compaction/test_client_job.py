@@ -19,10 +19,12 @@ from slatespark import (
     RetentionFilter,
     SlateStore,
     TransactionConflictError,
+    UnavailableError,
 )
 from slatespark.format.compactions import Compaction, CompactionStatus, TieredSpec, WorkerSpec
 from slatespark.format.manifest import SortedRun
-from slatespark.format.references import SstView
+from slatespark.format.paths import sst_path
+from slatespark.format.references import SstHandle, SstView
 from slatespark.format.stats import SstStats
 from slatespark.format.ulid import Ulid
 from slatespark.table.clock import Clock, SystemClock, new_ulid
@@ -33,6 +35,7 @@ from slatespark.table.compaction.ranges import run_here
 from slatespark.table.compaction.retirement import may_retire_beside_client
 from slatespark.table.compaction.worker import Worker
 from slatespark.table.compaction.worker_report import WorkerOutcome
+from slatespark.table.cooperation.claimed_job import ClaimedJob
 from slatespark.table.log.compactions import create_compactions, fetch_compactions
 from slatespark.table.log.manifests import fetch_latest_manifest, publish_manifest
 from slatespark.table.log.versioned_object import Version
@@ -107,6 +110,23 @@ def test_an_operand_that_comes_during_the_merge_ends_it() -> None:
     assert outcome.report is None
     assert isinstance(outcome.error, CommitConflictError)
     assert "merge operands were written" in str(outcome.error)
+
+
+def test_outputs_stay_whose_hand_over_may_have_succeeded(monkeypatch: pytest.MonkeyPatch) -> None:
+    store, hand_over = two_old_runs("worker-lost-answer"), ClaimedJob.hand_over
+
+    def lose_the_answer(job: ClaimedJob, outputs: Sequence[SstHandle]) -> None:
+        hand_over(job, outputs)
+        raise UnavailableError("The answer was lost.")
+
+    monkeypatch.setattr(ClaimedJob, "hand_over", lose_the_answer)
+    schedule_oldest(store)
+    [outcome] = Worker([store.url]).runOnce()
+    assert isinstance(outcome.error, UnavailableError)
+    (listed,) = fetch_compactions(store._stores).value.jobs
+    assert listed.status is CompactionStatus.COMPACTED
+    (output,) = listed.output_ssts
+    assert store._stores.main.head(sst_path(output.id)).size > 0
 
 
 def test_files_are_asked_for_operands_once(monkeypatch: pytest.MonkeyPatch) -> None:
