@@ -13,6 +13,7 @@ from slatespark.options import ReadOptions
 from slatespark.storage import open_store
 from slatespark.table.changes.plan import ChangePlan, fetch_change_plan
 from slatespark.table.read.planning.layers import distinct_files
+from slatespark.table.records.commit_record import COMMITS_DIR
 from tests.support.fake_clock import FakeClock
 from tests.support.feeds import check_feed, check_ignored, read_feed, reading_ranges
 
@@ -66,6 +67,41 @@ def test_of_a_shared_file_only_blocks_with_rows_that_end_are_searched() -> None:
     assert [word for word, row in read_feed(store, before, version) if row["id"] < 5000] == ["delete"] * 20
     check_feed(store, ["id"], before, version)
     check_ignored(store, ["id"], before, version)
+
+
+@pytest.mark.parametrize("way", ["ttl", "retention"])
+def test_a_row_that_ends_as_the_later_version_is_committed(way: str) -> None:
+    clock = FakeClock()
+    store = new_store(clock, retention="10s" if way == "retention" else None)
+    before = store.write(rows(range(1)), ttl="10s" if way == "ttl" else None)
+    clock.advance(10_000)
+    between = store.write(rows(range(1, 2)))
+    assert [(word, row["id"]) for word, row in read_feed(store, before, between)] == [("delete", 0), ("insert", 1)]
+    after = store.write(rows(range(2, 3)))
+    assert [(word, row["id"]) for word, row in read_feed(store, between, after)] == [("insert", 2)]
+
+
+def test_files_of_which_nothing_is_known_are_searched_for_rows_that_end() -> None:
+    clock = FakeClock()
+    store = new_store(clock)
+    before = store.write(rows(range(1)), ttl="10s")
+    for meta in store._stores.main.list_below(COMMITS_DIR):  # they tell as much of files of ours
+        store._stores.main.delete(meta.path)
+    clock.advance(20_000)
+    after = store.write(rows(range(1, 2)))
+    assert [(word, row["id"]) for word, row in read_feed(store, before, after)] == [("delete", 0), ("insert", 1)]
+
+
+def test_a_new_row_that_has_ended_is_a_delete() -> None:
+    clock = FakeClock()
+    store = new_store(clock)
+    before = store.write(rows(range(2)))
+    store.write(rows(range(1), 1), ttl="10s")
+    clock.advance(10_000)
+    after = store.write(rows(range(2, 3)))
+    found = read_feed(store, before, after, preImages=False)
+    assert [(word, row["id"]) for word, row in found] == [("delete", 0), ("upsert", 2)]
+    check_feed(store, ["id"], before, after)
 
 
 @pytest.mark.parametrize("versions", [1, 3, 500])
