@@ -1,0 +1,47 @@
+"""Streams whose batches take long: what they need is held until they have read it, however often vacuums run."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.table.streams.test_change_stream import Place, numbers, rows
+
+MINUTE_MS = 60_000
+
+
+@pytest.mark.parametrize("ends", [False, True], ids=["goes on", "ends at the newest version"])
+def test_a_unit_that_takes_longer_than_the_retention_of_the_stream(ends: bool) -> None:
+    place = Place()
+    place.store.write(rows(range(20)))
+    consumer = place.consumer(maxRowsPerTrigger=2, streamRetention="1h")
+    consumer.step()
+    if ends:
+        place.store.write(rows(range(20, 24), 1))
+        consumer.restart()
+        consumer.stream.stop_at_newest()
+    wanted = place.now()
+    for n in range(11):
+        consumer.step()
+        place.store.write(rows(range(100, 101), n))
+        place.vacuum(25 * MINUTE_MS)
+    assert numbers(consumer.state).items() >= numbers(wanted).items()
+
+
+def test_what_was_released_meanwhile_is_held_again() -> None:
+    """The process slept for longer than the holds last; somebody else keeps the version."""
+    place = Place()
+    place.store.write(rows(range(20)))
+    consumer = place.consumer(maxRowsPerTrigger=2, streamRetention="1h")
+    consumer.step()
+    (held,) = place.holds()
+    place.store.createCheckpoint("kept", version=held[1])
+    place.vacuum(70 * MINUTE_MS)
+    assert not place.holds()
+    consumer.step()
+    assert place.holds() == [held]
+    place.store.deleteCheckpoint("kept")
+    for _ in range(9):
+        place.store.write(rows(range(100, 101)))
+        place.vacuum(10 * MINUTE_MS)
+        consumer.step()
+    assert numbers(consumer.state).keys() >= {(key,) for key in range(20)}
