@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 
 import numpy as np
@@ -18,6 +19,7 @@ from slatespark.ranges import ALL_KEYS, KeyRange, key_after, point_range
 from slatespark.table.read.planning.plan import FileSlice, SstFile
 from slatespark.table.retention.expiry_plan import FileOutline
 from slatespark.table.retention.plan import (
+    MAX_SWEEPS,
     DueView,
     StoredView,
     Treatment,
@@ -121,6 +123,21 @@ def fate_of(due: DueView) -> str:
 
 def test_golden(rewrite: bool) -> None:
     run_golden(DATA / "maintenance" / "retention.txt", {"files": show_files}, rewrite=rewrite)
+
+
+def test_a_chain_that_is_longer_than_the_search_stays_whole() -> None:
+    """The oldest row is young; the operands over it fold the base above them, which is due, and so on."""
+    lines, below = ["a-a 8..9"], "a"
+    for first, last in zip("bdfhjlnprtvx", "cegikmoqsuwy", strict=True):
+        lines += [f"{first}-{last} 1..2", f"{below}-{first} 1..2 +op"]
+        below = last
+    views = [view_of(number, line) for number, line in enumerate(reversed(lines))]
+    assert len(views) > 2 * MAX_SWEEPS
+    drops = set(plan_files(views, (), (), 5).drops)
+    for newer, older in itertools.combinations(views, 2):
+        if newer.part.keys.overlaps(older.part.keys):
+            assert older in drops or newer not in drops, "it would bring an older row back"
+            assert newer in drops or older not in drops or not newer.may_hold_operands, "operands would lose their base"
 
 
 # --- properties -----------------------------------------------------------------------------------------------------
