@@ -7,14 +7,19 @@ import pytest
 from slatespark.errors import CommitConflictError, SnapshotExpiredError
 from slatespark.format.paths import sst_path
 from slatespark.format.row import Row
+from slatespark.storage.memory_store import MemoryStore
 from slatespark.table.commit.expiring_ids import copy_under_new_ids, refresh_expiring_ids, renew_and_check_lease
+from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.records.leases import fetch_lease, lease_path, publish_lease
 from slatespark.table.rows.sst_upload import NewFile
 from slatespark.table.stores import TableStores
+from tests.faults.jobs import Job, store_on, stores_of, table_of
+from tests.support.failing_store import FailingStore
 from tests.support.fake_clock import FakeClock
 from tests.unit.table.layers import new_stores, rows_of, upload_rows
 
 START_MS = 1_700_000_000_000
+MINUTE_MS = 60_000
 HOUR_MS = 3_600_000
 WRITE_ID = "0123456789abcdef"
 
@@ -94,3 +99,29 @@ def test_after_an_expired_lease_every_file_is_copied(stores: TableStores) -> Non
     assert not {file.handle.id for file in copies} & {file.handle.id for file in files}
     assert [rows_of(stores, file) for file in copies] == [rows_of(stores, file) for file in files]
     assert copy_under_new_ids(stores, clock, []) == ()
+
+
+def test_a_drain_that_takes_long_counts() -> None:
+    """The published file is as young as one that was uploaded right before, so no collector is about to take it."""
+    inner, clock = MemoryStore("slow-drain/db"), FakeClock(START_MS)
+    Job(inner, clock).upload(table_of([(b"a", b"1")])).commit()
+    before = fetch_latest_manifest(stores_of(inner)).value.ssts.keys()
+    store = FailingStore(inner).run(lambda: clock.advance(50 * MINUTE_MS), "create", "wal/*", moment="after")
+    Job(store, clock, gcMinAge="1h").upload(table_of([(b"b", b"2")])).commit()
+    (added,) = fetch_latest_manifest(stores_of(inner)).value.ssts.keys() - before
+    assert added.timestamp_ms == START_MS + 50 * MINUTE_MS
+
+
+def test_a_file_that_was_collected_during_the_drain_is_not_published() -> None:
+    inner, clock = MemoryStore("lapsed-drain/db"), FakeClock(START_MS)
+    Job(inner, clock).upload(table_of([(b"a", b"1")])).commit()
+
+    def sleep() -> None:
+        clock.advance(24 * HOUR_MS)
+        store_on(inner, FakeClock(clock.now_ms(), seed=5)).vacuum("0s", force=True)
+
+    store = FailingStore(inner).run(sleep, "create", "wal/*", moment="after")
+    job = Job(store, clock, gcMinAge="7d").upload(table_of([(b"b", b"2")]))
+    with pytest.raises(CommitConflictError, match="lease"):
+        job.commit()
+    assert not store_on(inner, clock).verify().findings

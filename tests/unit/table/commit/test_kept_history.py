@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from slatespark.format.manifest import Manifest, encode_manifest
+from slatespark.format.paths import manifest_path
 from slatespark.format.properties import SstProperties
 from slatespark.format.ulid import Ulid
-from slatespark.table.commit.kept_history import KeptHistory
+from slatespark.table.commit import kept_history
+from slatespark.table.commit.kept_history import KeptHistory, record_losses
+from slatespark.table.definition.table_definition import TableDefinition
+from slatespark.table.definition.versions import fetch_definition, publish_definition
+from slatespark.table.log.versioned_object import Version
 from slatespark.table.rows.sst_upload import NewFile
+from tests.support.fake_clock import FakeClock
 from tests.unit.table.commit.test_tree_edit import handle
+from tests.unit.table.layers import new_stores
 
 
 def properties(first_seq: int, last_ms: int | None) -> SstProperties:
@@ -51,3 +61,15 @@ def test_new_files_count_as_known() -> None:
     assert kept.min_seq([file.handle.id], 99) == 0, "every version of an unknown file is kept"
     assert kept.including([file]).min_seq([file.handle.id, Ulid(1), Ulid(3)], 99) == 3
     assert kept.including([]) == kept
+
+
+def test_a_slower_commit_does_not_lower_a_recorded_loss(monkeypatch: pytest.MonkeyPatch) -> None:
+    stores, clock = new_stores(), FakeClock()
+    base = Version(1, Manifest())
+    planned = TableDefinition(properties={"history": "true"})
+    publish_definition(stores, Version(1, replace(planned, lost_through_ms=20)))  # by a commit that was faster
+    stores.main.create(manifest_path(1), encode_manifest(base.value))
+    for lost_ms, recorded_ms in ((10, 20), (30, 30)):
+        monkeypatch.setattr(kept_history, "lost_through", lambda *_, found=lost_ms: found)
+        record_losses(stores, clock, base, planned)
+        assert fetch_definition(stores, base.value).value.lost_through_ms == recorded_ms
