@@ -83,30 +83,72 @@ def test_permissions_follow_the_umask(tmp_path: Path) -> None:
     assert (tmp_path / "x").stat().st_mode == plain.stat().st_mode
 
 
-def test_content_is_on_disk_before_the_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    steps: list[str] = []
-    fsync, link, replace = os.fsync, os.link, Path.replace
+@pytest.fixture
+def steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What is done on the disk, below an empty folder `root`."""
+    (tmp_path / "root").mkdir()
+    done: list[str] = []
+    fsync = os.fsync
 
     def noted_fsync(descriptor: int) -> None:
-        steps.append("sync " + Path(f"/proc/self/fd/{descriptor}").readlink().name.partition("-")[0])
+        done.append("sync " + Path(f"/proc/self/fd/{descriptor}").readlink().name.partition("-")[0])
         fsync(descriptor)
 
-    def noted_link(source: Path, target: Path) -> None:
-        steps.append("link")
-        link(source, target)
+    def noted(word: str, act: Callable[..., Any]) -> Callable[..., Any]:
+        def noting(*arguments: Any, **options: Any) -> Any:
+            found = act(*arguments, **options)
+            done.append(word)
+            return found
 
-    def noted_replace(source: Path, target: Path) -> Path:
-        steps.append("rename")
-        return replace(source, target)
+        return noting
 
     monkeypatch.setattr(os, "fsync", noted_fsync)
-    monkeypatch.setattr(os, "link", noted_link)
-    monkeypatch.setattr(Path, "replace", noted_replace)
+    monkeypatch.setattr(os, "link", noted("link", os.link))
+    for word, name in (("rename", "replace"), ("mkdir", "mkdir"), ("unlink", "unlink")):
+        monkeypatch.setattr(Path, name, noted(word, getattr(Path, name)))
+    return done
+
+
+CREATED = ["sync .slatespark", "link", "unlink", "sync root"]
+REPLACED = ["sync .slatespark", "rename", "sync root"]
+
+
+def test_content_is_on_disk_before_the_name(steps: list[str], tmp_path: Path) -> None:
     store = LocalStore(tmp_path / "root")
-    (tmp_path / "root").mkdir()
     store.create("x", b"1")
+    assert steps == CREATED
+    steps.clear()
     store.put("x", [b"2"])
-    assert steps == ["sync .slatespark", "link", "sync root", "sync .slatespark", "rename", "sync root"]
+    assert steps == REPLACED
+
+
+@pytest.mark.parametrize("has_links", [True, False])
+def test_a_copy_is_on_disk_with_its_name(
+    has_links: bool, steps: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = LocalStore(tmp_path / "root")
+    store.put("x", [b"1"])
+    steps.clear()
+    if not has_links:
+        monkeypatch.setattr(os, "link", no_link(errno.EPERM))
+    store.copy("x", "y")
+    assert [step for step in steps if step != "unlink"] == ["link" if has_links else "sync .slatespark", *REPLACED[1:]]
+
+
+def test_new_folders_are_on_disk_with_their_names(steps: list[str], tmp_path: Path) -> None:
+    LocalStore(tmp_path / "root").put("one/two/x", [b"1"])
+    assert steps == ["mkdir", "sync root", "mkdir", "sync one", "sync .slatespark", "rename", "sync two"]
+
+
+def test_a_deletion_is_on_disk(steps: list[str], tmp_path: Path) -> None:
+    store = LocalStore(tmp_path / "root")
+    for path in "xyz":
+        store.put(path, [b"1"])
+    steps.clear()
+    store.delete("x")
+    assert steps == ["unlink", "sync root"]
+    store.delete_many(["y", "z"])
+    assert steps == 3 * ["unlink", "sync root"]
 
 
 def test_a_link_repeated_by_the_file_system_is_a_success(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
