@@ -77,7 +77,8 @@ def test_a_restore_is_all_or_nothing(scene: Scene, fault: Fault, moment: Moment,
     scene.restore(clean)
     assert our_pairs(tmp_path / "clean") == scene.then
     served: set[bool] = set()
-    for nth in points(clean.count(), 3 if fault == "killed" else 6):
+    last = clean.count()  # after the commit
+    for nth in sorted({*points(last, 3 if fault == "killed" else 6), last}):
         folder = scene.copied(tmp_path / f"{nth}")
         committed = True
         try:

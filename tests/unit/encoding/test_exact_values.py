@@ -60,7 +60,7 @@ def test_a_span_is_no_instant(value: object, kind: pa.DataType) -> None:
         (np.datetime64(1, "ns"), TIMESTAMP),
         (np.timedelta64(1, "ns"), DURATION),
         (np.timedelta64(1, "M"), DURATION),
-        (np.timedelta64(1), DURATION),
+        (np.ones(1, "i8").view("m8")[0], DURATION),  # without a unit
         (np.datetime64("NaT"), TIMESTAMP),
         (np.datetime64("NaT", "D"), pa.date32()),
         (np.timedelta64("NaT", "us"), DURATION),
