@@ -61,7 +61,7 @@ def test_a_span_is_no_instant(value: object, kind: pa.DataType) -> None:
         (np.timedelta64(1, "ns"), DURATION),
         (np.timedelta64(1, "M"), DURATION),
         (np.ones(1, "i8").view("m8")[0], DURATION),  # without a unit
-        (np.datetime64("NaT"), TIMESTAMP),
+        (np.datetime64("NaT", "us"), TIMESTAMP),
         (np.datetime64("NaT", "D"), pa.date32()),
         (np.timedelta64("NaT", "us"), DURATION),
         (np.datetime64(1 << 62, "s"), TIMESTAMP),
