@@ -151,8 +151,12 @@ def _of_numpy(value: np.datetime64 | np.timedelta64, kind: pa.DataType) -> int:
         raise ValueError("it is not a time" if np.isnat(value) else "it has no unit")
     if isinstance(value, np.timedelta64) and given in ("Y", "M"):
         raise ValueError("months have no fixed length")
-    number = value.astype(unit)
-    if number.astype(value.dtype) != value:  # cut off, or out of range and wrapped around
+    try:
+        number = value.astype(unit)
+        is_exact = bool(number.astype(value.dtype) == value)  # else cut off; or, in numpy 2.4, wrapped around
+    except OverflowError:
+        is_exact = False
+    if not is_exact:
         raise ValueError("the column does not hold it exactly")
     return _whole(int(number.astype(np.int64)), kind)
 
