@@ -11,7 +11,7 @@ import os
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from typing import Final, Protocol, TypeVar
 
@@ -93,19 +93,32 @@ class ThreadRunner:
         """How many tasks run at a time."""
         return self._threads or min(MAX_TOGETHER, os.cpu_count() or 1)
 
-    def __call__(self, function: Callable[[Item], Outcome], items: Sequence[Item]) -> Iterator[Outcome]:
-        """Yield the results in the order of the items."""
+    def __call__(
+        self, function: Callable[[Item], Outcome], items: Sequence[Item], *, end: Callable[[], object] | None = None
+    ) -> Iterator[Outcome]:
+        """Yield the results in the order of the items.
+
+        Parameters
+        ----------
+        end : tells the tasks that run to end early; called where the caller takes no more results, as at an interrupt
+        """
         threads = min(len(items), self.together)
         if threads < 2:
             yield from map(function, items)
             return
         with ThreadPool(threads) as pool:
-            yield from pool.map(function, items)
+            try:
+                yield from pool.map(function, items)
+            except BaseException:
+                if end is not None:
+                    end()
+                raise
 
-    def ahead(self, function: Callable[[Item], Outcome], items: Iterator[Item]) -> Iterator[Outcome]:
+    def ahead(self, function: Callable[[Item], Outcome], items: Iterator[Item]) -> Generator[Outcome, None, None]:
         """Yield the results in the order of the items, of which at most `together` exist at a time, with results.
 
-        The caller's thread reads the items, as it takes results. A single item takes no thread.
+        The caller's thread reads the items, as it takes results. A single item takes no thread. A caller that stops
+        early should close the generator, which ends the threads.
         """
         first = list(itertools.islice(items, min(2, self.together)))
         if len(first) < 2:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, groupby
@@ -232,16 +234,47 @@ def upload_task(
     upload = partial(
         upload_sorted, stores.main, options=options, clock=clock, planned_ms=planned_ms, segments=segments, pace=pace
     )
-    files = upload(sorter.ascending(), runs_ahead=True, spread=threads)
-    if sorter.is_done:
-        return tuple(replace(file, has_remainders=sorter.has_remainders) for file in files)
-    below = (stores, [new_layer(*files)]) if files else None
-    with sorter.spilled(below) as parts:
-        merged = list(chain.from_iterable(threads(partial(upload, runs_ahead=len(parts) == 1), parts)))
+    with closing(sorter):
+        files = upload(sorter.ascending(), runs_ahead=True, spread=threads)
+        if sorter.is_done:
+            return tuple(replace(file, has_remainders=sorter.has_remainders) for file in files)
+        below = (stores, [new_layer(*files)]) if files else None
+        with sorter.spilled(below) as parts:
+            merged = _upload_parts(partial(upload, runs_ahead=len(parts) == 1), parts, threads)
     for file in files:
         with contextlib.suppress(SlateError):
             stores.main.delete(sst_path(file.handle.id))
     return tuple(replace(file, has_remainders=sorter.has_remainders) for file in merged)
+
+
+class _StoppedError(Exception):
+    """The rows of a part are not wanted any more."""
+
+
+def _upload_parts(
+    upload: Callable[[Iterable[SortedRows]], tuple[NewFile, ...]],
+    parts: Sequence[Iterator[SortedRows]],
+    threads: ThreadRunner,
+) -> list[NewFile]:
+    """Upload parts, and return their files in order. Where one fails, or the caller is interrupted, all end soon."""
+    stopped = threading.Event()
+
+    def wanted(part: Iterator[SortedRows]) -> Iterator[SortedRows]:
+        for piece in part:
+            if stopped.is_set():
+                raise _StoppedError
+            yield piece
+
+    def upload_part(part: Iterator[SortedRows]) -> tuple[NewFile, ...]:
+        try:
+            return upload(wanted(part))
+        except _StoppedError:
+            return ()  # the error of another part follows
+        except BaseException:
+            stopped.set()
+            raise
+
+    return list(chain.from_iterable(threads(upload_part, parts, end=stopped.set)))
 
 
 def _new_builder(options: WriteOptions, created_ms: int, spread: Spread) -> SstBuilder:

@@ -72,7 +72,8 @@ class TaskSorter:
         self.has_remainders = False
         self._groups = group_batches(batches, buffer_bytes)
         self._spills = False
-        self._chunks = threads.ahead(self._sort, self._to_sort())
+        self._sorted = threads.ahead(self._sort, self._to_sort())
+        self._chunks: Iterator[_Chunk] = self._sorted
         self._waiting: list[Versions] = []  # the chunk that did not come in order, and the key before it
 
     @property
@@ -114,6 +115,10 @@ class TaskSorter:
             held = last.copy()
         if held is not None:
             yield self._piece(held)
+
+    def close(self) -> None:
+        """End the threads that sort ahead."""
+        self._sorted.close()
 
     def starts_sorted(self) -> bool:
         """Tell whether keys come in order so far, and more rows follow. Call it first."""

@@ -22,7 +22,7 @@ from slatespark.table.records.operations import Operation
 from slatespark.table.rows.batches import require_schema
 from slatespark.table.rows.chunk_upload import MOST_BYTES, TOGETHER, Chunks, upload_chunks, with_scratch
 from slatespark.table.stores import TableStores
-from slatespark.table.tasks import ThreadRunner
+from slatespark.table.tasks import ONE_THREAD, ThreadRunner
 from slatespark.table.write.load import Load
 from slatespark.table.write.load_commit import commit_load
 from slatespark.table.write.load_plan import begin_load
@@ -74,7 +74,7 @@ def run_load(
             with with_scratch(stores) as near:
                 chunks = _run_in_chunks(near, clock, load, rows)
                 return commit_load(near, clock, load, chunks, depends_on=depends_on)
-        files = run_task(stores, clock, load, 0, rows, threads)
+        files = run_task(stores, clock, load, 0, rows, ONE_THREAD if load.options.cooperates else threads)
         return commit_load(stores, clock, load, (files,), depends_on=depends_on)
 
 

@@ -107,23 +107,27 @@ def test_a_batch_larger_than_the_buffer_is_cut() -> None:
 def test_several_threads_sort_spill_and_merge(ordered: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     used: dict[str, set[str]] = {"sort": set(), "merge": set()}
     sort, merge = task_sorter._sort_chunk, spill.Spill.merge
+    two_sort, two_merge = (threading.Barrier(2, timeout=60) for _ in range(2))
 
     def noted_sort(*arguments: Any, **named: Any) -> Any:
-        used["sort"].add(threading.current_thread().name)
+        if len(used["sort"]) < 2:
+            used["sort"].add(threading.current_thread().name)
+            two_sort.wait()
         return sort(*arguments, **named)
 
     def noted_merge(*arguments: Any, **named: Any) -> Any:
-        for piece in merge(*arguments, **named):
+        if len(used["merge"]) < 2:
             used["merge"].add(threading.current_thread().name)
-            yield piece
+            two_merge.wait()
+        yield from merge(*arguments, **named)
 
     monkeypatch.setattr(task_sorter, "_sort_chunk", noted_sort)
     monkeypatch.setattr(spill.Spill, "merge", noted_merge)
     changed: list[Change] = [("put", b"%05d" % (number * 7919 % 5000), b"v%d" % number) for number in range(5000)]
     changed = sorted(changed) if ordered else changed
-    assert run(changed, buffer=60_000, batch_rows=100, threads=3) == model(changed)
-    assert len(used["sort"]) > 1
-    assert (len(used["merge"]) > 1) is not ordered
+    assert run(changed, buffer=60_000, batch_rows=100, threads=2) == model(changed)
+    assert len(used["sort"]) == 2
+    assert len(used["merge"]) == (0 if ordered else 2)
 
 
 def test_each_thread_has_one_buffer(monkeypatch: pytest.MonkeyPatch) -> None:
