@@ -24,6 +24,7 @@ from slatespark.spark.frame_columns import (
 from slatespark.spark.frames.planned_read import plan_frame
 from slatespark.spark.frames.upload import upload_frame
 from slatespark.spark.jobs.run_job import described, job_text
+from slatespark.spark.local_times import local_key, local_keys, taking_local_times
 from slatespark.spark.place import Place
 from slatespark.spark.type_mapping import arrow_schema
 from slatespark.table.read.reader import ReadPlan
@@ -102,6 +103,7 @@ class SlateTransaction:
 
     # --- reads --------------------------------------------------------------------------------------------------------
 
+    @taking_local_times
     def read(
         self, columns: Sequence[str] | str | None = None, where: Expression | None = None, **readOptions: Any
     ) -> DataFrame:
@@ -132,6 +134,7 @@ class SlateTransaction:
         rows = self._frame(self._core.planScan(**readOptions)).where(condition)
         return rows if named is None else select_columns(rows, named)
 
+    @taking_local_times
     def get(self, *key: Any, **readOptions: Any) -> dict[str, Any] | None:
         """Return the row of one key as a dict, including own writes, without a Spark job; None if there is none.
 
@@ -145,8 +148,9 @@ class SlateTransaction:
         InvalidRequestError
             When the values do not make a key, or the transaction has ended.
         """
-        return self._core.get(*key, **readOptions)
+        return self._core.get(*local_key(key, self._fetch_codec), **readOptions)
 
+    @taking_local_times
     def getForUpdate(
         self,
         keys: Iterable[Any] | str | None = None,
@@ -177,7 +181,7 @@ class SlateTransaction:
             if where is not None:
                 raise OptionError("getForUpdate: give a condition or keys, and not both.", todo="Give one of them.")
             given = readOptions if named is None else {**readOptions, "columns": named}
-            return self._frame(self._core.planForUpdate(keys, None, **given))
+            return self._frame(self._core.planForUpdate(local_keys(keys, self._fetch_codec), None, **given))
         refuse_filter(readOptions)
         needed = {} if named is None else {"columns": self._with_all(named)}
         narrowed = narrowing(where, self._codec.schema, self._spark)
@@ -188,6 +192,7 @@ class SlateTransaction:
 
     # --- writes -------------------------------------------------------------------------------------------------------
 
+    @taking_local_times
     def write(self, df: DataFrame, **writeOptions: Any) -> int:
         """Write rows that only this transaction sees until it commits; return the number of their keys.
 
@@ -210,6 +215,7 @@ class SlateTransaction:
         with described(self._spark, job_text("transaction on", self._place.path, self.readVersion)):
             return self._core.addFiles(load, upload_frame(rows, self._place, load))
 
+    @taking_local_times
     def delete(
         self, condition: Expression | None = None, keys: Iterable[Any] | None = None, **writeOptions: Any
     ) -> int:
@@ -229,7 +235,7 @@ class SlateTransaction:
             When the arguments name no rows, or an option does not apply to a deletion.
         """
         if condition is None:
-            return self._core.delete(None, keys, **writeOptions)
+            return self._core.delete(None, local_keys(keys, self._fetch_codec), **writeOptions)
         if keys is not None:
             raise OptionError("delete: give a condition or keys, and not both.", todo="Give one of them.")
         write = delete_options(writeOptions)
@@ -253,6 +259,7 @@ class SlateTransaction:
         """
         self._core.prepare()
 
+    @taking_local_times
     def commit(self, timestamp: int | str | datetime | None = None) -> int:
         """Make all writes visible at once and return their version; see `Transaction.commit`.
 
@@ -298,6 +305,9 @@ class SlateTransaction:
     @property
     def _codec(self) -> RowCodec:
         return self._core.codec
+
+    def _fetch_codec(self) -> RowCodec:
+        return self._codec
 
     def _frame(self, plan: ReadPlan) -> DataFrame:
         rows = plan_frame(self._spark, self._place, plan)

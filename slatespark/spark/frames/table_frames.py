@@ -31,6 +31,7 @@ from slatespark.spark.frames.lookup import lookup_frame
 from slatespark.spark.frames.parquet import ParquetRead, parquet_frame, plan_parquet_read, refusal
 from slatespark.spark.frames.planned_read import feed_frame
 from slatespark.spark.jobs.run_job import beside_spark, described, find_context, job_text, run_job
+from slatespark.spark.local_times import with_zone
 from slatespark.spark.place import Place
 from slatespark.spark.pyspark_api import activate
 from slatespark.table.changes.feed import fetch_feed_plan
@@ -353,7 +354,7 @@ def _option_text(name: str, value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, datetime):
-        return value.isoformat()
+        return str(with_zone(value).isoformat())
     if isinstance(value, timedelta):
         return str(value // timedelta(milliseconds=1))
     if isinstance(value, Sequence) and not isinstance(value, str) and all(isinstance(part, str) for part in value):

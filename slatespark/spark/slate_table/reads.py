@@ -9,6 +9,7 @@ from slatespark.slate_store import SlateStore
 from slatespark.spark.expressions.assignments import Expression
 from slatespark.spark.frame_columns import split_names
 from slatespark.spark.frames.table_frames import TableFrames
+from slatespark.spark.local_times import local_key, taking_local_times
 from slatespark.spark.slate_table.arguments import Names
 from slatespark.table.read.key_lookup import lookup_options
 from slatespark.table.read.reader import check_history
@@ -153,6 +154,7 @@ class TableReads:
         """
         return self._frames.lookup(keys, lookup_options(readOptions, None if columns is None else split_names(columns)))
 
+    @taking_local_times
     def get(self, *key: Any, **readOptions: Unpack[ReadKeywords]) -> dict[str, Any] | None:
         """Return the row of one key as a dict, without a Spark job; None if no row is visible.
 
@@ -166,4 +168,4 @@ class TableReads:
         InvalidRequestError
             When the key has other columns or types.
         """
-        return self._store.get(*key, **readOptions)
+        return self._store.get(*local_key(key, self._frames.codec), **readOptions)

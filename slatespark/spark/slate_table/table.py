@@ -20,6 +20,7 @@ from slatespark.slate_store import SlateStore
 from slatespark.spark.expressions.assignments import Expression, checked
 from slatespark.spark.frames import facts
 from slatespark.spark.frames.table_frames import TableFrames
+from slatespark.spark.local_times import taking_local_times
 from slatespark.spark.merge.builder import SlateMergeBuilder
 from slatespark.spark.place import Place
 from slatespark.spark.slate_table import arguments, creation
@@ -223,6 +224,7 @@ class SlateTable(TableReads, TableVersions):
         """
         self._frames.load(df, mode, writeOptions, progress=progress)
 
+    @taking_local_times
     def ingest(
         self, paths: Sequence[PathArgument] | PathArgument, *, progress: AskedProgress = "auto", **writeOptions: Any
     ) -> None:
@@ -308,6 +310,7 @@ class SlateTable(TableReads, TableVersions):
         """
         self._frames.update(condition, checked(set, "update", "set"), writeOptions, progress=progress)
 
+    @taking_local_times
     def deleteRange(
         self,
         where: str | None = None,
@@ -341,6 +344,7 @@ class SlateTable(TableReads, TableVersions):
                 where, timestamp, runner=call.tasks(), progress=call.progress, **writeOptions
             )
 
+    @taking_local_times
     def begin(self, readTimestamp: Instant | None = None, **options: Any) -> SlateTransaction:
         """Begin a transaction: reads at one point, and writes that become visible together when it commits.
 
@@ -459,6 +463,7 @@ class SlateTable(TableReads, TableVersions):
         storage = {name: value for name, value in self._frames.options.items() if name != arguments.WAL_PATH}
         return self.forPath(self._frames.spark, target, **storage)
 
+    @taking_local_times
     def copyTo(
         self,
         target: PathArgument,

@@ -20,6 +20,7 @@ from slatespark.spark.frames.timeline import timeline_frame
 from slatespark.spark.jobs.range_merges import SparkRunner, check_filters_travel
 from slatespark.spark.jobs.run_job import beside_spark, described, job_text
 from slatespark.spark.jobs.task_runner import SparkTasks
+from slatespark.spark.local_times import local_key, local_keys, taking_local_times
 from slatespark.spark.slate_table.arguments import Instant, Prices
 from slatespark.spark.slate_table.creation import no_name
 from slatespark.spark.slate_table.optimize import SlateOptimizeBuilder
@@ -80,6 +81,7 @@ class TableUpkeep:
         """Return the layers of the newest version, L0 views and sorted runs, newest first."""
         return facts.runs_frame(self._frames.spark, self._store.runs())
 
+    @taking_local_times
     def timeline(self, version: int | None = None, **readOptions: Any) -> DataFrame:
         """Return which files are visible or overshadowed in each key interval, and since when.
 
@@ -95,6 +97,7 @@ class TableUpkeep:
         """
         return timeline_frame(self._frames.spark, self._store.timeline(version, **readOptions))
 
+    @taking_local_times
     def expiry(self, per: str | None = None, **readOptions: Any) -> DataFrame:
         """Return what expires when: rows and stored bytes by hour or day, already expired, and never.
 
@@ -110,6 +113,7 @@ class TableUpkeep:
         """
         return facts.expiry_frame(self._frames.spark, self._store.expiry(per, **readOptions))
 
+    @taking_local_times
     @parsing_flags
     def compact(
         self,
@@ -150,6 +154,7 @@ class TableUpkeep:
             runner = SparkRunner(call.spark, self._frames.clock, progress=call.progress)
             return self._store.compact(full, where, filters, now, runner=runner, progress=call.progress, **options)
 
+    @taking_local_times
     def reap(
         self,
         maxBatchRows: int | None = None,
@@ -214,6 +219,7 @@ class TableUpkeep:
         """
         return self._store.vacuum(minAge, dryRun=dryRun, fences=fences, force=force, progress=progress)
 
+    @taking_local_times
     @parsing_flags
     def erase(
         self,
@@ -247,7 +253,7 @@ class TableUpkeep:
         """
         with self._running("erase keys of", progress, Step.ERASING) as call:
             return self._store.erase(
-                *key,
+                *local_key(key, self._frames.codec),
                 where=where,
                 keys=self._collected(keys),
                 releaseVersions=releaseVersions,
@@ -256,6 +262,7 @@ class TableUpkeep:
                 **options,
             )
 
+    @taking_local_times
     def proveAbsent(
         self,
         *key: Any,
@@ -284,13 +291,18 @@ class TableUpkeep:
             When the table changed faster than it could be searched.
         """
         with self._running("search keys in", progress, Step.SEARCHING) as call:
-            chosen = self._collected(keys)
-            return self._store.proveAbsent(*key, where=where, keys=chosen, progress=call.progress, **options)
+            return self._store.proveAbsent(
+                *local_key(key, self._frames.codec),
+                where=where,
+                keys=self._collected(keys),
+                progress=call.progress,
+                **options,
+            )
 
     def _collected(self, keys: Any) -> Any:
-        """Return the key columns of a DataFrame as a pyarrow Table, and anything else as it is."""
+        """Return the key columns of a DataFrame as a pyarrow Table, and other keys with their instants."""
         if not callable(getattr(keys, "toArrow", None)):
-            return keys
+            return local_keys(keys, self._frames.codec)
         names = resolve_columns(self._frames.key_columns(), keys.columns)
         columns = [F.col(quoted(name)).cast(without_lengths(keys.schema[name].dataType)).alias(name) for name in names]
         return keys.select(columns).toArrow()
@@ -320,6 +332,7 @@ class TableUpkeep:
         """
         return self._store.verify(allVersions=allVersions, parallelism=parallelism, progress=progress)
 
+    @taking_local_times
     @parsing_flags
     def explain(
         self, operation: str = "read", *, analyze: bool = False, prices: Prices | None = None, **options: Any
@@ -373,6 +386,7 @@ class TableUpkeep:
 
     # --- as text and pictures -----------------------------------------------------------------------------------------
 
+    @taking_local_times
     def plotLayers(self, ax: Any = None, **readOptions: Any) -> Any:
         """Return a matplotlib figure of the layers of a version over their keys.
 
@@ -388,6 +402,7 @@ class TableUpkeep:
         """
         return self._store.plotLayers(ax, **readOptions)
 
+    @taking_local_times
     def plotTimeline(self, ax: Any = None, *, version: int | None = None, **readOptions: Any) -> Any:
         """Return a matplotlib figure of the timeline: which file shows the rows of each interval of keys.
 
@@ -404,6 +419,7 @@ class TableUpkeep:
         """
         return self._store.plotTimeline(ax, version=version, **readOptions)
 
+    @taking_local_times
     def plotExpiry(self, ax: Any = None, *, per: str | None = None, **readOptions: Any) -> Any:
         """Return a matplotlib figure of the stored bytes that expire by hour or day.
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from slatespark.display.progress import AskedProgress
 from slatespark.spark.frames import facts
+from slatespark.spark.local_times import taking_local_times
 from slatespark.spark.slate_table.arguments import Duration, Instant
 from slatespark.spark.slate_table.upkeep import TableUpkeep
 from slatespark.table.checkpoints.store import CheckpointFacts
@@ -34,6 +35,7 @@ class TableVersions(TableUpkeep):
         """
         return facts.history_frame(self._frames.spark, self._store.history(limit))
 
+    @taking_local_times
     def resolve(self, **readOptions: Any) -> Resolution:
         """Return the state that a read with these options sees: version, sequence number, time, and their origin.
 
@@ -67,6 +69,7 @@ class TableVersions(TableUpkeep):
         """
         return self._store.seqToTimestamp(seq, round=round)
 
+    @taking_local_times
     def timestampToSeq(self, timestamp: Instant, *, round: str = "down") -> SequenceMatch | None:  # noqa: A002  # the client says so
         """Return the sequence number reached at an instant, by the sequence tracker; None if it has no point there.
 
@@ -135,6 +138,7 @@ class TableVersions(TableUpkeep):
         """
         self._store.deleteCheckpoint(idOrName)
 
+    @taking_local_times
     def restoreToVersion(self, version: int, *, progress: AskedProgress = "auto", **writeOptions: Any) -> int:
         """Make the state of an earlier version the newest one, and return the new version.
 
@@ -156,6 +160,7 @@ class TableVersions(TableUpkeep):
         """
         return self._store.restoreToVersion(version, progress=progress, **writeOptions)
 
+    @taking_local_times
     def restoreToTimestamp(self, timestamp: Instant, *, progress: AskedProgress = "auto", **writeOptions: Any) -> int:
         """Restore the newest version that was committed at or before an instant, and return the new version.
 
@@ -174,6 +179,7 @@ class TableVersions(TableUpkeep):
         """
         return self._store.restoreToTimestamp(timestamp, progress=progress, **writeOptions)
 
+    @taking_local_times
     def setHistoryFloor(self, ts: Instant) -> None:
         """Give up the past of a history table below an instant: reads as of earlier times fail from now on.
 
@@ -192,6 +198,7 @@ class TableVersions(TableUpkeep):
         """
         self._store.setHistoryFloor(ts)
 
+    @taking_local_times
     def trimHistory(self, after: Instant, *, progress: AskedProgress = "auto", **writeOptions: Any) -> int:
         """Remove everything a history table learnt after an instant, by a Spark job; see `SlateStore.trimHistory`.
 
