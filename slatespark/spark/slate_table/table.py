@@ -96,8 +96,7 @@ class SlateTable(TableReads, TableVersions):
 
         Parameters
         ----------
-        spark, path, schema, keyColumns, properties : as for `create`; of an existing table only the key columns are
-            compared
+        spark, path, schema, keyColumns, properties : as for `create`; only the key columns are compared
 
         Raises
         ------
@@ -119,8 +118,7 @@ class SlateTable(TableReads, TableVersions):
         ----------
         spark : the session that the table's jobs use
         path : local path or URL
-        storage : `walPath`, `clock` (`module:function`, which Spark's processes import), and options of the storage
-            backend, with or without the prefix `storage.`, as from `**slatespark.storageOptions(spark)`
+        storage : `walPath`, `clock` (`module:function`), and options of the backend, as from `storageOptions(spark)`
 
         Raises
         ------
@@ -162,9 +160,7 @@ class SlateTable(TableReads, TableVersions):
         progress: AskedProgress = "auto",
         **storage: Any,
     ) -> DropReport:
-        """Delete the table at `path` for good, without a Spark job; see `SlateStore.drop`.
-
-        The session is not needed: `drop(spark, path)` and `drop(path)` are the same.
+        """Delete the table at `path` for good; see `SlateStore.drop`. The session is not needed, as for `isSlateTable`.
 
         Parameters
         ----------
@@ -203,9 +199,8 @@ class SlateTable(TableReads, TableVersions):
         ----------
         df : with the columns of the table, in any order; names ignore case
         mode : `append` upserts; `overwrite` replaces the table, or the key range that `replaceWhere` names
-        progress : `auto` shows a bar on a terminal or in a notebook once the call has taken a second, unless Spark
-            shows its own; False none; or a function to call with the step, how much is done, and how much there is in
-            all, 0 if unknown
+        progress : `auto` shows a bar on a terminal or in a notebook after a second, unless Spark shows its own; False
+            none; or a function of the step, how much is done, and how much there is in all, 0 if unknown
         writeOptions : write options
 
         Raises
@@ -266,9 +261,8 @@ class SlateTable(TableReads, TableVersions):
         Raises
         ------
         TransactionConflictError
-            When another commit changed keys that the condition can match after the rows were read. Text of comparisons
-            on leading key columns joined by `AND`, as in `filter`, can match a part of the table; anything else all of
-            it.
+            When another commit changed keys that the condition can match. Text of comparisons on leading key columns,
+            joined by `AND` as in `filter`, can match a part of the table; anything else all of it.
 
         Examples
         --------
