@@ -174,13 +174,16 @@ def fit_type(value: Column, kind: DataType, wanted: DataType, *, where: str) -> 
     SchemaError
         When the types are of different sorts.
     """
-    if _same(kind, wanted):
+    if kind.simpleString() == wanted.simpleString():  # else a cast, since branches of a CASE need one type
         return value
     if _widens(kind, wanted):
         return value.cast(_nullable(wanted))
     if not (isinstance(kind, NumericType) and isinstance(wanted, NumericType)):
         raise SchemaError(
-            f"{where}, which is {wanted.simpleString()}, to a value of type {kind.simpleString()}.", todo="Cast it."
+            f"{where}, which is {wanted.simpleString()}, to a value of type {kind.simpleString()}.",
+            todo="Make each struct with named_struct, its fields in this order: a cast goes by position, not by name."
+            if _holds_struct(kind) and _holds_struct(wanted)
+            else "Cast it.",
         )
     fits = value.try_cast(wanted)
     lost = fits.isNull() & value.isNotNull()
@@ -238,6 +241,14 @@ def without_lengths(kind: DataType) -> DataType:
         fields = [StructField(part.name, without_lengths(part.dataType), part.nullable) for part in kind.fields]
         return StructType(fields)
     return kind
+
+
+def _holds_struct(kind: DataType) -> bool:
+    if isinstance(kind, ArrayType):
+        return _holds_struct(kind.elementType)
+    if isinstance(kind, MapType):
+        return _holds_struct(kind.keyType) or _holds_struct(kind.valueType)
+    return isinstance(kind, StructType)
 
 
 def _nullable(kind: DataType) -> DataType:
