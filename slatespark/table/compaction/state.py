@@ -20,8 +20,9 @@ from slatespark.table.compaction.plan import CompactionPlan, Tree, trees_of
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.definition.versions import fetch_definition
 from slatespark.table.log.compactions import fetch_compactions
+from slatespark.table.read.fetch import fetch_stats
 from slatespark.table.read.merge.merge_function import resolve_operator
-from slatespark.table.read.planning.layers import distinct_files, fetch_layers, fetch_stats
+from slatespark.table.read.planning.layers import distinct_files, fetch_layers
 from slatespark.table.read.planning.plan import SstFile
 from slatespark.table.read.versions.file_properties import file_properties
 from slatespark.table.read.versions.resolve import resolve_snapshot

@@ -27,7 +27,8 @@ from slatespark.table.log.compactions import fetch_compactions
 from slatespark.table.log.manifests import list_manifests, manifest_log
 from slatespark.table.log.versioned_object import Version
 from slatespark.table.read.copies.stored import list_copies
-from slatespark.table.read.planning.layers import distinct_files, fetch_layers, fetch_stats
+from slatespark.table.read.fetch import fetch_stats
+from slatespark.table.read.planning.layers import distinct_files, fetch_layers
 from slatespark.table.read.planning.plan import Layer, SstFile, plan_layers
 from slatespark.table.read.versions.floor import HistoryFloors, find_floors
 from slatespark.table.read.versions.resolve import resolve_snapshot

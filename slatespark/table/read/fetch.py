@@ -15,6 +15,7 @@ from slatespark.fork_lock import fork_lock
 from slatespark.format.filter import FilterSet, decode_filter_section
 from slatespark.format.index import SstIndex, decode_index_section
 from slatespark.format.paths import wal_path
+from slatespark.format.stats import SstStats, decode_stats_section
 from slatespark.format.wal import decode_wal, decode_wal_files
 from slatespark.kernels import sort_rows, take_rows
 from slatespark.kernels.columns import ROW_BITS, RowColumns
@@ -110,6 +111,16 @@ def fetch_filter(stores: TableStores, file: SstFile) -> FilterSet | None:
             return decode_filter_section(store.get_range(file.path, span), file.info)
 
     return filter_sets.get(store, file.path, fetch)
+
+
+def fetch_stats(stores: TableStores, file: SstFile) -> SstStats | None:
+    """Return the statistics that a file holds of its rows; None if it holds none."""
+    span = file.info.stats_range
+    if span is None:
+        return None
+    store = stores.at(file.root)
+    with object_context(store, file.path, span.start):
+        return decode_stats_section(store.get_range(file.path, span), file.info)
 
 
 def measure_slice(stores: TableStores, part: FileSlice) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Final, TypeVar
 
-from slatespark.ranges import KeyRange
+from slatespark.ranges import ALL_KEYS, KeyRange
 from slatespark.table.read.fetch import sample_index
 from slatespark.table.read.merge.cursor import LayerCursor, layer_windows, window_size
 from slatespark.table.read.planning.plan import Layer, cut_slices, plan_splits
@@ -43,7 +43,7 @@ def compare_parts(
     stored_bytes = sum(file.data_bytes for file in files.values())
     together = max(1, min(runner.together, stored_bytes // PART_BYTES))
     sample = partial(sample_index, stores)
-    splits = plan_splits(layers, KeyRange(), target_bytes=max(1, -(-stored_bytes // together)), sample=sample)
+    splits = plan_splits(layers, ALL_KEYS, target_bytes=max(1, -(-stored_bytes // together)), sample=sample)
     window_bytes = window_size(buffer_bytes // together, max(1, len(layers)))
 
     def run(keys: KeyRange) -> Outcome:

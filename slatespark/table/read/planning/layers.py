@@ -1,4 +1,4 @@
-"""The layers of a manifest with the stores of their files, and what is known of the files without reading blocks."""
+"""The layers of a manifest with the owners of their files."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from slatespark.format.manifest import Manifest, SstView
-from slatespark.format.stats import SstStats, decode_stats_section
 from slatespark.table.read.planning.plan import FileSlice, Layer, SstFile, plan_layers
-from slatespark.table.stores import OWN_ROOT, TableStores, external_roots, object_context
+from slatespark.table.stores import OWN_ROOT, TableStores, external_roots
 
 MAX_COMMIT_RECORDS: Final = 1000  # looked through for properties of files
 
@@ -32,13 +31,3 @@ def view_slices(stores: TableStores, manifest: Manifest) -> dict[SstView, FileSl
 def distinct_files(layers: Iterable[Layer]) -> list[SstFile]:
     """Return every file once, in the order of the layers."""
     return list(dict.fromkeys(part.file for layer in layers for part in layer.slices))
-
-
-def fetch_stats(stores: TableStores, file: SstFile) -> SstStats | None:
-    """Return the statistics that a file holds of its rows; None if it holds none."""
-    span = file.info.stats_range
-    if span is None:
-        return None
-    store = stores.at(file.root)
-    with object_context(store, file.path, span.start):
-        return decode_stats_section(store.get_range(file.path, span), file.info)

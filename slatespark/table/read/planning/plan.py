@@ -23,7 +23,7 @@ from slatespark.table.stores import OWN_ROOT
 
 MAX_SAMPLED_INDEXES = 64
 POINTS_PER_SPLIT = 16  # how finely an index is sampled: a split is off its target by about 1/16
-MAX_DEPTH = 16  # layers that make it finer; else a scan of many splits would sample too many points
+MAX_POINTS = 1 << 14  # of all files, but for those that the line above asks for: many splits need no finer ones
 POINT_BYTES = 4096  # the client's block size, which the lookup of one key reads
 EVEN_COUNTS: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)  # of more splits the last ones matter little
 OWN_WRITES: Final = "own writes"  # layers with the rows of the transaction, which are the newest
@@ -226,7 +226,7 @@ def plan_ranges(
     if not ranges:
         return ()
     if len(ranges) == 1:
-        return plan_splits(layers, ranges[0], target_bytes=target_bytes, sample=sample)
+        return plan_splits(layers, ranges[0], target_bytes=target_bytes, sample=sample, evenly=True)
     splits: list[Split] = []
     waiting: list[KeyRange] = []
     filled = 0
@@ -235,7 +235,7 @@ def plan_ranges(
             splits.append(_joined_split(layers, waiting))
             waiting, filled = [], 0
         if size > target_bytes:
-            splits.extend(plan_splits(layers, keys, target_bytes=target_bytes, sample=sample))
+            splits.extend(plan_splits(layers, keys, target_bytes=target_bytes, sample=sample, evenly=True))
         else:
             waiting.append(keys)
             filled += size
@@ -301,7 +301,12 @@ def range_size(stored_bytes: int, *, most_bytes: int, least_bytes: int, together
 
 
 def plan_splits(
-    layers: Sequence[Layer], keys: KeyRange, *, target_bytes: int, sample: Callable[[SstFile, int], list[CutPoint]]
+    layers: Sequence[Layer],
+    keys: KeyRange,
+    *,
+    target_bytes: int,
+    sample: Callable[[SstFile, int], list[CutPoint]],
+    evenly: bool = False,
 ) -> tuple[Split, ...]:
     """Cut a key range into splits of about `target_bytes` of stored data.
 
@@ -311,6 +316,7 @@ def plan_splits(
     keys : the range to read
     target_bytes : stored bytes per split; small inputs become one split
     sample : (file, spacing in bytes) -> cut points of the file; called for the largest files only
+    evenly : make a few more of them, as `even_bytes` does: where nobody knows how many are read at a time
 
     Returns
     -------
@@ -321,9 +327,12 @@ def plan_splits(
     total_bytes = sum(file.data_bytes for file in files.values())
     if total_bytes <= target_bytes:
         return (Split(keys, cut),)
-    target_bytes = even_bytes(total_bytes, target_bytes)
+    if evenly:
+        target_bytes = even_bytes(total_bytes, target_bytes)
+    spacing = target_bytes // POINTS_PER_SPLIT
     # The points of all layers come together at each key, and so does their inaccuracy.
-    points = _sample_files(files, target_bytes, sample, depth=min(len(cut), MAX_DEPTH))
+    finer = max(spacing // max(1, len(cut)), total_bytes // MAX_POINTS)
+    points = _sample_files(files, sample, spacing, min(spacing, finer))
     ranges = ranges_of(points, keys, target_bytes)
     return tuple(Split(part, layers) for part, layers in zip(ranges, partition_layers(cut, ranges), strict=True))
 
@@ -339,14 +348,14 @@ def even_bytes(total_bytes: int, target_bytes: int) -> int:
 
 
 def _sample_files(
-    files: dict[Ulid, SstFile], target_bytes: int, sample: Callable[[SstFile, int], list[CutPoint]], *, depth: int
+    files: dict[Ulid, SstFile], sample: Callable[[SstFile, int], list[CutPoint]], least_bytes: int, spacing: int
 ) -> list[CutPoint]:
+    """Return points of all files; of those that are larger than `least_bytes`, about every `spacing` bytes."""
     largest = sorted(files.values(), key=lambda file: (-file.data_bytes, file.id.value))
-    spacing = target_bytes // POINTS_PER_SPLIT
     points: list[CutPoint] = []
     for rank, file in enumerate(largest):
-        if rank < MAX_SAMPLED_INDEXES and file.data_bytes > max(1, spacing):
-            points.extend(sample(file, max(1, spacing // depth)))
+        if rank < MAX_SAMPLED_INDEXES and file.data_bytes > max(1, least_bytes):
+            points.extend(sample(file, max(1, spacing)))
         else:
             points.append(CutPoint(file.info.first_entry or b"", file.data_bytes))
     return points

@@ -39,7 +39,7 @@ from slatespark.table.cooperation.claimed_job import ClaimedJob
 from slatespark.table.log.compactions import create_compactions, fetch_compactions
 from slatespark.table.log.manifests import fetch_latest_manifest, publish_manifest
 from slatespark.table.log.versioned_object import Version
-from slatespark.table.read.planning.layers import fetch_stats
+from slatespark.table.read.fetch import fetch_stats
 from slatespark.table.read.planning.plan import SstFile
 from slatespark.table.records.filtered_jobs import FILTERED_DIR
 from slatespark.table.stores import TableStores

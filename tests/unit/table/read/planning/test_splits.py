@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from slatespark import SlateStore
 from slatespark.options import ReadOptions
+from slatespark.ranges import ALL_KEYS
 from slatespark.table.clock import SystemClock
-from slatespark.table.read.fetch import measure_slice
-from slatespark.table.read.planning.plan import even_bytes
+from slatespark.table.log.manifests import fetch_latest_manifest
+from slatespark.table.read.fetch import measure_slice, sample_index
+from slatespark.table.read.planning.layers import fetch_layers
+from slatespark.table.read.planning.plan import even_bytes, plan_splits
 from slatespark.table.read.reader import fetch_read_plan
 
 ROWS = 4000
@@ -37,6 +42,18 @@ def test_splits_are_of_one_size(layers: int, splits: int) -> None:
     sizes = split_sizes(layers, splits)
     assert len(sizes) == splits
     assert max(sizes) < 1.3 * sum(sizes) / splits
+
+
+def test_only_reads_round_the_number_up() -> None:
+    """Whoever knows how many run at a time, as a compaction does, gets as many as asked for."""
+    split_sizes(3, 5)
+    store = SlateStore.open("memory://even-splits-3-5")._stores
+    layers = fetch_layers(store, fetch_latest_manifest(store).value)
+    total = sum(part.file.data_bytes for layer in layers for part in layer.slices)
+    sample = partial(sample_index, store)
+    for evenly, count in ((False, 5), (True, 6)):
+        splits = plan_splits(layers, ALL_KEYS, target_bytes=-(-total // 5), sample=sample, evenly=evenly)
+        assert len(splits) == count
 
 
 @pytest.mark.parametrize(
