@@ -7,8 +7,6 @@ from typing import Final
 
 import pyarrow as pa
 from pyspark.errors import ParseException
-from pyspark.sql import Column
-from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -22,11 +20,8 @@ from pyspark.sql.types import (
     DoubleType,
     FloatType,
     IntegerType,
-    IntegralType,
     LongType,
     MapType,
-    NullType,
-    NumericType,
     ShortType,
     StringType,
     StructField,
@@ -82,12 +77,6 @@ _REFUSED: Final[tuple[tuple[str, str], ...]] = (
     ("GeographyType", "Store it as BINARY, in well-known binary form."),
     ("UserDefinedType", "Convert it to the plain type it is made of."),
 )
-
-_INTEGERS: Final = (ByteType, ShortType, IntegerType, LongType)
-_WIDTHS: Final[dict[type[DataType], tuple[type[DataType], ...]]] = {
-    **{kind: _INTEGERS[place + 1 :] for place, kind in enumerate(_INTEGERS)},
-    FloatType: (DoubleType,),
-}
 
 
 def struct_type(schema: StructType | str) -> StructType:
@@ -159,76 +148,6 @@ def _arrow_type(kind: DataType, path: str) -> pa.DataType:
     raise SchemaError(f"Column {path} has type {kind.simpleString()}, which no table holds.", todo=todo)
 
 
-def fit_type(value: Column, kind: DataType, wanted: DataType, *, where: str) -> Column:
-    """Return a value as a column's type, as SQL stores numbers: what does not fit fails the job with a `SchemaError`.
-
-    Fractions are rounded to what a decimal or floating-point column holds, but never to a whole number.
-
-    Parameters
-    ----------
-    kind : the type it has
-    where : how the message of the error begins, as in `whenMatchedUpdate sets column n`
-
-    Raises
-    ------
-    SchemaError
-        When the types are of different sorts.
-    """
-    if kind.simpleString() == wanted.simpleString():  # else a cast, since branches of a CASE need one type
-        return value
-    if _widens(kind, wanted):
-        return value.cast(_nullable(wanted))
-    if not (isinstance(kind, NumericType) and isinstance(wanted, NumericType)):
-        raise SchemaError(
-            f"{where}, which is {wanted.simpleString()}, to a value of type {kind.simpleString()}.",
-            todo="Make each struct with named_struct, its fields in this order: a cast goes by position, not by name."
-            if _holds_struct(kind) and _holds_struct(wanted)
-            else "Cast it.",
-        )
-    fits = value.try_cast(wanted)
-    lost = fits.isNull() & value.isNotNull()
-    if isinstance(wanted, IntegralType) != isinstance(kind, IntegralType) and not isinstance(wanted, DecimalType):
-        lost = lost | ~fits.try_cast(kind).eqNullSafe(value)  # a whole number stays what it is
-        lost = lost | _is_beyond_bigint(fits if isinstance(kind, IntegralType) else value, kind)
-    elif isinstance(wanted, FloatType):
-        lost = lost | (_is_infinite(fits) & ~_is_infinite(value.cast("double")))
-    text = F.concat(
-        F.lit(f"SchemaError: {where} to a value that {wanted.simpleString()} cannot hold: "), value.cast("string")
-    )
-    return F.when(lost, F.raise_error(text).cast(wanted)).otherwise(fits)
-
-
-def _is_beyond_bigint(value: Column, kind: DataType) -> Column:
-    """Tell whether a float is 2^63 or more, which Spark casts to the largest BIGINT without a word."""
-    return F.lit(False) if isinstance(kind, DecimalType) else value >= F.lit(2.0**63)
-
-
-def _is_infinite(value: Column) -> Column:
-    return F.abs(value) == F.lit(float("inf"))
-
-
-def _same(kind: DataType, wanted: DataType) -> bool:
-    return kind.simpleString().lower() == wanted.simpleString().lower()
-
-
-def _widens(kind: DataType, wanted: DataType) -> bool:
-    """Tell whether every value of a type is one of the other type, part by part; so `array()` is any array."""
-    is_text = isinstance(kind, StringType | CharType | VarcharType)  # neither of these is one of the others
-    if _same(kind, wanted) or isinstance(kind, NullType) or (is_text and wanted == StringType()):
-        return True
-    if isinstance(kind, ArrayType) and isinstance(wanted, ArrayType):
-        return _widens(kind.elementType, wanted.elementType)
-    if isinstance(kind, MapType) and isinstance(wanted, MapType):
-        return _widens(kind.keyType, wanted.keyType) and _widens(kind.valueType, wanted.valueType)
-    if isinstance(kind, StructType) and isinstance(wanted, StructType):
-        names = [name.lower() for name in kind.names] == [name.lower() for name in wanted.names]
-        parts = zip(kind.fields, wanted.fields, strict=False)
-        return names and all(_widens(part.dataType, field.dataType) for part, field in parts)
-    if isinstance(kind, DayTimeIntervalType) and isinstance(wanted, DayTimeIntervalType):
-        return True  # a column has the widest of them
-    return type(kind) in _WIDTHS and type(wanted) in _WIDTHS[type(kind)]
-
-
 def without_lengths(kind: DataType) -> DataType:
     """Return a type with STRING instead of CHAR and VARCHAR, which PySpark does not convert to Arrow."""
     if isinstance(kind, CharType | VarcharType):
@@ -240,23 +159,4 @@ def without_lengths(kind: DataType) -> DataType:
     if isinstance(kind, StructType):
         fields = [StructField(part.name, without_lengths(part.dataType), part.nullable) for part in kind.fields]
         return StructType(fields)
-    return kind
-
-
-def _holds_struct(kind: DataType) -> bool:
-    if isinstance(kind, ArrayType):
-        return _holds_struct(kind.elementType)
-    if isinstance(kind, MapType):
-        return _holds_struct(kind.keyType) or _holds_struct(kind.valueType)
-    return isinstance(kind, StructType)
-
-
-def _nullable(kind: DataType) -> DataType:
-    """Return a type all of whose parts may be null: whether they are is checked when rows are written."""
-    if isinstance(kind, ArrayType):
-        return ArrayType(_nullable(kind.elementType), True)
-    if isinstance(kind, MapType):
-        return MapType(_nullable(kind.keyType), _nullable(kind.valueType), True)
-    if isinstance(kind, StructType):
-        return StructType([StructField(field.name, _nullable(field.dataType), True) for field in kind.fields])
     return kind

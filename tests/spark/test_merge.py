@@ -157,11 +157,22 @@ def test_a_part_of_a_struct_is_no_column_of_its_name(spark: SparkSession, table:
 
 def test_a_row_keeps_its_key(spark: SparkSession, table: SlateTable) -> None:
     source = rows_of(spark, ("b", 7, 10, "x"))
-    with pytest.raises(InvalidRequestError, match="key"):
-        merge(table, source).whenMatchedUpdate(set={"id": "s.id"}).execute()
+    for value in ("s.id", "s.id + 1", "NULL"):
+        with pytest.raises(InvalidRequestError, match="sets key column id to another value"):
+            merge(table, source, "t.tenant = s.tenant AND t.id = 1").whenMatchedUpdate(set={"id": value}).execute()
+    with pytest.raises(InvalidRequestError, match="sets key column id to another value"):
+        merge(table, source).whenNotMatchedBySourceUpdate(set={"id": "id + 1"}).execute()
     with pytest.raises(InvalidRequestError, match="key"):
         merge(table, source, "t.n = s.n").whenMatchedUpdateAll().execute()
     assert stored(table) == START
+
+
+def test_a_key_may_be_set_to_what_it_is(spark: SparkSession, table: SlateTable) -> None:
+    source = rows_of(spark, ("a", 1, 11, "x"), ("c", 9, 9, "y"))
+    every = {name: f"s.{name}" for name in source.columns}
+    upsert = merge(table, source).whenMatchedUpdate(set=every).whenNotMatchedInsert(values=every)
+    upsert.whenNotMatchedBySourceUpdate("t.id = 2 AND t.tenant = 'a'", {"id": "t.id + 0", "n": "0"}).execute()
+    assert stored(table) == [("a", 1, 11, "x"), ("a", 2, 0, None), *START[2:], ("c", 9, 9, "y")]
 
 
 def test_numbers_fit_their_columns_or_are_refused(spark: SparkSession, table: SlateTable) -> None:
@@ -181,9 +192,11 @@ def test_numbers_fit_their_columns_or_are_refused(spark: SparkSession, table: Sl
 
 def test_expressions_see_what_their_clause_may_use(spark: SparkSession, table: SlateTable) -> None:
     source = rows_of(spark, ("c", 1, 0, "x"), ("c", 2, 2, "x"))
-    with pytest.raises(AnalysisException, match=r"t.`?n"):
+    with pytest.raises(SchemaError, match=r"`t`\.`n`, which is no column of the source"):
         merge(table, source).whenNotMatchedInsertAll("t.n = 1").execute()
-    with pytest.raises(AnalysisException, match=r"s.`?n"):
+    with pytest.raises(SchemaError, match=r"`t`\.`n`, which is no column of the source"):
+        merge(table, source).whenNotMatchedInsert(values={"tenant": "tenant", "id": "id", "n": "t.n"}).execute()
+    with pytest.raises(SchemaError, match=r"`s`\.`n`, which is no column of the table"):
         merge(table, source).whenNotMatchedBySourceDelete("s.n = 1").execute()
     with pytest.raises(AnalysisException, match=r"(?i)ambiguous"):
         merge(table, source).whenMatchedDelete("n = 1").execute()

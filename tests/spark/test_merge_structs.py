@@ -1,13 +1,18 @@
-"""Structs in merges: names of fields that differ by case alone, and another order of fields."""
+"""Structs in merges and updates: names of fields that differ by case alone, another order, and missing fields."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 from slatespark import SchemaError, SlateTable
+from slatespark.spark.merge.builder import SlateMergeBuilder
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 ON = "t.id = s.id"
 
@@ -25,12 +30,35 @@ def test_names_of_fields_that_differ_by_case_alone(spark: SparkSession, tmp_path
     assert [row.s.asDict() for row in rows] == [{"Aa": 4}, {"Aa": 2}]
 
 
-def test_no_advice_to_cast_fields_of_another_order(spark: SparkSession, tmp_path: Path) -> None:
-    """A cast goes by position: it would swap the values."""
-    table = SlateTable.create(spark, str(tmp_path / "t"), "id BIGINT, s ARRAY<STRUCT<x: INT, y: INT>>", "id")
-    table.write(spark.sql("SELECT 1L AS id, array(named_struct('x', 0, 'y', 0)) AS s"))
-    source = spark.sql("SELECT 1L AS id, array(named_struct('y', 2, 'x', 1)) AS s")
-    merge = table.alias("t").merge(source.alias("s"), ON).whenMatchedUpdateAll()
+def merge(table: SlateTable, source: DataFrame) -> SlateMergeBuilder:
+    return table.alias("t").merge(source.alias("s"), ON)
+
+
+def test_fields_of_structs_go_by_their_names(spark: SparkSession, tmp_path: Path) -> None:
+    kinds = (
+        "s STRUCT<x: INT, Y: STRING>, a ARRAY<STRUCT<x: INT, y: BIGINT>>, "
+        "m MAP<STRUCT<p: INT, q: INT>, STRUCT<x: INT, y: INT>>"
+    )
+    table = SlateTable.create(spark, tmp_path / "structs", f"id INT, {kinds}", "id")
+    source = spark.sql(
+        "SELECT 1 AS id, named_struct('y', 'two', 'x', 1) AS s, "
+        "array(named_struct('y', 4, 'x', 3), NULL, named_struct('y', 6, 'x', 5)) AS a, "
+        "map(named_struct('q', 2, 'p', 1), named_struct('y', 8)) AS m"
+    )
+    expected = [(1, (1, "two"), [(3, 4), None, (5, 6)], {(1, 2): (None, 8)})]
+
+    def found() -> list[tuple[Any, ...]]:
+        return [tuple(row) for row in table.toDF().collect()]
+
+    merge(table, source).whenNotMatchedInsertAll().execute()
+    assert found() == expected
+    table.update(set={"s": "NULL", "a": "NULL", "m": "NULL"})
+    merge(table, source).whenMatchedUpdateAll().execute()
+    assert found() == expected
+    table.update(set={"s": "named_struct('Y', 'b', 'X', 7)"})
+    assert found()[0][1] == (7, "b")
+    table.update(set={"s": "if(id = 1, NULL, named_struct('y', 'b', 'x', 7))"})
+    assert found()[0][1] is None
     with pytest.raises(SchemaError) as refused:
-        merge.execute()
-    assert "named_struct" in refused.value.todo
+        table.update(set={"s": "named_struct('z', 1, 'x', 7)"})
+    assert "named_struct" in refused.value.todo  # a cast goes by position

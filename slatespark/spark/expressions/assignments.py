@@ -7,11 +7,10 @@ from typing import TypeAlias
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
-from pyspark.sql.types import DataType
 
 from slatespark.errors import InvalidRequestError, SchemaError
+from slatespark.spark.expressions.stored_values import GivenValue, fit_values, sql_string
 from slatespark.spark.frame_columns import quoted
-from slatespark.spark.type_mapping import fit_type
 
 Expression: TypeAlias = Column | str
 
@@ -70,40 +69,49 @@ def resolve_names(
     return found
 
 
-def refuse_keys(assigned: Mapping[str, Expression], key_columns: Sequence[str], *, called: str) -> None:
-    """Raise `InvalidRequestError` if a key column is set."""
-    if changed := [name for name in key_columns if name in assigned]:
-        raise InvalidRequestError(
-            f"{called} sets key column {changed[0]}.",
-            why="The key of a row cannot change.",
-            todo="Delete the row and insert the new one.",
-        )
+def unchanged_key(key: str, given: str, name: str, *, called: str) -> str:
+    """Return the SQL text of a key column that an update sets; the job fails where that would change it.
 
-
-def fit_values(
-    frame: DataFrame, values: Mapping[str, Column], types: Mapping[str, DataType], *, called: str
-) -> dict[str, Column]:
-    """Return values over the columns of a DataFrame, cast to the types of the table's columns.
-
-    Raises
-    ------
-    SchemaError
-        When a value has another sort of type.
+    Parameters
+    ----------
+    key, given : texts of the key that a row has, and of what it would get, in the type of the column
     """
-    named = [value.alias(f"c{place}") for place, value in enumerate(values.values())]
-    found = frame.select(*named).schema.fields
-    return {
-        name: fit_type(value, field.dataType, types[name], where=f"{called} sets column {name}")
-        for (name, value), field in zip(values.items(), found, strict=True)
-    }
+    message = (
+        f"InvalidRequestError: {called} sets key column {name} to another value. The key of a row cannot change. "
+        "Leave the column out, as the key stays, or delete the row and insert the new one."
+    )
+    return f"CASE WHEN {key} <=> {given} THEN {key} ELSE raise_error({sql_string(message)}) END"
 
 
-def updated_rows(rows: DataFrame, assigned: Mapping[str, Expression], *, called: str) -> DataFrame:
-    """Return rows with new values of the assigned columns; expressions see the old ones."""
+def updated_rows(
+    rows: DataFrame, assigned: Mapping[str, Expression], key_columns: Sequence[str], *, called: str
+) -> DataFrame:
+    """Return rows with new values of the assigned columns; expressions see the old ones.
+
+    The job fails where a key would change.
+    """
     types = {field.name: field.dataType for field in rows.schema.fields}
-    values = {name: expression(value) for name, value in assigned.items()}
-    fitted = fit_values(rows, values, types, called=called)
-    return rows.select(*[fitted.get(name, F.col(quoted(name))).alias(name) for name in types])
+    places = {name: place for place, name in enumerate(assigned)}
+    given = rows.select(
+        "*",
+        *[expression(value).alias(_value(places[name])) for name, value in assigned.items()],
+        *[F.col(quoted(name)).alias(_key(places[name])) for name in assigned if name in key_columns],
+    )
+    kinds = {field.name: field.dataType for field in given.schema.fields[len(types) :]}
+    values = {name: GivenValue(_value(place), kinds[_value(place)]) for name, place in places.items()}
+    texts = fit_values(values, types, called=called)
+    for name in set(texts) & set(key_columns):
+        texts[name] = unchanged_key(_key(places[name]), texts[name], name, called=called)
+    columns = {name: F.expr(texts[name]) if name in texts else F.col(quoted(name)) for name in types}
+    return given.select(*[column.alias(name) for name, column in columns.items()])
+
+
+def _value(place: int) -> str:
+    return f"__slate_value_{place}"
+
+
+def _key(place: int) -> str:
+    return f"__slate_key_{place}"
 
 
 def _column(given: str, columns: Sequence[str], alias: str | None, called: str) -> str:

@@ -107,6 +107,15 @@ def is_operand(tokens: Tokens) -> bool:
     return dotted and len(tokens) % 2 == 1
 
 
+def find_operand(text: str) -> str | None:
+    """Return the text of an expression that is a name or a number, without comments; None for any other."""
+    try:
+        tokens = cut_sql(text)
+    except OptionError:
+        return None
+    return join_tokens(tokens) if is_operand(tokens) else None
+
+
 def is_same_operand(left: Tokens, right: Tokens) -> bool:
     """Tell whether operands are the same, ignoring case and backticks."""
     return [_plain(token) for token in left] == [_plain(token) for token in right]

@@ -14,7 +14,7 @@ from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import OptionError
 from slatespark.options import Call, ReadOptions, refuse_filter
 from slatespark.options.values import normalize_name, parse_text, refuse_place, with_own_spelling
-from slatespark.spark.expressions.assignments import Expression, expression, refuse_keys, resolve_names, updated_rows
+from slatespark.spark.expressions.assignments import Expression, expression, resolve_names, updated_rows
 from slatespark.spark.expressions.conditions import narrowing
 from slatespark.spark.expressions.sql_text import without_qualifier
 from slatespark.spark.failures import own_errors
@@ -290,9 +290,8 @@ class TableFrames:
         with own_errors():
             change = self.begin_change(narrowing(condition, self.codec().schema, self.spark))
             names = resolve_names(assigned, change.rows.columns, self.name, called="update")
-            refuse_keys(names, change.key_columns, called="update")
             rows = change.rows if condition is None else change.rows.where(expression(condition))
-            changed = updated_rows(rows, names, called="update")
+            changed = updated_rows(rows, names, change.key_columns, called="update")
             self.write_change(change, changed, "update", progress=progress, **options)
 
     # --- definition ---------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from pyspark.sql.types import DataType
 from slatespark.display.progress import AskedProgress
 from slatespark.errors import InvalidRequestError
 from slatespark.options import Call
-from slatespark.spark.expressions.assignments import Expression, checked, refuse_keys, require_expression, resolve_names
+from slatespark.spark.expressions.assignments import Expression, checked, require_expression, resolve_names
 from slatespark.spark.failures import own_errors
 from slatespark.spark.frame_columns import require_frame
 from slatespark.spark.merge.needs import find_target_filter, find_unmatched_nulls, needed_columns, writes_every_row
@@ -82,7 +82,8 @@ class SlateMergeBuilder:
         Parameters
         ----------
         condition : which of them, a Column or SQL text over both sides; by default all
-        set : by column, the new value as SQL text or a Column over both sides; not of key columns
+        set : by column, the new value as SQL text or a Column over both sides; of a key column only
+            what it is already
 
         Raises
         ------
@@ -147,7 +148,8 @@ class SlateMergeBuilder:
         Parameters
         ----------
         condition : which of them, a Column or SQL text over the table's columns; by default all
-        set : by column, the new value as SQL text or a Column over the table's columns; not of key columns
+        set : by column, the new value as SQL text or a Column over the table's columns; of a key column
+            only what it is already
 
         Raises
         ------
@@ -242,8 +244,6 @@ def _resolve(
     if clause.assigned is None:
         return clause
     assigned = resolve_names(clause.assigned, columns, alias, called=clause.name)
-    if clause.action == "update":
-        refuse_keys(assigned, key_columns, called=clause.name)
     if clause.action == "insert" and (missing := [name for name in key_columns if name not in assigned]):
         raise InvalidRequestError(
             f"{clause.name} gives no value for key column {missing[0]}.", todo="Give one for every key column."

@@ -8,18 +8,22 @@ brought together, sorted for the load, and contradictions within a key raise an 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Final, TypeAlias
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 from pyspark.sql.types import DataType
 
 from slatespark.errors import SchemaError
-from slatespark.spark.expressions.assignments import Expression, expression, fit_values
+from slatespark.spark.expressions.assignments import Expression, expression, unchanged_key
 from slatespark.spark.expressions.conditions import is_case_sensitive
+from slatespark.spark.expressions.sql_text import find_operand
+from slatespark.spark.expressions.stored_values import GivenValue, fit_values, sql_string, sql_type
 from slatespark.spark.frame_columns import cluster_by_key, quoted, resolve_columns
 
 MATCHED: Final = "matched"
@@ -115,13 +119,13 @@ def merge_rows(
     source = sides.source.withColumn(_IN_SOURCE, F.lit(True))
     target = sides.target.withColumn(_IN_TARGET, F.lit(True))
     joined = source.join(target, expression(condition), _join_kind(clauses, unmatched_nulls))
-    scope = _Scope(joined.withColumn(_CHOICE, F.lit(None).cast("int")), sides).begin()
+    scope = _begin(joined, sides, clauses)
     scope = scope.judge(MATCHED, clauses, F.col(_IN_SOURCE) & F.col(_IN_TARGET))
     scope = scope.leave_target().judge(NOT_MATCHED, clauses, F.col(_IN_TARGET).isNull())
     scope = scope.leave_source().judge(BY_SOURCE, clauses, F.col(_IN_SOURCE).isNull())
-    rows = _with_operation(scope.frame, sides, clauses)
+    rows = _with_operation(scope, clauses)
     stays = F.col(OP_COLUMN) == _KEEP
-    return _decide_keys(rows.where(~stays | _in_the_way(clauses, unmatched_nulls)), sides, clauses)
+    return _decide_keys(rows.where(~stays | _in_the_way(sides, clauses, unmatched_nulls)), sides, clauses)
 
 
 def _join_kind(clauses: Clauses, unmatched_nulls: Sequence[str] | None) -> str:
@@ -132,13 +136,13 @@ def _join_kind(clauses: Clauses, unmatched_nulls: Sequence[str] | None) -> str:
     return "full" if BY_SOURCE in kinds or rows_that_stay else "left"
 
 
-def _in_the_way(clauses: Clauses, unmatched_nulls: Sequence[str] | None) -> Column:
+def _in_the_way(sides: MergeSides, clauses: Clauses, unmatched_nulls: Sequence[str] | None) -> Column:
     """Return which of the rows that stay an insert could collide with."""
     if all(clause.kind != NOT_MATCHED for clause in clauses):
         return F.lit(False)
     if unmatched_nulls is None:
         return F.lit(True)
-    nulls = [F.col(quoted(name)).isNull() for name in unmatched_nulls]
+    nulls = [F.col(_result(sides.columns.index(name))).isNull() for name in unmatched_nulls]
     return reduce(Column.__or__, nulls, F.lit(False))
 
 
@@ -149,76 +153,84 @@ def _in_the_way(clauses: Clauses, unmatched_nulls: Sequence[str] | None) -> Colu
 class _Scope:
     """The joined rows with the decisions so far; its methods change which columns of target and source are in scope.
 
-    New values are in columns of their own: keys start as the target's, values as null.
+    The values that clauses give are in columns of their own, each in the scope of its clause. What becomes of them is
+    one SQL text per column: a wide merge would otherwise call the JVM for every column and clause.
+
+    Attributes
+    ----------
+    places : by column of the target that the merge needs, its place
+    given : by index of the clause the values that it names, by column
     """
 
     frame: DataFrame
     sides: MergeSides
-
-    def begin(self) -> _Scope:
-        sides = self.sides
-        start = {
-            _result(place): self._of_target(name) if name in sides.key_columns else F.lit(None).cast(kind)
-            for place, (name, kind) in enumerate(sides.types.items())
-        }
-        return _Scope(self.frame.withColumns(start), sides)
+    places: Mapping[str, int]
+    given: Mapping[int, Mapping[str, GivenValue]] = field(default_factory=dict)
 
     def judge(self, kind: str, clauses: Clauses, rows: Column) -> _Scope:
         """Evaluate the clauses of one kind on their rows."""
         numbered = [(index, clause) for index, clause in enumerate(clauses) if clause.kind == kind]
         if not numbered:
             return self
-        chosen = self.frame.withColumn(_CHOICE, F.when(rows, _first_that_holds(numbered)).otherwise(F.col(_CHOICE)))
-        made = [(index, self._made(clause)) for index, clause in numbered]
-        results = {}
-        for place, name in enumerate(self.sides.columns):
-            result = F.col(_result(place))
-            for index, values in made:
-                if name in values:
-                    result = F.when(F.col(_CHOICE) == index, values[name]).otherwise(result)
-            results[_result(place)] = result
-        return _Scope(chosen.withColumns(results), self.sides)
+        with _naming_scope(kind):
+            choice = F.when(rows, _first_that_holds(numbered)).otherwise(F.col(_CHOICE))
+            frame, names = _with_values(self.frame.withColumn(_CHOICE, choice), kind, numbered)
+            kinds = {part.name: part.dataType for part in frame.schema.fields}
+        given = {
+            index: {column: GivenValue(name, kinds[name]) for column, name in by_column.items()}
+            for index, by_column in names.items()
+        }
+        return replace(self, frame=frame, given={**self.given, **given})
 
     def leave_target(self) -> _Scope:
         """Remove the target's columns from the scope; the source's keep their qualifier."""
-        sides = self.sides
-        source = [_column(sides.source, name) for name in sides.source.columns]
-        hidden = [self._of_target(name).alias(_hidden(place)) for place, name in enumerate(sides.target.columns)]
-        return _Scope(self.frame.select(*source, *hidden, *self._own()), sides)
+        return self._without(self.sides.target)
 
     def leave_source(self) -> _Scope:
         """Remove the source's columns from the scope and bring the target's back."""
+        left = self._without(self.sides.source)
+        target = [f"{_of_target(place)} AS {quoted(name)}" for name, place in self.places.items()]
+        frame = left.frame.selectExpr("*", *target)
+        return replace(left, frame=frame if self.sides.alias is None else frame.alias(self.sides.alias))
+
+    def _without(self, side: DataFrame) -> _Scope:
+        return replace(self, frame=self.frame.drop(*[_column(side, name) for name in side.columns]))
+
+    # --- new values ---------------------------------------------------------------------------------------------------
+
+    def results(self, clauses: Clauses) -> list[str]:
+        """Return the new values of the columns of the table as SQL text, each under the name `_result(place)`."""
+        made = {index: self._made(index, clause) for index, clause in enumerate(clauses) if clause.action != "delete"}
+        return [self._result(place, name, made) for place, name in enumerate(self.sides.columns)]
+
+    def _result(self, place: int, name: str, made: Mapping[int, Mapping[str, str]]) -> str:
         sides = self.sides
-        target = [F.col(_hidden(place)).alias(name) for place, name in enumerate(sides.target.columns)]
-        frame = self.frame.select(*target, *self._own())
-        return _Scope(frame if sides.alias is None else frame.alias(sides.alias), sides)
+        start = self._target(name) if name in sides.key_columns else f"CAST(NULL AS {sql_type(sides.types[name])})"
+        cases = [f"WHEN {index} THEN {values[name]}" for index, values in made.items() if name in values]
+        text = f"CASE {_CHOICE} {' '.join(cases)} ELSE {start} END" if cases else start
+        return f"{text} AS {_result(place)}"
 
-    def _own(self) -> list[Column]:
-        results = [_result(place) for place in range(len(self.sides.columns))]
-        return [F.col(name) for name in (_IN_SOURCE, _IN_TARGET, _CHOICE, *results)]
+    def _target(self, name: str) -> str:
+        return _of_target(self.places[name])
 
-    def _of_target(self, name: str) -> Column:
-        return _column(self.sides.target, name)
-
-    def _made(self, clause: MergeClause) -> dict[str, Column]:
+    def _made(self, index: int, clause: MergeClause) -> dict[str, str]:
         """Return the new values of a clause by column."""
         sides = self.sides
-        if clause.action == "delete":
-            return {}
-        if clause.assigned is None:
-            names = _source_columns(sides.source, sides.columns, clause)
-            assigned = {name: _column(sides.source, names[name]) for name in sides.columns}
-        else:
-            assigned = {name: expression(value) for name, value in clause.assigned.items()}
-        values = fit_values(self.frame, assigned, self.sides.types, called=clause.name)
+        given = self.given.get(index) or self._of_source(clause)
+        values = fit_values(given, sides.types, called=clause.name)
         if clause.action == "insert":
             return values
         for name in sides.columns:
-            if name in values and name not in sides.key_columns:
-                continue
-            kept = F.col(quoted(name)) if clause.kind == BY_SOURCE else self._of_target(name)
-            values[name] = _same_key(kept, values[name], name, clause) if name in values else kept
+            if name not in values:
+                values[name] = self._target(name)
+            elif name in sides.key_columns:
+                values[name] = _same_key(self._target(name), values[name], name, clause)
         return values
+
+    def _of_source(self, clause: MergeClause) -> dict[str, GivenValue]:
+        names = _source_columns(self.sides.source, self.sides.columns, clause)
+        kinds = {part.name: part.dataType for part in self.sides.source.schema.fields}
+        return {name: GivenValue(_of_source(place), kinds[names[name]]) for place, name in enumerate(names)}
 
 
 def _column(frame: DataFrame, name: str) -> Column:
@@ -260,12 +272,72 @@ def _source_columns(source: DataFrame, columns: Sequence[str], clause: MergeClau
         ) from exc
 
 
+def _begin(joined: DataFrame, sides: MergeSides, clauses: Clauses) -> _Scope:
+    """Return the scope of both sides; copies of their columns have names that no scope hides."""
+    places = {name: place for place, name in enumerate(sides.target.columns)}
+    copies = {_of_target(place): _column(sides.target, name) for name, place in places.items()}
+    taken = enumerate(_taken_columns(sides, clauses))
+    copies |= {_of_source(place): _column(sides.source, name) for place, name in taken}
+    # Not by aliases: each is several calls of the JVM.
+    return _Scope(joined.withColumns({_CHOICE: F.lit(None).cast("int"), **copies}), sides, places)
+
+
+def _taken_columns(sides: MergeSides, clauses: Clauses) -> list[str]:
+    """Return the source's columns that clauses with `All` take, in the order of the table's; none without such ones."""
+    taking = (clause for clause in clauses if clause.action != "delete" and clause.assigned is None)
+    clause = next(taking, None)
+    return [] if clause is None else list(_source_columns(sides.source, sides.columns, clause).values())
+
+
 def _result(place: int) -> str:
     return f"__slate_result_{place}"
 
 
-def _hidden(place: int) -> str:
+def _of_target(place: int) -> str:
     return f"__slate_target_{place}"
+
+
+def _of_source(place: int) -> str:
+    return f"__slate_source_{place}"
+
+
+def _with_values(
+    frame: DataFrame, kind: str, numbered: Sequence[tuple[int, MergeClause]]
+) -> tuple[DataFrame, dict[int, dict[str, str]]]:
+    """Return rows with the values that clauses of one kind name, and the columns where these are, by clause and column.
+
+    Names and numbers, of which a wide table has many, are there once for all clauses. Everything else is evaluated only
+    in rows of its clause, since it may fail in others.
+    """
+    shared, columns, names = dict[str, str](), list[Column](), dict[int, dict[str, str]]()
+    for index, clause in numbered:
+        for place, (column, value) in enumerate((clause.assigned or {}).items()):
+            operand = find_operand(value) if isinstance(value, str) else None
+            if operand is None:
+                name = f"__slate_value_{index}_{place}"
+                columns.append(F.when(F.col(_CHOICE) == index, expression(value)).alias(name))
+            else:
+                name = shared.setdefault(operand, f"__slate_value_{kind}_{len(shared)}")
+            names.setdefault(index, {})[column] = name
+    texts = [f"{operand} AS {name}" for operand, name in shared.items()]
+    return frame.selectExpr("*", *texts).select("*", *columns), names
+
+
+@contextmanager
+def _naming_scope(kind: str) -> Iterator[None]:
+    """Say which side a clause sees where it names a column of the other."""
+    try:
+        yield
+    except AnalysisException as exc:
+        if kind == MATCHED or not (exc.getCondition() or "").startswith("UNRESOLVED_COLUMN"):
+            raise
+        name = (exc.getMessageParameters() or {}).get("objectName", "a column")
+        side = "source" if kind == NOT_MATCHED else "table"
+        raise SchemaError(
+            f"A {_CALLED[kind]} clause names {name}, which is no column of the {side}.",
+            why=f"Such a clause sees the {side} alone, since its rows match nothing.",
+            todo=f"Use columns of the {side}.",
+        ) from exc
 
 
 def _first_that_holds(numbered: Sequence[tuple[int, MergeClause]]) -> Column:
@@ -277,32 +349,35 @@ def _first_that_holds(numbered: Sequence[tuple[int, MergeClause]]) -> Column:
     return chosen
 
 
-def _same_key(kept: Column, given: Column, name: str, clause: MergeClause) -> Column:
-    """Return a key column that an update of all columns leaves unchanged; the job fails if it would change."""
-    text = (
+def _same_key(key: str, given: str, name: str, clause: MergeClause) -> str:
+    """Return the text of a key column that an update leaves unchanged; the job fails if it would change."""
+    if clause.assigned is not None:
+        return unchanged_key(key, given, name, called=clause.name)
+    message = (
         f"InvalidRequestError: {clause.name}All would give a row another value in key column {name}. "
         "Match rows by all key columns, or name the columns to set."
     )
-    return F.when(kept.eqNullSafe(given), kept).otherwise(F.raise_error(F.lit(text)))
+    return f"CASE WHEN {key} <=> {given} THEN {key} ELSE raise_error({sql_string(message)}) END"
 
 
 # --- rows of one key ------------------------------------------------------------------------------------------------
 
 
-def _with_operation(frame: DataFrame, sides: MergeSides, clauses: Clauses) -> DataFrame:
-    """Return the new values under the names of the table's columns, with the operation and the choice."""
+def _with_operation(scope: _Scope, clauses: Clauses) -> DataFrame:
+    """Return the new values, `_result(place)`, with the operation and the choice."""
     operation = (
         F.when(_chosen(clauses, action="delete"), F.lit(_DELETE))
         .when(F.col(_CHOICE).isNotNull(), F.lit(_PUT))
         .when(F.col(_IN_TARGET), F.lit(_KEEP))
     )
-    names = [F.col(_result(place)).alias(name) for place, name in enumerate(sides.columns)]
-    return frame.select(*names, operation.alias(OP_COLUMN), F.col(_CHOICE)).where(F.col(OP_COLUMN).isNotNull())
+    rows = scope.frame.selectExpr(*scope.results(clauses), _CHOICE, _IN_TARGET)
+    return rows.withColumn(OP_COLUMN, operation).where(F.col(OP_COLUMN).isNotNull())
 
 
 def _decide_keys(rows: DataFrame, sides: MergeSides, clauses: Clauses) -> DataFrame:
     """Return the rows to write, sorted by key; the job fails if rows of one key contradict each other."""
-    keys = [F.col(quoted(name)) for name in sides.key_columns]
+    places = {name: place for place, name in enumerate(sides.columns)}
+    keys = [F.col(_result(places[name])) for name in sides.key_columns]
     inserted, deleted = _chosen(clauses, kind=NOT_MATCHED), F.col(OP_COLUMN) == _DELETE
     counted = {
         "__slate_changes": _chosen(clauses, kind=MATCHED),
@@ -322,13 +397,15 @@ def _decide_keys(rows: DataFrame, sides: MergeSides, clauses: Clauses) -> DataFr
             F.lit("The merge inserts a row that the table has, but that its condition does not match"),
         )
     )
-    key = F.to_json(F.struct(*keys), {"ignoreNullFields": "false"})
+    named = [key.alias(name) for key, name in zip(keys, sides.key_columns, strict=True)]
+    key = F.to_json(F.struct(*named), {"ignoreNullFields": "false"})
     todo = " Leave one row per key in the source, and match by all key columns."
     failure = F.raise_error(F.concat(F.lit("InvalidRequestError: "), text, F.lit(": "), key, F.lit("."), F.lit(todo)))
     operation = F.when(text.isNotNull(), failure.cast("string")).otherwise(F.col(OP_COLUMN))
     replaced = deleted & (inserts > 0)  # the row inserted under the key of a deleted one replaces it
     settled = cluster_by_key(rows, keys).withColumns(counts).where((F.col(OP_COLUMN) != _KEEP) & ~replaced)
-    return settled.select(*[F.col(quoted(name)) for name in sides.columns], operation.alias(OP_COLUMN))
+    results = settled.withColumn(OP_COLUMN, operation).selectExpr(*map(_result, places.values()), OP_COLUMN)
+    return results.toDF(*sides.columns, OP_COLUMN)
 
 
 def _chosen(clauses: Clauses, *, kind: str | None = None, action: str | None = None) -> Column:

@@ -291,7 +291,7 @@ class SlateTable(TableReads, TableVersions):
         Raises
         ------
         InvalidRequestError, SchemaError
-            When a key column or nothing is set, a column does not exist, or a value does not fit it.
+            When a key would change, or nothing is set; when a column does not exist, or a value does not fit it.
         TransactionConflictError
             As for `delete`.
 

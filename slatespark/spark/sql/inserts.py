@@ -9,7 +9,8 @@ from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 from pyspark.sql.types import StructType
 
 from slatespark.errors import SchemaError
-from slatespark.spark.expressions.assignments import fit_values, resolve_names
+from slatespark.spark.expressions.assignments import resolve_names
+from slatespark.spark.expressions.stored_values import GivenValue, fit_values
 from slatespark.spark.slate_table import SlateTable
 from slatespark.spark.sql.queries import run_query
 from slatespark.spark.sql.session_times import in_session_zone
@@ -106,8 +107,9 @@ def _fitted(rows: DataFrame, named: Sequence[str], schema: StructType) -> DataFr
     if len({name.lower() for name in named}) < len(named):
         raise SchemaError(f"{_CALLED} names a column twice.", todo="Name it once.")
     given = resolve_names(dict(zip(named, places, strict=True)), schema.names, None, called=_CALLED)
-    values = {name: F.col(str(place)) for name, place in given.items()}
+    kinds = {field.name: field.dataType for field in numbered.schema.fields}
+    values = {name: GivenValue(str(place), kinds[str(place)]) for name, place in given.items()}
     types = {field.name: field.dataType for field in schema.fields}
-    fitted = fit_values(numbered, values, types, called=_CALLED)
+    fitted = {name: F.expr(text) for name, text in fit_values(values, types, called=_CALLED).items()}
     empty = {name: F.lit(None).cast(kind) for name, kind in types.items() if name not in fitted}
     return numbered.select(*[(fitted | empty)[name].alias(name) for name in types])

@@ -9,7 +9,8 @@ from pyspark.sql import types as spark
 from slatespark import SchemaError
 from slatespark.encoding.collations import require_byte_order
 from slatespark.encoding.column_types import TIMESTAMP, TIMESTAMP_NTZ, VARIANT, canonical_schema
-from slatespark.spark.type_mapping import _widens, arrow_schema, spark_schema, without_lengths
+from slatespark.spark.expressions.stored_values import widens
+from slatespark.spark.type_mapping import arrow_schema, spark_schema, without_lengths
 
 FLAT: list[tuple[spark.DataType, pa.DataType]] = [
     (spark.BooleanType(), pa.bool_()),
@@ -100,9 +101,9 @@ def test_key_columns_must_sort_as_bytes_do() -> None:
 
 @pytest.mark.parametrize("text", [spark.CharType(5), spark.VarcharType(5), spark.StringType()])
 def test_text_of_every_type_is_a_string(text: spark.DataType) -> None:
-    assert _widens(text, spark.StringType())
-    assert _widens(spark.ArrayType(text), spark.ArrayType(spark.StringType()))
-    assert not _widens(text, spark.BinaryType())
+    assert widens(text, spark.StringType())
+    assert widens(spark.ArrayType(text), spark.ArrayType(spark.StringType()))
+    assert not widens(text, spark.BinaryType())
 
 
 @pytest.mark.parametrize("text", [spark.CharType(5), spark.VarcharType(5)])

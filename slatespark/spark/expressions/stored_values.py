@@ -1,0 +1,223 @@
+"""Values as a column stores them, as SQL text: cast to its type, checked, and fields of structs matched by name.
+
+Text, since a merge of wide tables has a value per column and clause, and each function of PySpark is a call to the JVM.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from pyspark.sql.types import (
+    ArrayType,
+    ByteType,
+    CharType,
+    DataType,
+    DayTimeIntervalType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    IntegralType,
+    LongType,
+    MapType,
+    NullType,
+    NumericType,
+    ShortType,
+    StringType,
+    StructField,
+    StructType,
+    VarcharType,
+)
+
+from slatespark.errors import SchemaError
+from slatespark.spark.frame_columns import quoted
+
+_INTEGERS: Final = (ByteType, ShortType, IntegerType, LongType)
+_WIDTHS: Final[dict[type[DataType], tuple[type[DataType], ...]]] = {
+    **{kind: _INTEGERS[place + 1 :] for place, kind in enumerate(_INTEGERS)},
+    FloatType: (DoubleType,),
+}
+
+
+@dataclass(frozen=True)
+class GivenValue:
+    """A value that a column shall store.
+
+    Attributes
+    ----------
+    text : the name of a column, which may be repeated
+    kind : its type
+    """
+
+    text: str
+    kind: DataType
+
+
+def fit_values(values: Mapping[str, GivenValue], types: Mapping[str, DataType], *, called: str) -> dict[str, str]:
+    """Return values by column as SQL text, cast to the types of the table's columns.
+
+    Raises
+    ------
+    SchemaError
+        When a value has another sort of type.
+    """
+    return {name: fit_type(value, types[name], where=f"{called} sets column {name}") for name, value in values.items()}
+
+
+def fit_type(value: GivenValue, wanted: DataType, *, where: str) -> str:
+    """Return a value as a column's type, as SQL stores numbers: what does not fit fails the job with a `SchemaError`.
+
+    Fractions are rounded to what a decimal or floating-point column holds, but never to a whole number. Fields of
+    structs go by their names; those that are missing are null.
+
+    Parameters
+    ----------
+    where : how the message of the error begins, as in `whenMatchedUpdate sets column n`
+
+    Raises
+    ------
+    SchemaError
+        When the types are of different sorts.
+    """
+    text, kind = value.text, value.kind
+    if kind.simpleString() == wanted.simpleString():  # else a cast, since branches of a CASE need one type
+        return text
+    ordered = _ordered(kind, wanted)
+    if widens(ordered, wanted):
+        return f"CAST({_rebuilt(text, kind, wanted)} AS {sql_type(_nullable(wanted))})"
+    if not (isinstance(kind, NumericType) and isinstance(wanted, NumericType)):
+        raise SchemaError(
+            f"{where}, which is {wanted.simpleString()}, to a value of type {kind.simpleString()}.",
+            todo="Make each field with named_struct: a cast of a struct goes by position, not by name."
+            if _holds_struct(kind) and _holds_struct(wanted)
+            else "Cast it.",
+        )
+    fits = f"TRY_CAST({text} AS {sql_type(wanted)})"
+    lost = [f"({fits} IS NULL AND {text} IS NOT NULL)"]
+    if isinstance(wanted, IntegralType) != isinstance(kind, IntegralType) and not isinstance(wanted, DecimalType):
+        lost.append(f"NOT (TRY_CAST({fits} AS {sql_type(kind)}) <=> {text})")  # a whole number stays what it is
+        if not isinstance(kind, DecimalType):  # Spark casts a float of 2^63 or more to the largest BIGINT
+            lost.append(f"({fits if isinstance(kind, IntegralType) else text}) >= {2**63}D")
+    elif isinstance(wanted, FloatType):
+        lost.append(f"({_is_infinite(fits)} AND NOT {_is_infinite(f'CAST({text} AS DOUBLE)')})")
+    message = f"SchemaError: {where} to a value that {wanted.simpleString()} cannot hold: "
+    return (
+        f"CASE WHEN {' OR '.join(lost)} "
+        f"THEN CAST(raise_error(concat({sql_string(message)}, CAST({text} AS STRING))) AS {sql_type(wanted)}) "
+        f"ELSE {fits} END"
+    )
+
+
+def sql_string(text: str) -> str:
+    """Return text as a literal, whatever the settings of Spark about quotes and backslashes are."""
+    is_plain = not any(sign in text for sign in "'\\$")
+    return f"'{text}'" if is_plain else f"CAST(X'{text.encode().hex()}' AS STRING)"
+
+
+def sql_type(kind: DataType) -> str:
+    """Return the SQL text of a type; names of fields may be any."""
+    if isinstance(kind, ArrayType):
+        return f"ARRAY<{sql_type(kind.elementType)}>"
+    if isinstance(kind, MapType):
+        return f"MAP<{sql_type(kind.keyType)}, {sql_type(kind.valueType)}>"
+    if isinstance(kind, StructType):
+        return f"STRUCT<{', '.join(f'{quoted(field.name)}: {sql_type(field.dataType)}' for field in kind.fields)}>"
+    return kind.simpleString()
+
+
+def widens(kind: DataType, wanted: DataType) -> bool:
+    """Tell whether every value of a type is one of the other type, part by part; so `array()` is any array."""
+    is_text = isinstance(kind, StringType | CharType | VarcharType)  # neither of these is one of the others
+    if _same(kind, wanted) or isinstance(kind, NullType) or (is_text and wanted == StringType()):
+        return True
+    if isinstance(kind, ArrayType) and isinstance(wanted, ArrayType):
+        return widens(kind.elementType, wanted.elementType)
+    if isinstance(kind, MapType) and isinstance(wanted, MapType):
+        return widens(kind.keyType, wanted.keyType) and widens(kind.valueType, wanted.valueType)
+    if isinstance(kind, StructType) and isinstance(wanted, StructType):
+        names = [name.lower() for name in kind.names] == [name.lower() for name in wanted.names]
+        parts = zip(kind.fields, wanted.fields, strict=False)
+        return names and all(widens(part.dataType, field.dataType) for part, field in parts)
+    if isinstance(kind, DayTimeIntervalType) and isinstance(wanted, DayTimeIntervalType):
+        return True  # a column has the widest of them
+    return type(kind) in _WIDTHS and type(wanted) in _WIDTHS[type(kind)]
+
+
+# --- fields of structs by name --------------------------------------------------------------------------------------
+
+
+def _ordered(kind: DataType, wanted: DataType) -> DataType:
+    """Return a type with the fields of its structs as the other type has them; as it is where that loses a field."""
+    if isinstance(kind, ArrayType) and isinstance(wanted, ArrayType):
+        return ArrayType(_ordered(kind.elementType, wanted.elementType))
+    if isinstance(kind, MapType) and isinstance(wanted, MapType):
+        return MapType(_ordered(kind.keyType, wanted.keyType), _ordered(kind.valueType, wanted.valueType))
+    if not (isinstance(kind, StructType) and isinstance(wanted, StructType)):
+        return kind
+    own = {field.name.lower(): field for field in kind.fields}
+    if len(own) < len(kind.fields) or not own.keys() <= {name.lower() for name in wanted.names}:
+        return kind
+    return StructType([_ordered_field(own.get(field.name.lower()), field) for field in wanted.fields])
+
+
+def _ordered_field(own: StructField | None, wanted: StructField) -> StructField:
+    if own is None:
+        return StructField(wanted.name, NullType())
+    return StructField(own.name, _ordered(own.dataType, wanted.dataType))
+
+
+def _rebuilt(text: str, kind: DataType, wanted: DataType, depth: int = 0) -> str:
+    """Return a value with the fields of its structs as `_ordered` has them."""
+    if _ordered(kind, wanted).simpleString() == kind.simpleString():
+        return text
+    part, other = f"__slate_part{depth}", f"__slate_other{depth}"
+    if isinstance(kind, ArrayType) and isinstance(wanted, ArrayType):
+        return f"transform({text}, {part} -> {_rebuilt(part, kind.elementType, wanted.elementType, depth + 1)})"
+    if isinstance(kind, MapType) and isinstance(wanted, MapType):
+        values = _rebuilt(part, kind.valueType, wanted.valueType, depth + 1)
+        keys = _rebuilt(part, kind.keyType, wanted.keyType, depth + 1)
+        text = text if values == part else f"transform_values({text}, ({other}, {part}) -> {values})"
+        return text if keys == part else f"transform_keys({text}, ({part}, {other}) -> {keys})"
+    assert isinstance(kind, StructType)
+    assert isinstance(wanted, StructType)
+    own = {field.name.lower(): field for field in kind.fields}
+    parts = []
+    for field in wanted.fields:
+        found = own.get(field.name.lower())
+        value = "NULL"
+        if found is not None:
+            value = _rebuilt(f"{text}.{quoted(found.name)}", found.dataType, field.dataType, depth)
+        parts.append(f"{sql_string(field.name)}, {value}")
+    return f"IF({text} IS NULL, NULL, named_struct({', '.join(parts)}))"
+
+
+# --- private helpers ------------------------------------------------------------------------------------------------
+
+
+def _is_infinite(text: str) -> str:
+    return f"abs({text}) = CAST('Infinity' AS DOUBLE)"
+
+
+def _same(kind: DataType, wanted: DataType) -> bool:
+    return kind.simpleString().lower() == wanted.simpleString().lower()
+
+
+def _holds_struct(kind: DataType) -> bool:
+    if isinstance(kind, ArrayType):
+        return _holds_struct(kind.elementType)
+    if isinstance(kind, MapType):
+        return _holds_struct(kind.keyType) or _holds_struct(kind.valueType)
+    return isinstance(kind, StructType)
+
+
+def _nullable(kind: DataType) -> DataType:
+    """Return a type all of whose parts may be null: whether they are is checked when rows are written."""
+    if isinstance(kind, ArrayType):
+        return ArrayType(_nullable(kind.elementType), True)
+    if isinstance(kind, MapType):
+        return MapType(_nullable(kind.keyType), _nullable(kind.valueType), True)
+    if isinstance(kind, StructType):
+        return StructType([StructField(field.name, _nullable(field.dataType), True) for field in kind.fields])
+    return kind
