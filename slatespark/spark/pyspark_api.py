@@ -84,13 +84,14 @@ def estimated_bytes(rows: Any) -> int | None:
     return int(rows._jdf.queryExecution().optimizedPlan().stats().sizeInBytes())
 
 
-def view_options(spark: Any, name: str, source: str) -> dict[str, str] | None:
+def view_options(spark: Any, name: tuple[str, ...], source: str) -> dict[str, str] | None:
     """Return the options of the read that a temporary view is; None if it is anything else, or no temporary view.
 
     The plan of the view tells.
 
     Parameters
     ----------
+    name : of one part, or of two for a global temporary view
     source : name of the data source
 
     Raises
@@ -102,10 +103,10 @@ def view_options(spark: Any, name: str, source: str) -> dict[str, str] | None:
         return None
     if getattr(spark, "_jsparkSession", None) is None:
         raise OptionError(
-            f"sql: Spark Connect does not tell which table the temporary view {name} shows.",
+            f"sql: Spark Connect does not tell which table the temporary view {'.'.join(name)} shows.",
             todo=f"Name the table itself: {source}.`path`.",
         )
-    plan = spark.table(quoted(name))._jdf.queryExecution().analyzed()
+    plan = spark.table(_view_name(name))._jdf.queryExecution().analyzed()
     while plan.nodeName() in ("SubqueryAlias", "View"):
         plan = plan.child()
     if plan.getClass().getSimpleName() != "DataSourceV2Relation" or plan.table().name() != source:
@@ -114,8 +115,12 @@ def view_options(spark: Any, name: str, source: str) -> dict[str, str] | None:
     return {str(entry.getKey()): str(entry.getValue()) for entry in found.entrySet()}
 
 
-def _is_temporary_view(spark: Any, name: str) -> bool:
+def _view_name(name: tuple[str, ...]) -> str:
+    return ".".join(map(quoted, name))
+
+
+def _is_temporary_view(spark: Any, name: tuple[str, ...]) -> bool:
     try:
-        return bool(spark.catalog.getTable(quoted(name)).isTemporary)
+        return bool(spark.catalog.getTable(_view_name(name)).isTemporary)
     except AnalysisException:
         return False

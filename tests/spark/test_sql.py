@@ -429,3 +429,13 @@ def test_a_cell_of_a_notebook(run: Run, tmp_path: Path, capsys: pytest.CaptureFi
     assert "|   z|" in capsys.readouterr().out
     with pytest.raises(InvalidRequestError):
         shell.run_cell_magic("slate", "not a name", query)
+
+
+def test_a_global_temporary_view(run: Run, spark: SparkSession, tmp_path: Path) -> None:
+    slatespark.SlateTable.forPath(spark, tmp_path / "t{a}").toDF().createOrReplaceGlobalTempView("shared")
+    try:
+        run("DELETE FROM global_temp.shared WHERE shared.id = 1")
+        run("UPDATE global_temp.shared AS s SET n = 7 WHERE s.id = 2")
+        assert rows(run) == [("a", 2, "y", 7)]
+    finally:
+        spark.catalog.dropGlobalTempView("shared")

@@ -17,6 +17,7 @@ from slatespark.spark.sql.statement import FORMAT, names_path
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_OF_ALL_SESSIONS: Final = "global_temp"
 _PLACE_OPTIONS: Final = frozenset(name.lower() for name in ("path", WAL_PATH, CLOCK))
 
 
@@ -48,25 +49,26 @@ class Catalog:
         """
         if names_path(name):
             return SlateTable.forPath(self.spark, name[1], **self.storage)
-        options = view_options(self.spark, name[0], FORMAT) if len(name) == 1 else None
+        options = view_options(self.spark, name, FORMAT) if self._may_be_view(name) else None
         if options is None:
             return None
+        view = ".".join(name)
         place = {key: value for key, value in options.items() if _is_place(key)}
         if others := sorted(options.keys() - place.keys()):
             raise OptionError(
-                f"sql: the view {name[0]} does not show the whole table: it has the option {others[0]}.",
+                f"sql: the view {view} does not show the whole table: it has the option {others[0]}.",
                 todo=f"Name the table itself: {FORMAT}.`path`.",
             )
         path = next(value for key, value in place.items() if key.lower() == "path")
         rest = {key: value for key, value in place.items() if key.lower() != "path"}
-        table = SlateTable.forPath(self.spark, path, **_spelled(rest)).alias(name[0])
+        table = SlateTable.forPath(self.spark, path, **_spelled(rest)).alias(name[-1])
         if needs_columns:
-            _require_columns(name[0], self.view_columns(name[0]), table._frames.codec().schema.names)
+            _require_columns(view, self.view_columns(*name), table._frames.codec().schema.names)
         return table
 
-    def view_columns(self, name: str) -> list[str]:
+    def view_columns(self, *name: str) -> list[str]:
         """Return the columns that a view shows: those that the table had when it was created, or a list given then."""
-        return self.spark.table(quoted(name)).columns
+        return self.spark.table(".".join(map(quoted, name))).columns
 
     def readable_columns(self, name: str, table: SlateTable) -> list[str]:
         """Return the columns that a view shows; raises `OptionError` if the table lacks one of them by now."""
@@ -77,7 +79,12 @@ class Catalog:
 
     def shows_ours(self, name: str) -> bool:
         """Tell whether a name is that of a temporary view of a SlateDB table, whole or not."""
-        return view_options(self.spark, name, FORMAT) is not None
+        return view_options(self.spark, (name,), FORMAT) is not None
+
+    @staticmethod
+    def _may_be_view(name: tuple[str, ...]) -> bool:
+        """Tell whether a name may be that of a temporary view, of this session or of all."""
+        return len(name) == 1 or (len(name) == 2 and name[0].lower() == _OF_ALL_SESSIONS)
 
 
 def _require_columns(view: str, shown: Sequence[str], columns: Sequence[str]) -> None:
