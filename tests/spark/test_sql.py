@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 
 import slatespark
 from slatespark import (
@@ -429,6 +430,37 @@ def test_a_cell_of_a_notebook(run: Run, tmp_path: Path, capsys: pytest.CaptureFi
     assert "|   z|" in capsys.readouterr().out
     with pytest.raises(InvalidRequestError):
         shell.run_cell_magic("slate", "not a name", query)
+
+
+def test_arguments(run: Run, spark: SparkSession, tmp_path: Path) -> None:
+    table = f"slate.`{tmp_path / 't{a}'}`"
+    when = slatespark.SlateTable.forPath(spark, tmp_path / "t{a}").history(1).collect()[0].timestamp  # naive, local
+    update = f"UPDATE {table} SET name = :name, n = n -:n WHERE tenant = :tenant"
+    slatespark.sql(spark, update, args={"name": "it's {b}", "n": -1, "tenant": "a"})
+    assert rows(run) == [("a", 1, "it's {b}", 2), ("a", 2, "it's {b}", 3), ("b", 1, "z", 3)]
+    slatespark.sql(spark, f"DELETE FROM {table} WHERE name = ? OR n IS NULL", ["it's {b}"])
+    assert rows(run) == [("b", 1, "z", 3)]
+    query = f"SELECT count(*) FROM {table} TIMESTAMP AS OF :at WHERE id < :id"
+    found = slatespark.sql(spark, query, {"at": when, "id": 2})
+    assert found.collect()[0][0] == 2
+    assert slatespark.sql(spark, "SELECT :x[1]", {"x": F.array(F.lit(1), F.lit(2))}).collect()[0][0] == 2
+    with pytest.raises(OptionError, match="no argument"):
+        slatespark.sql(spark, f"DELETE FROM {table} WHERE id = :id", {"x": 1})
+
+
+def test_names_before_an_insert(run: Run) -> None:
+    run("WITH q AS (SELECT 'c' AS tenant, 5 AS id), r AS (TABLE q) INSERT INTO @T (tenant, id) SELECT * FROM r")
+    run("WITH q AS (SELECT * FROM @T WHERE tenant = 'c') INSERT INTO @T BY NAME SELECT tenant, id + 1 AS id FROM q;")
+    assert rows(run) == [*FIRST, ("c", 5, None, None), ("c", 6, None, None)]
+    with pytest.raises(OptionError, match="WITH"):
+        run("WITH q AS (SELECT 1) INSERT INTO @T WITH r AS (SELECT 1) SELECT * FROM r")
+
+
+def test_detail_and_now(run: Run) -> None:
+    [detail] = run("DESCRIBE DETAIL @T").collect()
+    assert detail.keyColumns == ["tenant", "id"]
+    for now in ("current_timestamp()", "current_timestamp", "now()", "(now())"):
+        assert run(f"SELECT count(*) FROM @T TIMESTAMP AS OF {now} AS t WHERE t.n > 1").collect()[0][0] == 2
 
 
 def test_a_global_temporary_view(run: Run, spark: SparkSession, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from slatespark.encoding.predicates.tokens import END, SIGN, STRING
 from slatespark.errors import OptionError
 from slatespark.spark.expressions.sql_text import cut_sql
 from slatespark.spark.slate_table import SlateTable
+from slatespark.spark.sql.replacements import AS_SELECT, CLONE
 from slatespark.spark.sql.statement import FORMAT, Statement
 from slatespark.spark.sql.tables import Catalog
 
@@ -22,6 +23,10 @@ def create_table(statement: Statement, name: tuple[str, ...], catalog: Catalog, 
     columns: list[str] = []
     keys: list[str] = []
     at = statement.next
+    if statement.next.is_word("AS", "USING", "TBLPROPERTIES", "LIKE"):
+        raise statement.error("expected the columns, with their key", todo=AS_SELECT)
+    if statement.next.is_word("SHALLOW", "DEEP", "CLONE"):
+        raise statement.error("a clone is no statement", todo=CLONE)
     for part in _whole_types(statement.list_in_parentheses("a column")):
         _read_part(part, columns, keys)
     properties: dict[str, Any] = {}
@@ -29,6 +34,8 @@ def create_table(statement: Statement, name: tuple[str, ...], catalog: Catalog, 
         raise statement.error(f"expected USING {FORMAT}")
     if statement.take("TBLPROPERTIES"):
         properties = _properties(statement)
+    if statement.next.is_word("AS"):
+        raise statement.error("a new table has no rows", todo="INSERT INTO it afterwards.")
     statement.end()
     if not keys:
         todo = "Add PRIMARY KEY (column, ...) to the columns: rows are stored and found by it."

@@ -47,13 +47,14 @@ class _OwnState:
         return {} if self._reads is None else {"readSet": self._reads.to_text()}
 
 
-def insert(statement: Statement, table: SlateTable, catalog: Catalog, *, overwrite: bool) -> None:
+def insert(statement: Statement, table: SlateTable, catalog: Catalog, *, overwrite: bool, tables: str = "") -> None:
     """Run the rest of `INSERT INTO table`: `[(column, ...) | BY NAME] [REPLACE WHERE condition] query`.
 
     Parameters
     ----------
     catalog : the catalog of the tables that the query names
     overwrite : whether the statement says OVERWRITE
+    tables : the `WITH name AS (...)` before the statement
 
     Raises
     ------
@@ -67,7 +68,9 @@ def insert(statement: Statement, table: SlateTable, catalog: Catalog, *, overwri
         condition = statement.text_until(*QUERY_BEGINS, called="a condition")
     if not statement.opens_query():
         raise statement.error("expected a query")
-    text = statement.text_until(called="a query")
+    if tables and statement.next.is_word("WITH"):
+        raise statement.error("there is a WITH before the INSERT too", todo="Put all names into one of them.")
+    text = tables + statement.text_until(called="a query")
     statement.end()
     own = _OwnState(table)
     rows = run_query(text, catalog, before_read=own.note)

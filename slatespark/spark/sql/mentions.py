@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Final
 
 from slatespark.encoding.predicates.source_span import SourceSpan
@@ -68,6 +69,18 @@ def unquoted_path(tokens: Sequence[Token]) -> Token | None:
     for name, dot, format_name in zip(tokens[2:], tokens[1:], tokens, strict=False):
         if name.kind == NAME and dot.is_sign(".") and _is_format(format_name):
             return name
+    return None
+
+
+def begin_of_insert(tokens: Sequence[Token]) -> int | None:
+    """Return where the INSERT of `WITH name AS (...) INSERT ...` begins in the text; None for any other statement."""
+    if not tokens or not tokens[0].is_word("WITH"):
+        return None
+    depth = 0
+    for before, token in pairwise(tokens):
+        depth += before.is_sign("(") - before.is_sign(")")
+        if depth == 0 and before.is_sign(")") and token.is_word("INSERT"):
+            return token.span.start
     return None
 
 

@@ -186,10 +186,14 @@ def _version(text: str, place: _Place, spark: SparkSession) -> tuple[dict[str, A
 
 
 def _literal(rest: Statement) -> str:
-    """Read a time: a string, `TIMESTAMP '...'`, `DATE '...'`, or an expression in parentheses; as it was written."""
+    """Read a time, as it was written: a string, `TIMESTAMP '...'`, `DATE '...'`, now, or any in parentheses."""
     if rest.next.is_sign("("):
         return rest.text_in_parentheses("a timestamp")
     start = rest.next.span.start
+    if rest.take("CURRENT_TIMESTAMP") or rest.take("CURRENT_DATE") or rest.take("NOW"):
+        if rest.take_sign("("):
+            rest.expect_sign(")")
+        return rest.text[start : rest.position]
     if not rest.take("TIMESTAMP"):
         rest.take("DATE")
     rest.string()

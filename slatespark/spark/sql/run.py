@@ -14,8 +14,10 @@ from slatespark.encoding.predicates.source_span import filter_error
 from slatespark.encoding.predicates.tokens import NAME, QUOTED, Token
 from slatespark.errors import OptionError
 from slatespark.spark.sql import changes, definitions, inserts, upkeep
-from slatespark.spark.sql.mentions import find_tokens, mentions_path, mentions_using, unquoted_path
+from slatespark.spark.sql.arguments import Arguments, with_literals
+from slatespark.spark.sql.mentions import begin_of_insert, find_tokens, mentions_path, mentions_using, unquoted_path
 from slatespark.spark.sql.queries import instant_ms, run_query
+from slatespark.spark.sql.replacements import replacement
 from slatespark.spark.sql.statement import FORMAT, QUERY_BEGINS, Statement, names_path
 from slatespark.spark.sql.tables import Catalog
 
@@ -25,18 +27,19 @@ if TYPE_CHECKING:
     from slatespark.spark.slate_table import SlateTable
 
 
-def sql(spark: SparkSession, statement: str, **storage: Any) -> DataFrame:
+def sql(spark: SparkSession, statement: str, args: Arguments | None = None, **storage: Any) -> DataFrame:
     """Run a statement of SQL: here if it is about a table of slatespark, otherwise as `spark.sql` does.
 
     Tables are named ``slate.`path` ``, or by a temporary view that shows one whole table. Understood are `INSERT`,
-    `MERGE INTO`, `UPDATE`, `DELETE FROM`, `CREATE TABLE`, `DESCRIBE HISTORY`, `RESTORE`, `OPTIMIZE`, `VACUUM`, and
-    queries, also `VERSION AS OF` and `TIMESTAMP AS OF` (docs/reference/sql.md). Spark evaluates expressions and queries
-    as they are written. A clause that is not understood is refused.
+    `MERGE INTO`, `UPDATE`, `DELETE FROM`, `CREATE TABLE`, `DESCRIBE DETAIL`, `DESCRIBE HISTORY`, `RESTORE`, `OPTIMIZE`,
+    `VACUUM`, and queries, also `VERSION AS OF` and `TIMESTAMP AS OF` (docs/reference/sql.md). Spark evaluates
+    expressions and queries as they are written. A clause that is not understood is refused.
 
     Parameters
     ----------
     spark : the session that knows the temporary views, and runs what Spark runs
     statement : one statement; a semicolon may follow it
+    args : values for its parameters, as in `spark.sql`: by name for `:name`, or a list for `?`
     storage : as for `SlateTable.forPath`, for tables that are named by their path
 
     Returns
@@ -62,7 +65,18 @@ def sql(spark: SparkSession, statement: str, **storage: Any) -> DataFrame:
     if not isinstance(statement, str):
         raise OptionError(f"sql: the statement is of the type {type(statement).__name__}.", todo="Give it as text.")
     catalog, tokens = Catalog(spark, storage), find_tokens(statement)
+    if args:
+        try:
+            statement = with_literals(statement, tokens, args)
+        except OptionError:
+            if mentions_path(tokens):
+                raise
+            return spark.sql(statement, args=args)  # which takes more, and says itself what it does not take
+        tokens = find_tokens(statement)
     with _naming_backticks(tokens):
+        begin = begin_of_insert(tokens)
+        if begin is not None:
+            return _insert_with(statement, begin, catalog, tokens)
         if tokens and (tokens[0].is_sign("(") or tokens[0].is_word(*QUERY_BEGINS)):
             return run_query(_without_semicolon(statement), catalog)
         try:
@@ -72,6 +86,21 @@ def sql(spark: SparkSession, statement: str, **storage: Any) -> DataFrame:
                 raise
             return spark.sql(statement)
         return _run(read, catalog, statement, tokens)
+
+
+def _insert_with(statement: str, begin: int, catalog: Catalog, tokens: Sequence[Token]) -> DataFrame:
+    """Run `WITH name AS (...) INSERT ...`: the names belong to the query of the INSERT."""
+    tables, read = statement[:begin], Statement(statement[begin:])
+    begun = _begin(read)
+    name = read.table() if begun in _INSERTS and read.next.kind in (NAME, QUOTED) else None
+    table = None if name is None else catalog.find(name, needs_columns=True)
+    if table is None:
+        if mentions_path(tokens):
+            todo = "Write INSERT INTO table WITH ... SELECT ..."
+            raise read.error(f"no such statement on {FORMAT}.`path`", todo=todo)
+        return catalog.spark.sql(statement)
+    inserts.insert(read, table, catalog, overwrite=begun == "OVERWRITE", tables=tables)
+    return _nothing(catalog.spark)
 
 
 @contextmanager
@@ -99,13 +128,11 @@ _NOT_FOUND: Final = re.compile(
 
 def _run(read: Statement, catalog: Catalog, statement: str, tokens: Sequence[Token]) -> DataFrame:
     """Run a statement that is not a query."""
-    spark, begun = catalog.spark, _begin(read)
+    spark, begun, first = catalog.spark, _begin(read), read.next
     if begun is None or read.next.kind not in (NAME, QUOTED):  # such as DESCRIBE history, or VACUUM '/path'
         if mentions_path(tokens):
-            raise read.error(
-                f"no such statement on {FORMAT}.`path`",
-                todo="Use SlateTable.forPath(spark, path) and its methods, or a query in a DataFrame.",
-            )
+            todo = replacement(read if begun is None else Statement(statement))
+            raise read.error(f"no such statement on {FORMAT}.`path`", at=first, todo=todo)
         return spark.sql(statement)
     name = read.table()
     if begun in _CREATIONS:
@@ -138,6 +165,9 @@ def _run_on(table: SlateTable, read: Statement, catalog: Catalog, begun: str) ->
             changes.merge(read, table, lambda text: run_query(text, catalog), evolves=begun != "MERGE")
         case "INSERT" | "OVERWRITE":
             inserts.insert(read, table, catalog, overwrite=begun == "OVERWRITE")
+        case "DETAIL":
+            read.end()
+            return table.detail()
         case "HISTORY":
             return upkeep.describe_history(read, table)
         case "RESTORE":
@@ -152,7 +182,7 @@ def _run_on(table: SlateTable, read: Statement, catalog: Catalog, begun: str) ->
 _CREATIONS: Final = ("CREATE", "CREATE IF NOT EXISTS")
 _INSERTS: Final = ("INSERT", "OVERWRITE")
 # They look at no column, or add some: the table has others than its view from then on.
-_OF_WHOLE_TABLES: Final = ("MERGE AND EVOLVE", "HISTORY", "RESTORE", "OPTIMIZE", "VACUUM")
+_OF_WHOLE_TABLES: Final = ("MERGE AND EVOLVE", "DETAIL", "HISTORY", "RESTORE", "OPTIMIZE", "VACUUM")
 _BEGINNINGS: Final = (
     (("INSERT", "INTO", "TABLE"), "INSERT"),
     (("INSERT", "INTO"), "INSERT"),
@@ -164,6 +194,8 @@ _BEGINNINGS: Final = (
     (("MERGE", "INTO"), "MERGE"),
     (("UPDATE",), "UPDATE"),
     (("DELETE", "FROM"), "DELETE"),
+    (("DESCRIBE", "DETAIL"), "DETAIL"),
+    (("DESC", "DETAIL"), "DETAIL"),
     (("DESCRIBE", "HISTORY"), "HISTORY"),
     (("DESC", "HISTORY"), "HISTORY"),
     (("RESTORE", "TABLE"), "RESTORE"),

@@ -87,6 +87,34 @@ def test_statements_about_ours_that_cannot_be_run_are_refused(statement: str) ->
         run(statement)
 
 
+@pytest.mark.parametrize(
+    ("statement", "instead"),
+    [
+        ("DROP TABLE @T", "SlateTable.drop"),
+        ("DROP TABLE IF EXISTS @T", "SlateTable.drop"),
+        ("TRUNCATE TABLE @T", "DELETE FROM"),
+        ("ALTER TABLE @T ADD COLUMNS (a INT)", "mergeSchema"),
+        ("ALTER TABLE @T SET TBLPROPERTIES ('a' = '1')", "setProperties"),
+        ("CREATE OR REPLACE TABLE @T (id INT)", "CREATE TABLE"),
+        ("CREATE TABLE @T AS SELECT 1 AS id", "keyColumns"),
+        ("CREATE TABLE @T USING slate AS SELECT 1 AS id", "keyColumns"),
+        ("CREATE TABLE @T (id INT, PRIMARY KEY (id)) AS SELECT 1 AS id", "INSERT INTO"),
+        ("CREATE TABLE @T SHALLOW CLONE @T", "clone"),
+        ("CREATE TEMPORARY VIEW v AS SELECT * FROM @T", "createOrReplaceTempView"),
+        ("EXPLAIN SELECT * FROM @T", "explain"),
+        ("CACHE TABLE v AS SELECT * FROM @T", "cache"),
+        ("DESCRIBE TABLE @T", "DESCRIBE DETAIL"),
+        ("SHOW TBLPROPERTIES @T", "DESCRIBE DETAIL"),
+        ("GRANT SELECT ON @T TO ann", "SlateTable.forPath"),
+        ("WITH q AS (SELECT 1) INSERT INTO orders SELECT * FROM @T", "WITH"),
+    ],
+)
+def test_an_error_names_what_does_the_work(statement: str, instead: str) -> None:
+    with pytest.raises(OptionError) as refused:
+        run(statement.replace("@T", P))
+    assert instead in str(refused.value)
+
+
 @pytest.mark.parametrize("statement", ["SELECT * FROM @T", "DELETE FROM @T", "VACUUM @T", "TABLE @T"])
 def test_the_format_may_be_in_backticks(statement: str) -> None:
     for named in (P, "`slate`.`/nowhere/t`", "`SLATE` . `/nowhere/t`"):
