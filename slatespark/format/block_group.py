@@ -1,4 +1,4 @@
-"""Consecutive stored data blocks -> their payloads: verify the checksum, then decompress.
+"""Consecutive data blocks, stored and as payloads: compress; verify the checksum, then decompress.
 
 Layout: `docs/reference/format/sst.md`.
 """
@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slatespark.errors import CorruptDataError
-from slatespark.format.codecs import CRC_BYTES, Compression, decompress
+from slatespark.format.codecs import CRC_BYTES, Compression, compress, decompress
+from slatespark.format.zstd_blocks import compress_together, content_sizes, decompress_together
 from slatespark.kernels import crc32_blocks, first_wrong_block
 
 CHECKSUM_BATCH_BLOCKS: Final = 64  # per kernel call, which has a fixed cost
@@ -60,6 +61,17 @@ def unpack_blocks(
     if compression is Compression.NONE:
         _check_sums(data, starts, stops)
         return UnpackedBlocks(data, starts, stops - CRC_BYTES)
+    opened = _unpack_zstd(data, starts, stops, limit_bytes) if compression is Compression.ZSTD else None
+    return _unpack_each(data, starts, stops, compression, limit_bytes) if opened is None else opened
+
+
+def _unpack_each(
+    data: NDArray[np.uint8],
+    starts: NDArray[np.int64],
+    stops: NDArray[np.int64],
+    compression: Compression,
+    limit_bytes: int,
+) -> UnpackedBlocks:
     payloads: list[bytes] = []
     held_bytes = 0
     view = data.data
@@ -75,10 +87,36 @@ def unpack_blocks(
             raise CorruptDataError(str(exc), offset=start) from exc
         payloads.append(payload)
         held_bytes += len(payload)
-    ends = np.cumsum([len(payload) for payload in payloads], dtype=np.int64)
-    return UnpackedBlocks(
-        np.frombuffer(b"".join(payloads), np.uint8), np.append(np.zeros(1, np.int64), ends[:-1]), ends
-    )
+    return _unpacked(b"".join(payloads), np.array([len(payload) for payload in payloads], np.int64))
+
+
+def _unpack_zstd(
+    data: NDArray[np.uint8], starts: NDArray[np.int64], stops: NDArray[np.int64], limit_bytes: int
+) -> UnpackedBlocks | None:
+    """Return the payloads of zstd blocks; None if they have to be looked at one by one."""
+    sizes = content_sizes(data, starts, stops - CRC_BYTES)
+    if sizes is None:
+        return None
+    count = min(len(sizes), 1 + int(np.searchsorted(np.cumsum(sizes), limit_bytes)))
+    starts, stops, sizes = starts[:count], stops[:count], sizes[:count]
+    _check_sums(data, starts, stops)
+    payload = decompress_together(data, starts, stops - CRC_BYTES, sizes)
+    return None if payload is None else _unpacked(payload, sizes)
+
+
+def _unpacked(payload: bytes, sizes: NDArray[np.int64]) -> UnpackedBlocks:
+    ends = np.cumsum(sizes)
+    return UnpackedBlocks(np.frombuffer(payload, np.uint8), ends - sizes, ends)
+
+
+def compress_blocks(
+    data: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64], compression: Compression
+) -> list[bytes]:
+    """Return the blocks `data[starts[i]:ends[i]]` as they are stored, without checksums."""
+    if compression is Compression.ZSTD:
+        return compress_together(data, starts, ends)
+    view = data.data
+    return [compress(view[a:b], compression) for a, b in zip(starts.tolist(), ends.tolist(), strict=True)]
 
 
 def check_blocks(data: NDArray[np.uint8], edges: NDArray[np.int64], encoded_bytes: NDArray[np.int64]) -> None:

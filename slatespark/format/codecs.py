@@ -24,11 +24,11 @@ CRC_BYTES: Final = 4
 MAX_SECTION_BYTES: Final = 1 << 30  # far above any valid section: a bloom filter is a tenth of its keys
 
 _LZ4_PREFIX_BYTES: Final = 4  # u32 little endian, unlike everything else
-_ZSTD_LEVEL: Final = 3
+ZSTD_LEVEL: Final = 3
 _ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
 _CHUNK_BYTES: Final = 1 << 16
 # Most output bytes per input byte: a copy of 64 bytes in three, a run of 255 in one, a block of 128 KiB in four.
-_MAX_EXPANSION: Final[dict[_Name, int]] = {"snappy": 22, "lz4_raw": 255, "zstd": 1 << 15}
+MAX_EXPANSION: Final[dict[_Name, int]] = {"snappy": 22, "lz4_raw": 255, "zstd": 1 << 15}
 
 
 class Compression(IntEnum):
@@ -65,7 +65,7 @@ def compress(payload: Buffer, codec: Compression) -> bytes:
         return zlib.compress(payload)
     if codec is Compression.LZ4:
         return len(payload).to_bytes(_LZ4_PREFIX_BYTES, "little") + _pack("lz4_raw", payload)
-    return _pack("zstd", payload, _ZSTD_LEVEL)
+    return _pack("zstd", payload, ZSTD_LEVEL)
 
 
 def _pack(name: _Name, payload: Buffer, level: int | None = None) -> bytes:
@@ -108,7 +108,7 @@ def _check_size(size: int, max_bytes: int) -> None:
 
 def _unpack(name: _Name, data: Buffer, size: int, max_bytes: int) -> bytes:
     _check_size(size, max_bytes)
-    if size > len(data) * _MAX_EXPANSION[name]:  # before memory is allocated for a forged length
+    if size > len(data) * MAX_EXPANSION[name]:  # before memory is allocated for a forged length
         raise ValueError(f"{len(data)} bytes cannot hold {size}")
     if size == 0:  # the codecs disagree on empty payloads
         return b""

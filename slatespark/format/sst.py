@@ -16,13 +16,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
 from typing import Final, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slatespark.errors import InternalError
+from slatespark.format.block_group import compress_blocks
 from slatespark.format.codecs import CRC_BYTES, Buffer, Compression, encode_section
 from slatespark.format.filter import encode_filter
 from slatespark.format.index import SstIndex, encode_index_section, separator_key
@@ -112,7 +112,7 @@ class BuiltSst:
 
 
 class Spread(Protocol):
-    """Runs a function on several items, and returns the results in their order; as `map` does, or on threads."""
+    """Runs a function on items, and returns the results in their order: `map`, or threads that begin at once."""
 
     def __call__(self, function: Callable[[Item], Outcome], items: Sequence[Item], /) -> Iterable[Outcome]:
         """Return the results."""
@@ -122,6 +122,7 @@ class SstBuilder:
     """Builds one SST from sorted rows.
 
     The bytes do not depend on how the rows are split into calls of `add`: the last block stays open until the next one.
+    Blocks are compressed while the rows of the next call are encoded.
 
     Parameters
     ----------
@@ -153,7 +154,11 @@ class SstBuilder:
         self._created_ms = created_ms
         self._all_versions = all_versions
         self._parts: list[Buffer] = []
+        self._sizes: list[NDArray[np.int64]] = []  # of the blocks in these parts
         self._data_bytes = 0
+        self._encoded_bytes = 0  # of these blocks before they were compressed
+        self._compressing: Iterable[tuple[Buffer, NDArray[np.int64]]] = ()  # the blocks that follow
+        self._compressing_bytes = 0
         self._first_key: bytes | None = None
         self._last_key: bytes | None = None  # of the last finished block
         self._tail: RowColumns | None = None  # rows of the open block
@@ -165,7 +170,9 @@ class SstBuilder:
     def estimated_bytes(self) -> int:
         """Approximate size of the file if it were finished now."""
         bits = self._bits_per_key if self._rows >= self._min_filter_keys else 0
-        return self._data_bytes + self._tail_bytes + self._rows * bits // 8
+        ratio = self._data_bytes / self._encoded_bytes if self._encoded_bytes else 1.0
+        following = int(self._compressing_bytes * ratio)
+        return self._data_bytes + following + self._tail_bytes + self._rows * bits // 8
 
     def add(self, sources: Sequence[RowColumns], rows: NDArray[np.int64]) -> None:
         """Append rows.
@@ -213,38 +220,43 @@ class SstBuilder:
             opening = np.frombuffer(separator_key(self._last_key, key_at(sources, int(rows[0]))), np.uint8)
             separators = np.concatenate([opening, separators])
             ends = np.append(np.zeros(1, np.int64), ends[1:] + len(opening))
-        if self._compression is Compression.NONE:
-            part, offsets = _checksum_in_place(encoded, count)
-        else:
-            part, offsets = self._compressed(encoded, count)
         self._blocks.append(
             _Blocks(
-                offsets=offsets + self._data_bytes,
                 separators=separators,
                 separator_ends=ends[1:],
                 summaries=summarise_blocks(sources, rows, first_rows),
                 hashes=hash_keys(sources, rows) if self._bits_per_key else np.zeros(0, np.uint64),
             )
         )
-        self._parts.append(part)
-        self._data_bytes += len(part)
+        self._take_compressed()
+        self._compressing = self._begin_compression(encoded, count)
+        self._compressing_bytes = int(encoded.ends[count - 1] - encoded.starts[0]) + CRC_BYTES
         self._last_key = key_at(sources, int(rows[-1]))
 
-    def _compressed(self, encoded: EncodedBlocks, count: int) -> tuple[Buffer, NDArray[np.int64]]:
-        compress = partial(_compress_blocks, encoded, self._compression)
+    def _begin_compression(self, encoded: EncodedBlocks, count: int) -> Iterable[tuple[Buffer, NDArray[np.int64]]]:
+        if self._compression is Compression.NONE:
+            return (_checksum_in_place(encoded, count),)
         groups = [range(first, min(first + BLOCKS_TOGETHER, count)) for first in range(0, count, BLOCKS_TOGETHER)]
-        sections = list(chain.from_iterable(self._spread(compress, groups)))
-        lengths = np.array([len(block) for block in sections], np.int64)
-        return b"".join(sections), np.cumsum(lengths) - lengths
+        return self._spread(partial(_compress_blocks, encoded, self._compression), groups)
+
+    def _take_compressed(self) -> None:
+        """Wait for the blocks that are compressed, and append them."""
+        for part, sizes in self._compressing:
+            self._parts.append(part)
+            self._sizes.append(sizes)
+            self._data_bytes += len(part)
+        self._encoded_bytes += self._compressing_bytes
+        self._compressing, self._compressing_bytes = (), 0
 
     def _close(self, first_key: bytes) -> BuiltSst:
+        self._take_compressed()
         codec, blocks = self._compression, self._blocks
         stats, bounds = _sum_stats(blocks), join_bounds([part.summaries for part in blocks])
         properties = self._properties(stats, bounds)
         hashes = np.concatenate([part.hashes for part in blocks])
         wanted = self._bits_per_key > 0 and self._rows >= self._min_filter_keys
         filter_section = encode_section(encode_filter(hashes, self._bits_per_key), codec) if wanted else b""
-        index_section = encode_index_section(_join_index(blocks), codec)
+        index_section = encode_index_section(_join_index(blocks, self._sizes), codec)
         stats_section = encode_section(encode_stats(stats), codec)
         index_offset = self._data_bytes + len(filter_section)
         info = SstInfo(
@@ -287,7 +299,6 @@ class SstBuilder:
 class _Blocks:
     """Input of the closing sections from one group of blocks."""
 
-    offsets: NDArray[np.int64]
     separators: NDArray[np.uint8]
     separator_ends: NDArray[np.int64]
     summaries: BlockSummaries
@@ -295,18 +306,28 @@ class _Blocks:
 
 
 def _checksum_in_place(encoded: EncodedBlocks, count: int) -> tuple[Buffer, NDArray[np.int64]]:
-    """Write checksums into the gaps left by the kernel, without a copy unless the buffer is read-only."""
+    """Return blocks with checksums in the gaps left by the kernel, and their sizes; copies only a read-only buffer."""
     data = encoded.data if encoded.data.flags.writeable else encoded.data.copy()
     starts, ends = encoded.starts[:count], encoded.ends[:count]
-    octets = crc32_blocks(data, starts, ends).astype(">u4").view(np.uint8).reshape(count, CRC_BYTES)
+    _write_checksums(data, starts, ends)
+    return data.data[int(starts[0]) : int(ends[-1]) + CRC_BYTES], ends + CRC_BYTES - starts
+
+
+def _compress_blocks(encoded: EncodedBlocks, codec: Compression, blocks: range) -> tuple[Buffer, NDArray[np.int64]]:
+    """Return compressed blocks with checksums, and their sizes."""
+    some = slice(blocks.start, blocks.stop)
+    packed = compress_blocks(encoded.data, encoded.starts[some], encoded.ends[some], codec)
+    sizes = np.fromiter(map(len, packed), np.int64, len(packed)) + CRC_BYTES
+    data = np.frombuffer(bytearray(bytes(CRC_BYTES).join([*packed, b""])), np.uint8)
+    ends = np.cumsum(sizes)
+    _write_checksums(data, ends - sizes, ends - CRC_BYTES)
+    return data.data, sizes
+
+
+def _write_checksums(data: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64]) -> None:
+    """Write the checksum of each block behind it, in place."""
+    octets = crc32_blocks(data, starts, ends).astype(">u4").view(np.uint8).reshape(len(starts), CRC_BYTES)
     data[ends[:, None] + np.arange(CRC_BYTES)] = octets
-    return data.data[int(starts[0]) : int(ends[-1]) + CRC_BYTES], starts - starts[0]
-
-
-def _compress_blocks(encoded: EncodedBlocks, codec: Compression, blocks: range) -> list[bytes]:
-    view, some = encoded.data.data, slice(blocks.start, blocks.stop)
-    bounds = zip(encoded.starts[some].tolist(), encoded.ends[some].tolist(), strict=True)
-    return [encode_section(view[start:end], codec) for start, end in bounds]
 
 
 def _sum_stats(blocks: list[_Blocks]) -> SstStats:
@@ -317,12 +338,12 @@ def _sum_stats(blocks: list[_Blocks]) -> SstStats:
     return SstStats(puts, deletes, merges, key_bytes, value_bytes, counts)
 
 
-def _join_index(blocks: list[_Blocks]) -> SstIndex:
+def _join_index(blocks: list[_Blocks], block_sizes: list[NDArray[np.int64]]) -> SstIndex:
     lengths = [np.diff(part.separator_ends, prepend=0) for part in blocks]
-    offsets = np.concatenate([part.offsets for part in blocks])
+    sizes = np.concatenate(block_sizes)
     return SstIndex(
-        block_offsets=offsets,
+        block_offsets=np.cumsum(sizes) - sizes,
         key_bytes=np.concatenate([part.separators for part in blocks]),
         key_offsets=np.append(np.zeros(1, np.int64), np.cumsum(np.concatenate(lengths), dtype=np.int64)),
-        encoded_bytes=np.zeros(len(offsets), np.int64),
+        encoded_bytes=np.zeros(len(sizes), np.int64),
     )

@@ -15,6 +15,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from typing import Final, Protocol, TypeVar
 
+from slatespark.format.sst import Spread
 from slatespark.options.values import parse_count
 from slatespark.thread_pool import ThreadPool, has_main_thread_ended
 
@@ -133,6 +134,15 @@ class ThreadRunner:
                 if not running:
                     return
                 yield running.popleft().result()
+
+    @contextlib.contextmanager
+    def spread(self) -> Iterator[Spread]:
+        """Give a function like `map`, whose tasks begin at once; a single task takes no thread."""
+        if self.together < 2:
+            yield map
+            return
+        with ThreadPool(self.together) as pool:
+            yield lambda function, items: (pool.map if len(items) > 1 else map)(function, items)
 
 
 THREADS: Final = ThreadRunner()

@@ -235,7 +235,8 @@ def upload_task(
         upload_sorted, stores.main, options=options, clock=clock, planned_ms=planned_ms, segments=segments, pace=pace
     )
     with closing(sorter):
-        files = upload(sorter.ascending(), runs_ahead=True, spread=threads)
+        with threads.spread() as spread:
+            files = upload(sorter.ascending(), runs_ahead=True, spread=spread)
         if sorter.is_done:
             return tuple(replace(file, has_remainders=sorter.has_remainders) for file in files)
         below = (stores, [new_layer(*files)]) if files else None
