@@ -96,3 +96,11 @@ def nanos_of(micros: int) -> int:
     if not 0 <= micros < MICROS_PER_DAY:
         raise ValueError("out of the range of its type")
     return micros * 1000
+
+
+def first_value(column: pa.Array) -> Any:
+    """Return the first value as a Python value; one beyond date or datetime stays a number, of days or microseconds."""
+    try:
+        return column[0].as_py()
+    except (OverflowError, ValueError):
+        return column.cast(plain_type(column.type))[0].as_py()

@@ -62,3 +62,16 @@ def test_fields_of_structs_go_by_their_names(spark: SparkSession, tmp_path: Path
     with pytest.raises(SchemaError) as refused:
         table.update(set={"s": "named_struct('z', 1, 'x', 7)"})
     assert "named_struct" in refused.value.todo  # a cast goes by position
+
+
+def test_parts_are_widened_and_names_may_be_any(spark: SparkSession, tmp_path: Path) -> None:
+    table = SlateTable.create(spark, tmp_path / "names", "id INT, s STRUCT<`a b`: DOUBLE, `it's`: BIGINT>", "id")
+    table.write(spark.sql("SELECT 1 AS id, named_struct('a b', 1.5D, 'it\\'s', 1L) AS s"))
+    table.update(set={"s": "named_struct('it\\'s', 3, 'A B', 2)"})
+    assert table.toDF().collect()[0].s == (2.0, 3)
+    spark.conf.set("spark.sql.parser.quotedRegexColumnNames", "true")
+    try:
+        table.update(set={"s": "named_struct('a b', 4)"})
+    finally:
+        spark.conf.unset("spark.sql.parser.quotedRegexColumnNames")
+    assert table.toDF().collect()[0].s == (4.0, None)

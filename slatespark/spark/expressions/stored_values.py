@@ -34,9 +34,10 @@ from pyspark.sql.types import (
 from slatespark.errors import SchemaError
 from slatespark.spark.frame_columns import quoted
 
-_INTEGERS: Final = (ByteType, ShortType, IntegerType, LongType)
 _WIDTHS: Final[dict[type[DataType], tuple[type[DataType], ...]]] = {
-    **{kind: _INTEGERS[place + 1 :] for place, kind in enumerate(_INTEGERS)},
+    ByteType: (ShortType, IntegerType, LongType, FloatType, DoubleType),
+    ShortType: (IntegerType, LongType, FloatType, DoubleType),
+    IntegerType: (LongType, DoubleType),
     FloatType: (DoubleType,),
 }
 
@@ -188,9 +189,15 @@ def _rebuilt(text: str, kind: DataType, wanted: DataType, depth: int = 0) -> str
         found = own.get(field.name.lower())
         value = "NULL"
         if found is not None:
-            value = _rebuilt(f"{text}.{quoted(found.name)}", found.dataType, field.dataType, depth)
+            value = _rebuilt(f"{text}{_step_into(found.name)}", found.dataType, field.dataType, depth)
         parts.append(f"{sql_string(field.name)}, {value}")
     return f"IF({text} IS NULL, NULL, named_struct({', '.join(parts)}))"
+
+
+def _step_into(field: str) -> str:
+    """Return the text behind a struct that takes a field; `quotedRegexColumnNames` makes patterns of backticks."""
+    literal = sql_string(field)
+    return f"[{literal}]" if literal.startswith("'") else f".{quoted(field)}"
 
 
 # --- private helpers ------------------------------------------------------------------------------------------------

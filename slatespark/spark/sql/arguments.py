@@ -54,9 +54,10 @@ def with_literals(statement: str, tokens: Sequence[Token], args: Arguments) -> s
 def _markers(tokens: Sequence[Token], *, named: bool) -> Iterator[tuple[Token, int]]:
     """Yield the sign of each parameter and the end of it; what stands in a type, as in `STRUCT<a:INT>`, is none."""
     depth = 0
+    defines = bool(tokens) and tokens[0].is_word("CREATE")
     for place, token in enumerate(tokens):
         before = tokens[place - 1] if place else None
-        if token.is_sign("<") and (depth or (before is not None and before.is_word("STRUCT", "ARRAY", "MAP"))):
+        if token.is_sign("<") and (depth or _begins_type(tokens[max(0, place - 2) : place], defines=defines)):
             depth += 1
         elif token.is_sign(">") and depth:
             depth -= 1
@@ -67,6 +68,18 @@ def _markers(tokens: Sequence[Token], *, named: bool) -> Iterator[tuple[Token, i
             is_cast = before is not None and before.is_sign(":") and before.span.end == token.span.start
             if name.kind == NAME and name.span.start == token.span.end and not is_cast:
                 yield token, name.span.end
+
+
+def _begins_type(before: Sequence[Token], *, defines: bool) -> bool:
+    """Tell whether a `<` behind these two tokens begins the parts of a type: a column may be called `map`, too.
+
+    Parameters
+    ----------
+    defines : whether the statement defines columns
+    """
+    if len(before) < 2 or not before[1].is_word("STRUCT", "ARRAY", "MAP"):
+        return False
+    return defines or before[0].is_word("AS") or before[0].is_sign(":")
 
 
 def _literal(name: str | int, value: Any) -> str:
@@ -82,7 +95,7 @@ def _literal(name: str | int, value: Any) -> str:
     if isinstance(value, int):
         return f" {value} "  # a sign before it would make a comment of a minus
     if isinstance(value, float):
-        return f" {value!r}D " if math.isfinite(value) else f"CAST('{value}' AS DOUBLE)"
+        return f" {float(value)!r}D " if math.isfinite(value) else f"CAST('{value}' AS DOUBLE)"
     if isinstance(value, Decimal) and value.is_finite():
         return f" {value:f}BD "
     if isinstance(value, datetime):

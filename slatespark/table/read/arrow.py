@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from slatespark.encoding.plain_values import plain_type
+from slatespark.encoding.plain_values import first_value
 from slatespark.encoding.row_codec import RAW_CODEC, RowCodec
 from slatespark.errors import SchemaError
 from slatespark.kernels import gather_fields, gather_keys
@@ -257,9 +257,7 @@ def row_dict(batch: pa.RecordBatch) -> dict[str, Any]:
     """
     row: dict[str, Any] = {}
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
-        try:
-            row[name] = column[0].as_py()
-        except (OverflowError, ValueError):
-            number = column.cast(plain_type(column.type))[0].as_py()
-            row[name] = us_to_ms(number) if name in METADATA_TYPES else number
+        value = first_value(column)
+        is_number = name in METADATA_TYPES and pa.types.is_timestamp(column.type) and isinstance(value, int)
+        row[name] = us_to_ms(value) if is_number else value
     return row

@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from slatespark.encoding.plain_values import first_value
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.format.row import Row, rows_to_columns
 
@@ -59,4 +60,4 @@ def name_key(codec: RowCodec, key: bytes) -> str:
     if codec.is_raw or not codec.decodable_mask(sources, rows, codec.key_columns).all():
         return f"key {key.hex()}"
     columns = codec.decode(sources, rows, codec.key_columns)
-    return ", ".join(f"{name}={columns[name][0].as_py()!r}" for name in codec.key_columns)
+    return ", ".join(f"{name}={first_value(columns[name])!r}" for name in codec.key_columns)

@@ -6,6 +6,7 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pytest
 
 from slatespark import OptionError
@@ -27,6 +28,7 @@ def bound(text: str, args: Any) -> str:
         (b"\x00\xff", "X'00ff'"),
         (-5, " -5 "),
         (1.5, " 1.5D "),
+        (np.float64(2.5), " 2.5D "),
         (float("nan"), "CAST('nan' AS DOUBLE)"),
         (Decimal("-1.50"), " -1.50BD "),
         (date(2026, 1, 31), "DATE '2026-01-31'"),
@@ -42,6 +44,8 @@ def test_what_is_a_parameter() -> None:
     text = "UPDATE t SET s = CAST(:v AS STRUCT<v:INT, w: ARRAY<STRUCT<v:INT>>>), a = ':v' /* :v */, b = :v::INT -- :v"
     assert bound(text, {"v": 1}) == text.replace("(:v", "( 1 ").replace("= :v", "=  1 ")
     assert bound("a = '?' AND b = ? AND c < ?", [1, 2]) == "a = '?' AND b =  1  AND c <  2 "
+    assert bound("map < :p AND array<:p AND a.struct < :p", {"p": 1}) == "map <  1  AND array< 1  AND a.struct <  1 "
+    assert bound("CREATE TABLE t (id INT, s STRUCT<v:INT>)", {"v": 1}).endswith("STRUCT<v:INT>)")
     assert bound(":a < :b AND :b > :a", {"a": 1, "b": 2, "unused": 3}) == " 1  <  2  AND  2  >  1 "
 
 
