@@ -26,6 +26,7 @@ Arguments = ParamSpec("Arguments")
 
 EXIT_FAILED = 1
 EXIT_UNCHECKED = 2
+EXIT_CLOSED = 141  # as of a process that SIGPIPE ends
 
 
 def one_line(error: SlateError) -> str:
@@ -44,8 +45,9 @@ def failing_with(exit_code: int) -> Callable[[Callable[Arguments, None]], Callab
                     warnings.simplefilter("always", UserWarning)
                     warnings.showwarning = _show_warning
                     command(*args, **kwargs)
-            except BrokenPipeError:
-                raise  # whoever read the output has seen enough
+            except BrokenPipeError:  # whoever read the output has seen enough
+                _discarded_output()
+                raise typer.Exit(EXIT_CLOSED) from None
             except (SlateError, MemoryError, UnicodeError, OSError) as exc:
                 show_error(exc)
                 raise typer.Exit(exit_code) from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -96,13 +97,14 @@ def test_the_last_resort(error: Exception, capsys: pytest.CaptureFixture[str]) -
     assert capsys.readouterr().err.count("\n") == 1
 
 
-def test_closed_pipes_are_left_to_the_shell() -> None:
-    @failing_with(2)
-    def command() -> None:
-        raise BrokenPipeError
-
-    with pytest.raises(BrokenPipeError):
-        command()
+def test_whoever_reads_may_stop(tmp_path: Path) -> None:
+    table = SlateStore.create(str(tmp_path / "t"))
+    table.write(pa.table({"key": [b"%05d" % number for number in range(20_000)], "value": [b"v"] * 20_000}))
+    command = shlex.join([sys.executable, "-m", "slatespark", "scan", str(tmp_path / "t"), "--json"])
+    ended = subprocess.run(  # the shell's own pipe
+        f"set -o pipefail; {command} | head -n1", shell=True, executable="bash", capture_output=True, text=True
+    )
+    assert (ended.returncode, ended.stderr, ended.stdout.count("\n")) == (141, "", 1)
 
 
 def test_texts_from_data_do_not_command_the_terminal(tmp_path: Path) -> None:
