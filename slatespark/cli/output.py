@@ -16,6 +16,7 @@ from typing import Any, ParamSpec, Protocol
 
 import typer
 
+from slatespark.cli.signals import cleaning_up_at_sigterm
 from slatespark.display.progress import AskedProgress, showing_progress
 from slatespark.display.values import json_bytes
 from slatespark.errors import SlateError, as_slate_error
@@ -41,7 +42,8 @@ def failing_with(exit_code: int) -> Callable[[Callable[Arguments, None]], Callab
         @functools.wraps(command)
         def run(*args: Arguments.args, **kwargs: Arguments.kwargs) -> None:
             try:
-                with warnings.catch_warnings():
+                # Else a lease or a checkpoint would stay, which keeps vacuums from files for a day.
+                with cleaning_up_at_sigterm(), warnings.catch_warnings():
                     warnings.simplefilter("always", UserWarning)
                     warnings.showwarning = _show_warning
                     command(*args, **kwargs)

@@ -30,6 +30,19 @@ def cleaning_up_at_sigterm() -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def ending_at_sigterm() -> Iterator[None]:
+    """Let SIGTERM end the process at once in the block, where nothing could clean up."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextlib.contextmanager
 def stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
     """Call `stop` at SIGTERM and SIGINT, as orchestrators and terminals ask for the end."""
     if threading.current_thread() is not threading.main_thread():

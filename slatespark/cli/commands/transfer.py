@@ -21,7 +21,7 @@ from slatespark.cli.files.target_columns import TargetColumns, target_columns
 from slatespark.cli.files.write_files import write_file
 from slatespark.cli.output import EXIT_FAILED, failing_with, progress_bar, show_commit
 from slatespark.cli.parameter_groups import table_rows, taking
-from slatespark.cli.signals import cleaning_up_at_sigterm
+from slatespark.cli.signals import ending_at_sigterm
 from slatespark.cli.table_arguments import (
     ReadArguments,
     TableArguments,
@@ -89,8 +89,7 @@ def import_rows(
     # While Arrow waits for more of a CSV stream, no Python code could run at a signal, which then ends the process.
     may_stall = file_format is FileFormat.CSV and not all(Path(file).is_file() for file in files)
     with (
-        # Of the lease, which would hold back vacuums for a day.
-        contextlib.nullcontext() if may_stall else cleaning_up_at_sigterm(),
+        ending_at_sigterm() if may_stall else contextlib.nullcontext(),
         progress_bar(Step.IMPORTING, as_json=as_json) as progress,
         read_files(files, file_format, target, progress) as given,
     ):
@@ -162,7 +161,7 @@ def export(
     file_format = format_of(file, file_format)
     stores = stores_of(options)
     plan = fetch_read_plan(stores, options, resolve_clock(options.clock))
-    with cleaning_up_at_sigterm(), progress_bar(Step.EXPORTING, as_json=as_json) as progress:
+    with progress_bar(Step.EXPORTING, as_json=as_json) as progress:
         batches = scanned(stores, plan, progress, threads=threads)
         rows = write_file(file, file_format, batches, plan.schema, as_text=as_text, overwrite=overwrite)
     stored_bytes = Path(file).stat().st_size

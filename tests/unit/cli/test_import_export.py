@@ -572,6 +572,17 @@ def test_an_export_that_is_terminated_leaves_nothing(tmp_path: Path) -> None:
     assert [*(tmp_path / "out").iterdir()] == []
 
 
+def test_a_copy_that_is_terminated_keeps_nothing_from_vacuums(tmp_path: Path) -> None:
+    store = SlateStore.create(str(tmp_path / "t"))
+    for start in range(0, 600_000, 100_000):
+        keys = [f"{number:08}".encode() for number in range(start, start + 100_000)]
+        store.write(pa.table({"key": keys, "value": keys}), sstSize="200k")
+    target = tmp_path / "copy"
+    ended_by_sigterm(["copy-to", str(tmp_path / "t"), str(target)], (target / "compacted").is_dir)
+    assert store.checkpoints() == ()
+    assert [*(target / "slatespark" / "leases").iterdir()] == []  # its files serve the next attempt
+
+
 def test_an_import_that_is_terminated_abandons_its_lease(tmp_path: Path) -> None:
     store = SlateStore.create(str(tmp_path / "t"))
     leases = tmp_path / "t" / "slatespark" / "leases"
