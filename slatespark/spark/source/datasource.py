@@ -83,18 +83,21 @@ class SlateDataSource(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # Spark's name
         """Return a reader of the changes as a stream; a schema given by the user selects columns."""
         from slatespark.spark.failures import spark_errors
-        from slatespark.spark.source.streaming.source import SlateStreamReader
+        from slatespark.spark.source.streaming.source import RefusedStreamReader, SlateStreamReader
         from slatespark.table.streams.promised_columns import GOES_ON
 
-        with spark_errors():
-            options = self._read_options()
-            options.refuse_for_stream()
-            try:
-                projection = _projection_of(schema, options, _fetch_codec(options))
-            except SchemaError as exc:
-                exc.todo = f"{exc.todo} If the columns have changed since load(), call it again: {GOES_ON}."
-                raise
-            return SlateStreamReader(options, projection)
+        try:
+            with spark_errors():
+                options = self._read_options()
+                options.refuse_for_stream()
+                try:
+                    projection = _projection_of(schema, options, _fetch_codec(options))
+                except SchemaError as exc:
+                    exc.todo = f"{exc.todo} If the columns have changed since load(), call it again: {GOES_ON}."
+                    raise
+        except Exception as exc:  # its caller raises it
+            return RefusedStreamReader(exc)
+        return SlateStreamReader(options, projection)
 
     def _read_options(self) -> ReadOptions:
         from slatespark.options import ReadOptions

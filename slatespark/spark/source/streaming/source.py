@@ -79,3 +79,29 @@ class SlateStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             options = self._options
             self._opened = ChangeStream(stores_of(options), options, self._projection, resolve_clock(options.clock))
         return self._opened
+
+
+class RefusedStreamReader(DataSourceStreamReader):
+    """Raises why there is no reader, at Spark's first call: from a reader that cannot be made, Spark hides it.
+
+    Spark closes a reader that it does not have, and the query ends with the error of that.
+    """
+
+    def __init__(self, reason: Exception) -> None:
+        self._reason = reason
+
+    def initialOffset(self) -> dict[str, Any]:
+        """Raise the reason, as all below."""
+        raise self._reason
+
+    def latestOffset(self, start: Mapping[str, Any] | None = None, limit: object = None) -> dict[str, Any]:
+        """Raise the reason."""
+        raise self._reason
+
+    def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> Sequence[InputPartition]:
+        """Raise the reason."""
+        raise self._reason
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Raise the reason."""
+        raise self._reason
