@@ -59,7 +59,7 @@ def picture_expiry(report: ExpiryReport) -> ExpiryPicture:
     for part in later:
         bars.append(ExpiryBar(1 - SIDE_WIDTH, 1, part.stored_bytes, part.wal_bytes))
         ticks.append(ExpiryTick(1 - SIDE_WIDTH / 2, "later"))
-    each = report.per if axis.together == 1 else plural(axis.together, report.per)
+    each = report.per if axis.periods_per_bar == 1 else plural(axis.periods_per_bar, report.per)
     note = (
         f"stored bytes that expire per {each}, UTC; now {ms_to_text(report.now_ms)}; never expire: "
         f"{bytes_to_text(never.stored_bytes)} in {plural(never.rows, 'row')}"
@@ -69,12 +69,12 @@ def picture_expiry(report: ExpiryReport) -> ExpiryPicture:
 
 @dataclass(frozen=True, slots=True)
 class _ExpiryAxis:
-    """Periods between `left` and `right`; `together` adjacent periods share one of `count` places."""
+    """Periods between `left` and `right`; `periods_per_bar` adjacent periods share one of `count` places."""
 
     periods: tuple[ExpiryPart, ...]
     per: str
     origin_ms: int
-    together: int
+    periods_per_bar: int
     count: int
     left: float
     right: float
@@ -90,11 +90,11 @@ class _ExpiryAxis:
     def ticks(self) -> Iterator[ExpiryTick]:
         """Yield the start times of evenly spaced places."""
         for place in sorted({self.count * step // TICKS for step in range(TICKS)}):
-            start = ms_to_text(self.origin_ms + place * self.together * PERIODS[self.per])
+            start = ms_to_text(self.origin_ms + place * self.periods_per_bar * PERIODS[self.per])
             yield ExpiryTick(self._at(place), start[: _LENGTH[self.per]])
 
     def _place(self, part: ExpiryPart) -> int:
-        return ((part.start_ms or 0) - self.origin_ms) // PERIODS[self.per] // self.together
+        return ((part.start_ms or 0) - self.origin_ms) // PERIODS[self.per] // self.periods_per_bar
 
     def _at(self, place: float) -> float:
         return self.left + (self.right - self.left) * place / self.count
@@ -104,7 +104,7 @@ def _expiry_axis(report: ExpiryReport, periods: Sequence[ExpiryPart], *, has_lat
     width_ms = PERIODS[report.per]
     origin_ms = report.now_ms // width_ms * width_ms
     last = ((periods[-1].start_ms or 0) - origin_ms) // width_ms if periods else 0
-    together = last // MAX_BARS + 1
+    periods_per_bar = last // MAX_BARS + 1
     side = SIDE_WIDTH + SIDE_GAP
     right = 1 - side if has_later else 1.0
-    return _ExpiryAxis(tuple(periods), report.per, origin_ms, together, last // together + 1, side, right)
+    return _ExpiryAxis(tuple(periods), report.per, origin_ms, periods_per_bar, last // periods_per_bar + 1, side, right)

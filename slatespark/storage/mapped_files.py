@@ -10,7 +10,7 @@ from weakref import WeakSet
 
 from slatespark.fork_lock import fork_lock
 
-KEPT_TOGETHER: Final = 256  # maps; each holds a file descriptor, and the limit may be as low as 1024 per process
+MAX_KEPT_MAPS: Final = 256  # maps; each holds a file descriptor, and the limit may be as low as 1024 per process
 
 _living: Final[WeakSet[MappedFiles]] = WeakSet()
 _living_lock: Final = fork_lock()
@@ -19,7 +19,7 @@ _living_lock: Final = fork_lock()
 class MappedFiles:
     """Read-only maps of the most recently used files.
 
-    All instances of a process share `KEPT_TOGETHER`: where there are many, each keeps fewer, or none.
+    All instances of a process share `MAX_KEPT_MAPS`: where there are many, each keeps fewer, or none.
 
     Maps are keyed by device and inode, so a replaced file never returns old bytes. While a map exists, its inode cannot
     be reused. Maps are not closed explicitly: the last view in use frees an evicted map.
@@ -32,7 +32,7 @@ class MappedFiles:
         with _living_lock:
             _living.add(self)
             others = list(_living)
-        if len(others) * capacity > KEPT_TOGETHER:
+        if len(others) * capacity > MAX_KEPT_MAPS:
             for each in others:
                 each._shrink()
 
@@ -53,6 +53,6 @@ class MappedFiles:
             self._drop_surplus()
 
     def _drop_surplus(self) -> None:
-        share = min(self._capacity, KEPT_TOGETHER // max(1, len(_living)))
+        share = min(self._capacity, MAX_KEPT_MAPS // max(1, len(_living)))
         while len(self._maps) > share:
             self._maps.popitem(last=False)

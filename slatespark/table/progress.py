@@ -61,7 +61,7 @@ def tell_tasks(runner: TaskRunner, progress: Progress | None, step: Step) -> Tas
 class _TellingRunner:
     def __init__(self, runner: TaskRunner, progress: Progress, step: Step) -> None:
         self._runner, self._progress, self._step = runner, progress, step
-        self.together = runner.together
+        self.parallelism = runner.parallelism
 
     def __call__(self, function: Callable[[Item], Outcome], items: Sequence[Item]) -> Iterator[Outcome]:
         for done, outcome in enumerate(self._runner(function, items), 1):

@@ -19,7 +19,7 @@ from slatespark.format.sst import Spread
 from slatespark.options.values import parse_count
 from slatespark.thread_pool import ThreadPool, has_main_thread_ended
 
-MAX_TOGETHER: Final = 4  # threads: each takes `writeBuffer` and a file
+MAX_PARALLELISM: Final = 4  # threads: each takes `writeBuffer` and a file
 BACKGROUND_NICE: Final = 10  # about a tenth of the processor time of a process that competes
 
 _COUNT: Final = parse_count(1, 1024)
@@ -71,7 +71,7 @@ class TaskRunner(Protocol):
     """
 
     @property
-    def together(self) -> int:
+    def parallelism(self) -> int:
         """How many tasks run at a time."""
 
     def __call__(self, function: Callable[[Item], Outcome], items: Sequence[Item]) -> Iterable[Outcome]:
@@ -83,16 +83,16 @@ class ThreadRunner:
 
     Parameters
     ----------
-    threads : how many; by default one per processor, up to `MAX_TOGETHER`
+    threads : how many; by default one per processor, up to `MAX_PARALLELISM`
     """
 
     def __init__(self, threads: int | None = None) -> None:
         self._threads = threads
 
     @property
-    def together(self) -> int:
+    def parallelism(self) -> int:
         """How many tasks run at a time."""
-        return self._threads or min(MAX_TOGETHER, os.cpu_count() or 1)
+        return self._threads or min(MAX_PARALLELISM, os.cpu_count() or 1)
 
     def __call__(
         self, function: Callable[[Item], Outcome], items: Sequence[Item], *, end: Callable[[], object] | None = None
@@ -103,7 +103,7 @@ class ThreadRunner:
         ----------
         end : tells the tasks that run to end early; called where the caller takes no more results, as at an interrupt
         """
-        threads = min(len(items), self.together)
+        threads = min(len(items), self.parallelism)
         if threads < 2:
             yield from map(function, items)
             return
@@ -116,20 +116,20 @@ class ThreadRunner:
                 raise
 
     def ahead(self, function: Callable[[Item], Outcome], items: Iterator[Item]) -> Generator[Outcome, None, None]:
-        """Yield the results in the order of the items, of which at most `together` exist at a time, with results.
+        """Yield the results in the order of the items, of which at most `parallelism` exist at a time, with results.
 
         The caller's thread reads the items, as it takes results. A single item takes no thread. A caller that stops
         early should close the generator, which ends the threads.
         """
-        first = list(itertools.islice(items, min(2, self.together)))
+        first = list(itertools.islice(items, min(2, self.parallelism)))
         if len(first) < 2:
             yield from map(function, itertools.chain(first, items))
             return
         items = itertools.chain(first, items)
-        with ThreadPool(self.together) as pool:
+        with ThreadPool(self.parallelism) as pool:
             running: deque[Future[Outcome]] = deque()
             while True:
-                fresh = itertools.islice(items, self.together - len(running))
+                fresh = itertools.islice(items, self.parallelism - len(running))
                 running.extend(pool.submit(function, item) for item in fresh)
                 if not running:
                     return
@@ -138,10 +138,10 @@ class ThreadRunner:
     @contextlib.contextmanager
     def spread(self) -> Iterator[Spread]:
         """Give a function like `map`, whose tasks begin at once; a single task takes no thread."""
-        if self.together < 2:
+        if self.parallelism < 2:
             yield map
             return
-        with ThreadPool(self.together) as pool:
+        with ThreadPool(self.parallelism) as pool:
             yield lambda function, items: (pool.map if len(items) > 1 else map)(function, items)
 
 

@@ -252,7 +252,7 @@ def test_a_database_that_is_not_there_does_not_stop_the_others(tmp_path: Path) -
 class Held:
     """A runner that waits before it returns."""
 
-    together = 1
+    parallelism = 1
 
     def __init__(self, location: Location) -> None:
         self.stores = open_stores(str(location.folder), storage={})

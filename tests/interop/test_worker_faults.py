@@ -60,7 +60,7 @@ class WrongClock(Clock):
 class Meanwhile:
     """A runner during whose work something happens."""
 
-    together = 1
+    parallelism = 1
 
     def __init__(self, location: Location, hook: Callable[[], object]) -> None:
         self.stores, self.hook = open_stores(str(location.folder), storage={}), hook

@@ -193,7 +193,7 @@ class TravellingTasks:
     """
 
     fails_at: int | None = None
-    together: int = 3
+    parallelism: int = 3
     sizes: list[int] = field(default_factory=list)
 
     def __call__(self, function: Callable[[Item], Outcome], items: Sequence[Item]) -> list[Outcome]:

@@ -31,7 +31,7 @@ class SparkRunner:
 
     Attributes
     ----------
-    together : how many tasks Spark runs at a time
+    parallelism : how many tasks Spark runs at a time
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class SparkRunner:
     ) -> None:
         self._spark, self._call = spark, call
         self._tasks, self._clock = SparkTasks(spark, progress), SystemClock() if clock is None else clock
-        self.together = self._tasks.together
+        self.parallelism = self._tasks.parallelism
 
     def __call__(self, tasks: Sequence[RangeTask], *, check: Callable[[], None] | None = None) -> Iterable[MergedRange]:
         """Return the merged ranges, in the order of the tasks.

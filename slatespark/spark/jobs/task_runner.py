@@ -38,12 +38,12 @@ class SparkTasks:
 
     Attributes
     ----------
-    together : how many tasks Spark runs at a time
+    parallelism : how many tasks Spark runs at a time
     """
 
     def __init__(self, spark: SparkSession, progress: Progress | None = None) -> None:
         self._spark, self._progress = spark, progress
-        self.together = _parallelism(spark)
+        self.parallelism = _parallelism(spark)
 
     def __call__(
         self, function: Callable[[Item], Outcome], items: Sequence[Item], *, check: Callable[[], None] | None = None

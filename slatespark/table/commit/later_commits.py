@@ -32,7 +32,7 @@ from slatespark.table.records.claims import fetch_claimed_removals, manifest_dig
 from slatespark.table.records.filtered_jobs import FilteredJob, fetch_filtered_jobs
 from slatespark.table.stores import OWN_ROOT, TableStores, external_roots, object_context
 
-_TOGETHER: Final = 32  # requests
+_PARALLEL_REQUESTS: Final = 32
 
 _Removals: TypeAlias = Mapping[str, tuple[KeyRange, ...]]  # by digest of the manifest that announced them
 
@@ -184,8 +184,8 @@ def _outlined(stores: TableStores, number: int, data: bytes) -> _Version:
 
 def _fetch_between(stores: TableStores, since_id: int, latest_id: int) -> Iterator[tuple[int, bytes]]:
     log = manifest_log(stores)
-    for first in range(since_id + 1, latest_id, _TOGETHER):
-        numbers = range(first, min(first + _TOGETHER, latest_id))
+    for first in range(since_id + 1, latest_id, _PARALLEL_REQUESTS):
+        numbers = range(first, min(first + _PARALLEL_REQUESTS, latest_id))
         found = run_concurrently([partial(log.get, number) for number in numbers], is_remote=stores.main.is_remote)
         yield from zip(numbers, map(bytes, found), strict=True)
 

@@ -49,14 +49,14 @@ class ClientMerge:
     options : of the files, and `mergeOperator`
     keeps_codec : new files have the codec of the newest source
     filters : decide about the versions that would be kept
-    together : how many ranges are merged at a time
+    parallelism : how many ranges are merged at a time
     plain : files known to hold no merge operands
     """
 
     options: WriteOptions
     keeps_codec: bool = True
     filters: tuple[CompactionFilter, ...] = ()
-    together: int = 1
+    parallelism: int = 1
     plain: set[Ulid] = field(default_factory=set)
 
 
@@ -91,7 +91,7 @@ def merge_client_job(
         options,
         planned_ms=job.id.timestamp_ms,
         range_bytes=RANGE_FILES * options.sst_bytes,
-        together=how.together,
+        parallelism=how.parallelism,
         copies=copy_rule(fetch_definition(stores, job.found.value).value, is_lowest=plan.is_lowest),
     )
     merged: list[MergedRange] = []

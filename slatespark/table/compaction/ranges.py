@@ -31,7 +31,7 @@ def plan_tasks(
     *,
     planned_ms: int,
     range_bytes: int,
-    together: int,
+    parallelism: int,
     copies: CopyRule | None = None,
 ) -> list[RangeTask]:
     """Return the tasks of a plan, in key order.
@@ -42,11 +42,11 @@ def plan_tasks(
     options : of the files
     planned_ms : time part of their ids
     range_bytes : approximate maximum that one task reads
-    together : how many are merged at a time
+    parallelism : how many are merged at a time
     copies : how columnar copies of the files are written; None for none
     """
     target_bytes = range_size(
-        plan.stored_bytes, most_bytes=range_bytes, least_bytes=options.sst_bytes, together=together
+        plan.stored_bytes, most_bytes=range_bytes, least_bytes=options.sst_bytes, parallelism=parallelism
     )
     splits = (
         split
@@ -68,7 +68,7 @@ def run_here(stores: TableStores, clock: Clock, tasks: Sequence[RangeTask]) -> I
 
 def local_threads() -> int:
     """Return how many ranges are merged at a time in this process."""
-    return THREADS.together
+    return THREADS.parallelism
 
 
 def run_task(

@@ -102,8 +102,7 @@ def compact_table(
     options : file options, `mergeOperator`, `ifClientActive`, and those that name keys
     pick : chooses the sources, instead of the request
     runner : merges ranges and returns the results in their order; by default on threads of this process. Its attribute
-        `together`, if any, says how many it merges at a time; `preview` is called by a dry run with the ranges that it
-        would merge
+        `parallelism`, if any, says how many it merges at a time; a dry run calls `preview` with the ranges to merge
     range_bytes : approximate maximum that one task reads
     progress : called with the progress
     baseline : a client active since then is not fenced unless `ifClientActive` says so; by default since each plan
@@ -125,7 +124,7 @@ def compact_table(
         options=given,
         runner=partial(run_here, stores, clock) if runner is None else runner,
         range_bytes=range_bytes or RANGE_FILES * given.sst_bytes,
-        together=local_threads() if runner is None else getattr(runner, "together", 1),
+        parallelism=local_threads() if runner is None else getattr(runner, "parallelism", 1),
         progress=progress,
         baseline=baseline,
         asked_ms=request.now_ms,
@@ -161,7 +160,7 @@ class _Compaction:
     options: WriteOptions
     runner: Runner
     range_bytes: int
-    together: int
+    parallelism: int
     progress: Progress | None
     baseline: Baseline | None
     asked_ms: int | None
@@ -427,7 +426,7 @@ class _Compaction:
             self.options,
             planned_ms=planned_ms,
             range_bytes=self.range_bytes,
-            together=self.together,
+            parallelism=self.parallelism,
             copies=copy_rule(definition, is_lowest=plan.is_lowest, asked=self.request.columnar),
         )
 

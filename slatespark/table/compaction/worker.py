@@ -391,7 +391,7 @@ class _Session:
                 options=database.options,
                 keeps_codec=worker._keeps_codec,
                 filters=worker._filters,
-                together=self._together(),
+                parallelism=self._parallelism(),
                 plain=database.plain,
             )
             if how.filters:
@@ -412,9 +412,9 @@ class _Session:
         database.bytes_in += report.bytes_in
         self._tell(database, report, None)
 
-    def _together(self) -> int:
+    def _parallelism(self) -> int:
         runner = self.worker._runner
-        return self.worker._threads if runner is None else getattr(runner, "together", 1)
+        return self.worker._threads if runner is None else getattr(runner, "parallelism", 1)
 
     def _runner_of(self, stores: TableStores, job: ClaimedJob) -> Runner:
         """Return what merges the ranges of a job: the given runner, or the threads that all jobs share."""

@@ -45,7 +45,7 @@ from slatespark.table.stores import TableStores
 from slatespark.table.tasks import pool_beside_client, threads_beside_client
 
 LEAST_BYTES: Final = 4 << 20  # of a range: a smaller one is not worth a file
-MAX_TOGETHER: Final = 4  # ranges merged at a time: each takes `writeBuffer` and two files
+MAX_PARALLELISM: Final = 4  # ranges merged at a time: each takes `writeBuffer` and two files
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ def run_pieces(
         When the sources cannot be read.
     """
     planned_ms, is_remote = clock.now_ms(), stores.main.is_remote
-    together = threads_beside_client(min(MAX_TOGETHER, os.cpu_count() or 1), is_remote=is_remote)
+    parallelism = threads_beside_client(min(MAX_PARALLELISM, os.cpu_count() or 1), is_remote=is_remote)
 
     def merged(layers: Sequence[Layer]) -> list[Output]:
         rows = merged_rows(stores, layers, rules, window_size(options.write_buffer_bytes, len(layers)))
@@ -146,11 +146,11 @@ def run_pieces(
                 steps.append(partial(copied, piece))
             case MergedKeys(keys, layers):
                 target_bytes = range_size(
-                    stored_bytes(layers), most_bytes=range_bytes, least_bytes=LEAST_BYTES, together=together
+                    stored_bytes(layers), most_bytes=range_bytes, least_bytes=LEAST_BYTES, parallelism=parallelism
                 )
                 splits = plan_splits(layers, keys, target_bytes=target_bytes, sample=partial(sample_index, stores))
                 steps.extend(partial(merged, split.layers) for split in splits if split.layers)
-    threads = max(1, min(len(steps), together))
+    threads = max(1, min(len(steps), parallelism))
     with pool_beside_client(threads, is_remote=is_remote) as pool:
         return tuple(chain.from_iterable(pool.map(lambda step: step(), steps)))
 

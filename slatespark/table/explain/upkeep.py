@@ -30,7 +30,7 @@ class PreviewRunner:
     """A runner of a dry run, which keeps the ranges that would be merged."""
 
     tasks: list[RangeTask] = field(default_factory=list)
-    together: int = field(default_factory=local_threads)
+    parallelism: int = field(default_factory=local_threads)
 
     def preview(self, tasks: Sequence[RangeTask]) -> None:
         """Keep the ranges."""
@@ -127,8 +127,8 @@ def explain_vacuum(
 def _deletions(going: Sequence[CollectedFile]) -> RequestRange:
     """Return the requests that delete some files: each kind by itself, some kinds in two places, leases one by one."""
     kinds = Counter(file.kind for file in going)
-    together = sum(delete_requests(count) for kind, count in kinds.items() if kind != LEASE)
-    least, most = Requests(delete=together + kinds[LEASE]), Requests(delete=2 * together + kinds[LEASE])
+    batched = sum(delete_requests(count) for kind, count in kinds.items() if kind != LEASE)
+    least, most = Requests(delete=batched + kinds[LEASE]), Requests(delete=2 * batched + kinds[LEASE])
     return RequestRange(least, most)
 
 

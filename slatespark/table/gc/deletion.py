@@ -9,7 +9,7 @@ from typing import Final
 from slatespark.storage import ObjectMeta, ObjectStore, run_concurrently
 from slatespark.storage.requests import MOST_DELETED
 
-_TOGETHER: Final = 64  # requests
+_PARALLEL_REQUESTS: Final = 64
 
 
 def delete_together(store: ObjectStore, metas: Sequence[ObjectMeta]) -> Iterator[int]:
@@ -24,7 +24,7 @@ def delete_each(
     store: ObjectStore, metas: Sequence[ObjectMeta], delete: Callable[[ObjectStore, ObjectMeta], None]
 ) -> Iterator[int]:
     """Delete objects with a request of their own each, and yield after each group how many it had."""
-    for at in range(0, len(metas), _TOGETHER):
-        some = metas[at : at + _TOGETHER]
+    for at in range(0, len(metas), _PARALLEL_REQUESTS):
+        some = metas[at : at + _PARALLEL_REQUESTS]
         run_concurrently([partial(delete, store, meta) for meta in some], is_remote=store.is_remote)
         yield len(some)

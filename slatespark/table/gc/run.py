@@ -98,7 +98,7 @@ from slatespark.table.write.empty_views import remove_empty_views
 
 MIN_AGE_MS: Final = 86_400_000
 LEASE: Final = "lease"
-_TOGETHER: Final = 64  # requests
+_PARALLEL_REQUESTS: Final = 64
 
 _log = logging.getLogger(__name__)
 
@@ -436,8 +436,8 @@ class _Collection:
         kept: list[KeptVersion] = []
         shown_by: dict[Ulid, KeptVersion] = {}
         unknown = None
-        for at in range(0, len(numbers), _TOGETHER):
-            some = numbers[at : at + _TOGETHER]
+        for at in range(0, len(numbers), _PARALLEL_REQUESTS):
+            some = numbers[at : at + _PARALLEL_REQUESTS]
             fetches = [partial(self._fetch_manifest, number) for number in some]
             for number, data in zip(some, run_concurrently(fetches, is_remote=self.stores.main.is_remote), strict=True):
                 if data is None:

@@ -28,7 +28,7 @@ from slatespark.table.read.merge.merge_function import row_at
 from slatespark.table.read.versions.sst_end import SstEnd, fetch_end
 from slatespark.table.stores import object_context
 
-_TOGETHER_BYTES: Final = 1 << 20  # of blocks, read at a time
+_BATCH_BYTES: Final = 1 << 20  # of blocks, read at a time
 _MAX_DECODED: Final = 64 << 20  # of several blocks; a larger one is decoded alone
 
 
@@ -162,7 +162,7 @@ def _rows(store: ObjectStore, path: str, end: SstEnd, index: SstIndex) -> Iterat
     edges, is_sorted = index.block_edges(end.info), end.info.sst_type is not SstType.WAL
     first = 0
     while first < len(index):
-        fits = int(np.searchsorted(edges, edges[first] + _TOGETHER_BYTES, side="right")) - 1
+        fits = int(np.searchsorted(edges, edges[first] + _BATCH_BYTES, side="right")) - 1
         stop = max(first + 1, fits)  # at least one block
         span = ByteRange(int(edges[first]), int(edges[stop]))
         with object_context(store, path, span.start):

@@ -24,7 +24,7 @@ from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.records.commits import fetch_commit_records
 from slatespark.table.stores import TableStores
 
-_TOGETHER: Final = 32  # manifests read at the same time
+_PARALLEL_READS: Final = 32  # manifests read at the same time
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -106,8 +106,8 @@ def _is_claim(records: Mapping[int, CommitRecord], number: int) -> bool:
 def _changes(log: NumberedLog, numbers: Sequence[int]) -> Iterator[tuple[int, VersionChange]]:
     """Yield the changes of some versions, ascending; nothing for a version that is gone or damaged."""
     before: tuple[int, ManifestOutline | None] = (0, None)
-    for at in range(0, len(numbers), _TOGETHER):
-        some = numbers[at : at + _TOGETHER]
+    for at in range(0, len(numbers), _PARALLEL_READS):
+        some = numbers[at : at + _PARALLEL_READS]
         outlines = run_concurrently(
             [partial(_fetch_outline, log, number) for number in some], is_remote=log.store.is_remote
         )

@@ -31,7 +31,7 @@ from slatespark.table.stores import object_context as object_context
 
 INDEX_CACHE_BYTES = 16 << 20
 FILTER_CACHE_BYTES = 32 << 20
-WAL_BYTES_TOGETHER: Final = 1 << 20  # decoded at a time: a file has a fixed cost, and most are small
+WAL_BATCH_BYTES: Final = 1 << 20  # decoded at a time: a file has a fixed cost, and most are small
 # Requested ahead from a store with latency. Most files are small, but the client may write one of 64 MiB.
 WAL_FILES_AHEAD: Final = 31
 WAL_BYTES_AHEAD: Final = 64 << 20
@@ -203,7 +203,7 @@ def _few_at_a_time(objects: Iterable[tuple[int, Buffer]]) -> Iterator[list[tuple
     for number, data in objects:
         if not data:
             continue
-        if few and held_bytes + len(data) > WAL_BYTES_TOGETHER:
+        if few and held_bytes + len(data) > WAL_BATCH_BYTES:
             yield few
             few, held_bytes = [], 0
         few.append((number, data))

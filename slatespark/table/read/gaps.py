@@ -22,7 +22,7 @@ from slatespark.thread_pool import ThreadPool
 Gaps: TypeAlias = Mapping[Ulid, tuple[KeyRange, ...]]  # by file; ascending and apart from each other
 
 _BUFFER_BYTES: Final = 8 << 20  # stored bytes in flight, of one file
-_FILES_TOGETHER: Final = 8
+_PARALLEL_FILES: Final = 8
 _MAX_PARTS: Final = 64  # of a view; what would be left between more intervals is not looked at, but by a vacuum
 _SURE_BLOCKS: Final = 3  # a range that meets so many blocks contains one of them, and so its rows
 
@@ -42,7 +42,7 @@ def find_gaps(stores: TableStores, asked: Mapping[SstFile, Sequence[KeyRange]], 
     if len(asked) < 2 or not stores.main.is_remote:
         found = list(map(look, asked, asked.values()))
     else:
-        with ThreadPool(min(len(asked), _FILES_TOGETHER)) as pool:  # each look waits for requests of its own
+        with ThreadPool(min(len(asked), _PARALLEL_FILES)) as pool:  # each look waits for requests of its own
             found = list(pool.map(look, asked, asked.values()))
     return {file.id: gaps for file, gaps in zip(asked, found, strict=True) if gaps}
 

@@ -355,8 +355,8 @@ def numbered_batches(
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Yield the rows of splits of a plan in their order, each batch with the number of its split."""
     buffer_bytes = plan.settings.buffer_bytes
-    together = min(threads, max(1, len(splits)))
-    settings = replace(plan.settings, buffer_bytes=max(1, buffer_bytes // together))
+    parallelism = min(threads, max(1, len(splits)))
+    settings = replace(plan.settings, buffer_bytes=max(1, buffer_bytes // parallelism))
     tallies = [UndecodableRows() for _ in splits]  # threads may not share one
 
     def scan(numbered: tuple[int, Split]) -> Iterator[pa.RecordBatch]:

@@ -18,7 +18,7 @@ from slatespark.errors import CorruptDataError
 from slatespark.ranges import KeyRange
 from slatespark.storage import ObjectStore, run_concurrently
 from slatespark.table.records.json_objects import (
-    REQUESTS_TOGETHER,
+    PARALLEL_REQUESTS,
     ROOT,
     decode_json,
     encode_json,
@@ -116,8 +116,8 @@ def fetch_digests_between(store: ObjectStore, first_id: int, last_id: int) -> di
     """Return the digests recorded for manifests [first_id, last_id], by id; those without any are left out."""
     claims = _list_claims(store, first_id, last_id)
     found: dict[int, frozenset[str]] = {}
-    for at in range(0, len(claims), REQUESTS_TOGETHER):
-        some = claims[at : at + REQUESTS_TOGETHER]
+    for at in range(0, len(claims), PARALLEL_REQUESTS):
+        some = claims[at : at + PARALLEL_REQUESTS]
         fetches = [partial(_fetch_digest, store, claim.path) for claim in some]
         for claim, digest in zip(some, run_concurrently(fetches, is_remote=store.is_remote), strict=True):
             if digest is not None:
@@ -144,8 +144,8 @@ def fetch_claimed_removals(store: ObjectStore, first_id: int, last_id: int) -> d
     """
     claims = _list_claims(store, first_id, last_id)
     found: dict[str, tuple[KeyRange, ...]] = {}
-    for at in range(0, len(claims), REQUESTS_TOGETHER):
-        fetches = [partial(_fetch_removals, store, claim.path) for claim in claims[at : at + REQUESTS_TOGETHER]]
+    for at in range(0, len(claims), PARALLEL_REQUESTS):
+        fetches = [partial(_fetch_removals, store, claim.path) for claim in claims[at : at + PARALLEL_REQUESTS]]
         found.update(each for each in run_concurrently(fetches, is_remote=store.is_remote) if each is not None)
     return found
 

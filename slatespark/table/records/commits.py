@@ -32,9 +32,9 @@ from slatespark.table.records.commit_record import (
     decode_commit,
     with_checksum,
 )
-from slatespark.table.records.json_objects import REQUESTS_TOGETHER, encode_json, list_numbered
+from slatespark.table.records.json_objects import PARALLEL_REQUESTS, encode_json, list_numbered
 
-_BATCHES_TOGETHER: Final = 4  # of up to `BATCH_BYTES` each
+_PARALLEL_BATCHES: Final = 4  # of up to `BATCH_BYTES` each
 _IDS_PER_COMMIT: Final = 2  # a claim, then the version with the rows
 _LOOK_EVERY_IDS: Final = 10  # about every fifth commit checks whether a batch is full
 
@@ -103,7 +103,7 @@ def fetch_records_between(store: ObjectStore, first: int, last: int) -> dict[int
     A few versions are asked for by name; a record that is not found so may be in a batch.
     """
     wanted = range(first, last + 1)
-    few = len(wanted) <= REQUESTS_TOGETHER
+    few = len(wanted) <= PARALLEL_REQUESTS
     singles = list(wanted) if few else _within(list_numbered(store, COMMITS_DIR, commit_path(first - 1)), wanted)
     found = {record.manifest_id: record for record in _fetch_singles(store, _find_sound, singles)}
     if len(found) < len(wanted):
@@ -134,11 +134,11 @@ def _records_newest_first(store: ObjectStore, fetch: _FetchRecord, *, with_late:
     newest = max(batches, default=0)
     singles = sorted(list_numbered(store, COMMITS_DIR, "" if with_late else commit_path(newest_large)), reverse=True)
     recent = [number for number in singles if number > newest]
-    for at in range(0, len(recent), REQUESTS_TOGETHER):
-        yield from _fetch_singles(store, fetch, recent[at : at + REQUESTS_TOGETHER])
+    for at in range(0, len(recent), PARALLEL_REQUESTS):
+        yield from _fetch_singles(store, fetch, recent[at : at + PARALLEL_REQUESTS])
     spans = list(itertools.pairwise([*sorted(batches, reverse=True), 0]))
-    for at in range(0, len(spans), _BATCHES_TOGETHER):
-        some = spans[at : at + _BATCHES_TOGETHER]
+    for at in range(0, len(spans), _PARALLEL_BATCHES):
+        some = spans[at : at + _PARALLEL_BATCHES]
         fetches = [partial(fetch_commit_object, store, batches[high]) for high, _ in some]
         for (high, low), records in zip(some, run_concurrently(fetches, is_remote=store.is_remote), strict=True):
             # Batches of two writers may overlap.

@@ -17,7 +17,7 @@ from slatespark.format.ulid import Ulid
 from slatespark.ranges import KeyRange, prefix_range
 from slatespark.storage import ObjectStore, run_concurrently
 from slatespark.table.records.commit_record import with_checksum
-from slatespark.table.records.json_objects import JSON_SUFFIX, REQUESTS_TOGETHER, ROOT, decode_json, encode_json
+from slatespark.table.records.json_objects import JSON_SUFFIX, PARALLEL_REQUESTS, ROOT, decode_json, encode_json
 
 FILTERED_DIR: Final = f"{ROOT}filtered/"
 
@@ -82,8 +82,8 @@ def fetch_filtered_jobs(store: ObjectStore, known: dict[str, FilteredJob]) -> li
             damaged.append(path)
 
     new = [path for path in paths if path not in known]
-    for at in range(0, len(new), REQUESTS_TOGETHER):
-        some = new[at : at + REQUESTS_TOGETHER]
+    for at in range(0, len(new), PARALLEL_REQUESTS):
+        some = new[at : at + PARALLEL_REQUESTS]
         run_concurrently([partial(fetch, path) for path in some], is_remote=store.is_remote)
     return [*(known[path] for path in paths if path in known), *(None for _ in damaged)]
 

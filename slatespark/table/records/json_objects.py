@@ -55,7 +55,7 @@ def decode_json(path: str, data: bytes) -> dict[str, Any]:
 JSON_SUFFIX: Final = ".json"
 
 
-REQUESTS_TOGETHER: Final = 32
+PARALLEL_REQUESTS: Final = 32
 
 
 WRITE_ID_CHARS: Final = 16

@@ -41,7 +41,7 @@ from slatespark.table.retention.expiry_tally import ExpiryReport, ExpiryTally, c
 from slatespark.table.snapshot import Snapshot
 from slatespark.table.stores import OWN_ROOT, TableStores, object_context
 
-OUTLINES_TOGETHER: Final = 8  # each takes the memory of an index
+PARALLEL_OUTLINES: Final = 8  # each takes the memory of an index
 OUTLINES_BYTES: Final = 16 << 20  # of outlines held
 REQUESTS_PER_FILE: Final = 2  # size and last sections; a commit record costs one
 
@@ -185,8 +185,8 @@ class _ExpiryCount:
 
     def _outlines(self, files: Sequence[SstFile]) -> Iterator[tuple[SstFile, FileOutline]]:
         """Yield files with their outlines; fetches a few at a time."""
-        for at in range(0, len(files), OUTLINES_TOGETHER):
-            some = files[at : at + OUTLINES_TOGETHER]
+        for at in range(0, len(files), PARALLEL_OUTLINES):
+            some = files[at : at + PARALLEL_OUTLINES]
             fetches = [partial(self._outline, file) for file in some]
             yield from zip(some, run_concurrently(fetches, is_remote=self.stores.main.is_remote), strict=True)
 

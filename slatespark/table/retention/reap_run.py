@@ -62,7 +62,7 @@ from slatespark.table.retention.reap_tombstones import TombstoneBatch, Tombstone
 from slatespark.table.rows.sorted_rows import SortedRows
 from slatespark.table.rows.sst_upload import NewFile, upload_sorted
 from slatespark.table.stores import TableStores
-from slatespark.table.tasks import MAX_TOGETHER, THREADS, TaskRunner
+from slatespark.table.tasks import MAX_PARALLELISM, THREADS, TaskRunner
 from slatespark.units import MAX_MS
 
 MAX_BATCH_ROWS: Final = 500_000
@@ -194,7 +194,7 @@ class Reaping:
             max_batch_bytes or MAX_BATCH_BYTES,
             asked_ms=now_ms,
             rewrites=Rewrites(runner),
-            widening=1 if max_batch_rows or max_batch_bytes else -(-runner.together // MAX_TOGETHER),
+            widening=1 if max_batch_rows or max_batch_bytes else -(-runner.parallelism // MAX_PARALLELISM),
             progress=progress,
         )
 

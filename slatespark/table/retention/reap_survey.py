@@ -26,7 +26,7 @@ from slatespark.table.rows.sst_upload import NewFile
 from slatespark.table.stores import OWN_ROOT, TableStores
 
 OUTLINES_BYTES: Final = 64 << 20  # of outlines held; the outline of another client's file costs a full read
-OUTLINES_TOGETHER: Final = 8
+PARALLEL_OUTLINES: Final = 8
 
 
 def outline_cache() -> SectionCache[FileOutline]:
@@ -94,8 +94,8 @@ class ReapSurvey:
 
     def _outlines(self, files: Sequence[SstFile]) -> Iterator[FileOutline]:
         """Yield the outlines of files; fetches a few at a time."""
-        for at in range(0, len(files), OUTLINES_TOGETHER):
-            fetches = [partial(self.outline, file) for file in files[at : at + OUTLINES_TOGETHER]]
+        for at in range(0, len(files), PARALLEL_OUTLINES):
+            fetches = [partial(self.outline, file) for file in files[at : at + PARALLEL_OUTLINES]]
             yield from run_concurrently(fetches, is_remote=self.stores.main.is_remote)
 
 

@@ -152,7 +152,7 @@ class TaskSorter:
         with scratch_folder("spill") as folder:
             spill = Spill(folder, by_time=self._by_time)
             self._fill(spill)
-            parts = spill.parts(self._threads.together)
+            parts = spill.parts(self._threads.parallelism)
             check = self._check if self.has_remainders else None
             yield [spill.merge(self._stamp.seq, self._fold, self._buffer_bytes, below, check, keys) for keys in parts]
 

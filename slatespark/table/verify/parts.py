@@ -41,10 +41,10 @@ def compare_parts(
     """
     files = {part.file.id: part.file for layer in layers for part in layer.slices}
     stored_bytes = sum(file.data_bytes for file in files.values())
-    together = max(1, min(runner.together, stored_bytes // PART_BYTES))
+    parallelism = max(1, min(runner.parallelism, stored_bytes // PART_BYTES))
     sample = partial(sample_index, stores)
-    splits = plan_splits(layers, ALL_KEYS, target_bytes=max(1, -(-stored_bytes // together)), sample=sample)
-    window_bytes = window_size(buffer_bytes // together, max(1, len(layers)))
+    splits = plan_splits(layers, ALL_KEYS, target_bytes=max(1, -(-stored_bytes // parallelism)), sample=sample)
+    window_bytes = window_size(buffer_bytes // parallelism, max(1, len(layers)))
 
     def run(keys: KeyRange) -> Outcome:
         parts = [Layer(layer.name, cut_slices(layer, keys)) for layer in layers]

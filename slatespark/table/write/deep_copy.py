@@ -271,8 +271,8 @@ def _copy_files(guard: _Guard, source: Manifest, runner: TaskRunner, progress: P
         if ulid in shown
     ]
     total = sum(_size(file) for file in files)
-    groups = _groups(files, min(TASK_BYTES, total // (4 * runner.together)))
-    round_groups, done = ROUND * runner.together, 0
+    groups = _groups(files, min(TASK_BYTES, total // (4 * runner.parallelism)))
+    round_groups, done = ROUND * runner.parallelism, 0
     for at in range(0, len(groups), round_groups):
         some = groups[at : at + round_groups]
         for group, _ in zip(some, runner(partial(copy_files, stores, made.main), some), strict=True):

@@ -233,7 +233,7 @@ def test_the_map_cache_is_bounded_and_views_outlive_it(tmp_path: Path) -> None:
 
 def test_all_stores_of_a_process_share_a_bound_of_maps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     gc.collect()
-    monkeypatch.setattr(mapped_files, "KEPT_TOGETHER", 4 * (len(mapped_files._living) + 1))
+    monkeypatch.setattr(mapped_files, "MAX_KEPT_MAPS", 4 * (len(mapped_files._living) + 1))
 
     def kept(store: LocalStore) -> int:
         for number in range(6):

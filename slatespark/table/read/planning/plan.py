@@ -285,18 +285,18 @@ def plan_points(layers: Sequence[Layer], points: Sequence[bytes], *, target_byte
     return tuple(splits)
 
 
-def range_size(stored_bytes: int, *, most_bytes: int, least_bytes: int, together: int) -> int:
+def range_size(stored_bytes: int, *, most_bytes: int, least_bytes: int, parallelism: int) -> int:
     """Return the size of a range, so that all ranges are similar and fill the parallel workers.
 
     Parameters
     ----------
     stored_bytes : of all ranges
     most_bytes, least_bytes : bounds of a range; a smaller one is not worth a task
-    together : how many are merged at a time
+    parallelism : how many are merged at a time
     """
     needed = -(-stored_bytes // most_bytes)
-    rounds = -(-needed // together)
-    count = max(needed, min(rounds * together, stored_bytes // least_bytes))
+    rounds = -(-needed // parallelism)
+    count = max(needed, min(rounds * parallelism, stored_bytes // least_bytes))
     return max(1, -(-stored_bytes // max(1, count)))
 
 

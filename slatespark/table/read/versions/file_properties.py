@@ -28,7 +28,7 @@ STORED_BYTES: Final = "stored_bytes"  # of the file without its footer; in a rec
 _FILE_BYTES: Final = 800  # memory of one entry
 _REQUESTS_PER_FILE: Final = 2  # cost of asking the file itself
 _MIN_REQUESTS: Final = 8
-_TOGETHER: Final = 32  # requests
+_PARALLEL_REQUESTS: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +96,8 @@ def find_recorded(stores: TableStores, wanted: Set[str], *, limit: int) -> dict[
     found: dict[str, RecordedFile] = {}
     with contextlib.suppress(SlateError):  # an unreachable object counts as no information
         objects = list_commit_objects(stores.main)[:limit] if wanted else []
-        for at in range(0, len(objects), _TOGETHER):
-            fetches = [partial(_fetch, stores.main, meta) for meta in objects[at : at + _TOGETHER]]
+        for at in range(0, len(objects), _PARALLEL_REQUESTS):
+            fetches = [partial(_fetch, stores.main, meta) for meta in objects[at : at + _PARALLEL_REQUESTS]]
             for recorded in run_concurrently(fetches, is_remote=stores.main.is_remote):
                 for name in wanted & recorded.keys():
                     found.setdefault(name, recorded[name])

@@ -207,7 +207,7 @@ def test_a_layer_in_between_without_the_keys() -> None:
 
 
 @pytest.mark.parametrize(
-    ("stored", "together", "expected"),
+    ("stored", "parallelism", "expected"),
     [
         (1000, 1, 250),  # four ranges of maximum size
         (1001, 1, 201),  # five similar ones, not four and a rest
@@ -218,5 +218,5 @@ def test_a_layer_in_between_without_the_keys() -> None:
         (0, 8, 1),
     ],
 )
-def test_ranges_are_similar_and_fill_the_workers(stored: int, together: int, expected: int) -> None:
-    assert range_size(stored, most_bytes=250, least_bytes=60, together=together) == expected
+def test_ranges_are_similar_and_fill_the_workers(stored: int, parallelism: int, expected: int) -> None:
+    assert range_size(stored, most_bytes=250, least_bytes=60, parallelism=parallelism) == expected
