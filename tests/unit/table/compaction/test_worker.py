@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from slatespark.table.compaction import worker as compaction_worker
 from slatespark.table.compaction.worker import Worker
+from slatespark.table.compaction.worker_session import WorkerSession
 
 PATIENCE_S = 60.0
 
@@ -18,13 +18,13 @@ def test_an_interrupt_stops_the_jobs_instead_of_waiting_for_their_end(
 ) -> None:
     worker, was_stopped = Worker(), list[bool]()
 
-    def interrupted(session: compaction_worker._Session) -> None:
+    def interrupted(session: WorkerSession) -> None:
         thread = threading.Thread(target=lambda: was_stopped.append(worker._stop.wait(PATIENCE_S)), daemon=True)
         session.merging[thread] = None  # type: ignore[assignment]  # of no database
         thread.start()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(compaction_worker._Session, "look", interrupted)
+    monkeypatch.setattr(WorkerSession, "refresh", interrupted)
     with pytest.raises(KeyboardInterrupt):
         worker.run() if run == "run" else worker.runOnce()
     assert was_stopped == [True]
