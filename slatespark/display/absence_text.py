@@ -22,8 +22,14 @@ def absence_text(report: AbsenceReport, names: KeyNames) -> str:
         return facts
     header = ("object", "rows", "first key", "versions", "kept by")
     rows = [
-        (place.url, _rows(place), names.of(place.first_key), numbers_text(place.versions), _keepers(place))
-        for place in report.found
+        (
+            location.url,
+            _rows(location),
+            names.of(location.first_key),
+            numbers_text(location.versions),
+            _keepers(location),
+        )
+        for location in report.found
     ]
     return f"{facts}\n\n{align_table(header, rows)}"
 
@@ -35,13 +41,13 @@ def _facts(report: AbsenceReport) -> Iterator[tuple[str, str]]:
     if report.erasure is not None:
         yield from _erasure_facts(report.erasure)
     searched = plural(report.objects, "object")
-    if places := sum(bool(place.rows) for place in report.found):
-        yield "rows", f"still stored in {places:,} of {searched}"
+    if locations := sum(bool(location.rows) for location in report.found):
+        yield "rows", f"still stored in {locations:,} of {searched}"
     elif report.unread:
         yield "rows", f"none in {searched}, but not everything could be read"
     else:
         yield "rows", f"gone: none in {searched}"
-    if named := sum(not place.rows for place in report.found):
+    if named := sum(not location.rows for location in report.found):
         yield "names", f"{plural(named, 'object')} without rows still {'name' if named > 1 else 'names'} a key"
     if report.until_ms is not None:
         yield "can go", f"at {ms_to_text(report.until_ms)}: erase again then"
@@ -66,16 +72,16 @@ def _erasure_facts(erasure: Erasure) -> Iterator[tuple[str, str]]:
         yield "past of others", "as before: reads as of any time show the same of other keys"
 
 
-def _rows(place: KeyLocation) -> str:
-    if not place.rows:
-        return f"none: a {place.kind} names it"
-    return ", ".join(f"{count:,} {kind}" for kind, count in place.rows.items())
+def _rows(location: KeyLocation) -> str:
+    if not location.rows:
+        return f"none: a {location.kind} names it"
+    return ", ".join(f"{count:,} {kind}" for kind, count in location.rows.items())
 
 
-def _keepers(place: KeyLocation) -> str:
+def _keepers(location: KeyLocation) -> str:
     """Return what must go before a vacuum deletes the object, and when that goes by itself."""
-    if not place.is_kept:
-        return "older versions, which a vacuum deletes" if place.versions else f"{NOTHING} (a vacuum deletes it)"
-    named = [*(["the newest version"] if place.is_current else []), *place.checkpoints]
-    keepers = printable(", ".join(named) or place.reason)
-    return keepers if place.until_ms is None else f"{keepers}, until {ms_to_text(place.until_ms)}"
+    if not location.is_kept:
+        return "older versions, which a vacuum deletes" if location.versions else f"{NOTHING} (a vacuum deletes it)"
+    named = [*(["the newest version"] if location.is_current else []), *location.checkpoints]
+    keepers = printable(", ".join(named) or location.reason)
+    return keepers if location.until_ms is None else f"{keepers}, until {ms_to_text(location.until_ms)}"

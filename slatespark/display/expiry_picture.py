@@ -80,24 +80,24 @@ class _ExpiryAxis:
     right: float
 
     def bars(self) -> Iterator[ExpiryBar]:
-        """Yield a bar for each place that has rows."""
-        for place, parts in groupby(self.periods, key=self._place):
+        """Yield a bar for each bar that has rows."""
+        for index, parts in groupby(self.periods, key=self._index):
             both = [(part.stored_bytes, part.wal_bytes) for part in parts]
             stored_bytes, wal_bytes = (sum(column) for column in zip(*both, strict=True))
-            middle, half = self._at(place + 0.5), FILL / 2 * (self.right - self.left) / self.count
+            middle, half = self._at(index + 0.5), FILL / 2 * (self.right - self.left) / self.count
             yield ExpiryBar(middle - half, middle + half, stored_bytes, wal_bytes)
 
     def ticks(self) -> Iterator[ExpiryTick]:
         """Yield the start times of evenly spaced places."""
-        for place in sorted({self.count * step // TICKS for step in range(TICKS)}):
-            start = ms_to_text(self.origin_ms + place * self.periods_per_bar * PERIODS[self.per])
-            yield ExpiryTick(self._at(place), start[: _LENGTH[self.per]])
+        for index in sorted({self.count * step // TICKS for step in range(TICKS)}):
+            start = ms_to_text(self.origin_ms + index * self.periods_per_bar * PERIODS[self.per])
+            yield ExpiryTick(self._at(index), start[: _LENGTH[self.per]])
 
-    def _place(self, part: ExpiryPart) -> int:
+    def _index(self, part: ExpiryPart) -> int:
         return ((part.start_ms or 0) - self.origin_ms) // PERIODS[self.per] // self.periods_per_bar
 
-    def _at(self, place: float) -> float:
-        return self.left + (self.right - self.left) * place / self.count
+    def _at(self, index: float) -> float:
+        return self.left + (self.right - self.left) * index / self.count
 
 
 def _expiry_axis(report: ExpiryReport, periods: Sequence[ExpiryPart], *, has_later: bool) -> _ExpiryAxis:

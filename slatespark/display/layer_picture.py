@@ -126,13 +126,13 @@ class _LayerAxis:
     Attributes
     ----------
     edges : keys at which a file starts or ends, ascending; None, the open end, is last
-    places : positions of the edges, ascending from 0 to 1
+    positions : positions of the edges, ascending from 0 to 1
     index : edge -> its position in `edges`
     min_width : the least width of a box
     """
 
     edges: tuple[bytes | None, ...]
-    places: NDArray[np.float64]
+    positions: NDArray[np.float64]
     index: dict[bytes | None, int]
     min_width: float
 
@@ -146,22 +146,22 @@ class _LayerAxis:
             edges.append(None)
         index = {edge: number for number, edge in enumerate(edges)}
         min_width = max(MIN_WIDTH, 2 * len(layers) / MAX_BOXES)  # two neighbours are wider than it together
-        return cls(tuple(edges), _places(layers, edges, index), index, min_width)
+        return cls(tuple(edges), _positions(layers, edges, index), index, min_width)
 
     def left_of(self, part: FileFacts) -> float:
         """Return where a file starts."""
-        return float(self.places[self.index[part.start]])
+        return float(self.positions[self.index[part.start]])
 
     def right_of(self, part: FileFacts) -> float:
         """Return where a file ends."""
-        return float(self.places[self.index[part.end]])
+        return float(self.positions[self.index[part.end]])
 
     def tick_edges(self) -> list[int]:
         """Return the indexes of the edges with a tick: the first, the last, and those nearest to even spacing."""
         if not self.edges:
             return []
         wanted = np.linspace(0, 1, TICKS)
-        return sorted({int(np.abs(self.places - place).argmin()) for place in wanted})
+        return sorted({int(np.abs(self.positions - position).argmin()) for position in wanted})
 
     def ticks(self, names: KeyNames) -> tuple[Tick, ...]:
         """Return the key labels below the axis."""
@@ -169,11 +169,11 @@ class _LayerAxis:
         for at in self.tick_edges():
             edge = self.edges[at]
             name = names.edge(edge) if at else names.first(edge or b"")
-            found.append(Tick(float(self.places[at]), name))
+            found.append(Tick(float(self.positions[at]), name))
         return tuple(found)
 
 
-def _places(
+def _positions(
     layers: Sequence[LayerFacts], edges: Sequence[bytes | None], index: Mapping[bytes | None, int]
 ) -> NDArray[np.float64]:
     """Return the positions of the edges.
@@ -194,8 +194,8 @@ def _places(
     total = weights.sum()
     shares = weights / total if total > 0 else np.full(pieces, 1 / pieces)
     reach = np.concatenate([[0.0], np.cumsum((1 - EVEN_SHARE) * shares + EVEN_SHARE / pieces)])
-    places: NDArray[np.float64] = reach / reach[-1]
-    return places
+    positions: NDArray[np.float64] = reach / reach[-1]
+    return positions
 
 
 def key_distances(edges: Sequence[bytes | None]) -> NDArray[np.float64]:

@@ -100,7 +100,7 @@ def _lane_svg(number: int, lane: Lane) -> str:
 
 
 def _box_svg(box: Box, top: int, colour: str) -> str:
-    left, right = _place(box.left), _place(box.right)
+    left, right = _x(box.left), _x(box.right)
     return (
         f"<rect x='{left:.1f}' y='{top}' width='{max(right - left, 1):.1f}' height='{_BOX}' rx='2' fill='{colour}' "
         f"fill-opacity='0.6' stroke='{colour}'><title>{_lines(box.title)}</title></rect>"
@@ -115,11 +115,11 @@ def _axis_svg(picture: LayerPicture, top: int) -> str:
     if not picture.ticks:
         return line
     shown = [picture.ticks[0]] if len(picture.ticks) == 1 else [picture.ticks[0], picture.ticks[-1]]
-    names = [_label(_place(0), top + _BOX + 2, cut_middle(shown[0].name, _TICK_CHARACTERS), title=shown[0].name)]
+    names = [_label(_x(0), top + _BOX + 2, cut_middle(shown[0].name, _TICK_CHARACTERS), title=shown[0].name)]
     if len(shown) > 1:
         names.append(
             _label(
-                _place(1),
+                _x(1),
                 top + _BOX + 2,
                 cut_middle(shown[1].name, _TICK_CHARACTERS),
                 anchor="end",
@@ -127,14 +127,14 @@ def _axis_svg(picture: LayerPicture, top: int) -> str:
             )
         )
     marks = "".join(
-        f"<line x1='{_place(tick.at):.1f}' y1='{top + 2}' x2='{_place(tick.at):.1f}' y2='{top + 6}' "
+        f"<line x1='{_x(tick.at):.1f}' y1='{top + 2}' x2='{_x(tick.at):.1f}' y2='{top + 6}' "
         f"stroke='currentColor' stroke-opacity='0.5'><title>{_lines(tick.name)}</title></line>"
         for tick in picture.ticks
     )
     return line + marks + "".join(names)
 
 
-def _place(at: float) -> float:
+def _x(at: float) -> float:
     return _LEFT + at * (_WIDTH - _LEFT - _RIGHT)
 
 

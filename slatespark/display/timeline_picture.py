@@ -95,11 +95,11 @@ def _lane(
         text = f"{replaced[0].operation}, {text}"
     spans: list[LaneSpan] = []
     for interval, is_visible in _by_interval(files):
-        left, right = axis.place(interval.start), axis.place(interval.end)
+        left, right = axis.position(interval.start), axis.position(interval.end)
         if spans and spans[-1].right == left and spans[-1].is_visible == is_visible:
             left = spans.pop().left
         spans.append(LaneSpan(left, right, is_visible))
-    marks = tuple(Mark(axis.place(item.start), axis.place(item.end)) for item in replaced)
+    marks = tuple(Mark(axis.position(item.start), axis.position(item.end)) for item in replaced)
     return TimelineLane(f"version {version}" if version else layer or "unknown", text, tuple(spans), marks)
 
 
@@ -116,7 +116,7 @@ def _by_interval(files: Iterable[tuple[TimelineInterval, FileVersion]]) -> list[
 class _TimelineAxis:
     """The positions of interval bounds between 0 and 1, ascending."""
 
-    places: Mapping[bytes | None, float]
+    positions: Mapping[bytes | None, float]
 
     @classmethod
     def of(cls, intervals: Sequence[TimelineInterval]) -> _TimelineAxis:
@@ -131,19 +131,19 @@ class _TimelineAxis:
         widths = EVEN_SHARE / pieces + (1 - EVEN_SHARE) * distances / distances.sum()
         return cls(dict(zip(edges, [0.0, *np.cumsum(widths).round(9).tolist()], strict=True)))
 
-    def place(self, edge: bytes | None) -> float:
+    def position(self, edge: bytes | None) -> float:
         """Return the position of a bound; a bound outside the axis is placed at the nearest end."""
-        return self.places.get(edge, 0.0 if edge == b"" else 1.0)
+        return self.positions.get(edge, 0.0 if edge == b"" else 1.0)
 
     def ticks(self, timeline: KeyTimeline) -> tuple[Tick, ...]:
         """Return the key labels below the axis: the first, the last, and those nearest to even spacing."""
-        edges, places = list(self.places), np.array([*self.places.values()])
+        edges, positions = list(self.positions), np.array([*self.positions.values()])
         wanted = np.linspace(0, 1, TICKS) if edges else ()
-        chosen = sorted({int(np.abs(places - place).argmin()) for place in wanted})
+        chosen = sorted({int(np.abs(positions - position).argmin()) for position in wanted})
         names = KeyNames(timeline.codec, [edges[at] for at in chosen])
         found = []
         for at in chosen:
             edge = edges[at]
             name = names.edge(edge) if edge is None or at else names.first(edge)
-            found.append(Tick(float(places[at]), name))
+            found.append(Tick(float(positions[at]), name))
         return tuple(found)

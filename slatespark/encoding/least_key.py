@@ -30,7 +30,7 @@ from slatespark.kernels.tuple_program import (
     STRUCT_CODE,
     TEXT_CODE,
     ZERO_CODE,
-    Step,
+    TupleStep,
     read_program,
 )
 from slatespark.ranges import KeyRange, key_after, merge_ranges
@@ -184,7 +184,7 @@ class _Numbers:
     """
 
     kind: pa.DataType
-    step: Step
+    step: TupleStep
 
     def size(self, data: bytes) -> int | None:
         """Return the size by type code; all elements that are not integers are as long as the least one."""

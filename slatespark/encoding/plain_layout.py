@@ -90,8 +90,8 @@ def _has_run_ends(kind: pa.DataType) -> bool:
 
 def _without_runs(array: pa.RunEndEncodedArray, kind: pa.DataType) -> pa.Array:
     """Return each value as often as its run is long; Arrow's own kernel takes flat types alone."""
-    places = np.arange(array.offset, array.offset + len(array))
-    runs = np.searchsorted(array.run_ends.to_numpy(), places, side="right")
+    positions = np.arange(array.offset, array.offset + len(array))
+    runs = np.searchsorted(array.run_ends.to_numpy(), positions, side="right")
     return plain_array(array.values, kind).take(pa.array(runs))
 
 

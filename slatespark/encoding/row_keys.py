@@ -39,9 +39,9 @@ def keys_of_rows(rows: pa.Table, codec: RowCodec) -> tuple[pa.Array, NDArray[np.
     buffers = [None, pa.py_buffer(offsets.astype(np.int64)), pa.py_buffer(data)]
     keys = pa.Array.from_buffers(pa.large_binary(), len(whole), buffers)
     if len(whole) < len(rows):
-        places = np.full(len(rows), -1, np.int64)
-        places[there] = np.arange(len(whole))
-        keys = keys.take(pa.array(places, mask=~there))
+        indices = np.full(len(rows), -1, np.int64)
+        indices[there] = np.arange(len(whole))
+        keys = keys.take(pa.array(indices, mask=~there))
     return keys, there & pc.fill_null(pc.greater(pc.binary_length(keys), 0), False).to_numpy(zero_copy_only=False)
 
 

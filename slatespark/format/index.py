@@ -126,7 +126,7 @@ def encode_index_section(index: SstIndex, codec: Compression) -> bytes:
 
 def separator_key(last_key: bytes, key: bytes) -> bytes:
     """Return the shortest prefix of `key` above `last_key`, the previous key; all of `key` if the two are equal."""
-    for place, (one, other) in enumerate(zip(last_key, key, strict=False)):
+    for position, (one, other) in enumerate(zip(last_key, key, strict=False)):
         if one != other:
-            return key[: place + 1]
+            return key[: position + 1]
     return key[: len(last_key) + 1]

@@ -235,11 +235,11 @@ def _decode_changes(data: bytes, count: int) -> tuple[NDArray[np.int64], int]:
             at += sizes[at]
     if len(starts) < count or at > longest * 8:
         raise CorruptDataError(f"Sequence tracker ends before its {count + 1} values.")
-    places = np.array(starts, np.int64)
+    positions = np.array(starts, np.int64)
     eight = np.ndarray(longest + 1, ">u8", octets.data, strides=(1,))  # the eight bytes at each offset
-    windows = eight[places >> 3].astype(np.uint64)
-    chosen = form[places]
-    windows <<= (places & 7).astype(np.uint64) + _PREFIX_BITS.astype(np.uint64)[chosen]
+    windows = eight[positions >> 3].astype(np.uint64)
+    chosen = form[positions]
+    windows <<= (positions & 7).astype(np.uint64) + _PREFIX_BITS.astype(np.uint64)[chosen]
     signed = windows.view(np.int64) >> np.minimum(_WORD_BITS - _CHANGE_BITS, _WORD_BITS - 1)[chosen]
     return np.where(chosen == 0, 0, signed), (at + 7) // 8
 

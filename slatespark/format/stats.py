@@ -101,8 +101,8 @@ def _block_counts(data: bytes, table: StatsTable.SstStats) -> NDArray[np.uint16]
         return counts
     octets = np.frombuffer(data, np.uint8)
     offset = table._tab.Vector(table._tab.Offset(_BLOCK_STATS_SLOT))  # no generated accessor for it
-    places = offset + 4 * np.arange(count, dtype=np.int64)
-    tables = places + _u32(octets, places)
+    positions = offset + 4 * np.arange(count, dtype=np.int64)
+    tables = positions + _u32(octets, positions)
     vtables = tables - _u32(octets, tables).astype(np.int32)
     vtable_bytes = _u16(octets, vtables)
     for column, slot in enumerate(_BLOCK_SLOTS):
@@ -113,12 +113,12 @@ def _block_counts(data: bytes, table: StatsTable.SstStats) -> NDArray[np.uint16]
     return counts
 
 
-def _u16(octets: NDArray[np.uint8], places: NDArray[np.int64]) -> NDArray[np.uint16]:
-    return octets[places] | octets[places + 1].astype(np.uint16) << np.uint16(8)
+def _u16(octets: NDArray[np.uint8], positions: NDArray[np.int64]) -> NDArray[np.uint16]:
+    return octets[positions] | octets[positions + 1].astype(np.uint16) << np.uint16(8)
 
 
-def _u32(octets: NDArray[np.uint8], places: NDArray[np.int64]) -> NDArray[np.int64]:
-    return _u16(octets, places).astype(np.int64) | _u16(octets, places + 2).astype(np.int64) << 16
+def _u32(octets: NDArray[np.uint8], positions: NDArray[np.int64]) -> NDArray[np.int64]:
+    return _u16(octets, positions).astype(np.int64) | _u16(octets, positions + 2).astype(np.int64) << 16
 
 
 def encode_stats(stats: SstStats) -> bytes:

@@ -52,8 +52,8 @@ class _Template:
 
     Attributes
     ----------
-    root : place of its table. Places count from the end, as the builder fills its buffer backwards
-    tables : place and layout of each table
+    root : position of its table. Positions count from the end, as the builder fills its buffer backwards
+    tables : position and layout of each table
     pack : returns the bytes of all fields
     order : picks the fields from numbers, byte strings, references and constants
     constants : everything else
@@ -101,7 +101,7 @@ class TemplateBuilder(flatbuffers.Builder):  # type: ignore[misc]  # it has no t
         """Return what the references to layouts are in a value at offset 0; None if this buffer lacks a layout."""
         if any(layout not in self.vtables for _, layout in template.tables):
             return None
-        bases = tuple(self.vtables[layout] - place for place, layout in template.tables)
+        bases = tuple(self.vtables[layout] - position for position, layout in template.tables)
         self._bases[template] = bases
         return bases
 
@@ -138,7 +138,7 @@ def _template(
 
     Parameters
     ----------
-    fields : place in the data and form of the numbers, byte strings and references; None for those that are absent
+    fields : position in the data and form of the numbers, byte strings and references; None for those that are absent
     """
     constants: list[bytes] = []
     codes, order, reached = ["<"], [], 0
@@ -165,9 +165,9 @@ class _Walk:
 
     Attributes
     ----------
-    numbers : place and width; None for one that is absent
-    octets : place and length of each byte string, likewise
-    tables, layouts : place of each table, and of its layout
+    numbers : position and width; None for one that is absent
+    octets : position and length of each byte string, likewise
+    tables, layouts : position of each table, and of its layout
     is_irregular : it has something that a template cannot have
     """
 
@@ -184,12 +184,12 @@ class _Walk:
         lengths = [None if part is None else len(part) for part in octets]
         return (
             not self.is_irregular
-            and [bool(number) for number in numbers] == [place is not None for place in self.numbers]
+            and [bool(number) for number in numbers] == [position is not None for position in self.numbers]
             and lengths == [None if span is None else span[1] for span in self.octets]
         )
 
     def fields(self, first: int) -> list[tuple[int, str] | None]:
-        """Return place and form of all numbers, byte strings and references to layouts; places count from `first`."""
+        """Return form and position, from `first` on, of all numbers, byte strings and references to layouts."""
         return [
             *(None if found is None else (found[0] - first, _CODES[found[1]]) for found in self.numbers),
             *(None if found is None else (found[0] - first, f"{found[1]}s") for found in self.octets),
@@ -197,18 +197,18 @@ class _Walk:
         ]
 
     def visit(self, table: Table, at: int) -> None:
-        """Add the parts of the table at a place."""
+        """Add the parts of the table at a position."""
         fields = WireTable(self.buffer, at)
         self.tables.append(at)
         self.layouts.append(fields.layout)
         for slot in table.slots:
             number = slot.offset // 2
-            place = fields.place(number)
+            position = fields.position(number)
             if slot.kind is Kind.SCALAR:
-                self.numbers.append(None if place is None else (place, slot.width))
+                self.numbers.append(None if position is None else (position, slot.width))
             elif slot.kind is Kind.STRING or (slot.kind is Kind.SCALARS and slot.width == 1):
                 self.octets.append(fields.octets_span(number))
-            elif slot.kind is Kind.TABLE and slot.target is not None and place is not None:
+            elif slot.kind is Kind.TABLE and slot.target is not None and position is not None:
                 self.visit(slot.target, fields.target(number) or 0)
-            elif place is not None:
+            elif position is not None:
                 self.is_irregular = True

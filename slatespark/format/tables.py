@@ -88,9 +88,11 @@ def put_offsets(builder: flatbuffers.Builder, offsets: Sequence[int]) -> int:
     count = len(offsets)
     builder.StartVector(4, count, 4)
     if count:  # all at once: a reference counts from its own place to the table, and both from the end of the buffer
-        places = builder.Offset() + 4 * np.arange(count, 0, -1)
+        positions = builder.Offset() + 4 * np.arange(count, 0, -1)
         builder.head -= 4 * count
-        builder.Bytes[builder.head : builder.head + 4 * count] = (places - np.asarray(offsets)).astype("<u4").tobytes()
+        builder.Bytes[builder.head : builder.head + 4 * count] = (
+            (positions - np.asarray(offsets)).astype("<u4").tobytes()
+        )
     return int(builder.EndVector())
 
 

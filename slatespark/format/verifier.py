@@ -169,11 +169,11 @@ class _Walk:
         if self.depth > MAX_DEPTH:
             raise self.fail(f"tables are nested deeper than {MAX_DEPTH}", at)
         for distance, slot in layout.links:
-            place = None if distance is None else at + distance
+            position = None if distance is None else at + distance
             if slot.kind is Kind.UNION:
-                self.union(at, vtable, slot, place, table)
-            elif place is not None:
-                self.slot(place, slot)
+                self.union(at, vtable, slot, position, table)
+            elif position is not None:
+                self.slot(position, slot)
         self.depth -= 1
 
     def layout(self, at: int, vtable: int, table: Table) -> _Layout:
@@ -197,22 +197,24 @@ class _Walk:
         if vtable_bytes % 2:
             raise self.fail(f"vtable of {table.name} has {vtable_bytes} bytes, expected an even number", vtable)
         self.span(vtable, vtable_bytes, 2)
-        places = [(slot, self.distance(vtable, vtable_bytes, slot.offset)) for slot in table.slots]
+        positions = [(slot, self.distance(vtable, vtable_bytes, slot.offset)) for slot in table.slots]
         looked_at = self.apparent - before
         self.unknown.update(
             f"{table.name} slot {offset}" for offset in self.unknown_offsets(vtable, vtable_bytes, table)
         )
-        for slot, distance in places:
+        for slot, distance in positions:
             if slot.required and distance is None and slot.kind is not Kind.UNION:
                 raise self.fail(f"{table.name} lacks its field {slot.name}", at)
-        scalars = [(slot, place) for slot, place in places if slot.kind is Kind.SCALAR and place is not None]
-        for slot, place in scalars:
-            self.span(at + place, slot.width, slot.width)
+        scalars = [
+            (slot, position) for slot, position in positions if slot.kind is Kind.SCALAR and position is not None
+        ]
+        for slot, position in scalars:
+            self.span(at + position, slot.width, slot.width)
         return _Layout(
-            reach=max((place + slot.width for slot, place in scalars), default=0),
+            reach=max((position + slot.width for slot, position in scalars), default=0),
             scalar_bytes=sum(slot.width for slot, _ in scalars),
             vtable_bytes=looked_at,
-            links=tuple((place, slot) for slot, place in places if _is_link(slot, place)),
+            links=tuple((position, slot) for slot, position in positions if _is_link(slot, position)),
         )
 
     def distance(self, vtable: int, vtable_bytes: int, offset: int) -> int | None:
@@ -254,11 +256,11 @@ class _Walk:
         self.apparent, self.tables, self.depth = before
         return False
 
-    def follow_all(self, places: NDArray[np.int64], table: Table) -> bool:
-        """Follow a reference at each place to a table."""
-        if not self.are_inside(places, 4, 4):
+    def follow_all(self, positions: NDArray[np.int64], table: Table) -> bool:
+        """Follow a reference at each position to a table."""
+        if not self.are_inside(positions, 4, 4):
             return False
-        tables = places + self.words(places)
+        tables = positions + self.words(positions)
         if self.depth >= MAX_DEPTH or not self.are_inside(tables, 4, 4):
             return False
         vtables = tables - self.words(tables, "<i4")
@@ -281,19 +283,19 @@ class _Walk:
         for distance, slot in layout.links:
             if distance is None or slot.kind not in (Kind.TABLE, Kind.SCALARS):
                 return False
-            places = tables + distance
+            positions = tables + distance
             if slot.kind is Kind.SCALARS:
-                if not self.vector_all(places, slot.width):
+                if not self.vector_all(positions, slot.width):
                     return False
-            elif slot.target is None or not self.follow_all(places, slot.target):
+            elif slot.target is None or not self.follow_all(positions, slot.target):
                 return False
         return True
 
-    def vector_all(self, places: NDArray[np.int64], width: int) -> bool:
-        """Follow a reference at each place to a vector of scalars."""
-        if not self.are_inside(places, 4, 4):
+    def vector_all(self, positions: NDArray[np.int64], width: int) -> bool:
+        """Follow a reference at each position to a vector of scalars."""
+        if not self.are_inside(positions, 4, 4):
             return False
-        starts = places + self.words(places)
+        starts = positions + self.words(positions)
         if not self.are_inside(starts, 4, 4):
             return False
         return self.are_inside(starts + 4, self.words(starts) * width, width)
@@ -305,8 +307,8 @@ class _Walk:
         self.apparent += int(np.broadcast_to(lengths, starts.shape).sum())
         return True
 
-    def words(self, places: NDArray[np.int64], kind: str = "<u4") -> NDArray[np.int64]:
-        return numbers_at(self.buffer, places, kind)
+    def words(self, positions: NDArray[np.int64], kind: str = "<u4") -> NDArray[np.int64]:
+        return numbers_at(self.buffer, positions, kind)
 
     def vector(self, at: int, width: int) -> tuple[int, int]:
         """Check the vector referenced at `at`; returns the start of its elements and their number."""
@@ -324,26 +326,26 @@ class _Walk:
         except UnicodeDecodeError as exc:
             raise self.fail(f"{name} is not UTF-8", start) from exc
 
-    def union(self, at: int, vtable: int, slot: Slot, place: int | None, table: Table) -> None:
+    def union(self, at: int, vtable: int, slot: Slot, position: int | None, table: Table) -> None:
         distance = self.distance(vtable, self.u16(vtable), slot.offset - 2)
-        type_place = None if distance is None else at + distance
-        if (type_place is None) != (place is None):
+        type_position = None if distance is None else at + distance
+        if (type_position is None) != (position is None):
             raise self.fail(f"{table.name} has only half of the union {slot.name}", at)
-        if type_place is None or place is None:
+        if type_position is None or position is None:
             if slot.required:
                 raise self.fail(f"{table.name} lacks its field {slot.name}", at)
             return
-        self.span(type_place, 1, 1)
-        target = slot.variants.get(self.buffer[type_place])
+        self.span(type_position, 1, 1)
+        target = slot.variants.get(self.buffer[type_position])
         if target is not None:
-            self.follow(place, target)
+            self.follow(position, target)
         else:
-            self.span(place, 4, 4)  # accessors follow the reference
-            self.unknown.add(f"{table.name} {slot.name} of type {self.buffer[type_place]}")
+            self.span(position, 4, 4)  # accessors follow the reference
+            self.unknown.add(f"{table.name} {slot.name} of type {self.buffer[type_position]}")
 
 
-def numbers_at(buffer: Buffer, places: NDArray[np.int64], kind: str) -> NDArray[np.int64]:
-    """Return the number at each place of a buffer.
+def numbers_at(buffer: Buffer, positions: NDArray[np.int64], kind: str) -> NDArray[np.int64]:
+    """Return the number at each position in a buffer.
 
     Parameters
     ----------
@@ -351,8 +353,8 @@ def numbers_at(buffer: Buffer, places: NDArray[np.int64], kind: str) -> NDArray[
 
     Requires: all lie in the buffer.
     """
-    octets = np.frombuffer(buffer, np.uint8)[places[:, None] + np.arange(np.dtype(kind).itemsize)]
-    found: NDArray[np.int64] = octets.view(kind).reshape(len(places))
+    octets = np.frombuffer(buffer, np.uint8)[positions[:, None] + np.arange(np.dtype(kind).itemsize)]
+    found: NDArray[np.int64] = octets.view(kind).reshape(len(positions))
     return found if kind == "<u8" else found.astype(np.int64)
 
 
@@ -361,5 +363,5 @@ def _offsets_of(slot: Slot) -> tuple[int, ...]:
     return (slot.offset - 2, slot.offset) if slot.kind is Kind.UNION else (slot.offset,)
 
 
-def _is_link(slot: Slot, place: int | None) -> bool:
-    return slot.kind is Kind.UNION or (slot.kind is not Kind.SCALAR and place is not None)
+def _is_link(slot: Slot, position: int | None) -> bool:
+    return slot.kind is Kind.UNION or (slot.kind is not Kind.SCALAR and position is not None)

@@ -22,14 +22,14 @@ class WireColumns:
     Requires: `verify` has accepted the buffer, with these tables.
     """
 
-    __slots__ = ("_at", "_buffer", "_kinds", "_places")
+    __slots__ = ("_at", "_buffer", "_kinds", "_positions")
 
     def __init__(self, buffer: Buffer, at: NDArray[np.int64]) -> None:
         self._buffer, self._at = buffer, at
         vtables = at - numbers_at(buffer, at, "<i4")
         _, examples, self._kinds = np.unique(vtables, return_index=True, return_inverse=True)
-        places = [WireTable(buffer, int(at[example])).places[:MAX_FIELDS] for example in examples]
-        self._places = np.array(places, np.int64)
+        positions = [WireTable(buffer, int(at[example])).positions[:MAX_FIELDS] for example in examples]
+        self._positions = np.array(positions, np.int64)
 
     @classmethod
     def of_vector(cls, table: WireTable, field: int) -> WireColumns | None:
@@ -39,7 +39,7 @@ class WireColumns:
 
     def has(self, field: int) -> NDArray[np.bool_]:
         """Tell which tables have a field."""
-        present: NDArray[np.bool_] = self._places[:, field][self._kinds] > 0
+        present: NDArray[np.bool_] = self._positions[:, field][self._kinds] > 0
         return present
 
     def numbers(self, field: int, kind: str = "<u8") -> list[int]:
@@ -49,9 +49,9 @@ class WireColumns:
         ----------
         kind : of numpy
         """
-        places, present = self._places[:, field][self._kinds], self.has(field)
+        positions, present = self._positions[:, field][self._kinds], self.has(field)
         found = np.zeros(len(self._at), kind)
-        found[present] = numbers_at(self._buffer, (self._at + places)[present], kind)
+        found[present] = numbers_at(self._buffer, (self._at + positions)[present], kind)
         return list(found.tolist())
 
     def octets(self, field: int) -> list[bytes | None]:
@@ -79,6 +79,6 @@ class WireColumns:
 
     def _targets(self, field: int, chosen: NDArray[np.intp]) -> NDArray[np.int64]:
         """Return where the references of some tables lead."""
-        places = self._at[chosen] + self._places[:, field][self._kinds[chosen]]
-        targets: NDArray[np.int64] = places + numbers_at(self._buffer, places, "<u4")
+        positions = self._at[chosen] + self._positions[:, field][self._kinds[chosen]]
+        targets: NDArray[np.int64] = positions + numbers_at(self._buffer, positions, "<u4")
         return targets

@@ -36,13 +36,13 @@ class WireTable:
     Requires: `verify` has accepted the buffer, with this table at `at`.
     """
 
-    __slots__ = ("_at", "_buffer", "_places")
+    __slots__ = ("_at", "_buffer", "_positions")
 
     def __init__(self, buffer: Buffer, at: int) -> None:
         vtable = at - _I32.unpack_from(buffer, at)[0]
         (size,) = _U16.unpack_from(buffer, vtable)
         self._buffer, self._at = buffer, at
-        self._places = _places_of(bytes(buffer[vtable : vtable + size]))
+        self._positions = _positions_of(bytes(buffer[vtable : vtable + size]))
 
     @classmethod
     def of(cls, generated: Any) -> Self:
@@ -51,23 +51,23 @@ class WireTable:
 
     def i8(self, field: int) -> int:
         """Return a signed byte; 0 by default."""
-        place = self._places[field]
-        return int(_I8.unpack_from(self._buffer, self._at + place)[0]) if place else 0
+        position = self._positions[field]
+        return int(_I8.unpack_from(self._buffer, self._at + position)[0]) if position else 0
 
     def u16(self, field: int) -> int | None:
         """Return 16 bits; None by default."""
-        place = self._places[field]
-        return int(_U16.unpack_from(self._buffer, self._at + place)[0]) if place else None
+        position = self._positions[field]
+        return int(_U16.unpack_from(self._buffer, self._at + position)[0]) if position else None
 
     def u32(self, field: int) -> int:
         """Return 32 bits; 0 by default."""
-        place = self._places[field]
-        return int(_U32.unpack_from(self._buffer, self._at + place)[0]) if place else 0
+        position = self._positions[field]
+        return int(_U32.unpack_from(self._buffer, self._at + position)[0]) if position else 0
 
     def u64(self, field: int) -> int:
         """Return 64 bits; 0 by default."""
-        place = self._places[field]
-        return int(_U64.unpack_from(self._buffer, self._at + place)[0]) if place else 0
+        position = self._positions[field]
+        return int(_U64.unpack_from(self._buffer, self._at + position)[0]) if position else 0
 
     def octets(self, field: int) -> bytes | None:
         """Return a vector of bytes; None by default."""
@@ -84,10 +84,10 @@ class WireTable:
         """The offset of the vtable."""
         return self._at - int(_I32.unpack_from(self._buffer, self._at)[0])
 
-    def place(self, field: int) -> int | None:
+    def position(self, field: int) -> int | None:
         """Return the offset of a field; None if it is absent."""
-        place = self._places[field]
-        return self._at + place if place else None
+        position = self._positions[field]
+        return self._at + position if position else None
 
     def find(self, field: int) -> WireTable | None:
         """Return a table; None by default."""
@@ -107,8 +107,8 @@ class WireTable:
 
     def tables(self, field: int) -> list[WireTable]:
         """Return a vector of tables; empty by default."""
-        buffer, places = self.vector(field)
-        return [WireTable(buffer, at) for at in places.tolist()]
+        buffer, positions = self.vector(field)
+        return [WireTable(buffer, at) for at in positions.tolist()]
 
     def vector(self, field: int) -> tuple[Buffer, NDArray[np.int64]]:
         """Return the buffer, and the offset in it of each table of a vector; empty by default."""
@@ -116,25 +116,25 @@ class WireTable:
         if at is None:
             return self._buffer, np.zeros(0, np.int64)
         (count,) = _U32.unpack_from(self._buffer, at)
-        places = at + _U32.size + _U32.size * np.arange(count, dtype=np.int64)
-        return self._buffer, places + np.frombuffer(self._buffer, "<u4", count, at + _U32.size)
+        positions = at + _U32.size + _U32.size * np.arange(count, dtype=np.int64)
+        return self._buffer, positions + np.frombuffer(self._buffer, "<u4", count, at + _U32.size)
 
     @property
-    def places(self) -> tuple[int, ...]:
+    def positions(self) -> tuple[int, ...]:
         """The offset of each field in the table, 0 if it is absent."""
-        return self._places
+        return self._positions
 
     def target(self, field: int) -> int | None:
         """Return the offset of the target of a reference; None if it is absent."""
-        place = self._places[field]
-        if not place:
+        position = self._positions[field]
+        if not position:
             return None
-        at = self._at + place
+        at = self._at + position
         return at + int(_U32.unpack_from(self._buffer, at)[0])
 
 
 @lru_cache(maxsize=1024)
-def _places_of(vtable: bytes) -> tuple[int, ...]:
+def _positions_of(vtable: bytes) -> tuple[int, ...]:
     """Return the offset of each field in its table, 0 if it is absent."""
     found: tuple[int, ...] = struct.unpack(f"<{len(vtable) // _U16.size}H", vtable)
     return found + (0,) * max(0, MAX_FIELDS - len(found))

@@ -82,7 +82,7 @@ def decode_avro(
     named = address_of(table), len(sources), address_of(rows), count
     told = address_of(writers), len(program.writers), address_of(column_lines), len(columns)
     check_row(_decode(*named, *told, address_of(stack), address_of(status), room), sources, rows)
-    return [_give_back(column) for column in columns], status
+    return [_trimmed(column) for column in columns], status
 
 
 def _new_column(kind: int, count: int, room: int) -> FlatColumn:
@@ -104,7 +104,7 @@ def _column_line(column: FlatColumn) -> tuple[int, ...]:
     return ITEM_BYTES.get(column.kind, 0), address_of(column.data), offsets, valid
 
 
-def _give_back(column: FlatColumn) -> FlatColumn:
+def _trimmed(column: FlatColumn) -> FlatColumn:
     """Return the column without unused room."""
     if column.offsets is None:
         return column

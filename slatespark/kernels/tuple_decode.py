@@ -66,7 +66,7 @@ from slatespark.kernels.tuple_program import (
     TRUE_CODE,
     ZERO_CODE,
     KeyStatus,
-    Step,
+    TupleStep,
     check_total,
     check_wanted,
     read_program,
@@ -111,7 +111,7 @@ def decode_tuples(
     return columns, status
 
 
-def _output(step: Step, count: int, room: int) -> FlatColumn:
+def _output(step: TupleStep, count: int, room: int) -> FlatColumn:
     """Return a column with room for all strings; untouched memory costs nothing."""
     valid = np.ones(count, np.uint8)
     if step.column_kind == BYTES:
@@ -121,7 +121,7 @@ def _output(step: Step, count: int, room: int) -> FlatColumn:
     return FlatColumn(step.kind, np.empty(count * ITEM_BYTES[step.kind], np.uint8), valid=valid)
 
 
-def _line(step: Step, output: FlatColumn | None, scratch: NDArray[np.uint8]) -> tuple[int, ...]:
+def _line(step: TupleStep, output: FlatColumn | None, scratch: NDArray[np.uint8]) -> tuple[int, ...]:
     data, offsets, valid = 0, 0, 0
     if output is not None and output.valid is not None:
         data = 0 if step.kind == STRUCT else address_of(output.data)
@@ -133,7 +133,7 @@ def _line(step: Step, output: FlatColumn | None, scratch: NDArray[np.uint8]) -> 
     return (step.kind, step.parts, null, data, offsets, valid, 0, *limit_words(step))
 
 
-def _finished(step: Step, output: FlatColumn, has_nulls: bool) -> FlatColumn:
+def _finished(step: TupleStep, output: FlatColumn, has_nulls: bool) -> FlatColumn:
     valid = output.valid if has_nulls else None
     if output.offsets is None:
         return FlatColumn(output.kind, output.data, valid=valid)

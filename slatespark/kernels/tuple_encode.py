@@ -47,7 +47,7 @@ from slatespark.kernels.tuple_program import (
     TEXT,
     TEXT_CODE,
     ZERO_CODE,
-    Step,
+    TupleStep,
     check_columns,
     item_error,
     read_program,
@@ -99,7 +99,7 @@ def _most_bytes(column: FlatColumn) -> int:
     return 2 * len(data) if len(data) < _GUESSED_BYTES else 2 * len(data) - int(np.count_nonzero(data))
 
 
-def _line(step: Step, column: FlatColumn | None, count: int) -> tuple[int, ...]:
+def _line(step: TupleStep, column: FlatColumn | None, count: int) -> tuple[int, ...]:
     data, data_end, offsets, valid = 0, 0, 0, 0
     if column is not None:
         data = checked_address(column.data, np.uint8, 0)
@@ -110,7 +110,7 @@ def _line(step: Step, column: FlatColumn | None, count: int) -> tuple[int, ...]:
     return (step.kind, step.parts, null_bytes, data, data_end, offsets, valid, *limit_words(step))
 
 
-def limit_words(step: Step) -> tuple[Any, Any]:
+def limit_words(step: TupleStep) -> tuple[Any, Any]:
     """Return a step's largest number as two words."""
     return step.limit & _MAX_I64 | -(step.limit >> 63 & 1) << 63, step.limit >> 64
 

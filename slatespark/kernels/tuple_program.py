@@ -91,7 +91,7 @@ class KeyStatus(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class TupleStep:
     """One step of a program.
 
     Attributes
@@ -132,10 +132,10 @@ def program_entry(kind: int, *, precision: int = 0, required: bool = False) -> i
     return kind | precision << _PRECISION_SHIFT | required << _REQUIRED_SHIFT
 
 
-def read_program(program: NDArray[np.int64]) -> list[Step]:
+def read_program(program: NDArray[np.int64]) -> list[TupleStep]:
     """Decode and check a program."""
     entries: list[int] = program.tolist()
-    steps: list[Step] = []
+    steps: list[TupleStep] = []
     opened: list[int] = []
     column = 0
     for number, entry in enumerate(entries):
@@ -149,10 +149,10 @@ def read_program(program: NDArray[np.int64]) -> list[Step]:
             start = opened.pop()
             first = steps[start]
             steps[start] = replace(first, parts=number - start)
-            steps.append(Step(END, -1, nested=True))
+            steps.append(TupleStep(END, -1, nested=True))
             continue
         limit = _limit(kind, precision)
-        steps.append(Step(kind, column, nested=bool(opened), required=bool(required), limit=limit))
+        steps.append(TupleStep(kind, column, nested=bool(opened), required=bool(required), limit=limit))
         column += 1
         if kind == STRUCT:
             opened.append(number)
@@ -167,7 +167,7 @@ def _limit(kind: int, precision: int) -> int:
     return (1 << (8 * ITEM_BYTES[kind] - 1)) - 1 if INT8 <= kind <= INT64 else 0
 
 
-def check_columns(steps: Sequence[Step], columns: Sequence[FlatColumn]) -> int:
+def check_columns(steps: Sequence[TupleStep], columns: Sequence[FlatColumn]) -> int:
     """Return the number of rows; raises `InternalError` for columns that do not match the program."""
     kinds = [step.column_kind for step in steps if step.kind != END]
     if not columns or kinds != [column.kind for column in columns]:
@@ -180,7 +180,7 @@ def check_columns(steps: Sequence[Step], columns: Sequence[FlatColumn]) -> int:
     return count
 
 
-def item_error(steps: Sequence[Step], number: int, row: int, columns: Sequence[FlatColumn]) -> SchemaError:
+def item_error(steps: Sequence[TupleStep], number: int, row: int, columns: Sequence[FlatColumn]) -> SchemaError:
     """Return the error for an invalid item."""
     step, where = steps[number], f"column {sum(not step.nested for step in steps[: number + 1])} of the key"
     valid = columns[step.column].valid
@@ -194,7 +194,7 @@ def item_error(steps: Sequence[Step], number: int, row: int, columns: Sequence[F
     return SchemaError(f"A decimal in {where} has more than {digits} digits, in row {row} of the batch.")
 
 
-def check_wanted(steps: Sequence[Step], wanted: NDArray[np.bool_]) -> None:
+def check_wanted(steps: Sequence[TupleStep], wanted: NDArray[np.bool_]) -> None:
     """Raise `InternalError` unless `wanted` has one entry per column."""
     columns = sum(step.kind != END for step in steps)
     if len(wanted) != columns:

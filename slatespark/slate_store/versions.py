@@ -21,7 +21,7 @@ from slatespark.options.values import (
 from slatespark.shown import Listing
 from slatespark.slate_store.base import OpenTable, version_of
 from slatespark.table.log.manifests import fetch_latest_manifest
-from slatespark.table.progress import Step, tell_tasks
+from slatespark.table.progress import Step, reporting_tasks
 from slatespark.table.read.versions.time_travel import resolve_version
 from slatespark.table.tasks import THREADS, TaskRunner
 from slatespark.units import parse_time_ms
@@ -304,7 +304,7 @@ class Versions(OpenTable):
         parsed = self._options_of("trimHistory", Call.TRIM, options, why=why, arguments=("after",))
         latest_id, _ = fetch_latest_manifest(self._stores)
         with showing_progress(progress, Step.REMOVING) as listener:
-            tasks = tell_tasks(runner or THREADS, listener, Step.REMOVING)
+            tasks = reporting_tasks(runner or THREADS, listener, Step.REMOVING)
             record = trim_history(self._stores, self._clock, after_ms, parsed, runner=tasks)
         return version_of(record, latest_id)
 

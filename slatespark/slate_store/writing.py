@@ -16,7 +16,7 @@ from slatespark.options.keywords import WriteKeywords
 from slatespark.options.values import parse_locations
 from slatespark.slate_store.base import OpenTable, version_of
 from slatespark.table.log.manifests import fetch_latest_manifest
-from slatespark.table.progress import Step, tell_rows, tell_tasks
+from slatespark.table.progress import Step, reporting_rows, reporting_tasks
 from slatespark.table.rows.batches import Rows, as_batches
 from slatespark.table.tasks import THREADS, TaskRunner, ThreadRunner, thread_count
 
@@ -81,7 +81,7 @@ class Writes(OpenTable):
             return fetch_latest_manifest(self._stores).number
         total = batches.num_rows if isinstance(batches, pa.Table | pa.RecordBatch) else 0
         with showing_progress(progress, Step.WRITING) as listener:
-            told = tell_rows(rows, listener, total=total)
+            told = reporting_rows(rows, listener, total=total)
             record = run_load(self._stores, self._clock, load, schema, told, threads=threads)
         compact_after_write(self._stores, self._clock, record, parsed, load.job.definition)
         return version_of(record, load.job.baseline.manifest_id)
@@ -163,7 +163,7 @@ class Writes(OpenTable):
         given = parse_locations(paths, "paths")
         latest_id, _ = fetch_latest_manifest(self._stores)
         with showing_progress(progress, Step.INGESTING) as listener:
-            tasks = tell_tasks(runner or THREADS, listener, Step.INGESTING)
+            tasks = reporting_tasks(runner or THREADS, listener, Step.INGESTING)
             record = ingest_files(self._stores, self._clock, given, parsed, runner=tasks)
         compact_after_write(self._stores, self._clock, record, parsed)
         return version_of(record, latest_id)
@@ -309,7 +309,7 @@ class Writes(OpenTable):
         if self.definition.has_history:
             parsed = self._delete_options(Call.DELETE_HISTORY, {"timestamp": timestamp, **options})
             with showing_progress(progress, Step.REMOVING) as listener:
-                tasks = tell_tasks(runner or THREADS, listener, Step.REMOVING)
+                tasks = reporting_tasks(runner or THREADS, listener, Step.REMOVING)
                 record = delete_history_range(self._stores, self._clock, where, self._common, parsed, runner=tasks)
             compact_after_write(self._stores, self._clock, record, parsed)
             return version_of(record, latest_id)

@@ -57,7 +57,7 @@ def local_key(key: Sequence[Any], fetch_codec: Callable[[], RowCodec]) -> tuple[
         return tuple(key)
     kinds = [field.type for field in fetch_codec().key_fields]
     zoned = [pa.types.is_timestamp(kind) and kind.tz is not None for kind in kinds]
-    return tuple(with_zone(value) if place < len(kinds) and zoned[place] else value for place, value in enumerate(key))
+    return tuple(with_zone(value) if index < len(kinds) and zoned[index] else value for index, value in enumerate(key))
 
 
 def local_keys(keys: Any, fetch_codec: Callable[[], RowCodec]) -> Any:

@@ -35,7 +35,7 @@ def map_in_arrow(rows: DataFrame, task: ArrowTask, schema: StructType | str) -> 
     """
     if not all(name.isidentifier() for name in rows.columns):
         names = tuple(rows.columns)
-        rows, task = rows.toDF(*(f"_{place}" for place in range(len(names)))), _Named(task, names)
+        rows, task = rows.toDF(*(f"_{index}" for index in range(len(names)))), _Named(task, names)
     try:
         return rows.mapInArrow(task, schema)
     except PySparkImportError:

@@ -25,7 +25,7 @@ from slatespark.spark.frames.planned_read import plan_frame
 from slatespark.spark.frames.upload import upload_frame
 from slatespark.spark.jobs.run_job import described, job_text
 from slatespark.spark.local_times import local_key, local_keys, taking_local_times
-from slatespark.spark.place import Place
+from slatespark.spark.table_location import TableLocation
 from slatespark.spark.type_mapping import arrow_schema
 from slatespark.table.read.reader import ReadPlan
 from slatespark.table.transaction.options import delete_options, operator_of
@@ -54,8 +54,8 @@ class SlateTransaction:
     ({'id': 1, 'amount': 40}, None)
     """
 
-    def __init__(self, spark: SparkSession, core: Transaction, place: Place, name: str | None) -> None:
-        self._spark, self._core, self._place, self._name = spark, core, place, name
+    def __init__(self, spark: SparkSession, core: Transaction, location: TableLocation, name: str | None) -> None:
+        self._spark, self._core, self._location, self._name = spark, core, location, name
 
     # --- state --------------------------------------------------------------------------------------------------------
 
@@ -212,8 +212,8 @@ class SlateTransaction:
         require_frame(df, "write")
         load = self._core.planLoad(arrow_schema(df.schema), **writeOptions)
         rows = sort_for_load(df, self._codec.key_columns)
-        with described(self._spark, job_text("transaction on", self._place.path, self.readVersion)):
-            return self._core.addFiles(load, upload_frame(rows, self._place, load))
+        with described(self._spark, job_text("transaction on", self._location.path, self.readVersion)):
+            return self._core.addFiles(load, upload_frame(rows, self._location, load))
 
     @taking_local_times
     def delete(
@@ -310,7 +310,7 @@ class SlateTransaction:
         return self._codec
 
     def _frame(self, plan: ReadPlan) -> DataFrame:
-        rows = plan_frame(self._spark, self._place, plan)
+        rows = plan_frame(self._spark, self._location, plan)
         return rows if self._name is None else rows.alias(self._name)
 
     def _with_all(self, named: Sequence[str]) -> list[str]:

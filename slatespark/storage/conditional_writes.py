@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Final
 
 from slatespark.errors import InvalidRequestError
-from slatespark.storage.retry import Outcome, classify_error
+from slatespark.storage.retry import AttemptOutcome, classify_error
 
 CONTENT: Final = b"Shows whether this server honors conditional writes."
 
@@ -55,12 +55,12 @@ def prove_once(
     try:
         create(path)
     except Exception as exc:
-        if classify_error(exc) is not Outcome.EXISTS:  # the driver repeated a request whose answer was lost
+        if classify_error(exc) is not AttemptOutcome.EXISTS:  # the driver repeated a request whose answer was lost
             raise
     try:
         break_condition(path)
     except Exception as exc:
-        if classify_error(exc) is not Outcome.EXISTS:
+        if classify_error(exc) is not AttemptOutcome.EXISTS:
             raise
         _PROVEN.add(server)
         return

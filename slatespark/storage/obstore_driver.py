@@ -13,7 +13,7 @@ from slatespark.storage.credentials import BackendOptions
 from slatespark.storage.object_store import Buffer, ObjectMeta
 from slatespark.storage.obstore_config import Bucket, import_obstore, open_bucket, parse_url
 from slatespark.storage.obstore_users import is_forked_user, mark_user
-from slatespark.storage.retry import Outcome, classify_error
+from slatespark.storage.retry import AttemptOutcome, classify_error
 from slatespark.storage.s3_driver import PARTS_IN_FLIGHT, part_size
 from slatespark.units import datetime_to_ms
 
@@ -111,7 +111,7 @@ class ObstoreDriver:
         try:
             self._obstore.delete(self._store, self._key(path))
         except FileNotFoundError as exc:
-            if classify_error(exc) is not Outcome.MISSING:  # the status 404 has other reasons, too
+            if classify_error(exc) is not AttemptOutcome.MISSING:  # the status 404 has other reasons, too
                 raise
 
     def delete_many(self, paths: Sequence[str]) -> bool:

@@ -17,7 +17,7 @@ from slatespark.storage.driver import Driver, check_options, make_driver
 from slatespark.storage.object_store import Buffer, ObjectMeta
 from slatespark.storage.readahead import run_concurrently
 from slatespark.storage.requests import MOST_DELETED
-from slatespark.storage.retry import Outcome, RetryPolicy, call_with_retries, classify_error, create_once
+from slatespark.storage.retry import AttemptOutcome, RetryPolicy, call_with_retries, classify_error, create_once
 
 # A request costs about as much as reading this many unneeded bytes.
 MAX_GAP_BYTES = 1 << 20
@@ -190,7 +190,7 @@ def _read_exactly(driver: Driver, path: str, span: ByteRange) -> bytes:
     except CorruptDataError:
         raise
     except Exception as exc:
-        if classify_error(exc) is Outcome.PAST_END:
+        if classify_error(exc) is AttemptOutcome.PAST_END:
             check_span(path, span, driver.head(path).size)
         raise
     if len(data) < len(span):

@@ -22,7 +22,7 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 
-class Outcome(Enum):
+class AttemptOutcome(Enum):
     """Classified result of a request."""
 
     MISSING = "the object does not exist"
@@ -37,80 +37,80 @@ class Outcome(Enum):
 
 
 _BY_STATUS = {
-    301: Outcome.ELSEWHERE,
-    401: Outcome.DENIED,
-    403: Outcome.DENIED,
-    404: Outcome.MISSING,
-    408: Outcome.TRANSIENT,
-    409: Outcome.REFUSED,  # such as "there is a folder of this name"; see the codes below for what passes
-    412: Outcome.EXISTS,
-    416: Outcome.PAST_END,
-    425: Outcome.TRANSIENT,
-    429: Outcome.TRANSIENT,
-    501: Outcome.REFUSED,
+    301: AttemptOutcome.ELSEWHERE,
+    401: AttemptOutcome.DENIED,
+    403: AttemptOutcome.DENIED,
+    404: AttemptOutcome.MISSING,
+    408: AttemptOutcome.TRANSIENT,
+    409: AttemptOutcome.REFUSED,  # such as "there is a folder of this name"; see the codes below for what passes
+    412: AttemptOutcome.EXISTS,
+    416: AttemptOutcome.PAST_END,
+    425: AttemptOutcome.TRANSIENT,
+    429: AttemptOutcome.TRANSIENT,
+    501: AttemptOutcome.REFUSED,
 }
 
 # Error codes of S3 and Azure that are more specific than their HTTP status, or have the status 200 or 400.
 _BY_CODE = {
-    "BlobAlreadyExists": Outcome.EXISTS,
-    "ConditionNotMet": Outcome.EXISTS,
-    "ContainerBeingDeleted": Outcome.TRANSIENT,
-    "ContainerNotFound": Outcome.NO_BUCKET,
-    "AuthorizationHeaderMalformed": Outcome.ELSEWHERE,  # signed for another region
-    "IllegalLocationConstraintException": Outcome.ELSEWHERE,
-    "PermanentRedirect": Outcome.ELSEWHERE,
-    "ConditionalRequestConflict": Outcome.TRANSIENT,  # another conditional write of the object is being made
-    "OperationAborted": Outcome.TRANSIENT,
-    "AccessDenied": Outcome.DENIED,
-    "NoSuchBucket": Outcome.NO_BUCKET,
-    "NoSuchUpload": Outcome.TRANSIENT,  # completed by a request whose response was lost: upload again
-    "ExpiredToken": Outcome.DENIED,
-    "InvalidToken": Outcome.DENIED,
-    "InvalidAccessKeyId": Outcome.DENIED,
-    "SignatureDoesNotMatch": Outcome.DENIED,
-    "XAdminUserNotFound": Outcome.DENIED,  # versitygw, with the status 404: it does not know the access key
-    "PreconditionFailed": Outcome.EXISTS,
-    "InvalidRange": Outcome.PAST_END,
-    "BadDigest": Outcome.TRANSIENT,
-    "IncompleteBody": Outcome.TRANSIENT,
-    "InternalError": Outcome.TRANSIENT,
-    "RequestLimitExceeded": Outcome.TRANSIENT,
-    "RequestTimeout": Outcome.TRANSIENT,
-    "ServiceUnavailable": Outcome.TRANSIENT,
-    "SlowDown": Outcome.TRANSIENT,
-    "Throttling": Outcome.TRANSIENT,
-    "ThrottlingException": Outcome.TRANSIENT,
-    "XAmzContentSHA256Mismatch": Outcome.TRANSIENT,
+    "BlobAlreadyExists": AttemptOutcome.EXISTS,
+    "ConditionNotMet": AttemptOutcome.EXISTS,
+    "ContainerBeingDeleted": AttemptOutcome.TRANSIENT,
+    "ContainerNotFound": AttemptOutcome.NO_BUCKET,
+    "AuthorizationHeaderMalformed": AttemptOutcome.ELSEWHERE,  # signed for another region
+    "IllegalLocationConstraintException": AttemptOutcome.ELSEWHERE,
+    "PermanentRedirect": AttemptOutcome.ELSEWHERE,
+    "ConditionalRequestConflict": AttemptOutcome.TRANSIENT,  # another conditional write of the object is being made
+    "OperationAborted": AttemptOutcome.TRANSIENT,
+    "AccessDenied": AttemptOutcome.DENIED,
+    "NoSuchBucket": AttemptOutcome.NO_BUCKET,
+    "NoSuchUpload": AttemptOutcome.TRANSIENT,  # completed by a request whose response was lost: upload again
+    "ExpiredToken": AttemptOutcome.DENIED,
+    "InvalidToken": AttemptOutcome.DENIED,
+    "InvalidAccessKeyId": AttemptOutcome.DENIED,
+    "SignatureDoesNotMatch": AttemptOutcome.DENIED,
+    "XAdminUserNotFound": AttemptOutcome.DENIED,  # versitygw, with the status 404: it does not know the access key
+    "PreconditionFailed": AttemptOutcome.EXISTS,
+    "InvalidRange": AttemptOutcome.PAST_END,
+    "BadDigest": AttemptOutcome.TRANSIENT,
+    "IncompleteBody": AttemptOutcome.TRANSIENT,
+    "InternalError": AttemptOutcome.TRANSIENT,
+    "RequestLimitExceeded": AttemptOutcome.TRANSIENT,
+    "RequestTimeout": AttemptOutcome.TRANSIENT,
+    "ServiceUnavailable": AttemptOutcome.TRANSIENT,
+    "SlowDown": AttemptOutcome.TRANSIENT,
+    "Throttling": AttemptOutcome.TRANSIENT,
+    "ThrottlingException": AttemptOutcome.TRANSIENT,
+    "XAmzContentSHA256Mismatch": AttemptOutcome.TRANSIENT,
 }
 
 # Exception classes by name, of libraries that this module must not import: botocore, aiohttp, urllib3, requests, azure,
 # google.
 _BY_NAME = {
-    "ClientConnectionError": Outcome.TRANSIENT,
-    "ClientPayloadError": Outcome.TRANSIENT,
-    "ConnectionError": Outcome.TRANSIENT,  # botocore and requests have their own classes
-    "CredentialRetrievalError": Outcome.TRANSIENT,
-    "HTTPClientError": Outcome.TRANSIENT,
-    "IncompleteRead": Outcome.TRANSIENT,
-    "ProtocolError": Outcome.TRANSIENT,
-    "ResponseParserError": Outcome.TRANSIENT,
-    "ResponseStreamingError": Outcome.TRANSIENT,
-    "ServiceRequestError": Outcome.TRANSIENT,
-    "ServiceResponseError": Outcome.TRANSIENT,
-    "TransportError": Outcome.TRANSIENT,
-    "AlreadyExistsError": Outcome.EXISTS,
-    "PreconditionError": Outcome.EXISTS,
-    "PermissionDeniedError": Outcome.DENIED,
-    "UnauthenticatedError": Outcome.DENIED,
-    "ClientAuthenticationError": Outcome.DENIED,
-    "DefaultCredentialsError": Outcome.DENIED,
-    "NoAuthTokenError": Outcome.DENIED,
-    "NoCredentialsError": Outcome.DENIED,
-    "PartialCredentialsError": Outcome.DENIED,
-    "ProfileNotFound": Outcome.DENIED,
-    "RefreshError": Outcome.DENIED,
-    "SSOError": Outcome.DENIED,
-    "TokenRetrievalError": Outcome.DENIED,
+    "ClientConnectionError": AttemptOutcome.TRANSIENT,
+    "ClientPayloadError": AttemptOutcome.TRANSIENT,
+    "ConnectionError": AttemptOutcome.TRANSIENT,  # botocore and requests have their own classes
+    "CredentialRetrievalError": AttemptOutcome.TRANSIENT,
+    "HTTPClientError": AttemptOutcome.TRANSIENT,
+    "IncompleteRead": AttemptOutcome.TRANSIENT,
+    "ProtocolError": AttemptOutcome.TRANSIENT,
+    "ResponseParserError": AttemptOutcome.TRANSIENT,
+    "ResponseStreamingError": AttemptOutcome.TRANSIENT,
+    "ServiceRequestError": AttemptOutcome.TRANSIENT,
+    "ServiceResponseError": AttemptOutcome.TRANSIENT,
+    "TransportError": AttemptOutcome.TRANSIENT,
+    "AlreadyExistsError": AttemptOutcome.EXISTS,
+    "PreconditionError": AttemptOutcome.EXISTS,
+    "PermissionDeniedError": AttemptOutcome.DENIED,
+    "UnauthenticatedError": AttemptOutcome.DENIED,
+    "ClientAuthenticationError": AttemptOutcome.DENIED,
+    "DefaultCredentialsError": AttemptOutcome.DENIED,
+    "NoAuthTokenError": AttemptOutcome.DENIED,
+    "NoCredentialsError": AttemptOutcome.DENIED,
+    "PartialCredentialsError": AttemptOutcome.DENIED,
+    "ProfileNotFound": AttemptOutcome.DENIED,
+    "RefreshError": AttemptOutcome.DENIED,
+    "SSOError": AttemptOutcome.DENIED,
+    "TokenRetrievalError": AttemptOutcome.DENIED,
 }
 
 # As obstore quotes an answer.
@@ -142,7 +142,7 @@ _TRANSIENT_ERRNOS = _error_numbers(
 _REDIRECT_ERRNOS = _error_numbers("EREMCHG")  # of s3fs
 
 
-def classify_error(error: BaseException) -> Outcome:
+def classify_error(error: BaseException) -> AttemptOutcome:
     """Classify an error raised by a driver.
 
     Drivers wrap the server's response in their own exceptions, with the original as the cause. Error codes take
@@ -157,10 +157,10 @@ def classify_error(error: BaseException) -> Outcome:
     verdicts = (
         rule(link) for rule in (_by_code, _by_tls, _by_text, _by_class, _by_status, _by_errno) for link in links
     )
-    return next((verdict for verdict in verdicts if verdict is not None), Outcome.REFUSED)
+    return next((verdict for verdict in verdicts if verdict is not None), AttemptOutcome.REFUSED)
 
 
-def _by_code(error: BaseException) -> Outcome | None:
+def _by_code(error: BaseException) -> AttemptOutcome | None:
     response = getattr(error, "response", None)
     details = response.get("Error") if isinstance(response, dict) else None
     if isinstance(details, dict):
@@ -169,42 +169,42 @@ def _by_code(error: BaseException) -> Outcome | None:
     return None if in_text is None else _BY_CODE.get(in_text[1])
 
 
-def _by_text(error: BaseException) -> Outcome | None:
+def _by_text(error: BaseException) -> AttemptOutcome | None:
     """Classify an error of obstore, which has what happened in its text alone."""
     if type(error).__module__.partition(".")[0] != "obstore":
         return None
     text = str(error)
     if any(reason in text for reason in _TLS_TEXTS):
-        return Outcome.NO_TLS
+        return AttemptOutcome.NO_TLS
     if any(reason in text for reason in _RANGE_TEXTS):
-        return Outcome.PAST_END
+        return AttemptOutcome.PAST_END
     if "Received redirect" in text:
-        return Outcome.ELSEWHERE
-    return Outcome.TRANSIENT if "HTTP error" in text else None
+        return AttemptOutcome.ELSEWHERE
+    return AttemptOutcome.TRANSIENT if "HTTP error" in text else None
 
 
-def _by_tls(error: BaseException) -> Outcome | None:
+def _by_tls(error: BaseException) -> AttemptOutcome | None:
     is_tls = any("SSL" in kind.__name__ or "Certificate" in kind.__name__ for kind in type(error).__mro__)
-    return Outcome.NO_TLS if is_tls and any(reason in str(error) for reason in _TLS_REASONS) else None
+    return AttemptOutcome.NO_TLS if is_tls and any(reason in str(error) for reason in _TLS_REASONS) else None
 
 
-def _by_class(error: BaseException) -> Outcome | None:
+def _by_class(error: BaseException) -> AttemptOutcome | None:
     # botocore follows a redirect that names no region to itself, until Python stops it.
     wrapped = getattr(error, "kwargs", None)
     if isinstance(error, RecursionError) or (isinstance(wrapped, dict) and "recursion" in str(wrapped.get("error"))):
-        return Outcome.ELSEWHERE
+        return AttemptOutcome.ELSEWHERE
     if isinstance(error, FileExistsError):
-        return Outcome.EXISTS
+        return AttemptOutcome.EXISTS
     if isinstance(error, FileNotFoundError | NotADirectoryError | IsADirectoryError):
-        return Outcome.MISSING
+        return AttemptOutcome.MISSING
     if isinstance(error, PermissionError):
-        return Outcome.DENIED
+        return AttemptOutcome.DENIED
     if isinstance(error, TimeoutError | ConnectionError | EOFError):
-        return Outcome.TRANSIENT
+        return AttemptOutcome.TRANSIENT
     return next((_BY_NAME[kind.__name__] for kind in type(error).__mro__ if kind.__name__ in _BY_NAME), None)
 
 
-def _by_status(error: BaseException) -> Outcome | None:
+def _by_status(error: BaseException) -> AttemptOutcome | None:
     response = getattr(error, "response", None)
     meta = response.get("ResponseMetadata") if isinstance(response, dict) else None
     status = meta.get("HTTPStatusCode") if isinstance(meta, dict) else None
@@ -213,16 +213,16 @@ def _by_status(error: BaseException) -> Outcome | None:
     in_text = _STATUS_IN_TEXT.search(str(error))
     status = int(in_text[1]) if in_text is not None else status
     if isinstance(status, int) and status >= 300:
-        return _BY_STATUS.get(status, Outcome.TRANSIENT if status >= 500 else Outcome.REFUSED)
+        return _BY_STATUS.get(status, AttemptOutcome.TRANSIENT if status >= 500 else AttemptOutcome.REFUSED)
     return None
 
 
-def _by_errno(error: BaseException) -> Outcome | None:
+def _by_errno(error: BaseException) -> AttemptOutcome | None:
     if not isinstance(error, OSError):
         return None
     if error.errno in _REDIRECT_ERRNOS:
-        return Outcome.ELSEWHERE
-    return Outcome.TRANSIENT if error.errno in _TRANSIENT_ERRNOS else None
+        return AttemptOutcome.ELSEWHERE
+    return AttemptOutcome.TRANSIENT if error.errno in _TRANSIENT_ERRNOS else None
 
 
 def _clock_jitter() -> float:
@@ -269,8 +269,8 @@ def call_with_retries(
 
     Raises
     ------
-    FileNotFoundError, FileExistsError, InvalidRequestError, TableNotFoundError, UnavailableError : see `Outcome`;
-        other `SlateError`s are not changed
+    FileNotFoundError, FileExistsError, InvalidRequestError, TableNotFoundError, UnavailableError : see
+        `AttemptOutcome`; other `SlateError`s are not changed
     """
     waits_s = policy.waits_s()
     while True:
@@ -283,7 +283,7 @@ def call_with_retries(
             if not isinstance(exc, Exception) and not _is_panic(exc):
                 raise
             outcome = classify_error(exc)
-            wait_s = next(waits_s, None) if outcome in (Outcome.TRANSIENT, Outcome.PAST_END) else None
+            wait_s = next(waits_s, None) if outcome in (AttemptOutcome.TRANSIENT, AttemptOutcome.PAST_END) else None
             if wait_s is None:
                 error = _final_error(exc, outcome, what, location, options)
                 if options.shows_secret(exc):
@@ -337,31 +337,33 @@ def _driver_text(exc: BaseException) -> str:
     return " ".join(said.split())[:500]
 
 
-def _final_error(exc: BaseException, outcome: Outcome, what: str, location: str, options: BackendOptions) -> Exception:
+def _final_error(
+    exc: BaseException, outcome: AttemptOutcome, what: str, location: str, options: BackendOptions
+) -> Exception:
     why = options.mask(f"The driver reports: {type(exc).__name__}: {_driver_text(exc)}")
     cannot = f"Cannot {what} {location}."
     match outcome:
-        case Outcome.MISSING if what == "list":  # an empty folder has no objects, so this is not about one
+        case AttemptOutcome.MISSING if what == "list":  # an empty folder has no objects, so this is not about one
             todo = "Check the URL, storage.endpoint_url, and the credentials."
             return InvalidRequestError(cannot, why=why, todo=todo)
-        case Outcome.MISSING if what not in ("create", "write"):
+        case AttemptOutcome.MISSING if what not in ("create", "write"):
             return no_such_object(location)
-        case Outcome.EXISTS if what in ("create", "replace"):
+        case AttemptOutcome.EXISTS if what in ("create", "replace"):
             return object_exists(location)
-        case Outcome.MISSING | Outcome.NO_BUCKET:
+        case AttemptOutcome.MISSING | AttemptOutcome.NO_BUCKET:
             todo = "Create the bucket or correct the URL."
             return TableNotFoundError(f"{cannot} The bucket does not exist.", todo=todo)
-        case Outcome.DENIED:
+        case AttemptOutcome.DENIED:
             todo = "Check the credentials (storage.* options or environment) and their permissions, including list."
             return InvalidRequestError(cannot, why=why, todo=todo)
-        case Outcome.ELSEWHERE:
+        case AttemptOutcome.ELSEWHERE:
             why = f"The server redirects to another region or endpoint. {why}"
             todo = "Set storage.region to the region of the bucket, and storage.endpoint_url to its server if need be."
             return InvalidRequestError(cannot, why=why, todo=todo)
-        case Outcome.NO_TLS:
+        case AttemptOutcome.NO_TLS:
             todo = "Check storage.endpoint_url (https or http?) and storage.verify."
             return InvalidRequestError(cannot, why=why, todo=todo)
-        case Outcome.TRANSIENT | Outcome.PAST_END:
+        case AttemptOutcome.TRANSIENT | AttemptOutcome.PAST_END:
             return UnavailableError(cannot, why=why, todo="Retry later.")
         case _:
             return _refusal(exc, cannot, why)

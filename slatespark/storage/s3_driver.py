@@ -17,7 +17,7 @@ from slatespark.storage.credentials import BackendOptions
 from slatespark.storage.fsspec_driver import CONCURRENCY, shared_file_system
 from slatespark.storage.known_options import S3_OPTIONS, refuse_unknown_options
 from slatespark.storage.object_store import Buffer, ObjectMeta
-from slatespark.storage.retry import Outcome, classify_error
+from slatespark.storage.retry import AttemptOutcome, classify_error
 from slatespark.storage.server_options import server_endpoint, trusted_certificates
 from slatespark.units import datetime_to_ms
 
@@ -128,7 +128,7 @@ class S3Driver:
         try:
             answer = self._fs.call_s3("delete_objects", Bucket=self._bucket, Delete={"Objects": keys, "Quiet": True})
         except Exception as exc:
-            if classify_error(exc) is not Outcome.REFUSED:
+            if classify_error(exc) is not AttemptOutcome.REFUSED:
                 raise
             return False
         if failures := answer.get("Errors"):

@@ -31,7 +31,7 @@ class Head:
 
 
 @dataclass(slots=True)
-class OwnTurns:
+class OwnCommits:
     """The last commits of this process to a table, for whether siblings should have a turn in between.
 
     Attributes
@@ -87,7 +87,7 @@ class Heads:
         self._created: dict[tuple[str, str], tuple[int, Buffer]] = {}
         self.creations = 0
         self._commits: dict[tuple[str, str], tuple[int, Epochs]] = {}
-        self._turns: dict[str, OwnTurns] = {}
+        self._own_commits: dict[str, OwnCommits] = {}
         self.tail: HeldTail | None = None
         self.defined: tuple[int, Manifest] | None = None
 
@@ -136,6 +136,6 @@ class Heads:
         """Return number and epochs of the newest version that is known to be a slatespark commit; 0 if none is."""
         return self._commits.get((url, folder), (0, (0, 0)))
 
-    def turns(self, url: str) -> OwnTurns:
+    def own_commits(self, url: str) -> OwnCommits:
         """Return what is known of the last commits to a table; the caller keeps it up to date."""
-        return self._turns.setdefault(url, OwnTurns())
+        return self._own_commits.setdefault(url, OwnCommits())

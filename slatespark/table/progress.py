@@ -53,12 +53,12 @@ class Step(StrEnum):
 Progress: TypeAlias = Callable[[Step, int, int], None]
 
 
-def tell_tasks(runner: TaskRunner, progress: Progress | None, step: Step) -> TaskRunner:
+def reporting_tasks(runner: TaskRunner, progress: Progress | None, step: Step) -> TaskRunner:
     """Return a runner that tells how many of its tasks are done."""
-    return runner if progress is None else _TellingRunner(runner, progress, step)
+    return runner if progress is None else _ReportingRunner(runner, progress, step)
 
 
-class _TellingRunner:
+class _ReportingRunner:
     def __init__(self, runner: TaskRunner, progress: Progress, step: Step) -> None:
         self._runner, self._progress, self._step = runner, progress, step
         self.parallelism = runner.parallelism
@@ -69,7 +69,7 @@ class _TellingRunner:
             yield outcome
 
 
-def tell_rows(
+def reporting_rows(
     batches: Iterable[pa.RecordBatch], progress: Progress | None, *, total: int = 0
 ) -> Iterable[pa.RecordBatch]:
     """Return batches, and tell how many of their rows were taken.
@@ -78,10 +78,10 @@ def tell_rows(
     ----------
     total : number of rows; 0 if unknown
     """
-    return batches if progress is None else _telling(batches, progress, total)
+    return batches if progress is None else _reporting(batches, progress, total)
 
 
-def _telling(batches: Iterable[pa.RecordBatch], progress: Progress, total: int) -> Iterator[pa.RecordBatch]:
+def _reporting(batches: Iterable[pa.RecordBatch], progress: Progress, total: int) -> Iterator[pa.RecordBatch]:
     done = 0
     for batch in batches:
         yield batch

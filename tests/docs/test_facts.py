@@ -10,7 +10,7 @@ from slatespark.storage.local_store import MAP_BYTES
 from slatespark.storage.remote_store import MAX_GAP_BYTES, MAX_MERGED_BYTES
 from slatespark.storage.retry import RetryPolicy
 from slatespark.table.commit.active_jobs import HEARTBEAT_FRESH_MS
-from slatespark.table.commit.turn import MAX_COMMIT_ATTEMPTS
+from slatespark.table.commit.backoff import MAX_COMMIT_ATTEMPTS
 from slatespark.table.compaction import auto, filter_rows, periodic_plan, small_runs
 from slatespark.table.log.manifests import MAX_AHEAD_MS
 from slatespark.table.read.arrow import MAX_BATCH_BYTES, MAX_BATCH_ROWS

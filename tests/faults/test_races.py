@@ -13,7 +13,7 @@ from slatespark import CommitConflictError, SlateStore, TableExistsError
 from slatespark.format.manifest import Manifest
 from slatespark.options import WriteOptions
 from slatespark.storage.local_store import LocalStore
-from slatespark.table.commit.turn import MAX_COMMIT_ATTEMPTS
+from slatespark.table.commit.backoff import MAX_COMMIT_ATTEMPTS
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.records.commits import fetch_commit_records

@@ -15,7 +15,7 @@ import pytest
 
 from slatespark import CommitConflictError, SlateStore
 from slatespark.storage.local_store import LocalStore
-from slatespark.table.commit.turn import MAX_COMMIT_ATTEMPTS
+from slatespark.table.commit.backoff import MAX_COMMIT_ATTEMPTS
 from slatespark.table.log.manifests import fetch_latest_manifest, may_be_claim
 from slatespark.table.records.commits import fetch_commit_records
 from tests.faults.busy_database import check_serves_on

@@ -144,7 +144,7 @@ def _show(report: AbsenceReport, codec: RowCodec, *, as_text: bool, as_json: boo
     if as_json:
         typer.echo(json_document(report, as_text=as_text))
     else:
-        names = KeyNames(codec, [place.first_key for place in report.found], as_text=as_text)
+        names = KeyNames(codec, [location.first_key for location in report.found], as_text=as_text)
         typer.echo(absence_text(report, names))
     if not report.gone:
         raise typer.Exit(EXIT_FAILED if report.found else EXIT_UNCHECKED)

@@ -44,7 +44,7 @@ Prefix: TypeAlias = Annotated[
 Limit: TypeAlias = Annotated[int | None, typer.Option(min=0, metavar="ROWS", help="Stop after this many rows.")]
 
 
-class Versions(StrEnum):
+class VersionsChoice(StrEnum):
     """The versions of a row that a scan shows."""
 
     LATEST = "latest"
@@ -62,8 +62,8 @@ def scan(
     limit: Limit = None,
     desc: Annotated[bool, typer.Option("--desc", help="Print the highest key first.")] = False,
     versions: Annotated[
-        Versions, typer.Option(help="Show the latest version of each row, all versions, or when each was valid.")
-    ] = Versions.LATEST,
+        VersionsChoice, typer.Option(help="Show the latest version of each row, all versions, or when each was valid.")
+    ] = VersionsChoice.LATEST,
     metadata: Metadata = False,
     as_text: AsText = False,
     as_json: AsJson = False,
@@ -92,7 +92,7 @@ def show_versions(
 
     With --json, one JSON object per line.
     """
-    named = _named(table, where, prefix, Versions.INTERVALS, metadata=metadata, as_text=as_text)
+    named = _named(table, where, prefix, VersionsChoice.INTERVALS, metadata=metadata, as_text=as_text)
     _scan(table, named, limit=limit, as_text=as_text, as_json=as_json)
 
 
@@ -196,14 +196,20 @@ def _bound(side: str, text: str) -> dict[str, str]:
 
 
 def _named(
-    table: ReadArguments, where: str | None, prefix: str | None, versions: Versions, *, metadata: bool, as_text: bool
+    table: ReadArguments,
+    where: str | None,
+    prefix: str | None,
+    versions: VersionsChoice,
+    *,
+    metadata: bool,
+    as_text: bool,
 ) -> dict[str, Any]:
     return {
         "columns": _with_metadata(table, is_wanted=metadata),
         "filter": where,
         "keyPrefix": prefix and key_bytes(prefix, "--prefix", as_text=as_text),
-        "readVersions": None if versions is Versions.LATEST else versions.value,
-        "metadataColumns": _METADATA if metadata or versions is Versions.ALL else None,
+        "readVersions": None if versions is VersionsChoice.LATEST else versions.value,
+        "metadataColumns": _METADATA if metadata or versions is VersionsChoice.ALL else None,
     }
 
 

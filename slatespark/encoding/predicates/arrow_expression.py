@@ -163,8 +163,8 @@ def _metadata(message: bytes) -> Iterator[tuple[str, str]]:
     """Yield the metadata of a serialized schema, in order; pyarrow itself shows one value of each key."""
     root = Table(message, _MESSAGE_AT + Get(uoffset, message, _MESSAGE_AT))
     schema = Table(message, root.Indirect(root.Pos + root.Offset(_HEADER)))
-    place = schema.Offset(_METADATA)
-    for number in range(schema.VectorLen(place)):
-        pair = Table(message, schema.Indirect(schema.Vector(place) + 4 * number))
+    position = schema.Offset(_METADATA)
+    for number in range(schema.VectorLen(position)):
+        pair = Table(message, schema.Indirect(schema.Vector(position) + 4 * number))
         key, value = (pair.String(pair.Pos + pair.Offset(slot)) for slot in (_KEY, _VALUE))
         yield key.decode(), value.decode()

@@ -143,10 +143,10 @@ def _tuples(leading: Sequence[Condition], rows: RowSet | None = None) -> list[by
     if rows is None:
         return [b"".join(parts) for parts in itertools.product(*elements)]
     encoded = [dict(zip((start for start, _ in part.intervals), _listed(part), strict=True)) for part in leading]
-    places = [rows.columns.index(part.column) if part.column in rows.columns else None for part in leading]
+    indices = [rows.columns.index(part.column) if part.column in rows.columns else None for part in leading]
     found: set[bytes] = set()
     for row in rows.rows:
-        choices = [elements[at] if place is None else [encoded[at][row[place][0]]] for at, place in enumerate(places)]
+        choices = [elements[at] if index is None else [encoded[at][row[index][0]]] for at, index in enumerate(indices)]
         found.update(b"".join(parts) for parts in itertools.product(*choices))
     return sorted(found)
 

@@ -84,13 +84,13 @@ class RowSet:
         wanted = np.zeros(len(self.rows), np.int64)
         for at, (column, kind) in enumerate(zip(self.columns, self.kinds, strict=True)):
             values = sorted({row[at] for row in self.rows})
-            place_of = {item: place for place, item in enumerate(values)}
-            both = wanted * len(place_of) + np.array([place_of[row[at]] for row in self.rows], np.int64)
+            index_of = {item: index for index, item in enumerate(values)}
+            both = wanted * len(index_of) + np.array([index_of[row[at]] for row in self.rows], np.int64)
             known, wanted = np.unique(both, return_inverse=True)
-            places = _places(arrays[column], kind, values)
-            pairs = found * len(place_of) + places
+            indices = _indices(arrays[column], kind, values)
+            pairs = found * len(index_of) + indices
             nearest = np.searchsorted(known, pairs).clip(max=len(known) - 1)
-            found = np.where((found >= 0) & (places >= 0) & (known[nearest] == pairs), nearest, -1)
+            found = np.where((found >= 0) & (indices >= 0) & (known[nearest] == pairs), nearest, -1)
         passes: Mask = found >= 0
         return passes
 
@@ -134,7 +134,7 @@ class Filter:
         return functools.reduce(operator.and_, (*single, *(rows.mask(arrays) for rows in self.row_sets)))
 
 
-def _places(array: pa.Array, kind: pa.DataType, values: list[Interval]) -> NDArray[np.int64]:
+def _indices(array: pa.Array, kind: pa.DataType, values: list[Interval]) -> NDArray[np.int64]:
     """Return for each value which of the intervals holds it, -1 for none and for null."""
     if has_bytes(kind):
         starts = pa.array([start for start, _ in values], pa.binary())

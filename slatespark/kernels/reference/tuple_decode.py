@@ -33,7 +33,7 @@ from slatespark.kernels.tuple_program import (
     TRUE_CODE,
     ZERO_CODE,
     KeyStatus,
-    Step,
+    TupleStep,
     check_total,
     check_wanted,
     read_program,
@@ -61,7 +61,7 @@ class _NoTupleError(Exception):
     """The bytes of a key do not match the program."""
 
 
-def _items(steps: Sequence[Step], key: bytes) -> tuple[list[Any], KeyStatus]:
+def _items(steps: Sequence[TupleStep], key: bytes) -> tuple[list[Any], KeyStatus]:
     """Return the items of a key, None for nulls, and its status."""
     items: list[Any] = [None] * sum(step.kind != END for step in steps)
     try:
@@ -97,7 +97,7 @@ def _part(key: bytes, at: int, size: int) -> bytes:
     return key[at : at + size]
 
 
-def _item(step: Step, code: int, key: bytes, at: int) -> tuple[Any, int]:
+def _item(step: TupleStep, code: int, key: bytes, at: int) -> tuple[Any, int]:
     """Return the item at `at`, and its end."""
     if step.kind in (BYTES, TEXT):
         _expect(code == (TEXT_CODE if step.kind == TEXT else BYTES_CODE), KeyStatus.WRONG_TYPE)
@@ -139,7 +139,7 @@ def _string(key: bytes, at: int) -> tuple[bytes, int]:
         at = end + 2
 
 
-def _float(step: Step, code: int, key: bytes, at: int) -> tuple[float, int]:
+def _float(step: TupleStep, code: int, key: bytes, at: int) -> tuple[float, int]:
     size = ITEM_BYTES[step.kind]
     _expect(code == (FLOAT_CODE if step.kind == FLOAT32 else DOUBLE_CODE), KeyStatus.WRONG_TYPE)
     bits = int.from_bytes(_part(key, at + 1, size), "big")
@@ -150,7 +150,7 @@ def _float(step: Step, code: int, key: bytes, at: int) -> tuple[float, int]:
     return item, at + 1 + size
 
 
-def _column(step: Step, items: list[Any]) -> FlatColumn:
+def _column(step: TupleStep, items: list[Any]) -> FlatColumn:
     present = np.array([item is not None for item in items], np.uint8)
     valid = None if present.all() else present
     if step.kind == STRUCT:

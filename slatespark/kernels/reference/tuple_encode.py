@@ -44,7 +44,7 @@ from slatespark.kernels.tuple_program import (
     TEXT_CODE,
     TRUE_CODE,
     ZERO_CODE,
-    Step,
+    TupleStep,
     check_columns,
     item_error,
     read_program,
@@ -62,7 +62,7 @@ def encode_tuples(
     return np.frombuffer(b"".join(keys), np.uint8), np.cumsum([0, *map(len, keys)], dtype=np.int64)
 
 
-def _key(steps: Sequence[Step], columns: Sequence[FlatColumn], row: int) -> bytes:
+def _key(steps: Sequence[TupleStep], columns: Sequence[FlatColumn], row: int) -> bytes:
     key, number = b"", 0
     while number < len(steps):
         step = steps[number]
@@ -102,7 +102,7 @@ def item_of(column: FlatColumn, row: int) -> Any:
     return struct.unpack_from(layout, data, row * struct.calcsize(layout))[0]
 
 
-def encode_item(step: Step, item: Any) -> bytes | None:
+def encode_item(step: TupleStep, item: Any) -> bytes | None:
     """Encode an item that is not null; None if it is invalid."""
     if step.kind in (TEXT, BYTES):
         if step.kind == TEXT and not is_text(item):

@@ -91,27 +91,27 @@ def updated_rows(
     The job fails where a key would change.
     """
     types = {field.name: field.dataType for field in rows.schema.fields}
-    places = {name: place for place, name in enumerate(assigned)}
+    indices = {name: index for index, name in enumerate(assigned)}
     given = rows.select(
         "*",
-        *[expression(value).alias(_value(places[name])) for name, value in assigned.items()],
-        *[F.col(quoted(name)).alias(_key(places[name])) for name in assigned if name in key_columns],
+        *[expression(value).alias(_value(indices[name])) for name, value in assigned.items()],
+        *[F.col(quoted(name)).alias(_key(indices[name])) for name in assigned if name in key_columns],
     )
     kinds = {field.name: field.dataType for field in given.schema.fields[len(types) :]}
-    values = {name: GivenValue(_value(place), kinds[_value(place)]) for name, place in places.items()}
+    values = {name: GivenValue(_value(index), kinds[_value(index)]) for name, index in indices.items()}
     texts = fit_values(values, types, called=called)
     for name in set(texts) & set(key_columns):
-        texts[name] = unchanged_key(_key(places[name]), texts[name], name, called=called)
+        texts[name] = unchanged_key(_key(indices[name]), texts[name], name, called=called)
     columns = {name: F.expr(texts[name]) if name in texts else F.col(quoted(name)) for name in types}
     return given.select(*[column.alias(name) for name, column in columns.items()])
 
 
-def _value(place: int) -> str:
-    return f"__slate_value_{place}"
+def _value(index: int) -> str:
+    return f"__slate_value_{index}"
 
 
-def _key(place: int) -> str:
-    return f"__slate_key_{place}"
+def _key(index: int) -> str:
+    return f"__slate_key_{index}"
 
 
 def _column(given: str, columns: Sequence[str], alias: str | None, called: str) -> str:

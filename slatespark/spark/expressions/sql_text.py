@@ -66,8 +66,8 @@ def without_qualifier(text: str, qualifier: str | None) -> str:
     except OptionError:  # whoever reads it will say why
         return text
     pieces, at = list[str](), 0
-    for place, (name, dot, column) in enumerate(zip(tokens, tokens[1:], tokens[2:], strict=False)):
-        is_first = place == 0 or not tokens[place - 1].is_sign(".")
+    for index, (name, dot, column) in enumerate(zip(tokens, tokens[1:], tokens[2:], strict=False)):
+        is_first = index == 0 or not tokens[index - 1].is_sign(".")
         if is_first and is_name(name, qualifier) and dot.is_sign(".") and is_name(column):
             pieces.append(text[at : name.span.start])
             at = column.span.start

@@ -13,9 +13,9 @@ from pyspark.sql.types import StructType
 from slatespark.options import ReadOptions
 from slatespark.spark.failures import spark_errors
 from slatespark.spark.frame_columns import cluster_by_key, quoted, resolve_columns
-from slatespark.spark.place import Place
 from slatespark.spark.pyspark_api import map_in_arrow
 from slatespark.spark.shown_times import with_bounded_times
+from slatespark.spark.table_location import TableLocation
 from slatespark.spark.type_mapping import arrow_schema, spark_schema
 from slatespark.spark.worker import freeze_gc
 from slatespark.table.clock import Clock
@@ -27,7 +27,13 @@ if TYPE_CHECKING:
 
 
 def as_of_frame(
-    rows: DataFrame, place: Place, options: ReadOptions, clock: Clock, key_columns: tuple[str, ...], ts: str, how: str
+    rows: DataFrame,
+    location: TableLocation,
+    options: ReadOptions,
+    clock: Clock,
+    key_columns: tuple[str, ...],
+    ts: str,
+    how: str,
 ) -> DataFrame:
     """Return rows with the columns of the version of their key that was valid at their time.
 
@@ -48,22 +54,22 @@ def as_of_frame(
     [time] = resolve_columns([ts], rows.columns, called="Column")
     resolve_columns(rows.columns, rows.columns, called="Column")
     needed = arrow_schema(StructType([rows.schema[name] for name in dict.fromkeys((*keys, time))]))
-    plan = fetch_as_of_join(place.open(), options, clock, needed, rows.columns, ts, how)
+    plan = fetch_as_of_join(location.open(), options, clock, needed, rows.columns, ts, how)
     order = [F.col(quoted(name)) for name in (*keys, time)]
     schema = StructType([*rows.schema.fields, *spark_schema(plan.added).fields])
-    return map_in_arrow(cluster_by_key(rows, order), _Join(place, plan, len(rows.columns)), schema)
+    return map_in_arrow(cluster_by_key(rows, order), _Join(location, plan, len(rows.columns)), schema)
 
 
 @dataclass(frozen=True)
 class _Join:
     """Rows of one partition -> the same rows with more columns."""
 
-    place: Place
+    location: TableLocation
     plan: AsOfJoin
     width: int
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with spark_errors():
-            joined = join_as_of(self.place.open(), self.plan, batches)
+            joined = join_as_of(self.location.open(), self.plan, batches)
             yield from with_bounded_times(joined, self.plan.settings.projection, first=self.width)
         freeze_gc()

@@ -13,9 +13,9 @@ from pyspark.sql.types import StructType
 from slatespark.options import ReadOptions
 from slatespark.spark.failures import spark_errors
 from slatespark.spark.frame_columns import cluster_by_key, quoted, resolve_columns
-from slatespark.spark.place import Place
 from slatespark.spark.pyspark_api import estimated_bytes, map_in_arrow
 from slatespark.spark.shown_times import with_bounded_times
+from slatespark.spark.table_location import TableLocation
 from slatespark.spark.type_mapping import arrow_schema, spark_schema
 from slatespark.spark.worker import freeze_gc
 from slatespark.table.clock import Clock
@@ -29,7 +29,7 @@ ONE_TASK_BYTES: Final = 1 << 20  # of keys; to sample and shuffle fewer takes lo
 
 
 def lookup_frame(
-    keys: DataFrame, place: Place, options: ReadOptions, clock: Clock, key_columns: tuple[str, ...]
+    keys: DataFrame, location: TableLocation, options: ReadOptions, clock: Clock, key_columns: tuple[str, ...]
 ) -> DataFrame:
     """Return the rows of a table that have the keys of a DataFrame: each once.
 
@@ -42,9 +42,9 @@ def lookup_frame(
     """
     names = resolve_columns(key_columns, keys.columns)
     needed = arrow_schema(StructType([keys.schema[name] for name in names]))
-    plan = fetch_key_lookup(place.open(), options, clock, needed, keys.columns)
+    plan = fetch_key_lookup(location.open(), options, clock, needed, keys.columns)
     order = [F.col(quoted(name)) for name in names]
-    return map_in_arrow(_divide(keys.select(*order), order), _LookUp(place, plan), spark_schema(plan.schema))
+    return map_in_arrow(_divide(keys.select(*order), order), _LookUp(location, plan), spark_schema(plan.schema))
 
 
 def _divide(keys: DataFrame, order: Sequence[Column]) -> DataFrame:
@@ -59,12 +59,12 @@ def _divide(keys: DataFrame, order: Sequence[Column]) -> DataFrame:
 class _LookUp:
     """Keys of one partition -> the rows that have them."""
 
-    place: Place
+    location: TableLocation
     plan: KeyLookup
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with spark_errors():
-            stores = self.place.open()
+            stores = self.location.open()
             tail: WalShare | None = None
             for number, batch in enumerate(batches):
                 if number == 0:

@@ -22,9 +22,9 @@ from slatespark.spark.expressions.conditions import is_case_sensitive, is_filter
 from slatespark.spark.frame_columns import quoted
 from slatespark.spark.frames.planned_read import plan_frame
 from slatespark.spark.jobs.run_job import find_context
-from slatespark.spark.place import Place
 from slatespark.spark.session import storageOptions
 from slatespark.spark.shown_times import with_bounded_times
+from slatespark.spark.table_location import TableLocation
 from slatespark.spark.type_mapping import spark_schema
 from slatespark.table.clock import Clock
 from slatespark.table.columns.nans import has_floats
@@ -186,19 +186,19 @@ def _is_common(kind: pa.DataType) -> bool:
 # --- the DataFrame ----------------------------------------------------------------------------------------------------
 
 
-def parquet_frame(spark: SparkSession, place: Place, url: str, read: ParquetRead) -> DataFrame:
+def parquet_frame(spark: SparkSession, location: TableLocation, url: str, read: ParquetRead) -> DataFrame:
     """Return the rows of a divided read.
 
     Parameters
     ----------
-    place, url : the location of the table, for our tasks and for Spark's reader
+    location, url : where the table is, for slatespark's tasks and for Spark's reader
     """
     share = read.share
     assert share is not None
     settings = share.rest.settings
     names = [quoted(name) for name in settings.projection.names]
     frames: list[DataFrame] = []
-    for files in _alike(share.files, settings):
+    for files in _group_files(share.files, settings):
         rows = _parquet_rows(spark, url, files, read)
         for condition in (_live_condition(settings, files), read.where):
             rows = rows if condition is None else rows.where(condition)
@@ -206,14 +206,14 @@ def parquet_frame(spark: SparkSession, place: Place, url: str, read: ParquetRead
             rows = _without(rows, share.shadows)
         frames.append(rows.select(names))
     if share.rest.splits:
-        frames.append(_rest_frame(spark, place, share))
+        frames.append(_rest_frame(spark, location, share))
     return reduce(lambda one, other: one.union(other), frames)
 
 
-def _rest_frame(spark: SparkSession, place: Place, share: ParquetShare) -> DataFrame:
-    rows = _few_rows(place.open(), share)
+def _rest_frame(spark: SparkSession, location: TableLocation, share: ParquetShare) -> DataFrame:
+    rows = _few_rows(location.open(), share)
     if rows is None:
-        return plan_frame(spark, place, share.rest)
+        return plan_frame(spark, location, share.rest)
     return spark.createDataFrame(rows, spark_schema(rows.schema))
 
 
@@ -236,7 +236,7 @@ def _few_rows(stores: TableStores, share: ParquetShare) -> pa.Table | None:
     return pa.Table.from_batches(batches, schema) if batches else schema.empty_table()  # PySpark needs a chunk
 
 
-def _alike(files: Iterable[ParquetFile], settings: ScanSettings) -> list[list[ParquetFile]]:
+def _group_files(files: Iterable[ParquetFile], settings: ScanSettings) -> list[list[ParquetFile]]:
     """Return files in groups that are read in the same way."""
 
     def kind(file: ParquetFile) -> tuple[bool, bool]:
@@ -284,13 +284,13 @@ def _live_condition(settings: ScanSettings, files: Sequence[ParquetFile]) -> str
 def _without(rows: DataFrame, shadows: pa.Table) -> DataFrame:
     """Return rows whose keys are not among the shadows."""
     ones = [quoted(name) for name in shadows.column_names]
-    others = [f"{_SHADOW}{place}" for place in range(shadows.num_columns)]
+    others = [f"{_SHADOW}{index}" for index in range(shadows.num_columns)]
     pairs = list(zip(ones, others, strict=True))
     renamed = shadows.rename_columns(others)
     hidden = rows.sparkSession.createDataFrame(renamed, spark_schema(renamed.schema))
     if any(values.null_count for values in shadows.columns):
         same = [F.expr(f"{one} <=> {other}") for one, other in pairs]
-    elif (number := _telling_number(shadows)) is not None:
+    elif (number := _most_distinct(shadows)) is not None:
         # Spark looks a number up far faster than a row of several columns. Bounds, which it does not take for columns
         # to look up, compare the rest of the key where the number is found.
         one, other = pairs.pop(number)
@@ -316,22 +316,22 @@ def _if_likely(spark: SparkSession, number: Column, known: pa.ChunkedArray) -> C
     bits = max(_WORD_BITS, 1 << (len(known) * _BITS_PER_KEY - 1).bit_length())
     if bits > _MAX_BITS:
         return number
-    places = known.to_numpy().astype(np.int64) & (bits - 1)
+    indices = known.to_numpy().astype(np.int64) & (bits - 1)
     words = np.zeros(bits // _WORD_BITS, np.uint64)
-    np.bitwise_or.at(words, places // _WORD_BITS, np.uint64(1) << (places % _WORD_BITS).astype(np.uint64))
+    np.bitwise_or.at(words, indices // _WORD_BITS, np.uint64(1) << (indices % _WORD_BITS).astype(np.uint64))
     held = pa.table({"words": pa.array([words.view(np.int64)], pa.list_(pa.int64()))})
     held_words = spark.createDataFrame(held).scalar()  # a subquery: as a literal, the plan would print it
-    place = number.cast("bigint").bitwiseAND(bits - 1)
-    word = F.get(held_words, F.shiftright(place, _WORD_BITS.bit_length() - 1).cast("int"))
-    is_likely = F.getbit(word, place.bitwiseAND(_WORD_BITS - 1).cast("int")) == 1
+    bit = number.cast("bigint").bitwiseAND(bits - 1)
+    word = F.get(held_words, F.shiftright(bit, _WORD_BITS.bit_length() - 1).cast("int"))
+    is_likely = F.getbit(word, bit.bitwiseAND(_WORD_BITS - 1).cast("int")) == 1
     return F.when(is_likely, number)
 
 
-def _telling_number(keys: pa.Table) -> int | None:
-    """Return the place of the integer column that tells keys apart best; None if many keys share each number."""
+def _most_distinct(keys: pa.Table) -> int | None:
+    """Return the index of the integer column that tells keys apart best; None if many keys share each number."""
     counts = {
-        place: pc.count_distinct(values).as_py()
-        for place, values in enumerate(keys.columns)
+        index: pc.count_distinct(values).as_py()
+        for index, values in enumerate(keys.columns)
         if pa.types.is_integer(values.type)
     }
     best = max(counts, key=counts.__getitem__, default=None)

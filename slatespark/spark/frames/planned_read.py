@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pyarrow as pa
 
 from slatespark.spark.failures import spark_errors
-from slatespark.spark.place import Place
 from slatespark.spark.pyspark_api import map_in_arrow
 from slatespark.spark.shown_times import with_bounded_times
+from slatespark.spark.table_location import TableLocation
 from slatespark.spark.type_mapping import spark_schema
 from slatespark.spark.worker import freeze_gc
 from slatespark.table.read.scan import scan_split
@@ -32,22 +32,22 @@ if TYPE_CHECKING:
 _ScanOfSplit: TypeAlias = "Callable[[TableStores, Any, Any], Iterator[pa.RecordBatch]]"
 
 
-def plan_frame(spark: SparkSession, place: Place, plan: ReadPlan) -> DataFrame:
+def plan_frame(spark: SparkSession, location: TableLocation, plan: ReadPlan) -> DataFrame:
     """Return the rows of a plan as a DataFrame with one partition per split."""
     splits = [replace(split, wal=None) for split in plan.splits]  # each task gets all of them
-    return _scan_frame(spark, place, plan.settings, splits, scan_split)
+    return _scan_frame(spark, location, plan.settings, splits, scan_split)
 
 
-def feed_frame(spark: SparkSession, place: Place, plan: FeedPlan) -> DataFrame:
+def feed_frame(spark: SparkSession, location: TableLocation, plan: FeedPlan) -> DataFrame:
     """Return the changes of a plan as a DataFrame with one partition per split."""
     from slatespark.table.changes.feed import scan_feed  # most reads are of rows
 
-    return _scan_frame(spark, place, plan.settings, plan.splits, scan_feed)
+    return _scan_frame(spark, location, plan.settings, plan.splits, scan_feed)
 
 
 def _scan_frame(
     spark: SparkSession,
-    place: Place,
+    location: TableLocation,
     settings: ScanSettings | FeedSettings,
     splits: Sequence[object],
     scan: _ScanOfSplit,
@@ -56,7 +56,7 @@ def _scan_frame(
     if not count:
         return spark.createDataFrame([], schema)
     numbers = spark.range(0, count, 1, count)
-    return map_in_arrow(numbers, _Scan(place, settings, tuple(map(pickle.dumps, splits)), scan), schema)
+    return map_in_arrow(numbers, _Scan(location, settings, tuple(map(pickle.dumps, splits)), scan), schema)
 
 
 @dataclass(frozen=True)
@@ -69,13 +69,13 @@ class _Scan:
     scan : `scan_split` or `scan_feed`
     """
 
-    place: Place
+    location: TableLocation
     settings: ScanSettings | FeedSettings
     splits: tuple[bytes, ...]
     scan: _ScanOfSplit
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        stores = self.place.open()
+        stores = self.location.open()
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 with spark_errors():

@@ -32,8 +32,8 @@ from slatespark.spark.frames.parquet import ParquetRead, parquet_frame, plan_par
 from slatespark.spark.frames.planned_read import feed_frame
 from slatespark.spark.jobs.run_job import beside_spark, described, find_context, job_text, run_job
 from slatespark.spark.local_times import with_zone
-from slatespark.spark.place import Place
 from slatespark.spark.pyspark_api import activate
+from slatespark.spark.table_location import TableLocation
 from slatespark.table.changes.feed import fetch_feed_plan
 from slatespark.table.clock import Clock, resolve_clock
 from slatespark.table.commit.foreign_clients import OTHER_MODES, refuse_cooperation
@@ -132,14 +132,14 @@ class TableFrames:
         if read is None or read.share is None:
             return self.read(options)
         stores = self.stores()
-        place = Place.of(stores, parsed)
+        location = TableLocation.of(stores, parsed)
         with own_errors():
-            return parquet_frame(self.spark, place, stores.url, read)
+            return parquet_frame(self.spark, location, stores.url, read)
 
     def _changes(self, options: ReadOptions) -> DataFrame:
         """Return changes, planned by this process: it has imported what the data source's own would have to."""
-        place = Place.of(self.stores(), options)
-        return feed_frame(self.spark, place, fetch_feed_plan(place.open(), options, resolve_clock(options.clock)))
+        location = TableLocation.of(self.stores(), options)
+        return feed_frame(self.spark, location, fetch_feed_plan(location.open(), options, resolve_clock(options.clock)))
 
     def explain_parquet(self, options: Mapping[str, Any], files: int) -> Mapping[str, int]:
         """Return how many files of the lowest runs Spark reads as Parquet, and how many it does not, by reason.
@@ -205,17 +205,17 @@ class TableFrames:
         parse_text(ts, "ts")
         refuse_place(options, _OPENED_BY)
         parsed = parse_join({"path": self.path, **self._texts({})}, _values(options), how)
-        place = Place.of(self.stores(), parsed)
+        location = TableLocation.of(self.stores(), parsed)
         with own_errors():
-            return as_of_frame(rows, place, parsed, self.clock, self.key_columns(), ts, how)
+            return as_of_frame(rows, location, parsed, self.clock, self.key_columns(), ts, how)
 
     def lookup(self, keys: DataFrame, options: Mapping[str, Any]) -> DataFrame:
         """Return the rows that have the keys of a DataFrame; see `SlateTable.lookup`."""
         require_frame(keys, "lookup")
         parsed = self._parsed(options)
-        place = Place.of(self.stores(), parsed)
+        location = TableLocation.of(self.stores(), parsed)
         with own_errors():
-            return self._aliased(lookup_frame(keys, place, parsed, self.clock, self.key_columns()))
+            return self._aliased(lookup_frame(keys, location, parsed, self.clock, self.key_columns()))
 
     # --- changes ------------------------------------------------------------------------------------------------------
 

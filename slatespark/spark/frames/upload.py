@@ -12,8 +12,8 @@ from pyspark import TaskContext
 
 from slatespark.errors import InternalError
 from slatespark.spark.failures import own_errors, spark_errors
-from slatespark.spark.place import Place
 from slatespark.spark.pyspark_api import map_in_arrow
+from slatespark.spark.table_location import TableLocation
 from slatespark.spark.worker import freeze_gc
 from slatespark.table.clock import resolve_clock
 from slatespark.table.rows.sst_upload import NewFile
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _MESSAGE = "task INT, files BINARY"
 
 
-def upload_frame(rows: DataFrame, place: Place, load: Load) -> list[tuple[NewFile, ...]]:
+def upload_frame(rows: DataFrame, location: TableLocation, load: Load) -> list[tuple[NewFile, ...]]:
     """Upload the rows of a DataFrame and return the files of each partition; no manifest lists them yet.
 
     Raises
@@ -35,7 +35,7 @@ def upload_frame(rows: DataFrame, place: Place, load: Load) -> list[tuple[NewFil
         The error of a task, with its class.
     """
     with own_errors():
-        messages = map_in_arrow(rows, _Upload(place, load), _MESSAGE).collect()
+        messages = map_in_arrow(rows, _Upload(location, load), _MESSAGE).collect()
     # Unpickling is safe: the messages come from our own tasks over Spark's channel.
     return [pickle.loads(message.files) for message in sorted(messages, key=lambda message: message.task)]
 
@@ -44,7 +44,7 @@ def upload_frame(rows: DataFrame, place: Place, load: Load) -> list[tuple[NewFil
 class _Upload:
     """Rows of one partition -> uploaded files."""
 
-    place: Place
+    location: TableLocation
     load: Load
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -53,6 +53,6 @@ class _Upload:
             raise InternalError("A write task has no TaskContext.")
         task = context.partitionId()
         with spark_errors():
-            files = run_task(self.place.open(), resolve_clock(self.place.clock), self.load, task, batches)
+            files = run_task(self.location.open(), resolve_clock(self.location.clock), self.load, task, batches)
         freeze_gc()
         yield pa.record_batch([pa.array([task], pa.int32()), pa.array([pickle.dumps(files)])], ["task", "files"])

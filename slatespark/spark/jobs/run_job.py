@@ -149,7 +149,7 @@ class _Watched:
             while not self.ended.wait(CHECK_S):
                 if self.check is not None:
                     self.check()
-                self._tell()
+                self._report_progress()
         except BaseException as exc:
             self.failure = exc
             while not self.ended.is_set():  # the jobs may not have begun yet
@@ -174,14 +174,14 @@ class _Watched:
         """
         try:
             if self.failure is None:
-                self._tell()
+                self._report_progress()
             failure = self.failure
         except Exception as exc:
             failure = exc
         if failure is not None:
             _log.warning("A progress function raised after its job had succeeded.", exc_info=failure)
 
-    def _tell(self) -> None:
+    def _report_progress(self) -> None:
         if self.progress is not None:
             done, total = self.job.count_tasks()
             if total:

@@ -158,13 +158,13 @@ class _Scope:
 
     Attributes
     ----------
-    places : by column of the target that the merge needs, its place
+    positions : by column of the target that the merge needs, its position
     given : by index of the clause the values that it names, by column
     """
 
     frame: DataFrame
     sides: MergeSides
-    places: Mapping[str, int]
+    positions: Mapping[str, int]
     given: Mapping[int, Mapping[str, GivenValue]] = field(default_factory=dict)
 
     def judge(self, kind: str, clauses: Clauses, rows: Column) -> _Scope:
@@ -189,7 +189,7 @@ class _Scope:
     def leave_source(self) -> _Scope:
         """Remove the source's columns from the scope and bring the target's back."""
         left = self._without(self.sides.source)
-        target = [f"{_of_target(place)} AS {quoted(name)}" for name, place in self.places.items()]
+        target = [f"{_of_target(position)} AS {quoted(name)}" for name, position in self.positions.items()]
         frame = left.frame.selectExpr("*", *target)
         return replace(left, frame=frame if self.sides.alias is None else frame.alias(self.sides.alias))
 
@@ -199,19 +199,19 @@ class _Scope:
     # --- new values ---------------------------------------------------------------------------------------------------
 
     def results(self, clauses: Clauses) -> list[str]:
-        """Return the new values of the columns of the table as SQL text, each under the name `_result(place)`."""
+        """Return the new values of the columns of the table as SQL text, each under the name `_result(position)`."""
         made = {index: self._made(index, clause) for index, clause in enumerate(clauses) if clause.action != "delete"}
-        return [self._result(place, name, made) for place, name in enumerate(self.sides.columns)]
+        return [self._result(position, name, made) for position, name in enumerate(self.sides.columns)]
 
-    def _result(self, place: int, name: str, made: Mapping[int, Mapping[str, str]]) -> str:
+    def _result(self, position: int, name: str, made: Mapping[int, Mapping[str, str]]) -> str:
         sides = self.sides
         start = self._target(name) if name in sides.key_columns else f"CAST(NULL AS {sql_type(sides.types[name])})"
         cases = [f"WHEN {index} THEN {values[name]}" for index, values in made.items() if name in values]
         text = f"CASE {_CHOICE} {' '.join(cases)} ELSE {start} END" if cases else start
-        return f"{text} AS {_result(place)}"
+        return f"{text} AS {_result(position)}"
 
     def _target(self, name: str) -> str:
-        return _of_target(self.places[name])
+        return _of_target(self.positions[name])
 
     def _made(self, index: int, clause: MergeClause) -> dict[str, str]:
         """Return the new values of a clause by column."""
@@ -230,7 +230,7 @@ class _Scope:
     def _of_source(self, clause: MergeClause) -> dict[str, GivenValue]:
         names = _source_columns(self.sides.source, self.sides.columns, clause)
         kinds = {part.name: part.dataType for part in self.sides.source.schema.fields}
-        return {name: GivenValue(_of_source(place), kinds[names[name]]) for place, name in enumerate(names)}
+        return {name: GivenValue(_of_source(position), kinds[names[name]]) for position, name in enumerate(names)}
 
 
 def _column(frame: DataFrame, name: str) -> Column:
@@ -274,12 +274,12 @@ def _source_columns(source: DataFrame, columns: Sequence[str], clause: MergeClau
 
 def _begin(joined: DataFrame, sides: MergeSides, clauses: Clauses) -> _Scope:
     """Return the scope of both sides; copies of their columns have names that no scope hides."""
-    places = {name: place for place, name in enumerate(sides.target.columns)}
-    copies = {_of_target(place): _column(sides.target, name) for name, place in places.items()}
+    positions = {name: position for position, name in enumerate(sides.target.columns)}
+    copies = {_of_target(position): _column(sides.target, name) for name, position in positions.items()}
     taken = enumerate(_taken_columns(sides, clauses))
-    copies |= {_of_source(place): _column(sides.source, name) for place, name in taken}
+    copies |= {_of_source(position): _column(sides.source, name) for position, name in taken}
     # Not by aliases: each is several calls of the JVM.
-    return _Scope(joined.withColumns({_CHOICE: F.lit(None).cast("int"), **copies}), sides, places)
+    return _Scope(joined.withColumns({_CHOICE: F.lit(None).cast("int"), **copies}), sides, positions)
 
 
 def _taken_columns(sides: MergeSides, clauses: Clauses) -> list[str]:
@@ -289,16 +289,16 @@ def _taken_columns(sides: MergeSides, clauses: Clauses) -> list[str]:
     return [] if clause is None else list(_source_columns(sides.source, sides.columns, clause).values())
 
 
-def _result(place: int) -> str:
-    return f"__slate_result_{place}"
+def _result(position: int) -> str:
+    return f"__slate_result_{position}"
 
 
-def _of_target(place: int) -> str:
-    return f"__slate_target_{place}"
+def _of_target(position: int) -> str:
+    return f"__slate_target_{position}"
 
 
-def _of_source(place: int) -> str:
-    return f"__slate_source_{place}"
+def _of_source(position: int) -> str:
+    return f"__slate_source_{position}"
 
 
 def _with_values(
@@ -311,10 +311,10 @@ def _with_values(
     """
     shared, columns, names = dict[str, str](), list[Column](), dict[int, dict[str, str]]()
     for index, clause in numbered:
-        for place, (column, value) in enumerate((clause.assigned or {}).items()):
+        for position, (column, value) in enumerate((clause.assigned or {}).items()):
             operand = find_operand(value) if isinstance(value, str) else None
             if operand is None:
-                name = f"__slate_value_{index}_{place}"
+                name = f"__slate_value_{index}_{position}"
                 columns.append(F.when(F.col(_CHOICE) == index, expression(value)).alias(name))
             else:
                 name = shared.setdefault(operand, f"__slate_value_{kind}_{len(shared)}")
@@ -364,7 +364,7 @@ def _same_key(key: str, given: str, name: str, clause: MergeClause) -> str:
 
 
 def _with_operation(scope: _Scope, clauses: Clauses) -> DataFrame:
-    """Return the new values, `_result(place)`, with the operation and the choice."""
+    """Return the new values, `_result(position)`, with the operation and the choice."""
     operation = (
         F.when(_chosen(clauses, action="delete"), F.lit(_DELETE))
         .when(F.col(_CHOICE).isNotNull(), F.lit(_PUT))
@@ -376,8 +376,8 @@ def _with_operation(scope: _Scope, clauses: Clauses) -> DataFrame:
 
 def _decide_keys(rows: DataFrame, sides: MergeSides, clauses: Clauses) -> DataFrame:
     """Return the rows to write, sorted by key; the job fails if rows of one key contradict each other."""
-    places = {name: place for place, name in enumerate(sides.columns)}
-    keys = [F.col(_result(places[name])) for name in sides.key_columns]
+    positions = {name: position for position, name in enumerate(sides.columns)}
+    keys = [F.col(_result(positions[name])) for name in sides.key_columns]
     inserted, deleted = _chosen(clauses, kind=NOT_MATCHED), F.col(OP_COLUMN) == _DELETE
     counted = {
         "__slate_changes": _chosen(clauses, kind=MATCHED),
@@ -404,7 +404,7 @@ def _decide_keys(rows: DataFrame, sides: MergeSides, clauses: Clauses) -> DataFr
     operation = F.when(text.isNotNull(), failure.cast("string")).otherwise(F.col(OP_COLUMN))
     replaced = deleted & (inserts > 0)  # the row inserted under the key of a deleted one replaces it
     settled = cluster_by_key(rows, keys).withColumns(counts).where((F.col(OP_COLUMN) != _KEEP) & ~replaced)
-    results = settled.withColumn(OP_COLUMN, operation).selectExpr(*map(_result, places.values()), OP_COLUMN)
+    results = settled.withColumn(OP_COLUMN, operation).selectExpr(*map(_result, positions.values()), OP_COLUMN)
     return results.toDF(*sides.columns, OP_COLUMN)
 
 

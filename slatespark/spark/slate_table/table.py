@@ -22,11 +22,11 @@ from slatespark.spark.frames import facts
 from slatespark.spark.frames.table_frames import TableFrames
 from slatespark.spark.local_times import taking_local_times
 from slatespark.spark.merge.builder import SlateMergeBuilder
-from slatespark.spark.place import Place
 from slatespark.spark.slate_table import arguments, creation
 from slatespark.spark.slate_table.arguments import Instant, Names, PathArgument
 from slatespark.spark.slate_table.reads import TableReads
 from slatespark.spark.slate_table.versions import TableVersions
+from slatespark.spark.table_location import TableLocation
 from slatespark.spark.transaction import SlateTransaction
 from slatespark.table.progress import Step
 
@@ -355,7 +355,7 @@ class SlateTable(TableReads, TableVersions):
             When that point in the past can no longer be read exactly.
         """
         core, read = self._store.begin(readTimestamp, **options), self._frames.read_options()
-        return SlateTransaction(self._frames.spark, core, Place.of(self._frames.stores(), read), self.name)
+        return SlateTransaction(self._frames.spark, core, TableLocation.of(self._frames.stores(), read), self.name)
 
     def alias(self, name: str) -> Self:
         """Return the table under an alias that conditions can use, as in `t.id`.

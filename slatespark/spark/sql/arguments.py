@@ -55,16 +55,16 @@ def _markers(tokens: Sequence[Token], *, named: bool) -> Iterator[tuple[Token, i
     """Yield the sign of each parameter and the end of it; what stands in a type, as in `STRUCT<a:INT>`, is none."""
     depth = 0
     defines = bool(tokens) and tokens[0].is_word("CREATE")
-    for place, token in enumerate(tokens):
-        before = tokens[place - 1] if place else None
-        if token.is_sign("<") and (depth or _begins_type(tokens[max(0, place - 2) : place], defines=defines)):
+    for index, token in enumerate(tokens):
+        before = tokens[index - 1] if index else None
+        if token.is_sign("<") and (depth or _begins_type(tokens[max(0, index - 2) : index], defines=defines)):
             depth += 1
         elif token.is_sign(">") and depth:
             depth -= 1
         elif not named and token.is_sign("?"):
             yield token, token.span.end
-        elif named and token.is_sign(":") and not depth and place + 1 < len(tokens):
-            name = tokens[place + 1]
+        elif named and token.is_sign(":") and not depth and index + 1 < len(tokens):
+            name = tokens[index + 1]
             is_cast = before is not None and before.is_sign(":") and before.span.end == token.span.start
             if name.kind == NAME and name.span.start == token.span.end and not is_cast:
                 yield token, name.span.end

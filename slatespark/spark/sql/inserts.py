@@ -105,13 +105,13 @@ def _fitted(rows: DataFrame, named: Sequence[str], schema: StructType) -> DataFr
             f"{_CALLED}: the query has {len(rows.columns)} columns, expected {len(named)}.",
             todo=f"Select {', '.join(named)}, in this order, or name columns behind the table.",
         )
-    places = [f"c{place}" for place in range(len(named))]
-    numbered = rows.toDF(*places)
+    indices = [f"c{index}" for index in range(len(named))]
+    numbered = rows.toDF(*indices)
     if len({name.lower() for name in named}) < len(named):
         raise SchemaError(f"{_CALLED} names a column twice.", todo="Name it once.")
-    given = resolve_names(dict(zip(named, places, strict=True)), schema.names, None, called=_CALLED)
+    given = resolve_names(dict(zip(named, indices, strict=True)), schema.names, None, called=_CALLED)
     kinds = {field.name: field.dataType for field in numbered.schema.fields}
-    values = {name: GivenValue(str(place), kinds[str(place)]) for name, place in given.items()}
+    values = {name: GivenValue(str(index), kinds[str(index)]) for name, index in given.items()}
     types = {field.name: field.dataType for field in schema.fields}
     fitted = {name: F.expr(text) for name, text in fit_values(values, types, called=_CALLED).items()}
     empty = {name: F.lit(None).cast(kind) for name, kind in types.items() if name not in fitted}

@@ -55,10 +55,10 @@ def _comment_end(text: str, at: int) -> int:
 
 def mentions_path(tokens: Sequence[Token]) -> bool:
     """Tell whether ``slate.`path` `` occurs; it may be a table, or a column of something called slate."""
-    return any(begins_path(tokens, at) and not (at and tokens[at - 1].is_sign(".")) for at in range(len(tokens)))
+    return any(starts_path(tokens, at) and not (at and tokens[at - 1].is_sign(".")) for at in range(len(tokens)))
 
 
-def begins_path(tokens: Sequence[Token], at: int) -> bool:
+def starts_path(tokens: Sequence[Token], at: int) -> bool:
     """Tell whether the tokens from a place on are ``slate.`path` ``."""
     ahead = tokens[at : at + 3]
     return len(ahead) == 3 and _is_format(ahead[0]) and ahead[1].is_sign(".") and ahead[2].kind == QUOTED
@@ -72,7 +72,7 @@ def unquoted_path(tokens: Sequence[Token]) -> Token | None:
     return None
 
 
-def begin_of_insert(tokens: Sequence[Token]) -> int | None:
+def find_insert(tokens: Sequence[Token]) -> int | None:
     """Return where the INSERT of `WITH name AS (...) INSERT ...` begins in the text; None for any other statement."""
     if not tokens or not tokens[0].is_word("WITH"):
         return None

@@ -15,7 +15,7 @@ from slatespark.encoding.predicates.source_span import SourceSpan, filter_error
 from slatespark.encoding.predicates.tokens import Token
 from slatespark.errors import InvalidRequestError, OptionError
 from slatespark.spark.frame_columns import quoted
-from slatespark.spark.sql.mentions import begins_path, find_tokens, mentions_path, versioned_names
+from slatespark.spark.sql.mentions import find_tokens, mentions_path, starts_path, versioned_names
 from slatespark.spark.sql.statement import ARGUMENT, FORMAT, Statement, names_path
 from slatespark.spark.sql.tables import Catalog
 
@@ -79,7 +79,7 @@ def run_query(text: str, catalog: Catalog, *, before_read: Callable[[SlateTable]
 def _as_select(text: str, tokens: Sequence[Token]) -> str:
     """Return a query in which each ``TABLE slate.`path` ``, which sqlglot does not read, is a SELECT."""
     for at in reversed(range(len(tokens))):
-        if tokens[at].is_word("TABLE") and begins_path(tokens, at + 1):
+        if tokens[at].is_word("TABLE") and starts_path(tokens, at + 1):
             span = tokens[at].span
             text = f"{text[: span.start]}SELECT * FROM{text[span.end :]}"
     return text

@@ -15,7 +15,7 @@ from slatespark.encoding.predicates.tokens import NAME, QUOTED, Token
 from slatespark.errors import OptionError
 from slatespark.spark.sql import changes, definitions, inserts, upkeep
 from slatespark.spark.sql.arguments import Arguments, with_literals
-from slatespark.spark.sql.mentions import begin_of_insert, find_tokens, mentions_path, mentions_using, unquoted_path
+from slatespark.spark.sql.mentions import find_insert, find_tokens, mentions_path, mentions_using, unquoted_path
 from slatespark.spark.sql.queries import instant_ms, run_query
 from slatespark.spark.sql.replacements import replacement
 from slatespark.spark.sql.statement import FORMAT, QUERY_BEGINS, Statement, names_path
@@ -74,7 +74,7 @@ def sql(spark: SparkSession, statement: str, args: Arguments | None = None, **st
             return spark.sql(statement, args=args)  # which takes more, and says itself what it does not take
         tokens = find_tokens(statement)
     with _naming_backticks(tokens):
-        begin = begin_of_insert(tokens)
+        begin = find_insert(tokens)
         if begin is not None:
             return _insert_with(statement, begin, catalog, tokens)
         if tokens and (tokens[0].is_sign("(") or tokens[0].is_word(*QUERY_BEGINS)):

@@ -130,8 +130,8 @@ class _Judge:
         gone = _is_gone(before, self._settings.old) & _is_gone(after, self._settings.new)
         equal = (before.flags == after.flags) & (before.create_ts == after.create_ts)
         equal &= before.expire_ts == after.expire_ts
-        places = np.flatnonzero(equal & ~gone)
-        equal[places] = same_values(sources, old[places], new[places])
+        indices = np.flatnonzero(equal & ~gone)
+        equal[indices] = same_values(sources, old[indices], new[indices])
         same: NDArray[np.bool_] = equal | gone
         return same
 

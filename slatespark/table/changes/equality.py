@@ -20,10 +20,10 @@ _DESCRIBED: Final = ("avro", "json")  # formats in which different bytes may say
 def same_values(sources: Sequence[RowColumns], left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Return for pairs of packed rows whether their values have the same bytes."""
     same: NDArray[np.bool_] = value_lengths(sources, left) == value_lengths(sources, right)
-    places = np.flatnonzero(same)
-    if len(places):
-        equal = pc.equal(_values(sources, left[places]), _values(sources, right[places]))
-        same[places] = equal.to_numpy(zero_copy_only=False)
+    indices = np.flatnonzero(same)
+    if len(indices):
+        equal = pc.equal(_values(sources, left[indices]), _values(sources, right[indices]))
+        same[indices] = equal.to_numpy(zero_copy_only=False)
     return same
 
 
@@ -36,9 +36,9 @@ def same_rows(
     decode are equal only in their bytes.
     """
     same = same_values(sources, left, right)
-    places = np.flatnonzero(~same)
-    if len(places) and codec.value_format in _DESCRIBED:
-        same[places] = _say_the_same(sources, left[places], right[places], codec)
+    indices = np.flatnonzero(~same)
+    if len(indices) and codec.value_format in _DESCRIBED:
+        same[indices] = _say_the_same(sources, left[indices], right[indices], codec)
     return same
 
 
@@ -47,10 +47,10 @@ def _say_the_same(
 ) -> NDArray[np.bool_]:
     names = [item.name for item in codec.value_fields]
     same = codec.decodable_mask(sources, left, names) & codec.decodable_mask(sources, right, names)
-    places = np.flatnonzero(same)
-    if len(places) and names:
-        again = [_encoded(codec, sources, rows[places], names) for rows in (left, right)]
-        same[places] = pc.equal(*again).to_numpy(zero_copy_only=False)
+    indices = np.flatnonzero(same)
+    if len(indices) and names:
+        again = [_encoded(codec, sources, rows[indices], names) for rows in (left, right)]
+        same[indices] = pc.equal(*again).to_numpy(zero_copy_only=False)
     return same
 
 

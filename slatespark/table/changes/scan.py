@@ -157,8 +157,8 @@ def _judged(written: Rows, settings: ChangeSettings) -> _Changes:
     """Return the changes by rows that the later version alone has, and that are the newest of their keys there."""
     rows = take_rows(*written)
     shown = is_live(rows) & ~_has_ended(rows, settings.new)
-    places = np.flatnonzero(shown)
-    shown[places] = _mask(([rows], places), settings)
+    indices = np.flatnonzero(shown)
+    shown[indices] = _mask(([rows], indices), settings)
     return _changes(rows, np.where(shown, _UPSERT, _DELETE), settings)
 
 
@@ -176,8 +176,8 @@ def _in_key_order(parts: Sequence[_Changes]) -> _Changes:
     sources = [source for part in found for source in part.sources]
     order = in_key_order(sources)
     starts = np.cumsum([0, *(len(part.words) for part in found[:-1])])
-    places = starts[order >> ROW_BITS] + (order & ROW_MASK)
-    return _Changes(sources, order, np.concatenate([part.words for part in found])[places])
+    indices = starts[order >> ROW_BITS] + (order & ROW_MASK)
+    return _Changes(sources, order, np.concatenate([part.words for part in found])[indices])
 
 
 def _passing(rows: Rows, settings: ChangeSettings) -> Rows:

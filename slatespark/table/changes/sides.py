@@ -81,9 +81,9 @@ def are_dense(stores: TableStores, layers: Sequence[Layer], keys: Sequence[bytes
 def _picked(windows: Iterator[Window], sought: _Sought) -> Iterator[Window]:
     """Yield the same windows with the sought rows alone, but for those that have none."""
     for window in windows:
-        places = match_keys(window.rows, window.low, window.high, *sought)
-        if len(places):
-            yield Window(take_rows([window.rows], places), 0, len(places), window.bound)
+        indices = match_keys(window.rows, window.low, window.high, *sought)
+        if len(indices):
+            yield Window(take_rows([window.rows], indices), 0, len(indices), window.bound)
 
 
 def _span(keys: Sequence[bytes]) -> KeyRange:

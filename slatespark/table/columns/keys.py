@@ -31,7 +31,7 @@ def keys_of_copy(store: ObjectStore, sst_id: Ulid, codec: RowCodec) -> Iterator[
     copy, names = fetch_copy(store, sst_id), list(codec.key_columns)
     for item in codec.key_fields:
         position = copy.footer.schema.get_field_index(item.name)
-        if position < 0 or not _becomes(copy.footer.schema.field(position).type, item):
+        if position < 0 or not _has_same_keys(copy.footer.schema.field(position).type, item):
             raise CorruptDataError(f"the columnar copy of {sst_id} has no key column {item.name} of {item.type}.")
     for number in range(copy.footer.metadata.num_row_groups):
         rows = copy.read_group(number, names)
@@ -39,7 +39,7 @@ def keys_of_copy(store: ObjectStore, sst_id: Ulid, codec: RowCodec) -> Iterator[
         yield pa.Array.from_buffers(pa.large_binary(), rows.num_rows, [None, pa.py_buffer(offsets), pa.py_buffer(data)])
 
 
-def _becomes(held: pa.DataType, item: pa.Field) -> bool:
+def _has_same_keys(held: pa.DataType, item: pa.Field) -> bool:
     """Tell whether a key column of a type has the same keys as the table's."""
     return find_misread(pa.schema([item.with_type(held)]), pa.schema([item]), key_columns=[item.name]) is None
 

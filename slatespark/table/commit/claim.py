@@ -18,7 +18,7 @@ from slatespark.format.tables import refuse_unknown_fields
 from slatespark.ranges import KeyRange
 from slatespark.storage import run_ahead
 from slatespark.table.clock import Clock
-from slatespark.table.commit.looks import JobsLook
+from slatespark.table.commit.prefetch import FetchJobs
 from slatespark.table.log.compactions import fetch_compactions
 from slatespark.table.log.manifests import MAX_AHEAD_MS, draw_nonce, fetch_newest_since, manifest_log
 from slatespark.table.log.versioned_object import RaceLostError, Version
@@ -83,7 +83,7 @@ def claim_epochs(
     prepare: Prepare | None = None,
     removes: Sequence[KeyRange] = (),
     patience_ms: int = MIN_PATIENCE_MS,
-) -> tuple[Claim, Version[Manifest], JobsLook]:
+) -> tuple[Claim, Version[Manifest], FetchJobs]:
     """Claim both epochs in the manifest after the checked one, fence the WAL, and confirm that both are still ours.
 
     Returns the claim, the newest version (the claim itself, or one that a reader has published on top of it), and the

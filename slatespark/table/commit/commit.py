@@ -19,6 +19,7 @@ from slatespark.options import WriteOptions
 from slatespark.storage import run_ahead
 from slatespark.table.clock import Clock, new_ulid, new_uuid
 from slatespark.table.commit.active_jobs import clear_active_jobs, completed_job
+from slatespark.table.commit.backoff import MAX_COMMIT_ATTEMPTS, CommitBackoff, back_off, claim_patience_ms
 from slatespark.table.commit.claim import Claim, Prepare, claim_epochs, fetch_held, refuse_unwritable
 from slatespark.table.commit.conflicts import ReadCheck, ReadSet
 from slatespark.table.commit.definition_run import publish_creation, publish_growth
@@ -30,8 +31,8 @@ from slatespark.table.commit.hold import plan_hold
 from slatespark.table.commit.idempotence import fetch_earlier, find_earlier, outcome_of, record_outcome, with_outcome
 from slatespark.table.commit.job import WriteJob
 from slatespark.table.commit.kept_history import find_kept_history, record_losses
-from slatespark.table.commit.looks import JobsLook, Looks
 from slatespark.table.commit.own_rows import OwnRows
+from slatespark.table.commit.prefetch import CommitPrefetch, FetchJobs
 from slatespark.table.commit.publication import CommitChange, next_manifest, without_l0
 from slatespark.table.commit.requirements import (
     KnownJobs,
@@ -52,7 +53,6 @@ from slatespark.table.commit.tree_edit import (
     removed_ranges,
     replaced_ranges,
 )
-from slatespark.table.commit.turn import MAX_COMMIT_ATTEMPTS, Turn, claim_patience_ms, step_back
 from slatespark.table.commit.version_retention import LEAST_KEPT_MS, Replaced, find_replaced, retained
 from slatespark.table.commit.write_time import check_tick
 from slatespark.table.definition.table_definition import TableDefinition
@@ -135,7 +135,7 @@ def commit_write(
     commit.rows.check_newest_time()
     name = f"{stores.url}: the table"
     try:
-        record = retry_lost_races(clock, commit.attempt, name, pause=step_back, max_attempts=MAX_COMMIT_ATTEMPTS)
+        record = retry_lost_races(clock, commit.attempt, name, pause=back_off, max_attempts=MAX_COMMIT_ATTEMPTS)
     except ConflictError:  # perhaps with an earlier attempt of this write, committed since we looked for it
         if (earlier := fetch_earlier(stores, options, job.operation)) is None:
             raise
@@ -210,27 +210,27 @@ class _Commit:
 
     def _attempt(self, number: int) -> CommitRecord:
         self._refresh_ids(has_table=not self.job.creates)
-        looks = Looks(self.stores)
+        prefetch = CommitPrefetch(self.stores)
         found = find_latest_manifest(self.stores)
         if found is None and not self.job.creates:
             raise TableNotFoundError(f"{self.stores.url}: the table was removed during the write.")
         if found is None:
             return self._create_table()
-        turn = Turn(self.stores, self.clock, self.job.write_id)
-        latest = turn.wait(turn.let_in(found), number, meanwhile=self._look_ahead)
+        backoff = CommitBackoff(self.stores, self.clock, self.job.write_id)
+        latest = backoff.wait(backoff.yield_to_siblings(found), number, meanwhile=self._look_ahead)
         # What takes long loses to quicker commits every time, so after some losses it is done under the claim. Clients
         # that a refused claim has fenced for nothing were fenced by the quicker commits already. A table that others
         # have committed to since the plan may be a busy one, so no race need be lost first.
         claims_first = number >= CLAIMS_FIRST_AFTER
         if not claims_first and latest.value.writer_epoch > self.job.baseline.writer_epoch:
-            latest = self._catch_up(turn, latest)
+            latest = self._catch_up(backoff, latest)
             claims_first = True
         if latest.number != found.number:
-            looks = Looks(self.stores)
+            prefetch = CommitPrefetch(self.stores)
         began_ms = self.clock.now_ms()
         if (earlier := self._find_earlier(latest.value)) is not None:
             return earlier
-        definition = self._check(latest, looks, claims_first=claims_first)
+        definition = self._check(latest, prefetch, claims_first=claims_first)
         retention_ms = definition.version_retention_ms
         claim, held, jobs = claim_epochs(
             self.stores,
@@ -243,34 +243,34 @@ class _Commit:
             patience_ms=claim_patience_ms(self.clock.now_ms() - began_ms, number) + 2 * self.rows.moved_ms,
         )
         record = self._publish_claimed(claim, held, jobs, retention_ms, holds=definition.holds_history)
-        turn.note_commit(record.manifest_id, on=latest.number, began_ms=began_ms)
+        backoff.record_commit(record.manifest_id, on=latest.number, began_ms=began_ms)
         return record
 
-    def _check(self, latest: Version[Manifest], looks: Looks, *, claims_first: bool) -> TableDefinition:
+    def _check(self, latest: Version[Manifest], prefetch: CommitPrefetch, *, claims_first: bool) -> TableDefinition:
         """Check what needs no claim, move the rows above the newest version, and return the newest definition."""
         manifest = latest.value
-        stage = self._stage(latest, claims_first=claims_first, looks=looks)
+        stage = self._stage(latest, claims_first=claims_first, prefetch=prefetch)
         for requirement in self.requirements:
             requirement.before_rewrite(stage)
         refuse_unwritable(self.stores.url, manifest)
         check_tick(self.stores, manifest.last_l0_clock_tick, self.rows.present_ms)
         if self.rows.move_above(manifest.last_l0_seq, manifest.last_l0_clock_tick, is_rehearsal=claims_first):
-            looks = Looks(self.stores)
-        stage = self._stage(latest, claims_first=claims_first, looks=looks)
+            prefetch = CommitPrefetch(self.stores)
+        stage = self._stage(latest, claims_first=claims_first, prefetch=prefetch)
         for requirement in self.requirements:
             requirement.before_claim(stage)
-        definition = self._publish_growth(manifest, looks.definition(latest))
+        definition = self._publish_growth(manifest, prefetch.definition(latest))
         if self._has_history:
             record_losses(self.stores, self.clock, latest, definition)
         self.edit.apply(without_l0(manifest))  # a refusal comes before any client is fenced
         return definition
 
-    def _catch_up(self, turn: Turn, found: Version[Manifest]) -> Version[Manifest]:
+    def _catch_up(self, backoff: CommitBackoff, found: Version[Manifest]) -> Version[Manifest]:
         """Check what others have committed since the plan, move the rows above it, and return the newest version."""
         if self._look_ahead(found):
             return found
         self.rows.move_above(found.value.last_l0_seq, found.value.last_l0_clock_tick)
-        return turn.wait(fetch_newest_since(self.stores, found), 0, meanwhile=self._look_ahead)
+        return backoff.wait(fetch_newest_since(self.stores, found), 0, meanwhile=self._look_ahead)
 
     def _look_ahead(self, found: Version[Manifest]) -> bool:
         """Tell whether one of the others was this write, which needs no check then; else check all of them."""
@@ -286,8 +286,10 @@ class _Commit:
             requirement.before_rewrite(stage)
             requirement.before_claim(stage)
 
-    def _stage(self, version: Version[Manifest], *, claims_first: bool = False, looks: Looks | None = None) -> Stage:
-        return Stage(self.stores, version, self.rows.files, self.edit.files, claims_first, looks)
+    def _stage(
+        self, version: Version[Manifest], *, claims_first: bool = False, prefetch: CommitPrefetch | None = None
+    ) -> Stage:
+        return Stage(self.stores, version, self.rows.files, self.edit.files, claims_first, prefetch)
 
     def _find_earlier(self, latest: Manifest) -> CommitRecord | None:
         """Return the known facts of the commit that this write repeats; None if it repeats none."""
@@ -368,7 +370,7 @@ class _Commit:
         return self._record(Version(1, manifest), change, empty, reached_seq=0, now_ms=now_ms)
 
     def _publish_claimed(
-        self, claim: Claim, held: Version[Manifest], jobs: JobsLook, retention_ms: int | None, *, holds: bool
+        self, claim: Claim, held: Version[Manifest], jobs: FetchJobs, retention_ms: int | None, *, holds: bool
     ) -> CommitRecord:
         """Drain the WAL under the fence, then publish; a checkpoint that a reader adds in between is kept.
 
@@ -384,7 +386,7 @@ class _Commit:
         except SnapshotExpiredError:
             fetch_held(self.stores, claim)  # another writer has drained the WAL, and a collector deleted it
             raise
-        stage = replace(self._stage(held), jobs_look=jobs)
+        stage = replace(self._stage(held), fetch_jobs=jobs)
         for requirement in self.requirements:
             requirement.after_drain(stage, drained)
         check_tick(self.stores, drained.tick_ms or 0, self.rows.present_ms)

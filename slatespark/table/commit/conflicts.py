@@ -226,7 +226,7 @@ class ReadCheck:
             later |= stamped & (rows.create_ts[low:high] >= self.reads.read_ts_ms)
         if self.reads.operands_only:
             later &= (rows.flags[low:high] & MERGE) != 0
-        return (rows.key(low + place) for place in np.flatnonzero(later).tolist())
+        return (rows.key(low + index) for index in np.flatnonzero(later).tolist())
 
     def _scan_later(self, layers: Sequence[Layer]) -> Iterator[bytes]:
         """Yield the keys of all later versions that layers show; a key may occur several times."""

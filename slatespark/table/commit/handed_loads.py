@@ -56,7 +56,7 @@ def find_commit_of(stores: TableStores, load: HandedLoad) -> int | None:
             continue
         if shows_load(manifest, load):
             return number
-        if not missing and any(_shows(manifest, part) for part in _telling_parts(load)):
+        if not missing and any(_shows(manifest, part) for part in _visible_parts(load)):
             raise _committed_in_part(stores, load, number, manifest)
     if missing:
         raise UnavailableError(
@@ -68,7 +68,7 @@ def find_commit_of(stores: TableStores, load: HandedLoad) -> int | None:
 
 
 def _committed_in_part(stores: TableStores, load: HandedLoad, number: int, manifest: Manifest) -> UnavailableError:
-    lost = ", ".join(part.segment for part in _telling_parts(load) if not _shows(manifest, part))
+    lost = ", ".join(part.segment for part in _visible_parts(load) if not _shows(manifest, part))
     return UnavailableError(
         f"{stores.url}: of write {load.record.write_id}, version {number} lacks the rows of segments {lost}.",
         why="Somebody else changed or drained these segments at the moment of the commit.",
@@ -112,10 +112,10 @@ def lies_before(manifest: Manifest, load: HandedLoad) -> bool:
 
 def shows_load(manifest: Manifest, load: HandedLoad) -> bool:
     """Tell whether a version has the runs that a load became."""
-    return all(_shows(manifest, part) for part in _telling_parts(load))
+    return all(_shows(manifest, part) for part in _visible_parts(load))
 
 
-def _telling_parts(load: HandedLoad) -> tuple[HandedPart, ...]:
+def _visible_parts(load: HandedLoad) -> tuple[HandedPart, ...]:
     """Return the parts whose commit can be seen; all if it is seen of none, so that the load changes nothing."""
     return tuple(filter(_changes_something, load.parts)) or load.parts
 

@@ -168,9 +168,9 @@ class _Wanted:
         at = lower_bounds(self.key_bytes, self.key_offsets, data, offsets.astype(np.int64))
         fields = gather_fields([rows], found)
         newer = ((fields.flags & HAS_CREATE) != 0) & (fields.create_ts > self.times[at])
-        for place in np.flatnonzero(newer).tolist():
-            number = int(at[place])
-            yield Violation(self.keys[number], int(self.times[number]), int(fields.create_ts[place]))
+        for index in np.flatnonzero(newer).tolist():
+            number = int(at[index])
+            yield Violation(self.keys[number], int(self.times[number]), int(fields.create_ts[index]))
 
 
 def _versions_of(stores: TableStores, file: NewFile, buffer_bytes: int) -> Iterator[_Wanted]:

@@ -56,7 +56,7 @@ def rebase_outputs(
     check_rewritable(stores, outputs, options)
     stored_bytes = sum(file.size for files in outputs for file in files)
     log_event(_log, "rebase", stores.url, files=sum(map(len, outputs)), bytes=stored_bytes, by_seq=by_seq)
-    shift = Shift(by_seq, by_ms, by_ms if moves_expiry else 0, latest_expire_ms)
+    shift = RowShift(by_seq, by_ms, by_ms if moves_expiry else 0, latest_expire_ms)
     return tuple(
         tuple(renewed for file in files for renewed in _rewrite(stores, file, options, clock, shift, planned_ms))
         for files in outputs
@@ -75,7 +75,7 @@ def check_rewritable(stores: TableStores, outputs: Sequence[tuple[NewFile, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class Shift:
+class RowShift:
     """The offsets added to every seq, create_ts and expire_ts; and the latest expire_ts then, None for any."""
 
     seq: int
@@ -85,7 +85,7 @@ class Shift:
 
 
 def _rewrite(
-    stores: TableStores, file: NewFile, options: WriteOptions, clock: Clock, shift: Shift, planned_ms: int
+    stores: TableStores, file: NewFile, options: WriteOptions, clock: Clock, shift: RowShift, planned_ms: int
 ) -> tuple[NewFile, ...]:
     cursor = LayerCursor(layer_windows(stores, new_layer(file), window_size(options.write_buffer_bytes, 1)))
 
@@ -101,7 +101,7 @@ def _rewrite(
     return upload_sorted(stores.main, pieces, options, clock, planned_ms)
 
 
-def move_rows(rows: RowColumns, low: int, high: int, shift: Shift) -> None:
+def move_rows(rows: RowColumns, low: int, high: int, shift: RowShift) -> None:
     """Move rows [low, high), in place; the others may belong to another window."""
     part = slice(low, high)
     flags, expire_ts = rows.flags[part], rows.expire_ts[part]

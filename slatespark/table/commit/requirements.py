@@ -32,7 +32,7 @@ from slatespark.table.commit.foreign_clients import (
     refuse_unknown_jobs,
 )
 from slatespark.table.commit.history_order import check_above_floor, check_order_in_rows, check_order_in_trees
-from slatespark.table.commit.looks import JobsLook, Looks
+from slatespark.table.commit.prefetch import CommitPrefetch, FetchJobs
 from slatespark.table.commit.tree_edit import TreeEdit
 from slatespark.table.definition.segmentation import check_extractor
 from slatespark.table.definition.table_definition import TableDefinition
@@ -49,7 +49,7 @@ from slatespark.table.stores import TableStores
 
 @dataclass(slots=True)
 class Stage:
-    """What the requirements of one stage look at; they share one look at the definition, and one at the jobs.
+    """What the requirements of one stage check; they share one read of the definition, and one of the jobs.
 
     Attributes
     ----------
@@ -57,8 +57,8 @@ class Stage:
     files : the outputs of the commit
     merged : the outputs of a compaction, which the commit puts in the place of others
     claims_first : the commit has lost races, so what takes long and needs no claim is left for after it
-    looks : begun along with that for the newest version; after the claim there are none
-    jobs_look : the look at the list of compactions, if `looks` has none
+    prefetch : what is read beside the newest version; None after the claim
+    fetch_jobs : fetches the list of compactions, if there is no `prefetch`; None for a request now
     """
 
     stores: TableStores
@@ -66,8 +66,8 @@ class Stage:
     files: Sequence[NewFile]
     merged: Sequence[NewFile] = ()
     claims_first: bool = False
-    looks: Looks | None = None
-    jobs_look: JobsLook | None = None
+    prefetch: CommitPrefetch | None = None
+    fetch_jobs: FetchJobs | None = None
     _definition: TableDefinition | None = None
 
     @property
@@ -80,17 +80,17 @@ class Stage:
         """The newest definition, fetched when the first requirement asks for it."""
         # Not a cached_property: in Python 3.11 its lock is shared by all commits of the process, and this one does I/O.
         if self._definition is None:
-            if self.looks is None:
+            if self.prefetch is None:
                 self._definition = fetch_definition(self.stores, self.manifest).value
             else:
-                self._definition = self.looks.definition(self.version).value
+                self._definition = self.prefetch.definition(self.version).value
         return self._definition
 
     @property
     def jobs(self) -> Compactions:
         """The newest list of compactions."""
-        look = self.jobs_look if self.looks is None else self.looks.jobs
-        return fetch_compactions(self.stores).value if look is None else look().value
+        fetch = self.fetch_jobs if self.prefetch is None else self.prefetch.jobs
+        return fetch_compactions(self.stores).value if fetch is None else fetch().value
 
 
 class Requirement:
@@ -307,9 +307,9 @@ class FilesExist(Requirement):
 
     def before_publishing(self, stage: Stage) -> None:
         """Look for each file."""
-        looks = [partial(stage.stores.main.head, sst_path(file.handle.id)) for file in stage.merged]
+        checks = [partial(stage.stores.main.head, sst_path(file.handle.id)) for file in stage.merged]
         try:
-            run_concurrently(looks, is_remote=stage.stores.main.is_remote)
+            run_concurrently(checks, is_remote=stage.stores.main.is_remote)
         except FileNotFoundError as exc:
             raise CommitConflictError(
                 f"{stage.stores.url}: files of the compaction were collected before it was committed.",

@@ -271,8 +271,8 @@ class MergeRuns:
         known = {view.sst_id for views in self.sources for view in views}
         if not wanted or not wanted <= found.keys() or not known <= base.ssts.keys():
             raise _sources_changed("A merged file is gone, or shows other keys now.")
-        places = [found[part] for part in wanted]
-        newest, oldest = min(places), max(places)
+        indices = [found[part] for part in wanted]
+        newest, oldest = min(indices), max(indices)
         for part in found.keys() - wanted:
             if newest <= found[part] <= oldest:
                 raise _sources_changed(f"{part[0]} was added between the merged files.")

@@ -28,7 +28,7 @@ from slatespark.table.compaction.state import CompactionState
 from slatespark.table.cooperation.claimed_job import ClaimedJob
 from slatespark.table.cooperation.job_rules import find_tree, spec_of_slice
 from slatespark.table.cooperation.outcome import await_commit
-from slatespark.table.cooperation.submission import MovedError, Submitter, TakenError
+from slatespark.table.cooperation.submission import JobMovedError, JobTakenError, Submitter
 from slatespark.table.log.compactions import fetch_compactions
 from slatespark.table.log.manifests import fetch_manifest
 from slatespark.table.log.versioned_object import Version
@@ -72,7 +72,7 @@ class BesideClient:
 
         Raises
         ------
-        CommitConflictError, TakenError
+        CommitConflictError, JobTakenError
             As `Submitter.job`.
         """
         try:
@@ -82,7 +82,7 @@ class BesideClient:
                     return
                 assert isinstance(job.entry.spec, TieredSpec)
                 yield job, replace(plan_client_job(self.stores, job.found, job.entry.spec), kind=self.kind)
-        except MovedError as exc:
+        except JobMovedError as exc:
             raise CommitConflictError(
                 f"{self.stores.url}: the client moved the files of a compaction without rewriting them.",
                 why="They share no keys, and it has enable_trivial_move.",
@@ -153,7 +153,7 @@ class BesideClient:
         publish_commit_record(self.stores.main, record)
         return record
 
-    def facts_of_other(self, taken: TakenError) -> CompactionJob:
+    def facts_of_other(self, taken: JobTakenError) -> CompactionJob:
         """Return what is known of a job that another worker did."""
         plan = plan_client_job(self.stores, Version(taken.version, taken.planned), taken.spec)
         return replace(job_facts(replace(plan, kind=self.kind), waits=False), version=taken.version)

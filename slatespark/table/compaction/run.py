@@ -65,7 +65,7 @@ from slatespark.table.compaction.retirement import (
     with_allowed_retirement,
 )
 from slatespark.table.compaction.state import CompactionState, check_operands, check_operator, fetch_state
-from slatespark.table.cooperation.submission import TakenError
+from slatespark.table.cooperation.submission import JobTakenError
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.progress import Progress, Step
 from slatespark.table.read.gaps import Gaps, find_gaps_around
@@ -129,11 +129,11 @@ def compact_table(
         baseline=baseline,
         asked_ms=request.now_ms,
     )
-    state = compaction.look()
+    state = compaction.read_state()
     check_asked(request.columnar, state.definition, stores.url)
     if state.definition.history_retention_ms is not None and not request.dry_run:
         follow_history_retention(stores, clock)
-        state = compaction.look()
+        state = compaction.read_state()
     check_operator(given, state.definition, stores.url)
     keys = named_ranges(request.where, given, state.definition.codec())
     state = compaction.take_filters(state)
@@ -172,7 +172,7 @@ class _Compaction:
     jobs: list[CompactionJob] = field(default_factory=list)
     copies: list[CopyOutcome] = field(default_factory=list)
 
-    def look(self) -> CompactionState:
+    def read_state(self) -> CompactionState:
         """Return the state for planning the next job."""
         state = fetch_state(self.stores, self.clock, self.asked_ms if self.now_ms is None else self.now_ms)
         self.now_ms = state.now_ms
@@ -190,7 +190,7 @@ class _Compaction:
             self.asked_ms = resolve_filter_now(self.filters, self.asked_ms)
             self.floor_ms = None if self.request.dry_run else requested_floor(self.filters, state.definition)
             self.now_ms = None  # a filter may have its own
-            state = self.look()
+            state = self.read_state()
         default_ms = resolve_destructive_now(state.snapshot, state.definition, self.clock, None)
         self.is_late = state.now_ms > default_ms
         return state
@@ -245,7 +245,7 @@ class _Compaction:
                 break
             if done.issuperset(tree.segment for tree in state.trees):
                 break
-            state = state if dry_run else self.look()
+            state = state if dry_run else self.read_state()
         state = state if self.floor_ms is None else self._raised_floor(self.floor_ms)
         return self._report(state, now_or(self.clock, began_ms) - began_ms)
 
@@ -256,14 +256,14 @@ class _Compaction:
         """
         raise_history_floor(self.stores, self.clock, floor_ms)
         self.floor_ms = None
-        return self.look()
+        return self.read_state()
 
     def run_intervals(self, state: CompactionState, keys: Sequence[KeyRange]) -> CompactionReport:
         """Merge all layers in some key ranges, and rewrite the rest of files of which rows were removed there."""
         cut, dry_run = find_cut_files(state.trees, keys), self.request.dry_run
         report = self.run(state, partial(plan_interval, keys=keys))
         if self.jobs and not dry_run:
-            state = self.look()
+            state = self.read_state()
             if report.removed:
                 cut |= find_cut_files(state.trees, keys)
         if not cut or (self.jobs and dry_run):
@@ -277,7 +277,7 @@ class _Compaction:
         columnar, dry_run = self.request.columnar, self.request.dry_run
         if columnar == "false":
             return report
-        newest = self.look() if self.jobs and not dry_run else state
+        newest = self.read_state() if self.jobs and not dry_run else state
         added = add_copies(self.stores, newest, columnar, report.copies, dry_run=dry_run)
         return replace(report, copies=(*report.copies, *added))
 
@@ -365,7 +365,7 @@ class _Compaction:
         beside = BesideClient(self.stores, self.clock, self.options, pick, segment, accepts_others=others)
         try:
             return self._merge_beside(beside)
-        except TakenError as exc:
+        except JobTakenError as exc:
             return beside.facts_of_other(exc)
 
     def _merge_beside(self, beside: BesideClient) -> CompactionJob | None:
@@ -373,7 +373,7 @@ class _Compaction:
             if found is None:
                 return None
             job, plan = found
-            state = self.look()
+            state = self.read_state()
             filter_plan = self._checked_filter_plan(state, plan)
             if self.floor_ms is not None:
                 state = self._raised_floor(self.floor_ms)
@@ -381,7 +381,7 @@ class _Compaction:
             merged: list[MergedRange] = []
             try:
                 self._merge(plan, filter_plan, state.definition, job.id.timestamp_ms, merged, job.check)
-                newest = self.look()
+                newest = self.read_state()
                 beside.check(merge_requirements(state, plan, filter_plan.rules), newest, merged)
                 if filter_plan.rules.retired_ms is not None:
                     refuse_operands(self.stores.url, may_retire=self._may_retire(newest, plan))

@@ -53,7 +53,7 @@ from slatespark.table.cooperation.load_plan import (
     plan_specs,
 )
 from slatespark.table.cooperation.outcome import await_end, have_ended, poll_ms, withdraw
-from slatespark.table.cooperation.submission import MovedError, Submitter
+from slatespark.table.cooperation.submission import JobMovedError, Submitter
 from slatespark.table.cooperation.unflushed_rows import await_flush
 from slatespark.table.definition.plan import join_growth
 from slatespark.table.definition.versions import resolve_definition
@@ -155,7 +155,7 @@ class _LoadCommit:
         for number in range(MAX_ATTEMPTS):
             try:
                 record = self._merge_first() if number < MERGES_BEFORE_CLAIM else self._claim_first()
-            except MovedError:
+            except JobMovedError:
                 self.share_keys = True
                 continue
             if record is not None:
@@ -179,7 +179,7 @@ class _LoadCommit:
                     # A commit that fences clients may have cut a run in the meantime, without changing its id.
                     if claimed is not None and all(map(_is_as_planned, claimed, sources)):
                         return self._commit(claimed, sources, merge.result())
-            except MovedError:
+            except JobMovedError:
                 self._discard(merge.result())
                 raise
             self._discard(merge.result())
@@ -417,7 +417,7 @@ class _LoadCommit:
                     return record
             else:
                 with contextlib.suppress(SlateError):
-                    self._settle(load)
+                    self._resolve_load(load)
         latest = fetch_latest_manifest(self.stores).value
         return find_earlier(self.stores, latest, self.options, Operation.COOPERATIVE_WRITE)
 
@@ -430,9 +430,9 @@ class _LoadCommit:
             if self.clock.now_ms() >= end_ms:
                 raise _not_committed(self.stores, load, self.options.client_timeout_ms)
             self.clock.sleep_ms(poll_ms(self.stores))
-        return self._settle(load)
+        return self._resolve_load(load)
 
-    def _settle(self, load: HandedLoad) -> CommitRecord | None:
+    def _resolve_load(self, load: HandedLoad) -> CommitRecord | None:
         """Record a load whose job has ended, and return the record of its commit; None if it was not committed."""
         ended = self._is_ended(load)  # looked up before the versions: the list is written after them
         number = find_commit_of(self.stores, load)

@@ -22,7 +22,7 @@ from slatespark.options.values import MergeOperator
 from slatespark.table.clock import Clock
 from slatespark.table.commit.expiring_ids import copy_sst
 from slatespark.table.commit.job import WriteJob
-from slatespark.table.commit.rebase import Shift, move_rows
+from slatespark.table.commit.rebase import RowShift, move_rows
 from slatespark.table.commit.row_times import RowTimes
 from slatespark.table.cooperation.load_plan import (
     LOAD,
@@ -72,7 +72,7 @@ class LoadRules:
     merge_operator : how operands are folded; None if it is unknown
     """
 
-    shift: Shift
+    shift: RowShift
     retention: Retention
     merge_operator: MergeOperator | None
 
@@ -93,12 +93,12 @@ class LoadRules:
             now_ms=manifest.last_l0_clock_tick,
             drops_tombstones=sources.is_lowest,
         )
-        return cls(Shift(sources.seq - job.baseline.last_l0_seq, by_ms, by_ms), retention, merge_operator)
+        return cls(RowShift(sources.seq - job.baseline.last_l0_seq, by_ms, by_ms), retention, merge_operator)
 
     @property
     def moves(self) -> bool:
         """Whether rows of the load get other numbers or times."""
-        return self.shift != Shift(0, 0, 0)
+        return self.shift != RowShift(0, 0, 0)
 
 
 def run_pieces(
@@ -178,7 +178,7 @@ def merged_rows(
         yield _kept(sources, rows, keeper)
 
 
-def _moved(windows: Iterator[Window], shift: Shift) -> Iterator[Window]:
+def _moved(windows: Iterator[Window], shift: RowShift) -> Iterator[Window]:
     for window in windows:
         move_rows(window.rows, window.low, window.high, shift)
         yield window

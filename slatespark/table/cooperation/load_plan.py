@@ -204,7 +204,7 @@ def plan_pieces(
     layers = (*(Layer(LOAD, tuple(file.whole() for file in files)) for files in load), *sources.layers)
     own = {file.handle.id: file for files in load for file in files}
     groups = list(_overlapping(layers))
-    settled = [_settled(group, own, moves=moves) for group in groups]
+    settled = [_reusable_files(group, own, moves=moves) for group in groups]
     small = [sum(part.file.data_bytes for _, part in group) < small_bytes for group in groups]
     for at in range(len(groups)):
         beside = [number for number in (at - 1, at + 1) if 0 <= number < len(groups)]
@@ -251,7 +251,7 @@ def _end(group: _Group) -> bytes | None:
     return max(known) if len(known) == len(ends) else None
 
 
-def _settled(group: _Group, own: dict[Ulid, NewFile], *, moves: bool) -> tuple[Piece, ...] | None:
+def _reusable_files(group: _Group, own: dict[Ulid, NewFile], *, moves: bool) -> tuple[Piece, ...] | None:
     """Return the files of a group as they are; None if its rows have to be written anew."""
     if len({number for number, _ in group}) > 1:
         return None

@@ -16,7 +16,7 @@ from slatespark.format.ulid import Ulid
 from slatespark.table.cooperation.claimed_job import ClaimedJob
 from slatespark.table.cooperation.job_list import JobList
 from slatespark.table.cooperation.job_rules import NOT_BEGUN, VOID, find_job, find_tree, voided, with_job
-from slatespark.table.cooperation.rivals import hold_off, let_go
+from slatespark.table.cooperation.rivals import hold_off, release
 from slatespark.table.log.manifests import later_manifests
 from slatespark.table.stores import TableStores
 
@@ -77,7 +77,7 @@ def _without_rivals(claimed: Sequence[ClaimedJob]) -> Iterator[Callable[[], bool
     def freed(listed: Compactions) -> Compactions | None:
         changed = listed
         for job in claimed:
-            changed = let_go(changed, job.entry, job.holder(), seen)
+            changed = release(changed, job.entry, job.holder(), seen)
         return None if changed == listed else changed
 
     try:

@@ -31,7 +31,7 @@ def hold_off(listed: Compactions, job: Compaction, holder: WorkerSpec) -> Compac
     return listed
 
 
-def let_go(listed: Compactions, job: Compaction, holder: WorkerSpec, seen: Container[Ulid]) -> Compactions:
+def release(listed: Compactions, job: Compaction, holder: WorkerSpec, seen: Container[Ulid]) -> Compactions:
     """Return the list without what a holder holds, once the job is committed or has failed.
 
     What was taken from a worker stays until the coordinator takes it back.

@@ -31,6 +31,7 @@ from slatespark.table.cooperation.claimed_job import (
     claimed_jobs,
     new_worker_id,
 )
+from slatespark.table.cooperation.coordinator_wait import CoordinatorWait, no_coordinator
 from slatespark.table.cooperation.following import after_commit, can_follow, need_commits
 from slatespark.table.cooperation.job_list import JobList
 from slatespark.table.cooperation.job_rules import (
@@ -43,7 +44,6 @@ from slatespark.table.cooperation.job_rules import (
     with_job,
 )
 from slatespark.table.cooperation.outcome import withdraw
-from slatespark.table.cooperation.turn import Turn, no_coordinator
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.log.versioned_object import Version
 from slatespark.table.stores import TableStores
@@ -57,7 +57,7 @@ PlanJobs: TypeAlias = Callable[[Manifest, Compactions], Sequence[CompactionSpec]
 """The same for several jobs, of different trees."""
 
 
-class TakenError(Exception):
+class JobTakenError(Exception):
     """Another worker took a job that we submitted, and it was committed.
 
     Attributes
@@ -71,7 +71,7 @@ class TakenError(Exception):
         self.spec, self.planned, self.version = spec, planned, version
 
 
-class MovedError(Exception):
+class JobMovedError(Exception):
     """The coordinator finished a job of ours without a worker: it moves files that share no keys as they are.
 
     Clients do so with `enable_trivial_move`.
@@ -86,7 +86,7 @@ class Submitter:
     ----------
     timeout_ms : `clientTimeout`: how long a job may take to be claimed, and how long its commit may take
     heartbeat_ms : the interval of heartbeats
-    accepts_others : it is as well if another worker does the job: then `TakenError` is raised
+    accepts_others : it is as well if another worker does the job: then `JobTakenError` is raised
     follows : plans are also asked for versions that the commit of a job in the way will make. They need its run as a
         source, `following.pending_runs`; others are not submitted before the commit
     """
@@ -118,9 +118,9 @@ class Submitter:
         CommitConflictError
             When no coordinator answered within the time-out, or other jobs were in the way for so long. Nothing is left
             in the list. Also when the job was lost in the block (`JobLostError`, `SourcesGoneError`).
-        TakenError
+        JobTakenError
             When another worker did the job, and others are accepted.
-        MovedError
+        JobMovedError
             When no worker was needed, and others are not accepted.
         """
 
@@ -134,20 +134,20 @@ class Submitter:
     @contextlib.contextmanager
     def jobs_together(self, plan: PlanJobs) -> Iterator[tuple[ClaimedJob, ...] | None]:
         """Open several jobs of different trees, all or none; as `job`, which lists the errors."""
-        turn, worker_id = self._new_turn(), new_worker_id(self.clock)
-        while (submitted := self._submit(plan, turn)) is not None:
+        wait, worker_id = self._new_wait(), new_worker_id(self.clock)
+        while (submitted := self._submit(plan, wait)) is not None:
             job_ids, planned = submitted
             with contextlib.ExitStack() as claim:
-                claimed = self._claim(claim, job_ids, worker_id, turn)
+                claimed = self._claim(claim, job_ids, worker_id, wait)
                 if claimed is not None:
                     with self._guarded(claimed):
                         yield claimed
                     return
-            turn.refused += 1
+            wait.refused += 1
             if self.accepts_others:
-                self._await_other(job_ids[0], planned.value, turn)
+                self._await_other(job_ids[0], planned.value, wait)
             elif any(_is_moved(find_job(self.jobs.known, job_id)) for job_id in job_ids):
-                raise MovedError
+                raise JobMovedError
         yield None
 
     def submit(self, plan: PlanJobs) -> Version[Manifest] | None:
@@ -161,25 +161,25 @@ class Submitter:
         CommitConflictError
             When no coordinator answered within the time-out, or other jobs were in the way for so long.
         """
-        turn = self._new_turn()
-        submitted = self._submit(plan, turn)
+        wait = self._new_wait()
+        submitted = self._submit(plan, wait)
         if submitted is None:
             return None
         job_ids, planned = submitted
         try:
-            while self._are(job_ids, (CompactionStatus.SUBMITTED,), turn):
-                turn.pause()
+            while self._are(job_ids, (CompactionStatus.SUBMITTED,), wait):
+                wait.pause()
         except BaseException:
             with contextlib.suppress(SlateError):
                 self._withdraw(job_ids)
             raise
         return planned
 
-    def _new_turn(self) -> Turn:
-        return Turn(self.stores, self.clock, self.timeout_ms)
+    def _new_wait(self) -> CoordinatorWait:
+        return CoordinatorWait(self.stores, self.clock, self.timeout_ms)
 
     def _claim(
-        self, claim: contextlib.ExitStack, job_ids: Sequence[Ulid], worker_id: str, turn: Turn
+        self, claim: contextlib.ExitStack, job_ids: Sequence[Ulid], worker_id: str, wait: CoordinatorWait
     ) -> tuple[ClaimedJob, ...] | None:
         """Claim jobs of ours once they are scheduled; None if one will not be: another job, or worker, was faster.
 
@@ -188,13 +188,13 @@ class Submitter:
         claim : holds them
         """
         try:
-            while self._are(job_ids, NOT_BEGUN, turn):
-                if self._are(job_ids, (CompactionStatus.SCHEDULED,), turn):
+            while self._are(job_ids, NOT_BEGUN, wait):
+                if self._are(job_ids, (CompactionStatus.SCHEDULED,), wait):
                     together = claimed_jobs(self.jobs, job_ids, worker_id, heartbeat_ms=self.heartbeat_ms)
                     with contextlib.suppress(CommitConflictError):  # as for the submission: others change the list
                         if (found := claim.enter_context(together)) is not None:
                             return found
-                turn.pause()
+                wait.pause()
         except SourcesGoneError:
             pass
         except BaseException:
@@ -204,10 +204,10 @@ class Submitter:
         self._withdraw(job_ids)
         return None
 
-    def _are(self, job_ids: Sequence[Ulid], statuses: Sequence[CompactionStatus], turn: Turn) -> bool:
+    def _are(self, job_ids: Sequence[Ulid], statuses: Sequence[CompactionStatus], wait: CoordinatorWait) -> bool:
         """Tell whether all jobs are listed with one of these states."""
         listed = self.jobs.refresh().value
-        turn.see(listed)
+        wait.observe(listed)
         found = [find_job(listed, job_id) for job_id in job_ids]
         return all(job is not None and job.status in statuses for job in found)
 
@@ -215,8 +215,8 @@ class Submitter:
         for job_id in job_ids:
             withdraw(self.jobs, job_id, unless_begun=True)
 
-    def _await_other(self, job_id: Ulid, planned: Manifest, turn: Turn) -> None:
-        """Wait for a job that another worker may have taken; raises `TakenError` once it is committed.
+    def _await_other(self, job_id: Ulid, planned: Manifest, wait: CoordinatorWait) -> None:
+        """Wait for a job that another worker may have taken; raises `JobTakenError` once it is committed.
 
         Parameters
         ----------
@@ -227,11 +227,11 @@ class Submitter:
             return
         spec = job.spec
         while job is not None and job.status in BEGUN:
-            turn.pause((job,))
+            wait.pause((job,))
             job = self.jobs.find(job_id)
         number, manifest = fetch_latest_manifest(self.stores)
         if _is_moved(job) or not same_sources(planned, manifest, spec):
-            raise TakenError(spec, planned, number)
+            raise JobTakenError(spec, planned, number)
 
     @contextlib.contextmanager
     def _guarded(self, claimed: Sequence[ClaimedJob]) -> Iterator[None]:
@@ -250,7 +250,7 @@ class Submitter:
                     with contextlib.suppress(SlateError):
                         job.fail()
 
-    def _submit(self, plan: PlanJobs, turn: Turn) -> tuple[tuple[Ulid, ...], Version[Manifest]] | None:
+    def _submit(self, plan: PlanJobs, wait: CoordinatorWait) -> tuple[tuple[Ulid, ...], Version[Manifest]] | None:
         """Submit jobs as soon as none is in the way; return their ids, and the version for which they were planned.
 
         None if there is nothing to merge.
@@ -260,7 +260,7 @@ class Submitter:
             number, listed = self.jobs.refresh()
             if not number:
                 raise no_coordinator(self.stores, self.timeout_ms)
-            turn.see(listed)
+            wait.observe(listed)
             latest = fetch_latest_manifest(self.stores)
             specs = plan(latest.value, listed)
             if not specs:
@@ -271,7 +271,7 @@ class Submitter:
             if (job_ids := self._follow(plan, latest, listed, blockers)) is not None:
                 return job_ids, latest
             abandoned.end(blockers)
-            turn.pause(blockers)
+            wait.pause(blockers)
 
     def _follow(
         self, plan: PlanJobs, latest: Version[Manifest], listed: Compactions, blockers: Sequence[Compaction]

@@ -63,8 +63,8 @@ def refuse_newer(stores: TableStores) -> None:
         fetch_definition(stores)
 
 
-class DefinitionLook:
-    """A look for the newest definition that runs beside the look for the newest manifest.
+class DefinitionFetch:
+    """A fetch of the newest definition that runs beside that of the newest manifest.
 
     A definition is published before the manifest that needs it. So one that was looked for after a manifest was seen
     serves that manifest, but no later one.

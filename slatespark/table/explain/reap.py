@@ -78,7 +78,7 @@ def explain_reap(
         As `reap_table`.
     """
     meter = Meter.on(stores)
-    found = _look(meter.stores, clock, now_ms)
+    found = _read_prospect(meter.stores, clock, now_ms)
     planning, outlook = meter.requests, found.outlook
     considered = distinct_files(found.layers)
     dropped = {view.part.file for view in found.plan.drops}
@@ -103,7 +103,7 @@ def explain_reap(
     )
 
 
-def _look(stores: TableStores, clock: Clock, now_ms: int | None) -> _Prospect:
+def _read_prospect(stores: TableStores, clock: Clock, now_ms: int | None) -> _Prospect:
     snapshot = resolve_snapshot(stores, ReadOptions(path=stores.url), clock)
     manifest = snapshot.manifest
     number, definition = fetch_definition(stores, manifest)

@@ -349,17 +349,17 @@ class _AbsenceSearch:
         files = vacuum_table(self.stores, self.clock, min_age_ms=0, dry_run=True).files
         log = manifest_log(self.stores)
         verdicts = {file.path: file for file in files}
-        for place in found:
-            own = place.url.removeprefix(f"{(self.stores.wal if place.kind == 'wal' else self.stores.main).url}/")
-            readers = [verdicts[path] for number in place.versions if (path := log.path(number)) in verdicts]
+        for location in found:
+            own = location.url.removeprefix(f"{(self.stores.wal if location.kind == 'wal' else self.stores.main).url}/")
+            readers = [verdicts[path] for number in location.versions if (path := log.path(number)) in verdicts]
             # What another database owns stays for this table as long as a version reads it.
             longest = max(readers, key=_kept_until, default=None)
             verdict = verdicts.get(own, longest)
             if verdict is None:  # deleted meanwhile
-                yield replace(place, is_kept=False, reason="it was deleted meanwhile")
+                yield replace(location, is_kept=False, reason="it was deleted meanwhile")
             else:
                 is_kept, until_ms = verdict.action == KEPT, verdict.until_ms
-                yield replace(place, is_kept=is_kept, reason=verdict.reason, until_ms=until_ms)
+                yield replace(location, is_kept=is_kept, reason=verdict.reason, until_ms=until_ms)
 
     def _references(self, number: int, path: str, latest_id: int) -> bool:
         manifest = self.manifests[number]

@@ -92,10 +92,10 @@ class AbsenceReport(Shown):
     @property
     def rows(self) -> int:
         """Number of row versions that are still stored."""
-        return sum(count for place in self.found for count in place.rows.values())
+        return sum(count for location in self.found for count in location.rows.values())
 
     @property
     def until_ms(self) -> int | None:
         """When the last copy can be deleted; None if none is kept, or one does not go by itself."""
-        times = [place.until_ms for place in self.found if place.is_kept]
+        times = [location.until_ms for location in self.found if location.is_kept]
         return None if None in times else max((time_ms for time_ms in times if time_ms is not None), default=None)

@@ -53,7 +53,7 @@ from slatespark.table.gc.drop_plan import (
     DropReport,
     TableObjects,
     judge_checkpoints,
-    sort_out,
+    split_own,
 )
 from slatespark.table.gc.survey import list_unfinished, survey_leases
 from slatespark.table.log.compactions import fetch_compactions
@@ -222,7 +222,7 @@ class _Drop:
         """Return what would be deleted."""
         kinds = [(kind, self._listed(kind)) for kind in _KINDS]
         self.total = sum(len(listed.own) for _, listed in kinds)
-        foreign = [*(meta for _, listed in kinds for meta in listed.foreign), *self._beside()]
+        foreign = [*(meta for _, listed in kinds for meta in listed.foreign), *self._foreign_objects()]
         return DropReport(
             url=self.stores.url,
             version=None if self.found is None else self.found.number,
@@ -299,15 +299,15 @@ class _Drop:
     def _listed(self, kind: str) -> TableObjects:
         return _KINDS[kind](self.stores)
 
-    def _beside(self) -> list[ObjectMeta]:
+    def _foreign_objects(self) -> list[ObjectMeta]:
         """Return objects that are not the table's: in its root, and WAL files where its WAL is apart."""
         main = self.stores.main
         apart = [] if self.stores.wal.url == main.url else main.list(WAL_DIR)
-        return [*sort_out(main.list("")).foreign, *apart]
+        return [*split_own(main.list("")).foreign, *apart]
 
 
 def _folder(folder: str) -> Callable[[TableStores], TableObjects]:
-    return lambda stores: sort_out((stores.wal if folder == WAL_DIR else stores.main).list(folder))
+    return lambda stores: split_own((stores.wal if folder == WAL_DIR else stores.main).list(folder))
 
 
 def _is_in_columns(path: str) -> bool:
@@ -327,6 +327,6 @@ _KINDS: Final[dict[str, Callable[[TableStores], TableObjects]]] = {
     "sst": _folder(COMPACTED_DIR),
     "unfinished": lambda stores: TableObjects(tuple(meta for _, meta in _list_own_unfinished(stores)), ()),
     COLUMNS: _folder(COLUMNS_DIR),
-    METADATA: lambda stores: sort_out(meta for meta in stores.main.list_below(ROOT) if not _is_in_columns(meta.path)),
+    METADATA: lambda stores: split_own(meta for meta in stores.main.list_below(ROOT) if not _is_in_columns(meta.path)),
     "boundary": _folder(GC_DIR),
 }

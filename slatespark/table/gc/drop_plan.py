@@ -108,7 +108,7 @@ class TableObjects:
     foreign: tuple[ObjectMeta, ...]
 
 
-def sort_out(listed: Iterable[ObjectMeta]) -> TableObjects:
+def split_own(listed: Iterable[ObjectMeta]) -> TableObjects:
     """Tell the objects of a table from others, by their names."""
     own: list[ObjectMeta] = []
     foreign: list[ObjectMeta] = []

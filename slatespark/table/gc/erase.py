@@ -89,7 +89,7 @@ def _size(files: Sequence[CollectedFile]) -> int:
 
 def _release_versions(stores: TableStores, clock: Clock, report: AbsenceReport) -> tuple[CheckpointFacts, ...]:
     """Release the checkpoints that commits made on versions with copies."""
-    versions = {version for place in report.found for version in place.versions}
+    versions = {version for location in report.found for version in location.versions}
 
     def is_over(point: Checkpoint) -> bool:
         return point.manifest_id in versions and point.manifest_id < report.version and keeps_replaced(point)

@@ -19,7 +19,7 @@ from slatespark.table.commit.own_names import is_own
 from slatespark.table.cooperation.job_list import JobList
 from slatespark.table.cooperation.outcome import withdraw
 from slatespark.table.gc.plan import Verdict, is_younger
-from slatespark.table.gc.survey import Jobs
+from slatespark.table.gc.survey import ListedJobs
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.records.handed_loads import HANDED_LOADS_DIR, HandedLoad, fetch_handed_load
 from slatespark.table.records.idempotent_writes import fetch_txn_record
@@ -39,7 +39,7 @@ class Loads:
 
     verdicts: tuple[Verdict, ...]
     base: int | None
-    jobs: Jobs
+    jobs: ListedJobs
 
 
 def list_loads(stores: TableStores) -> list[ObjectMeta]:
@@ -47,11 +47,11 @@ def list_loads(stores: TableStores) -> list[ObjectMeta]:
     return [meta for meta in stores.main.list(HANDED_LOADS_DIR) if is_own(meta.path)]
 
 
-def settle_loads(
+def resolve_loads(
     stores: TableStores,
     clock: Clock,
     listed: Iterable[ObjectMeta],
-    jobs: Jobs,
+    jobs: ListedJobs,
     *,
     now_ms: int,
     min_age_ms: int,
@@ -65,11 +65,11 @@ def settle_loads(
     now_ms, min_age_ms : the instant of the vacuum, and the minimum age of records whose load nobody can tell about
     dry_run : nothing is changed
     """
-    return _Settlement(stores, clock, jobs, now_ms, min_age_ms, dry_run).run(listed)
+    return _LoadResolution(stores, clock, jobs, now_ms, min_age_ms, dry_run).run(listed)
 
 
 @dataclass(slots=True)
-class _Settlement:
+class _LoadResolution:
     """A settlement in progress.
 
     Attributes
@@ -80,7 +80,7 @@ class _Settlement:
 
     stores: TableStores
     clock: Clock
-    jobs: Jobs
+    jobs: ListedJobs
     now_ms: int
     min_age_ms: int
     dry_run: bool

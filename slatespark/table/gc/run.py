@@ -51,7 +51,7 @@ from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.gc.deletion import delete_each, delete_together
 from slatespark.table.gc.filterings import judge_filterings, list_filterings
 from slatespark.table.gc.leftovers import collect_leftovers
-from slatespark.table.gc.loads import Loads, list_loads, settle_loads
+from slatespark.table.gc.loads import Loads, list_loads, resolve_loads
 from slatespark.table.gc.plan import (
     CLIENT_MIN_AGE_MS,
     KeptVersion,
@@ -73,9 +73,9 @@ from slatespark.table.gc.plan import (
 )
 from slatespark.table.gc.report import CollectedFile, VacuumReport
 from slatespark.table.gc.survey import (
-    Jobs,
     Leases,
-    Listed,
+    ListedJobs,
+    ListedObjects,
     batched_numbers,
     delete_unchanged,
     drop_dead_jobs,
@@ -190,11 +190,11 @@ class _ManifestPlan:
     stuck: Reason | None = None
 
     @property
-    def staying(self) -> list[int]:
+    def kept(self) -> list[int]:
         """Numbers of the kept manifests, ascending."""
         return sorted({self.latest.number, *self.listed} - set(self.going))
 
-    def why(self, number: int) -> Reason:
+    def reason_of(self, number: int) -> Reason:
         """Return why a manifest is kept."""
         kept = self.planned.kept.get(number) or self.stuck
         return kept or Reason("it was the newest version when the vacuum began")
@@ -225,10 +225,10 @@ class _Collection:
 
     def run(self) -> VacuumReport:
         stores = self.stores
-        listed = Listed.of(stores)
+        listed = ListedObjects.of(stores)
         leases = survey_leases(stores, self.now_ms)
         handed, filterings = list_loads(stores), list_filterings(stores)
-        loads = settle_loads(
+        loads = resolve_loads(
             stores,
             self.clock,
             handed,
@@ -260,11 +260,11 @@ class _Collection:
             unknown=needs.unknown,
         )
 
-    def _phases_of_table(self, listed: Listed, versions: _ManifestPlan, needs: Needs) -> list[_Phase]:
+    def _phases_of_table(self, listed: ListedObjects, versions: _ManifestPlan, needs: Needs) -> list[_Phase]:
         """Return the phases for what clients know, in the order of deletion."""
         main, apart = self.stores.main, self.stores.wal
         return [
-            _Phase("manifest", main, judge_manifests(versions.listed, versions.going, versions.why)),
+            _Phase("manifest", main, judge_manifests(versions.listed, versions.going, versions.reason_of)),
             _Phase("compactions", main, self._decide_compactions(needs)),
             _Phase("columns", main, judge_copies(listed.copies, needs)),  # no copy outlives its SST
             _Phase("sst", main, judge_ssts(listed.ssts, needs)),
@@ -274,10 +274,10 @@ class _Collection:
         ]
 
     def _phases_of_jobs(
-        self, listed: Listed, versions: _ManifestPlan, needs: Needs, leases: Leases, jobs: Jobs
+        self, listed: ListedObjects, versions: _ManifestPlan, needs: Needs, leases: Leases, jobs: ListedJobs
     ) -> list[_Phase]:
         """Return the phases for what our jobs have recorded, in the order of deletion."""
-        main, stay = self.stores.main, versions.staying
+        main, stay = self.stores.main, versions.kept
         claims, commits = list_claims(self.stores), list_commits(self.stores)
         batches, small_batches = list_batches_by_size(main)
         batched = batched_numbers(self.stores, batches, commits.keys() - set(stay))
@@ -304,7 +304,7 @@ class _Collection:
 
     # --- steps before anything is deleted -----------------------------------------------------------------------------
 
-    def _drop_dead_jobs(self) -> Jobs:
+    def _drop_dead_jobs(self) -> ListedJobs:
         if self.dry_run:
             return survey_jobs(self.stores, self._present_ms(), self.min_age_ms)[1]
         return drop_dead_jobs(self.stores, self._present_ms, self.min_age_ms)
@@ -373,8 +373,8 @@ class _Collection:
         for point in latest.checkpoints:
             if not (self.dry_run and self._is_over(point)):
                 facts = checkpoint_facts(point)
-                why = why_pinned(facts.name or facts.id, facts.expires_ms)
-                pins[point.manifest_id] = max(why, pins.get(point.manifest_id, why), key=lambda each: each.lasts)
+                reason = why_pinned(facts.name or facts.id, facts.expires_ms)
+                pins[point.manifest_id] = max(reason, pins.get(point.manifest_id, reason), key=lambda each: each.lasts)
         return pins
 
     def _proof(self, latest: Manifest) -> int | None:
@@ -406,7 +406,7 @@ class _Collection:
 
     # --- references ---------------------------------------------------------------------------------------------------
 
-    def _needs(self, versions: _ManifestPlan, leases: Leases, jobs: Jobs) -> Needs:
+    def _needs(self, versions: _ManifestPlan, leases: Leases, jobs: ListedJobs) -> Needs:
         kept, shown_by, unknown = self._kept_versions(versions)
         return Needs(
             now_ms=self.now_ms,
@@ -432,7 +432,7 @@ class _Collection:
     ) -> tuple[tuple[KeptVersion, ...], Mapping[Ulid, KeptVersion], str | None]:
         """Return the kept versions, which references each SST longest, and why that is incomplete, else None."""
         pins = self._pins(versions.latest.value)
-        numbers = sorted({*versions.staying, *pins}, key=lambda number: (versions.why(number).lasts, number))
+        numbers = sorted({*versions.kept, *pins}, key=lambda number: (versions.reason_of(number).lasts, number))
         kept: list[KeptVersion] = []
         shown_by: dict[Ulid, KeptVersion] = {}
         unknown = None
@@ -477,4 +477,4 @@ def _kept_version(number: int, outline: ManifestOutline, versions: _ManifestPlan
     """
     is_recent = number >= versions.planned.recent_from
     last = max(outline.wal_id_last_seen, versions.latest.value.replay_after_wal_id if is_recent else 0)
-    return KeptVersion(number, versions.why(number), outline.replay_after_wal_id, last)
+    return KeptVersion(number, versions.reason_of(number), outline.replay_after_wal_id, last)

@@ -112,14 +112,14 @@ def delete_unchanged(store: ObjectStore, meta: ObjectMeta) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Jobs:
+class ListedJobs:
     """Listed compactions: active ones, and abandoned ones."""
 
     active: tuple[Compaction, ...]
     dead: tuple[Compaction, ...]
 
 
-def survey_jobs(stores: TableStores, now_ms: int, min_age_ms: int) -> tuple[int, Jobs]:
+def survey_jobs(stores: TableStores, now_ms: int, min_age_ms: int) -> tuple[int, ListedJobs]:
     """Return the compactions, with the number of the file that lists them; without holds, which have no outputs.
 
     A compaction of ours is dead if its job has ended, another client's if its worker sent no heartbeat for
@@ -128,7 +128,7 @@ def survey_jobs(stores: TableStores, now_ms: int, min_age_ms: int) -> tuple[int,
     number, compactions = fetch_compactions(stores)
     jobs = list(working_jobs(compactions))
     dead = tuple(job for job in jobs if _is_dead(stores, job, now_ms, min_age_ms))
-    return number, Jobs(tuple(job for job in jobs if job not in dead), dead)
+    return number, ListedJobs(tuple(job for job in jobs if job not in dead), dead)
 
 
 def _is_dead(stores: TableStores, job: Compaction, now_ms: int, min_age_ms: int) -> bool:
@@ -139,7 +139,7 @@ def _is_dead(stores: TableStores, job: Compaction, now_ms: int, min_age_ms: int)
     return now_ms - job.worker.last_heartbeat_ms >= max(HEARTBEAT_FRESH_MS, min_age_ms)
 
 
-def drop_dead_jobs(stores: TableStores, present_ms: Callable[[], int], min_age_ms: int) -> Jobs:
+def drop_dead_jobs(stores: TableStores, present_ms: Callable[[], int], min_age_ms: int) -> ListedJobs:
     """Remove dead compactions from the list, and return all; those that could not be removed count as active.
 
     A worker that resumes finds its job gone and stops. A coordinator commits only jobs listed as finished, and none of
@@ -160,7 +160,7 @@ def drop_dead_jobs(stores: TableStores, present_ms: Callable[[], int], min_age_m
         with contextlib.suppress(FileExistsError):
             compactions_log(stores).create(number + 1, encode_compactions(replace(listed[1], jobs=left)))
             return jobs
-    return Jobs((*jobs.active, *jobs.dead), ())
+    return ListedJobs((*jobs.active, *jobs.dead), ())
 
 
 # --- records --------------------------------------------------------------------------------------------------------
@@ -182,7 +182,7 @@ def list_workers(stores: TableStores) -> list[ObjectMeta]:
     return [meta for meta in stores.main.list(CLAIMS_DIR) if meta.path.startswith(prefix)]
 
 
-def judge_workers(workers: Collection[ObjectMeta], jobs: Jobs, leases: Leases, needs: Needs) -> list[Verdict]:
+def judge_workers(workers: Collection[ObjectMeta], jobs: ListedJobs, leases: Leases, needs: Needs) -> list[Verdict]:
     """Return a verdict on each worker record; they were listed before the leases and the compactions."""
     listed = {job.worker.worker_id for job in jobs.active if job.worker is not None}
     known = {worker_path(worker_id) for worker_id in listed}
@@ -230,7 +230,7 @@ def list_unfinished(stores: TableStores) -> list[tuple[str, ObjectMeta]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListedObjects:
     """Objects that were listed before the leases and the compactions were read.
 
     Attributes
@@ -246,7 +246,7 @@ class Listed:
     workers: Sequence[ObjectMeta]
 
     @classmethod
-    def of(cls, stores: TableStores) -> Listed:
+    def of(cls, stores: TableStores) -> ListedObjects:
         """List the objects of a table; copies before the SSTs that they belong to."""
         return cls(
             unfinished=list_unfinished(stores),

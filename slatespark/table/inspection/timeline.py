@@ -20,9 +20,9 @@ from slatespark.shown import Shown
 from slatespark.table.clock import Clock
 from slatespark.table.definition.versions import resolve_codec
 from slatespark.table.inspection.timeline_intervals import (
-    Past,
     Replacement,
     TimelineInterval,
+    VersionPast,
     cut_intervals,
     plan_spans,
     replaced_keys,
@@ -77,7 +77,7 @@ def read_timeline(stores: TableStores, options: ReadOptions, clock: Clock) -> Ke
     records = _records_until(stores, snapshot.manifest_id)
     replacing = _in_force(records)[:MAX_REPLACEMENTS]
     before = {record.manifest_id: _layers_before(stores, record.manifest_id) for record in replacing}
-    spans = plan_spans(layers, Past(replacing, before, _added(records)))
+    spans = plan_spans(layers, VersionPast(replacing, before, _added(records)))
     replacements = tuple(item for record in replacing for item in _replacements(record))
     intervals, codec = cut_intervals(spans, replacements), resolve_codec(stores, snapshot.manifest)
     return KeyTimeline(

@@ -1,6 +1,6 @@
 """Key intervals with their files, visible or overshadowed by a replacement. Pure.
 
-A `Span` is a file in one key range. All spans together are cut into intervals within which the files are the same.
+A `FileSpan` is a file in one key range. All spans together are cut into intervals within which the files are the same.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Replacement:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class FileSpan:
     """A file in one key range; `order` sorts the files of an interval, newest first."""
 
     keys: KeyRange
@@ -90,7 +90,7 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class VersionPast:
     """The known past of a version.
 
     Attributes
@@ -111,7 +111,7 @@ def replaced_keys(record: CommitRecord) -> list[KeyRange]:
     return [KeyRange(start, end) for start, end in bounds]
 
 
-def plan_spans(layers: Sequence[Layer], past: Past) -> list[Span]:
+def plan_spans(layers: Sequence[Layer], past: VersionPast) -> list[FileSpan]:
     """Return the visible and the overshadowed spans of a version.
 
     Parameters
@@ -120,7 +120,7 @@ def plan_spans(layers: Sequence[Layer], past: Past) -> list[Span]:
     """
     listed = {part.file for layer in layers for part in layer.slices}
     shown = [
-        Span(part.keys, _version_of(part.file, past, layer=layer.name), (0, number))
+        FileSpan(part.keys, _version_of(part.file, past, layer=layer.name), (0, number))
         for number, layer in enumerate(layers)
         for part in layer.slices
     ]
@@ -139,7 +139,7 @@ def plan_spans(layers: Sequence[Layer], past: Past) -> list[Span]:
 
 def _version_of(
     file: SstFile,
-    past: Past,
+    past: VersionPast,
     *,
     layer: str | None,
     since: int | None = None,
@@ -159,9 +159,9 @@ def _version_of(
     )
 
 
-def _replaced_spans(listed: set[SstFile], past: Past) -> Iterator[Span]:
+def _replaced_spans(listed: set[SstFile], past: VersionPast) -> Iterator[FileSpan]:
     """Yield the spans that were visible in replaced intervals just before the replacement."""
-    for place, record in enumerate(past.replacing, 1):
+    for index, record in enumerate(past.replacing, 1):
         intervals = replaced_keys(record)
         for number, layer in enumerate(past.before[record.manifest_id] or ()):
             for part in layer.slices:
@@ -175,26 +175,26 @@ def _replaced_spans(listed: set[SstFile], past: Past) -> Iterator[Span]:
                         is_visible=False,
                         is_listed=part.file in listed,
                     )
-                    yield from (Span(piece, file, (place, number)) for piece in pieces)
+                    yield from (FileSpan(piece, file, (index, number)) for piece in pieces)
 
 
-def _hidden_spans(file: SstFile, keys: KeyRange, past: Past) -> Iterator[Span]:
+def _hidden_spans(file: SstFile, keys: KeyRange, past: VersionPast) -> Iterator[FileSpan]:
     """Yield the hidden parts of a file, each with the first version that replaced it since the file was added."""
     left = [keys]
-    for place, record in reversed(list(enumerate(past.replacing, 1))):
+    for index, record in reversed(list(enumerate(past.replacing, 1))):
         if not _was_there(file, record, past):
             continue
         hidden = _version_of(file, past, layer=None, since=record.manifest_id, is_visible=False)
         for interval in replaced_keys(record):
             yield from (
-                Span(piece.intersect(interval), hidden, (place, 0)) for piece in left if piece.overlaps(interval)
+                FileSpan(piece.intersect(interval), hidden, (index, 0)) for piece in left if piece.overlaps(interval)
             )
             left = [rest for piece in left for rest in without(piece, [interval])]
     unknown = _version_of(file, past, layer=None, is_visible=False)
-    yield from (Span(piece, unknown, (len(past.replacing) + 1, 0)) for piece in left)
+    yield from (FileSpan(piece, unknown, (len(past.replacing) + 1, 0)) for piece in left)
 
 
-def _was_there(file: SstFile, record: CommitRecord, past: Past) -> bool:
+def _was_there(file: SstFile, record: CommitRecord, past: VersionPast) -> bool:
     added = past.added.get(str(file.id))
     return file.id.timestamp_ms <= record.committed_ms if added is None else added < record.manifest_id
 
@@ -215,7 +215,7 @@ def without(keys: KeyRange, taken: Sequence[KeyRange]) -> list[KeyRange]:
 # --- intervals ------------------------------------------------------------------------------------------------------
 
 
-def cut_intervals(spans: Sequence[Span], replacements: Sequence[Replacement]) -> list[TimelineInterval]:
+def cut_intervals(spans: Sequence[FileSpan], replacements: Sequence[Replacement]) -> list[TimelineInterval]:
     """Return the intervals with the same files, ascending; those without files or replacement are left out."""
     intervals: list[TimelineInterval] = []
     for interval in _elementary(spans, replacements):
@@ -245,7 +245,7 @@ def without_slivers(intervals: Iterable[TimelineInterval], codec: RowCodec) -> l
     return kept
 
 
-def _elementary(spans: Sequence[Span], replacements: Sequence[Replacement]) -> Iterator[TimelineInterval]:
+def _elementary(spans: Sequence[FileSpan], replacements: Sequence[Replacement]) -> Iterator[TimelineInterval]:
     """Yield the intervals between adjacent bounds; an open replacement ends where everything else does."""
     bounds = {bound for item in replacements for bound in (item.start, item.end) if bound}
     bounds |= {bound for span in spans for bound in (span.keys.start, span.keys.end) if bound is not None}

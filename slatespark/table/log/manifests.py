@@ -17,7 +17,7 @@ from slatespark.format.paths import (
     manifest_path,
 )
 from slatespark.table.clock import Clock
-from slatespark.table.log.numbered_log import NumberedLog, OutrunError
+from slatespark.table.log.numbered_log import CollectedNumberError, NumberedLog
 from slatespark.table.log.versioned_object import RaceLostError, Version, VersionedObject
 from slatespark.table.stores import TableStores, find_client_place, object_context
 
@@ -222,7 +222,7 @@ def publish_manifest(
         data = encode_manifest(manifest)
         _note_content(data, replace(manifest, wal_object_store_uri=None))  # which this version of the format lacks
         manifest_log(stores).create(manifest_id, data)
-    except OutrunError as exc:
+    except CollectedNumberError as exc:
         raise ManifestCollectedError(manifest_id) from exc
     except FileExistsError as exc:
         raise RaceLostError(f"manifest {manifest_id} exists") from exc

@@ -24,7 +24,7 @@ _FOLLOWED: Final = 8  # later versions asked for by name; a listing finds more o
 _LIST_ATTEMPTS: Final = 4  # the newest object may be collected between listing and reading, once a later one exists
 
 
-class OutrunError(FileExistsError):
+class CollectedNumberError(FileExistsError):
     """A version was created, but a collector has passed its number: it was used before, or later ones exist."""
 
 
@@ -61,10 +61,10 @@ class NumberedLog:
         for _ in range(_LIST_ATTEMPTS):
             listed = self.store.list(self.folder)
             found = sorted(self._numbered(listed))
-            place = bisect_right(found, self.dead_up_to()) if found else 0
-            if place < len(found) or not found:
+            position = bisect_right(found, self.dead_up_to()) if found else 0
+            if position < len(found) or not found:
                 break  # else the listing is older than the boundary: a collector never passes the newest one
-        return found[:place], found[place:]
+        return found[:position], found[position:]
 
     def latest(self) -> tuple[int, Buffer] | None:
         """Return id and content of the newest version; None if there is none.
@@ -151,8 +151,8 @@ class NumberedLog:
     def create(self, number: int, data: Buffer, *, confirm: bool = True) -> None:
         """Create version `number`; raises `FileExistsError` when the race for it is lost.
 
-        It is an `OutrunError` if a collector has moved the boundary past the id. Mostly the id was used and collected
-        before, which counts as a lost race; but the version may also have been the newest one for a while.
+        It is a `CollectedNumberError` if a collector has moved the boundary past the id. Mostly the id was used and
+        collected before, which counts as a lost race; but the version may also have been the newest one for a while.
 
         Parameters
         ----------
@@ -176,7 +176,7 @@ class NumberedLog:
         except SlateError as exc:
             raise self._unknown(number) from exc
         if is_dead:
-            raise OutrunError(self.path(number))
+            raise CollectedNumberError(self.path(number))
         self.heads.put_created(self.store.url, self.folder, number, data)
 
     def _is_missing(self, number: int) -> bool:

@@ -253,19 +253,19 @@ def _with_columns(
         yield from part.combine_chunks().to_batches()
 
 
-def _rows_at(batches: Sequence[pa.RecordBatch], places: NDArray[np.int64], schema: pa.Schema) -> pa.Table:
-    """Return the rows at some places of the batches one behind the other, null for -1.
+def _rows_at(batches: Sequence[pa.RecordBatch], indices: NDArray[np.int64], schema: pa.Schema) -> pa.Table:
+    """Return the rows at some indices of the batches, one behind the other, null for -1.
 
     Only those are put together: all rows of the batches may have more bytes than one array of Arrow holds.
     """
     starts = np.cumsum([0, *map(len, batches)])
-    numbers = np.searchsorted(starts, places, side="right") - 1
+    numbers = np.searchsorted(starts, indices, side="right") - 1
     order = np.argsort(numbers, kind="stable")
     order = order[numbers[order] >= 0]
     used, firsts = np.unique(numbers[order], return_index=True)
     parts = zip(used.tolist(), np.split(order, firsts[1:]), strict=False)  # one empty part if none is used
-    taken = [batches[number].take(pa.array(places[part] - starts[number])) for number, part in parts]
-    back = np.full(len(places), -1, np.int64)
+    taken = [batches[number].take(pa.array(indices[part] - starts[number])) for number, part in parts]
+    back = np.full(len(indices), -1, np.int64)
     back[order] = np.arange(len(order))
     return pa.Table.from_batches(taken, schema).combine_chunks().take(pa.array(back, mask=back < 0))
 

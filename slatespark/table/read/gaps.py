@@ -120,7 +120,7 @@ def _gaps_of(stores: TableStores, codec: RowCodec, file: SstFile, ranges: Sequen
     from slatespark.encoding.least_key import can_hold_keys, sole_key  # most commits ask for no gap
 
     whole = file.info.key_range()
-    unsure = [keys for keys in _apart(ranges) if not shows_an_end(keys, file.info)]
+    unsure = [keys for keys in _disjoint(ranges) if not shows_an_end(keys, file.info)]
     open_ranges = [keys for keys in unsure if keys.overlaps(whole) and can_hold_keys(keys, codec)]
     single = {key: keys for keys in open_ranges if (key := sole_key(keys, codec)) is not None}
     alone = set(single.values())
@@ -129,7 +129,7 @@ def _gaps_of(stores: TableStores, codec: RowCodec, file: SstFile, ranges: Sequen
     return merge_ranges(keys for keys in unsure if keys not in held)
 
 
-def _apart(ranges: Sequence[KeyRange]) -> list[KeyRange]:
+def _disjoint(ranges: Sequence[KeyRange]) -> list[KeyRange]:
     """Return ranges in ascending order, without those that overlap an earlier one."""
     found: list[KeyRange] = []
     for keys in sorted(ranges, key=lambda keys: keys.start):

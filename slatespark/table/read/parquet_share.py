@@ -108,7 +108,7 @@ def plan_parquet_share(stores: TableStores, plan: ReadPlan, options: ReadOptions
             del footers[part]
         shadows = _Shadows.of([], plan.settings.projection.codec)
     for part in footers:
-        reasons[part] = SHADOWED if shadows.meet(part.keys) else WHOLE
+        reasons[part] = SHADOWED if shadows.any_in(part.keys) else WHOLE
     others = without_slices(layers, footers)
     return ParquetShare(
         files=tuple(_file(part, footer, reasons[part] == SHADOWED) for part, footer in footers.items()),
@@ -211,7 +211,7 @@ class _Shadows:
         found = pa.Table.from_batches(batches, schema=_key_projection(codec).schema)
         return cls(found.select(list(codec.key_columns)), found.column("_key").to_pylist())
 
-    def meet(self, keys: KeyRange) -> bool:
+    def any_in(self, keys: KeyRange) -> bool:
         """Tell whether any lies in a range."""
         at = bisect_left(self.keys, keys.start)
         return at < len(self.keys) and keys.contains(self.keys[at])

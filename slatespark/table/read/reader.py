@@ -18,7 +18,7 @@ from slatespark.options.values import normalize_name
 from slatespark.ranges import KeyRange, overlapping_ranges
 from slatespark.table.clock import Clock
 from slatespark.table.definition.table_definition import TableDefinition
-from slatespark.table.definition.versions import DefinitionLook
+from slatespark.table.definition.versions import DefinitionFetch
 from slatespark.table.read.arrow import Projection, project, readable_schema
 from slatespark.table.read.as_of_join import AsOfJoin, added_columns, check_join_columns
 from slatespark.table.read.copies.usable import KnownCopies
@@ -124,7 +124,7 @@ def resolve_table(stores: TableStores, options: ReadOptions, clock: Clock) -> tu
     The definition has the bounds of the past by which the read is judged. On a table with a clock of its own, `now` is
     the last tick unless it is given: no other clock matches its times.
     """
-    look = DefinitionLook(stores, reuses=True)
+    look = DefinitionFetch(stores, reuses=True)
     snapshot = resolve_snapshot(stores, options, clock)
     definition = judged_definition(look.resolve(snapshot.version).value, options, snapshot, clock)
     if definition.has_own_time and options.now_ms is None and not options.reads_past:

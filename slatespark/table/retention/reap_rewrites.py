@@ -18,7 +18,7 @@ from slatespark.table.rows.sst_upload import NewFile
 from slatespark.table.stores import TableStores
 from slatespark.table.tasks import TaskRunner
 
-Place: TypeAlias = tuple[SstView, tuple[KeyRange, ...]]  # a view, and the keys of older ones
+RewriteId: TypeAlias = tuple[SstView, tuple[KeyRange, ...]]  # a view, and the keys of older ones
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,7 +35,7 @@ class Candidate:
     outline: FileOutline | None
 
     @property
-    def place(self) -> Place:
+    def rewrite_id(self) -> RewriteId:
         """What its remaining rows depend on."""
         return self.view.stored.view, self.view.older
 
@@ -46,7 +46,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RewriteOutcome:
     """What became of a candidate.
 
     Attributes
@@ -77,7 +77,7 @@ class RewriteTask:
     planned_ms: int
     window_bytes: int
 
-    def __call__(self, candidate: Candidate) -> Outcome:
+    def __call__(self, candidate: Candidate) -> RewriteOutcome:
         """Upload what is left of a view, unless tombstones are better."""
         view, blocks, gone = candidate.view, candidate.blocks, None
         if candidate.outline is not None:
@@ -85,7 +85,7 @@ class RewriteTask:
                 self.stores, view, candidate.outline, blocks.reads, self.retired_ms, window_bytes=self.window_bytes
             )
             if not _goes_mostly(gone, blocks):
-                return Outcome(gone, None)
+                return RewriteOutcome(gone, None)
         rewrite = rewrite_view(
             self.stores,
             view,
@@ -95,7 +95,7 @@ class RewriteTask:
             planned_ms=self.planned_ms,
             window_bytes=self.window_bytes,
         )
-        return Outcome(gone, rewrite)
+        return RewriteOutcome(gone, rewrite)
 
 
 @dataclass(slots=True)
@@ -111,7 +111,7 @@ class Rewrites:
 
     runner: TaskRunner
     counted: dict[tuple[FileSlice, tuple[KeyRange, ...]], int] = field(default_factory=dict)
-    uploaded: dict[Place, Rewrite] = field(default_factory=dict)
+    uploaded: dict[RewriteId, Rewrite] = field(default_factory=dict)
     finished: set[str] = field(default_factory=set)
 
     def clear(self) -> None:
@@ -144,16 +144,16 @@ class Rewrites:
         ----------
         tell : called with the bytes of the views rewritten so far
         """
-        new, done = [candidate for candidate in group if candidate.place not in self.uploaded], 0
+        new, done = [candidate for candidate in group if candidate.rewrite_id not in self.uploaded], 0
         for candidate, outcome in zip(new, self.runner(task, new), strict=True):
             if outcome.gone is not None:
                 self.counted[candidate.view.stored.part, candidate.view.older] = outcome.gone
             if outcome.rewrite is not None:
-                self.uploaded[candidate.place] = outcome.rewrite
+                self.uploaded[candidate.rewrite_id] = outcome.rewrite
                 done += candidate.stored_bytes
                 tell(done)
-        chosen = {item.view: self.uploaded[item.place] for item in group if item.place in self.uploaded}
-        return chosen, [item for item in group if item.place not in self.uploaded]
+        chosen = {item.view: self.uploaded[item.rewrite_id] for item in group if item.rewrite_id in self.uploaded}
+        return chosen, [item for item in group if item.rewrite_id not in self.uploaded]
 
 
 def _goes_mostly(gone: int, blocks: DueBlocks) -> bool:

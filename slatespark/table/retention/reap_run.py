@@ -208,7 +208,7 @@ class Reaping:
         """
         self.began_ms = self.clock.now_ms()
         try:
-            state = self._look()
+            state = self._read_state()
             if state is not None and self._pass(state):
                 self.conflicts, self.halvings = 0, max(0, self.halvings - 1)
                 return 0
@@ -243,7 +243,7 @@ class Reaping:
     def _batch_bytes(self) -> int:
         return max(1, self.max_batch_bytes >> self.halvings)
 
-    def _look(self) -> ReapState | None:
+    def _read_state(self) -> ReapState | None:
         """Return the state for planning the next pass; None if nothing can be due."""
         snapshot = resolve_snapshot(self.stores, ReadOptions(path=self.stores.url), self.clock)
         number, definition = fetch_definition(self.stores, snapshot.manifest)
@@ -285,7 +285,7 @@ class Reaping:
         if plan.drops:
             self._drop(state, plan)
             return True
-        scans, rewrites = self._sort_out(state, plan)
+        scans, rewrites = self._choose_treatments(state, plan)
         if rewrites:
             self._replace(state, rewrites)
             return True
@@ -310,7 +310,7 @@ class Reaping:
         """Return one view of each file that the report does not count yet."""
         return {view.part.file.id: view for view in views if view.part.file.id not in self.reported}
 
-    def _sort_out(self, state: ReapState, plan: FilePlan) -> tuple[list[Scan], dict[DueView, Rewrite]]:
+    def _choose_treatments(self, state: ReapState, plan: FilePlan) -> tuple[list[Scan], dict[DueView, Rewrite]]:
         """Return the views to search for rows to delete, or some rewritten views, which come first."""
         scans: list[Scan] = []
         rewrites: dict[DueView, Rewrite] = {}
@@ -345,7 +345,7 @@ class Reaping:
         """Return what replaces the views of candidates, and the candidates that are left to tombstones."""
         now_ms, window_bytes = self.clock.now_ms(), self.survey.window_bytes
         task = RewriteTask(self.stores, self.clock, self.options, state.retired_ms, now_ms, window_bytes)
-        return self.rewrites.run(task, group, lambda done: self._tell(done, 0))
+        return self.rewrites.run(task, group, lambda done: self._report_progress(done, 0))
 
     def _replace(self, state: ReapState, rewrites: dict[DueView, Rewrite]) -> None:
         files = [file for rewrite in rewrites.values() for file in rewrite.files]
@@ -390,7 +390,7 @@ class Reaping:
                 self._note_young(part, stride.youngest_ms)
                 batch.reached[part] = stride.behind
                 batch.read_bytes += stride.read_bytes
-                self._tell(batch.read_bytes, total)
+                self._report_progress(batch.read_bytes, total)
                 if batch.is_full:
                     return batch
         batch.is_last = True
@@ -482,6 +482,6 @@ class Reaping:
     def _note_young(self, part: FileSlice, create_ts: int) -> None:
         self.youngest[part] = min(create_ts, self.youngest.get(part, MAX_MS))
 
-    def _tell(self, done: int, total: int) -> None:
+    def _report_progress(self, done: int, total: int) -> None:
         if self.progress is not None:
             self.progress(Step.REAPING, done, total)

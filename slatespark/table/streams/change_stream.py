@@ -28,10 +28,10 @@ from slatespark.table.read.versions.kept_versions import fetch_commit_time
 from slatespark.table.records.identity import find_identity, resolve_identity
 from slatespark.table.snapshot import Snapshot, pin_version
 from slatespark.table.stores import TableStores
-from slatespark.table.streams.holds import Holds
+from slatespark.table.streams.checkpoints import StreamCheckpoints
 from slatespark.table.streams.limits import LimitedUnit, Limits
 from slatespark.table.streams.log_stream import LogStream
-from slatespark.table.streams.position import Part, Position, name_table, no_batch
+from slatespark.table.streams.position import DeliveredPart, Position, name_table, no_batch
 from slatespark.table.streams.promised_columns import PromisedColumns
 from slatespark.table.streams.throttle import Throttle
 from slatespark.units import duration_to_text
@@ -75,7 +75,7 @@ class ChangeStream:
         self._machine = machine or SystemClock()
         self._throttle = Throttle(self._machine, options.poll_interval_ms or POLL_INTERVAL_MS)
         self._retention_ms = options.stream_retention_ms or STREAM_RETENTION_MS
-        self._holds = Holds(stores, self._machine, options.stream_id, self._retention_ms)
+        self._checkpoints = StreamCheckpoints(stores, self._machine, options.stream_id, self._retention_ms)
         self._limits = Limits(
             options.max_rows_per_trigger, options.max_bytes_per_trigger, options.max_files_per_trigger
         )
@@ -102,7 +102,7 @@ class ChangeStream:
     @property
     def stream_id(self) -> str:
         """The name of the stream."""
-        return self._holds.stream_id
+        return self._checkpoints.stream_id
 
     def initial(self) -> Position:
         """Return where the options say that the stream starts; always the same.
@@ -116,8 +116,8 @@ class ChangeStream:
         """
         if self._initial is None:
             version = resolve_start(self._stores, self._options, self._clock)
-            table = name_table(resolve_identity(self._stores.main, self._machine), self._holds.stream_id)
-            self._holds.take({version} - {NOTHING})
+            table = name_table(resolve_identity(self._stores.main, self._machine), self._checkpoints.stream_id)
+            self._checkpoints.keep({version} - {NOTHING})
             self._initial = self._state(table, version)
         return self._initial
 
@@ -129,7 +129,7 @@ class ChangeStream:
     def next(self, start: Position, *, is_limited: bool) -> Position:
         """Return the end of the batch that starts at a position: that position where nothing is new.
 
-        It looks for a new version at most once in each `pollInterval`. What lies before `start` is held no longer.
+        It looks for a new version at most once in each `pollInterval`. What lies before `start` is kept no longer.
 
         Parameters
         ----------
@@ -148,11 +148,11 @@ class ChangeStream:
         end = self._end_of_unit(start)
         if end is None:
             return given
-        self._holds.renew({*start.versions, *end.versions, *(self._last.versions if self._last else ())})
+        self._checkpoints.renew({*start.versions, *end.versions, *(self._last.versions if self._last else ())})
         if not (is_limited and self._limits.are_given):
             return end
         key = self._limited_unit(start.version, end.version).end_of_batch(_key_of(start))
-        return end if key is None else replace(start, part=Part(end.version, key))
+        return end if key is None else replace(start, part=DeliveredPart(end.version, key))
 
     def _next_logged(self, start: Position, *, is_limited: bool) -> Position:
         if self._last is not None:  # the rows before the log were part of this run: it ends behind them
@@ -161,8 +161,8 @@ class ChangeStream:
             self._check_table(start)
             self._logged_table = start.table
         if start != self._initial and self._holds_first:  # the first batch, which may be repeated until then, is done
-            self._holds.go_on_as(start.stream_id)
-            self._holds.release()
+            self._checkpoints.resume_as(start.stream_id)
+            self._checkpoints.release()
             self._holds_first = False
         try:
             end = self._log.next(start, is_limited=is_limited)
@@ -212,7 +212,7 @@ class ChangeStream:
         within = None if start.part is None else self._state(start.table, start.part.version)
         if self._ends and self._last is None:
             reached = within or start
-            self._last = self._look(reached, start.versions) or reached
+            self._last = self._find_newer(reached, start.versions) or reached
         if within is not None:
             return within
         if self._last is not None:
@@ -221,28 +221,30 @@ class ChangeStream:
             return self._unit[1]
         if not self._throttle.allows():
             return None
-        found = self._look(start, start.versions)
+        found = self._find_newer(start, start.versions)
         self._unit = None if found is None else (start.version, found)
         return found
 
-    def _look(self, reached: Position, needed: Collection[int]) -> Position | None:
+    def _find_newer(self, reached: Position, needed: Collection[int]) -> Position | None:
         """Return the newest state if it differs from the one that was reached, and hold it and the needed versions."""
         found = None
         newest = fetch_latest_manifest(self._stores)
         if self._is_news(reached, newest):
             self._check_table(reached)
-            found = self._holds.advance(needed, newest, lambda later: later == newest or self._is_news(reached, later))
+            found = self._checkpoints.advance(
+                needed, newest, lambda later: later == newest or self._is_news(reached, later)
+            )
         if found is not None:
             self._manifests[found.number] = found.value
         self._newest = reached if found is None else self._state(reached.table, found.number)
         if found is None:
-            self._holds.renew(needed)
+            self._checkpoints.renew(needed)
             return None
         return self._newest
 
     def _is_news(self, reached: Position, newest: Version[Manifest]) -> bool:
         """Tell whether the newest version may show other rows than a state: checkpoints, for example, change none."""
-        self._holds.check(newest.value)
+        self._checkpoints.check(newest.value)
         if reached.version == NOTHING and self._options.shows_log:
             return True  # without rows, too: the log begins behind a version, and the WAL may have writes by now
         if newest.number < reached.version:
@@ -288,7 +290,11 @@ class ChangeStream:
                 bounds,
                 projection=self._projection,
                 keys=keys,
-                held={number: self._snapshots[number] for number in self._holds.versions if number in self._snapshots},
+                held={
+                    number: self._snapshots[number]
+                    for number in self._checkpoints.versions
+                    if number in self._snapshots
+                },
             )
         self._columns.check(plan.settings.projection.codec)
         return plan
@@ -313,7 +319,7 @@ class ChangeStream:
 
     def _manifest(self, version: int) -> Manifest:
         """Return the manifest of a version, which never changes: held, it is read once."""
-        if version not in self._holds.versions:
+        if version not in self._checkpoints.versions:
             return fetch_manifest(self._stores, version)
         if version not in self._manifests:
             self._manifests[version] = fetch_manifest(self._stores, version)
@@ -329,16 +335,16 @@ class ChangeStream:
             return start
         if replace(start, table=end.table) != replace(self.initial(), table=end.table):
             return start
-        self._holds.go_on_as(end.stream_id)
+        self._checkpoints.resume_as(end.stream_id)
         self._states.clear()  # which name the stream
         self._initial = replace(start, table=end.table)
         return self._initial
 
     def _existing(self, position: Position) -> Position:
         """Return a position whose versions exist and are held: the one given, or one behind what was lost."""
-        self._holds.go_on_as(position.stream_id)
+        self._checkpoints.resume_as(position.stream_id)
         position = self._gone.get(position, position)
-        missing = position.versions - set(self._holds.versions)
+        missing = position.versions - set(self._checkpoints.versions)
         if not missing:
             return position
         self._check_table(position)
@@ -346,7 +352,7 @@ class ChangeStream:
         if max(missing) > newest:
             raise _restored(self._stores.url, position)
         try:
-            self._holds.take(missing)
+            self._checkpoints.keep(missing)
             state = self._state(position.table, position.version)
         except HistoryTrimmedError as exc:
             behind = self._behind(position, newest, exc)
@@ -371,7 +377,7 @@ class ChangeStream:
             ) from cause
         for version in [number for number in list_manifests(self._stores) if number >= lost] or [newest]:
             try:
-                self._holds.take({version})
+                self._checkpoints.keep({version})
                 found = self._state(position.table, version)
             except HistoryTrimmedError:
                 continue

@@ -76,8 +76,8 @@ class LimitedUnit:
             return None
         if self._borders is None:
             self._borders = self._plan_borders()
-        place = bisect_right(self._borders, start)
-        return self._borders[place] if place < len(self._borders) else None
+        position = bisect_right(self._borders, start)
+        return self._borders[position] if position < len(self._borders) else None
 
     def _plan_borders(self) -> list[bytes]:
         """Return the ends of all batches but the last, by size alone: the same ones wherever a batch starts."""

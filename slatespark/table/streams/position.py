@@ -13,7 +13,7 @@ _SEPARATOR: Final = "/"
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class DeliveredPart:
     """A place within the changes from one version to another.
 
     Attributes
@@ -45,7 +45,7 @@ class Position:
     version: int
     seq: int
     wal: int
-    part: Part | None = None
+    part: DeliveredPart | None = None
 
     @property
     def identity(self) -> str:
@@ -93,7 +93,7 @@ def decode_position(offset: Mapping[str, Any]) -> Position:
     """
     try:
         table, version, seq, wal, part = (offset[name] for name in _FIELDS)
-        found = None if part is None else Part(part["version"], bytes.fromhex(part["key"]))
+        found = None if part is None else DeliveredPart(part["version"], bytes.fromhex(part["key"]))
     except (KeyError, TypeError, ValueError) as exc:
         raise _no_offset(offset) from exc
     numbers = [version, seq, wal, *([] if found is None else [found.version])]

@@ -104,7 +104,7 @@ class Dependencies:
         codec = self.point.definition.codec()
         check = ReadCheck(self.stores, reads, codec, self.buffer_bytes)
         try:
-            self._later.look()
+            self._later.refresh()
             check.check_later(self._later.commits, self._later.rows, files)
         except SnapshotExpiredError as exc:
             raise check.unknown() from exc
@@ -114,7 +114,7 @@ class Dependencies:
 class LaterState:
     """What others have committed since a read point, up to the newest state looked at.
 
-    Each version is fetched once. If there is nothing new, a look costs two requests for objects that do not exist.
+    Each version is fetched once. If there is nothing new, refreshing costs two requests for objects that do not exist.
 
     Attributes
     ----------
@@ -133,7 +133,7 @@ class LaterState:
     def __post_init__(self) -> None:
         self._newest, self._wal = self.point.snapshot.version, self.point.snapshot.wal
 
-    def look(self) -> None:
+    def refresh(self) -> None:
         """Look for newer versions and WAL files.
 
         Raises

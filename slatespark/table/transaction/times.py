@@ -46,7 +46,9 @@ class CommitTimes:
     reached: TablePosition
     now_ms: int
 
-    def settle(self, stores: TableStores, given_ms: int | None, job: WriteJob, *, moves: bool, writes: bool) -> int:
+    def resolve_commit_ms(
+        self, stores: TableStores, given_ms: int | None, job: WriteJob, *, moves: bool, writes: bool
+    ) -> int:
         """Return the time of a commit.
 
         Parameters

@@ -395,7 +395,7 @@ class Transaction:
         reached = TablePosition.of(self._stores)
         times = CommitTimes(self._point, self._read_ms, reached, now_ms=self._clock.now_ms())
         moves = self._own.size <= self._options.rewrite_limit_bytes
-        time_ms = times.settle(self._stores, given_ms, self._job, moves=moves, writes=bool(self._own.tasks))
+        time_ms = times.resolve_commit_ms(self._stores, given_ms, self._job, moves=moves, writes=bool(self._own.tasks))
         if self._state is TransactionState.OPEN:
             self._prepare_files()
         if not self._own.files:  # nothing will be published, so no commit validates

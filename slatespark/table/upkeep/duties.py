@@ -34,7 +34,7 @@ DutyReport: TypeAlias = ReapReport | CompactionReport | VacuumReport | int | Non
 
 
 @dataclass(frozen=True, slots=True)
-class Visit:
+class DutyContext:
     """A table at the moment of a step, and how upkeep works on it.
 
     Attributes
@@ -64,7 +64,7 @@ class Visit:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class DutyOutcome:
     """What a step did.
 
     Attributes
@@ -83,65 +83,65 @@ class Step:
     reaping: Reaping | None = None
 
 
-Duty: TypeAlias = Callable[[Visit], Step]
+Duty: TypeAlias = Callable[[DutyContext], DutyOutcome]
 
 
-def raise_floor(visit: Visit) -> Step:
+def raise_floor(context: DutyContext) -> DutyOutcome:
     """Let the stored history floor follow `historyRetention`."""
-    retention_ms, before_ms = visit.definition.history_retention_ms, visit.definition.full_history_ts_low_ms
+    retention_ms, before_ms = context.definition.history_retention_ms, context.definition.full_history_ts_low_ms
     if retention_ms is None:
-        return Step(None)
-    floor_ms = follow_history_retention(visit.stores, visit.clock)
-    next_ms = read_clock(visit.clock) + max(1, retention_ms // STEPS)
-    return Step(floor_ms, is_done=floor_ms != before_ms, next_ms=next_ms)
+        return DutyOutcome(None)
+    floor_ms = follow_history_retention(context.stores, context.clock)
+    next_ms = read_clock(context.clock) + max(1, retention_ms // STEPS)
+    return DutyOutcome(floor_ms, is_done=floor_ms != before_ms, next_ms=next_ms)
 
 
-def reap(visit: Visit) -> Step:
+def reap(context: DutyContext) -> DutyOutcome:
     """Do a pass of a reap; beside a live client compactions leave out what is past retention as they merge."""
-    if visit.definition.retention_ms is None or visit.is_beside_client:
-        return Step(None)
-    reaping = visit.reaping or Reaping.begin(
-        visit.stores,
-        visit.clock,
-        max_batch_rows=visit.limits.batch_rows,
-        max_batch_bytes=visit.limits.batch_bytes,
-        options=visit.options,
+    if context.definition.retention_ms is None or context.is_beside_client:
+        return DutyOutcome(None)
+    reaping = context.reaping or Reaping.begin(
+        context.stores,
+        context.clock,
+        max_batch_rows=context.limits.batch_rows,
+        max_batch_bytes=context.limits.batch_bytes,
+        options=context.options,
     )
     passes = reaping.report.passes
     wait_ms = reaping.step()
     report = reaping.report
     is_done = report.passes > passes
     if wait_ms is not None:
-        return Step(report, is_done, goes_on=True, next_ms=read_clock(visit.clock) + wait_ms, reaping=reaping)
+        return DutyOutcome(report, is_done, goes_on=True, next_ms=read_clock(context.clock) + wait_ms, reaping=reaping)
     # The deadline of a table with a clock of its own is not comparable; its time passes with its writes.
     deadline_ms = None if report.has_own_time else report.next_deadline_ms
     next_ms = None if deadline_ms is None else deadline_ms + SKEW_MS
-    return Step(report, is_done, next_ms=next_ms)
+    return DutyOutcome(report, is_done, next_ms=next_ms)
 
 
-def compact(visit: Visit) -> Step:
+def compact(context: DutyContext) -> DutyOutcome:
     """Merge runs of similar size, one merge a step; then rewrite files that are due."""
-    report = compact_table(visit.stores, visit.clock, CompactionRequest(max_jobs=1), visit.options)
+    report = compact_table(context.stores, context.clock, CompactionRequest(max_jobs=1), context.options)
     if report.jobs:
-        return Step(report, is_done=True, goes_on=True)
-    interval_ms = visit.definition.periodic_compaction_ms
+        return DutyOutcome(report, is_done=True, goes_on=True)
+    interval_ms = context.definition.periodic_compaction_ms
     if interval_ms is None:
-        return Step(report)
-    report = compact_table(visit.stores, visit.clock, CompactionRequest(due=True), visit.options)
-    next_ms = read_clock(visit.clock) + max(1, interval_ms // LOOKS_PER_INTERVAL)
-    return Step(report, is_done=bool(report.jobs), next_ms=next_ms)
+        return DutyOutcome(report)
+    report = compact_table(context.stores, context.clock, CompactionRequest(due=True), context.options)
+    next_ms = read_clock(context.clock) + max(1, interval_ms // LOOKS_PER_INTERVAL)
+    return DutyOutcome(report, is_done=bool(report.jobs), next_ms=next_ms)
 
 
-def vacuum(visit: Visit) -> Step:
+def vacuum(context: DutyContext) -> DutyOutcome:
     """Delete unreferenced objects; often as long as objects of the last change may become old enough."""
-    report = vacuum_table(visit.stores, visit.clock, min_age_ms=visit.min_age_ms, fences=visit.takes_fences)
-    now_ms = read_clock(visit.clock)
-    pause_ms = max(1, visit.min_age_ms // VACUUMS_PER_MIN_AGE)
-    kept_ms = visit.min_age_ms + (visit.definition.version_retention_ms or 0)
-    if now_ms - visit.changed_ms > kept_ms + pause_ms:  # only checkpoints and clones keep anything now
+    report = vacuum_table(context.stores, context.clock, min_age_ms=context.min_age_ms, fences=context.takes_fences)
+    now_ms = read_clock(context.clock)
+    pause_ms = max(1, context.min_age_ms // VACUUMS_PER_MIN_AGE)
+    kept_ms = context.min_age_ms + (context.definition.version_retention_ms or 0)
+    if now_ms - context.changed_ms > kept_ms + pause_ms:  # only checkpoints and clones keep anything now
         pause_ms = max(pause_ms, kept_ms)
     is_done = report.views_removed > 0 or any(file.action == DELETED for file in report.files)
-    return Step(report, is_done=is_done, next_ms=now_ms + pause_ms)
+    return DutyOutcome(report, is_done=is_done, next_ms=now_ms + pause_ms)
 
 
 # In the order in which they come at first: each one leaves work for those below.

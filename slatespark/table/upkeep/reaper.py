@@ -22,8 +22,8 @@ from slatespark.table.retention.reap_run import Reaping
 from slatespark.table.retention.reap_survey import ReapSurvey, outline_cache
 from slatespark.table.stores import table_path, table_paths
 from slatespark.table.upkeep.intervals import parse_intervals
-from slatespark.table.upkeep.place import Place
-from slatespark.table.upkeep.table_loop import Served, TableLoop
+from slatespark.table.upkeep.registered_table import RegisteredTable
+from slatespark.table.upkeep.table_loop import StepResult, TableLoop
 from slatespark.units import parse_time_ms
 
 _ARGUMENTS: Final = ("minInterval", "maxInterval", "maxBatchRows", "maxBatchBytes", "clock", "options", "progress")
@@ -57,7 +57,7 @@ class _Table:
     failures : consecutive ones
     """
 
-    place: Place
+    registered: RegisteredTable
     survey: ReapSurvey | None = None
     reaping: Reaping | None = None
     failures: int = 0
@@ -131,7 +131,7 @@ class Reaper:
             When `storage` has an unknown option, or the path cannot be used.
         """
         path = table_path(table)
-        self._loop.add(path, _Table(Place.checked(path, storage, self._options)))
+        self._loop.add(path, _Table(RegisteredTable.checked(path, storage, self._options)))
 
     def remove(self, table: str | os.PathLike[str]) -> None:
         """Remove a table; does nothing if it is not registered.
@@ -158,7 +158,7 @@ class Reaper:
 
         def begin(table: _Table) -> None:
             table.reaping = None
-            found[table.place.path] = None
+            found[table.registered.path] = None
 
         self._loop.run_once(begin, lambda outcome: found.update({outcome.url: outcome}))
         return Listing(outcome for outcome in found.values() if outcome is not None)
@@ -190,7 +190,7 @@ class Reaper:
         """
         self._loop.stop()
 
-    def _serve(self, table: _Table) -> Served[ReapOutcome]:
+    def _serve(self, table: _Table) -> StepResult[ReapOutcome]:
         """Do one pass for a table."""
         try:
             if table.reaping is None:
@@ -199,18 +199,18 @@ class Reaper:
         except Exception as exc:  # an unexpected error must not stop the other tables
             table.reaping, table.failures = None, table.failures + 1
             pause_ms = min(self._max_ms, self._min_ms << min(table.failures - 1, 30))
-            error = as_slate_error(exc, table.place.path)
-            outcome = ReapOutcome(table.place.path, None, error, read_clock(self._clock) + pause_ms)
-            return Served(outcome.next_ms, outcome)
+            error = as_slate_error(exc, table.registered.path)
+            outcome = ReapOutcome(table.registered.path, None, error, read_clock(self._clock) + pause_ms)
+            return StepResult(outcome.next_ms, outcome)
         if wait_ms is not None:
-            return Served(read_clock(self._clock) + wait_ms, goes_on=True)
+            return StepResult(read_clock(self._clock) + wait_ms, goes_on=True)
         report, table.reaping, table.failures = table.reaping.report, None, 0
-        outcome = ReapOutcome(table.place.path, report, None, self._next_look(report))
-        return Served(outcome.next_ms, outcome)
+        outcome = ReapOutcome(table.registered.path, report, None, self._next_look(report))
+        return StepResult(outcome.next_ms, outcome)
 
     def _begin(self, table: _Table) -> Reaping:
         """Return a new reap of a table."""
-        stores, options = table.place.open(self._options)
+        stores, options = table.registered.open(self._options)
         window_bytes = window_size(options.write_buffer_bytes, 1)
         if table.survey is None:
             table.survey = ReapSurvey(stores, window_bytes, outlines=self._outlines)

@@ -1,4 +1,4 @@
-"""Stop: the wish that a loop ends, from another thread or from a signal."""
+"""StopRequest: asks a loop to end, from another thread or from a signal."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import contextlib
 import queue
 
 
-class Stop:
+class StopRequest:
     """A wish that stays until it is taken.
 
     A signal handler runs in the thread that may be waiting here, between any two of its instructions. A
@@ -16,11 +16,11 @@ class Stop:
     def __init__(self) -> None:
         self._wishes: queue.SimpleQueue[None] = queue.SimpleQueue()
 
-    def ask(self) -> None:
+    def request(self) -> None:
         """Wish for the end."""
         self._wishes.put(None)
 
-    def take(self) -> bool:
+    def consume(self) -> bool:
         """Tell whether the end is wished for, and forget it."""
         is_asked = False
         with contextlib.suppress(queue.Empty):
@@ -33,4 +33,4 @@ class Stop:
         """Return when the end is wished for, or after this time."""
         with contextlib.suppress(queue.Empty):
             self._wishes.get(timeout=seconds)
-            self._wishes.put(None)  # for `take`
+            self._wishes.put(None)  # for `consume`

@@ -13,7 +13,7 @@ from typing import Final, Generic, TypeVar
 
 from slatespark.table.clock import Clock, SystemClock, read_clock
 from slatespark.table.upkeep.agenda import Agenda
-from slatespark.table.upkeep.stop import Stop
+from slatespark.table.upkeep.stop import StopRequest
 
 MAX_SLEEP_MS: Final = 10_000  # a loop that waits looks for new tables, and with any clock for a stop, this often
 
@@ -22,7 +22,7 @@ R = TypeVar("R")  # what comes of a step
 
 
 @dataclass(frozen=True, slots=True)
-class Served(Generic[R]):
+class StepResult(Generic[R]):
     """What a step left.
 
     Attributes
@@ -53,12 +53,12 @@ class TableLoop(Generic[T, R]):
     serve : does one step for a table; raises nothing
     """
 
-    def __init__(self, clock: Clock, serve: Callable[[T], Served[R]]) -> None:
+    def __init__(self, clock: Clock, serve: Callable[[T], StepResult[R]]) -> None:
         self._clock, self._serve = clock, serve
         self._entries: dict[str, _Entry[T]] = {}
         self._agenda: Agenda[_Entry[T]] = Agenda()
         self._lock = threading.Lock()
-        self._stop = Stop()
+        self._stop = StopRequest()
 
     def add(self, path: str, table: T) -> None:
         """Register a table, which is due at once; it replaces one of the same path."""
@@ -120,7 +120,7 @@ class TableLoop(Generic[T, R]):
 
         Each stop ends one of them: where none is running, or one ends by itself just then, the next one ends at once.
         """
-        self._stop.ask()
+        self._stop.request()
 
     def _work(
         self,
@@ -131,7 +131,7 @@ class TableLoop(Generic[T, R]):
         end_ms: int | None = None,
     ) -> None:
         """Serve the tables of an agenda; a table whose round has ended goes into the loop's own."""
-        while not self._stop.take() and not is_over():
+        while not self._stop.consume() and not is_over():
             now_ms = read_clock(self._clock)
             entry = agenda.pop_due(now_ms)
             if entry is None:

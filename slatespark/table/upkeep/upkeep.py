@@ -22,10 +22,10 @@ from slatespark.table.log.versioned_object import Version
 from slatespark.table.retention.reap_arguments import ReapLimits
 from slatespark.table.retention.reap_run import Reaping
 from slatespark.table.stores import table_path, table_paths
-from slatespark.table.upkeep.duties import DUTIES, FOLLOWS_CHANGES, DutyReport, Step, Visit
+from slatespark.table.upkeep.duties import DUTIES, FOLLOWS_CHANGES, DutyContext, DutyOutcome, DutyReport
 from slatespark.table.upkeep.intervals import parse_intervals
-from slatespark.table.upkeep.place import OpenedTable, Place
-from slatespark.table.upkeep.table_loop import Served, TableLoop
+from slatespark.table.upkeep.registered_table import OpenedTable, RegisteredTable
+from slatespark.table.upkeep.table_loop import StepResult, TableLoop
 from slatespark.units import parse_time_ms
 
 _ARGUMENTS = (
@@ -93,7 +93,7 @@ class _Table:
     reaping : the reap under way, if any
     """
 
-    place: Place
+    registered: RegisteredTable
     opened: OpenedTable | None = None
     known: Version[Manifest] | None = None
     changed_ms: int = 0
@@ -181,8 +181,8 @@ class Upkeep:
             When `storage` has an unknown option, or the path cannot be used.
         """
         path, now_ms = table_path(table), read_clock(self._clock)
-        place = Place.checked(path, storage, self._options)
-        self._loop.add(path, _Table(place, plans={name: _Plan(now_ms) for name in self._duties}))
+        registered = RegisteredTable.checked(path, storage, self._options)
+        self._loop.add(path, _Table(registered, plans={name: _Plan(now_ms) for name in self._duties}))
 
     def remove(self, table: str | os.PathLike[str]) -> None:
         """Remove a table; does nothing if it is not registered.
@@ -240,20 +240,20 @@ class Upkeep:
 
     # --- a step -------------------------------------------------------------------------------------------------------
 
-    def _serve(self, table: _Table) -> Served[UpkeepOutcome]:
+    def _serve(self, table: _Table) -> StepResult[UpkeepOutcome]:
         """Do a step of the duty whose turn it is: of a round the next one, else that which has waited longest."""
-        if (failed := self._look(table)) is not None:
+        if (failed := self._inspect(table)) is not None:
             table.round.clear()
-            return Served(failed.next_ms, failed)
+            return StepResult(failed.next_ms, failed)
         now_ms = read_clock(self._clock)
         due = (name for name, plan in table.plans.items() if _is_due(plan, now_ms))
         name = table.round[0] if table.round else next(due, None)
         if name is None:
-            return Served(self._next_turn(table))
+            return StepResult(self._next_turn(table))
         outcome = self._do(table, name)
-        return Served(outcome.next_ms, outcome, goes_on=bool(table.round))
+        return StepResult(outcome.next_ms, outcome, goes_on=bool(table.round))
 
-    def _look(self, table: _Table) -> UpkeepOutcome | None:
+    def _inspect(self, table: _Table) -> UpkeepOutcome | None:
         """Find the newest version of a table; after a change, or a long time without, its duties are due.
 
         Returns the outcome if that fails.
@@ -269,7 +269,7 @@ class Upkeep:
         except Exception as exc:
             table.failures += 1
             table.opened = None
-            return self._outcome(table, None, Step(None), as_slate_error(exc, table.place.path))
+            return self._outcome(table, None, DutyOutcome(None), as_slate_error(exc, table.registered.path))
         table.failures = 0
         if known is None or table.known != known:
             table.changed_ms = now_ms
@@ -284,11 +284,11 @@ class Upkeep:
     def _do(self, table: _Table, name: str) -> UpkeepOutcome:
         """Do a step of a duty, and say when it is due again."""
         plan = table.plans[name] = table.plans.pop(name)  # to the end of the line
-        step, error = Step(None), None
+        step, error = DutyOutcome(None), None
         try:
-            step = DUTIES[name](self._visit(table))
+            step = DUTIES[name](self._context(table))
         except Exception as exc:  # an unexpected error must not stop the other tables either
-            error = as_slate_error(exc, table.place.path)
+            error = as_slate_error(exc, table.registered.path)
         now_ms = read_clock(self._clock)
         plan.goes_on, plan.failures = step.goes_on, 0 if error is None else plan.failures + 1
         if error is not None:
@@ -307,13 +307,13 @@ class Upkeep:
 
     def _opened(self, table: _Table) -> OpenedTable:
         if table.opened is None:
-            table.opened = table.place.open(self._options)
+            table.opened = table.registered.open(self._options)
         return table.opened
 
-    def _visit(self, table: _Table) -> Visit:
+    def _context(self, table: _Table) -> DutyContext:
         assert table.known is not None  # it was looked at
         stores, options = self._opened(table)
-        return Visit(
+        return DutyContext(
             stores=stores,
             clock=self._clock,
             definition=resolve_definition(stores, table.known.value),
@@ -325,8 +325,8 @@ class Upkeep:
             reaping=table.reaping,
         )
 
-    def _outcome(self, table: _Table, duty: str | None, step: Step, error: SlateError | None) -> UpkeepOutcome:
-        return UpkeepOutcome(table.place.path, duty, step.report, step.is_done, error, self._next_turn(table))
+    def _outcome(self, table: _Table, duty: str | None, step: DutyOutcome, error: SlateError | None) -> UpkeepOutcome:
+        return UpkeepOutcome(table.registered.path, duty, step.report, step.is_done, error, self._next_turn(table))
 
     def _next_turn(self, table: _Table) -> int:
         """Return when to look at a table again: when a duty is due, or its newest version may have changed."""

@@ -35,7 +35,7 @@ from slatespark.table.definition.versions import (
     resolve_definition,
 )
 from slatespark.table.log.manifests import fetch_latest_manifest
-from slatespark.table.progress import Progress, Step, tell_tasks
+from slatespark.table.progress import Progress, Step, reporting_tasks
 from slatespark.table.read.planning.plan import Split
 from slatespark.table.read.reader import ReadPlan, fetch_read_plan, resolve_table
 from slatespark.table.read.scan import scan_split
@@ -211,7 +211,7 @@ def delete_where(
     if write.cooperates:
         return delete_listed_keys(stores, clock, condition, write)
     plan = _fetch_deletion_plan(stores, clock, condition, common, write)
-    return _delete_rows(stores, clock, plan, write, tell_tasks(THREADS, progress, Step.REMOVING))
+    return _delete_rows(stores, clock, plan, write, reporting_tasks(THREADS, progress, Step.REMOVING))
 
 
 def delete_history_range(

@@ -56,7 +56,7 @@ _FOLDER_SCHEMES: Final = ("file", "memory")  # their root may be any folder; els
 
 
 @dataclass(frozen=True, slots=True)
-class Owner:
+class FileOwner:
     """A database that owns files of the clone.
 
     Attributes
@@ -140,17 +140,17 @@ def _hold(stores: TableStores, clock: Clock, version: int | None, checkpoint: st
     return made.version, UUID(made.id)
 
 
-def _plan_owners(stores: TableStores, clock: Clock, source: Manifest, source_id: UUID, root: str) -> list[Owner]:
+def _plan_owners(stores: TableStores, clock: Clock, source: Manifest, source_id: UUID, root: str) -> list[FileOwner]:
     """Return the databases that own SSTs of a version: the table itself, and those that it was cloned from."""
     inherited = used_databases(source)
     borrowed = {sst_id for database in inherited for sst_id in database.sst_ids}
     own = tuple(sst_id for sst_id in source.ssts if sst_id not in borrowed)
-    owners = [Owner(stores, ExternalDb(_path_below(root, stores.url), source_id, new_uuid(clock), own))]
+    owners = [FileOwner(stores, ExternalDb(_path_below(root, stores.url), source_id, new_uuid(clock), own))]
     for database in inherited:
         main = stores.at(resolve_external(stores, database))
         keeper = database.final_checkpoint_id or database.source_checkpoint_id
         entry = replace(database, source_checkpoint_id=keeper, final_checkpoint_id=new_uuid(clock))
-        owners.append(Owner(replace(stores, main=main, wal=main), entry))
+        owners.append(FileOwner(replace(stores, main=main, wal=main), entry))
     return owners
 
 
@@ -164,7 +164,7 @@ def _publish(made: TableStores, clock: Clock, number: int, manifest: Manifest, b
 
 
 @contextlib.contextmanager
-def _undone_on_error(made: TableStores, clock: Clock, owners: Sequence[Owner]) -> Iterator[list[str]]:
+def _undone_on_error(made: TableStores, clock: Clock, owners: Sequence[FileOwner]) -> Iterator[list[str]]:
     """Remove an unfinished clone if the block raises: what it added to the target, and its checkpoints at the owners.
 
     The block appends the paths of objects that it adds. After it the clone may be finished, even if no answer says so.
@@ -183,7 +183,7 @@ def _undone_on_error(made: TableStores, clock: Clock, owners: Sequence[Owner]) -
         raise
 
 
-def _keep_files(owners: Sequence[Owner], clock: Clock, name: str) -> None:
+def _keep_files(owners: Sequence[FileOwner], clock: Clock, name: str) -> None:
     """Let the owners keep the files of the clone forever."""
     for owner in owners:
         final_id = owner.entry.final_checkpoint_id

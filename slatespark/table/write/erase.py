@@ -104,7 +104,7 @@ class ErasePlan:
 def plan_erasure(stores: TableStores, clock: Clock, keys: Sequence[KeyRange], options: WriteOptions) -> ErasePlan:
     """Return what `erase_rows` would take from the newest version; parameters and errors as there."""
     erasing = _erasing(stores, clock, keys, options)
-    snapshot = erasing.look()
+    snapshot = erasing.newest_snapshot()
     found = erasing.survey(snapshot)
     return ErasePlan(snapshot, tuple(found.views.values()), found.wal_rows, found.is_any)
 
@@ -210,7 +210,7 @@ class _Erasing:
             refuse_foreign_client(self.stores, found, self.baseline, now_ms=self.clock.now_ms())
 
     def _attempt(self) -> ErasedRows:
-        snapshot = self.look()
+        snapshot = self.newest_snapshot()
         found = self.survey(snapshot)
         if not found.is_any:
             return ErasedRows()
@@ -239,7 +239,7 @@ class _Erasing:
 
     # --- where the keys are -------------------------------------------------------------------------------------------
 
-    def look(self) -> Snapshot:
+    def newest_snapshot(self) -> Snapshot:
         """Return the newest version, which can be written."""
         snapshot = resolve_snapshot(self.stores, ReadOptions(path=self.stores.url), self.clock)
         refuse_unwritable(self.stores.url, snapshot.manifest)

@@ -26,7 +26,7 @@ from slatespark.table.commit.commit import commit_write
 from slatespark.table.commit.foreign_clients import OTHER_MODES, refuse_cooperation
 from slatespark.table.commit.idempotence import is_committed
 from slatespark.table.commit.job import WriteJob, abandoned_on_error, begin_write
-from slatespark.table.commit.rebase import Shift, expire_by, move_rows
+from slatespark.table.commit.rebase import RowShift, expire_by, move_rows
 from slatespark.table.commit.row_times import RowTimes
 from slatespark.table.definition.plan import grow_definition
 from slatespark.table.definition.table_definition import TableDefinition
@@ -112,7 +112,7 @@ def ingest_files(
         return None
     found = fetch_latest_manifest(stores)
     definition = resolve_definition(stores, found.value).declaring(options.properties)
-    files = [*THREADS(partial(_look, stores.storage), paths)]
+    files = [*THREADS(partial(_read_end, stores.storage), paths)]
     _refuse_repeated(files)
     for file in files:
         definition = _admit(definition, file, merge=options.merge_schema)
@@ -136,7 +136,7 @@ def ingest_files(
 # --- files ----------------------------------------------------------------------------------------------------------
 
 
-def _look(storage: Mapping[str, str], path: str) -> ExternalSstFile:
+def _read_end(storage: Mapping[str, str], path: str) -> ExternalSstFile:
     """Read the end of a file: its label, properties and info."""
     store, name = open_file(path, storage)
     try:
@@ -351,7 +351,7 @@ def _move(rows: RowColumns, job: WriteJob, label: ExternalLabel) -> None:
     if label.has_instants or counted_ms is None:
         return
     begin_ms = job.planned_ms if label.ttl_from_write else job.create_ts_ms
-    move_rows(rows, 0, len(rows), Shift(seq=0, create_ms=0, expire_ms=begin_ms - counted_ms))
+    move_rows(rows, 0, len(rows), RowShift(seq=0, create_ms=0, expire_ms=begin_ms - counted_ms))
 
 
 def _check_rows(file: ExternalSstFile, rows: RowColumns, previous: RowColumns | None, *, has_history: bool) -> None:

@@ -20,7 +20,7 @@ from slatespark.table.commit.job import draw_write_id, plan_write, publish_job
 from slatespark.table.commit.wal_place import fetch_state_with_wal, find_state_with_wal
 from slatespark.table.definition.plan import plan_definition
 from slatespark.table.definition.table_definition import NO_DEFINITION, TableDefinition
-from slatespark.table.definition.versions import DefinitionLook, resolve_codec
+from slatespark.table.definition.versions import DefinitionFetch, resolve_codec
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.log.versioned_object import Version, retry_lost_races
 from slatespark.table.read.merge.merge_function import resolve_operator
@@ -112,7 +112,7 @@ def _plan_once(
     write_id: str | None,
 ) -> Load | None:
     _refuse_cooperation(stores, options, overwrite=overwrite)
-    look = DefinitionLook(stores)
+    look = DefinitionFetch(stores)
     state = find_state_with_wal(stores) if creates else fetch_state_with_wal(stores)
     found = None if state is None else Version(*state[:2])
     if found is not None and _is_settled(stores, found.value, options):

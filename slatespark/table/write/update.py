@@ -22,7 +22,7 @@ from slatespark.table.commit.idempotence import is_committed
 from slatespark.table.commit.read_set import ReadSet
 from slatespark.table.definition.versions import resolve_codec
 from slatespark.table.log.manifests import fetch_latest_manifest
-from slatespark.table.progress import Progress, tell_rows
+from slatespark.table.progress import Progress, reporting_rows
 from slatespark.table.read.reader import fetch_read_plan, run_read
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.stores import TableStores
@@ -71,7 +71,7 @@ def update_where(
     read = {"filter": condition, "mergeOperator": write.merge_operator}
     plan = fetch_read_plan(stores, ReadOptions.parse({**common, **read}), clock)
     empty = values.set_in(pa.RecordBatch.from_pylist([], schema=plan.schema))
-    rows = tell_rows(map(values.set_in, run_read(stores, plan)), progress)
+    rows = reporting_rows(map(values.set_in, run_read(stores, plan)), progress)
     return load_batches(stores, clock, empty.schema, rows, write, depends_on=ReadSet.of_plan(plan))
 
 

@@ -19,7 +19,7 @@ from slatespark.errors import (
 )
 from slatespark.storage.credentials import BackendOptions
 from slatespark.storage.object_store import Buffer
-from slatespark.storage.retry import Outcome, RetryPolicy, call_with_retries, classify_error, create_once
+from slatespark.storage.retry import AttemptOutcome, RetryPolicy, call_with_retries, classify_error, create_once
 
 botocore = importlib.import_module("botocore.exceptions")  # it has no types
 
@@ -49,35 +49,35 @@ class HttpError(Exception):
 @pytest.mark.parametrize(
     ("code", "status", "outcome"),
     [
-        ("NoSuchKey", 404, Outcome.MISSING),
-        ("404", 404, Outcome.MISSING),
-        ("NoSuchBucket", 404, Outcome.NO_BUCKET),
-        ("NoSuchUpload", 404, Outcome.TRANSIENT),
-        ("AccessDenied", 403, Outcome.DENIED),
-        ("403", 403, Outcome.DENIED),
-        ("SignatureDoesNotMatch", 403, Outcome.DENIED),
-        ("XAdminUserNotFound", 404, Outcome.DENIED),
-        ("ExpiredToken", 400, Outcome.DENIED),
-        ("PreconditionFailed", 412, Outcome.EXISTS),
-        ("412", 412, Outcome.EXISTS),
-        ("ConditionalRequestConflict", 409, Outcome.TRANSIENT),
-        ("OperationAborted", 409, Outcome.TRANSIENT),
-        ("ExistingObjectIsDirectory", 409, Outcome.REFUSED),
-        ("PermanentRedirect", 301, Outcome.ELSEWHERE),
-        ("AuthorizationHeaderMalformed", 400, Outcome.ELSEWHERE),
-        ("InvalidRange", 416, Outcome.PAST_END),
-        ("SlowDown", 503, Outcome.TRANSIENT),
-        ("InternalError", 500, Outcome.TRANSIENT),
-        ("InternalError", 200, Outcome.TRANSIENT),
-        ("502", 502, Outcome.TRANSIENT),
-        ("RequestTimeout", 400, Outcome.TRANSIENT),
-        ("TooManyRequests", 429, Outcome.TRANSIENT),
-        ("NotImplemented", 501, Outcome.REFUSED),
-        ("InvalidArgument", 400, Outcome.REFUSED),
-        ("SomethingNew", 400, Outcome.REFUSED),
+        ("NoSuchKey", 404, AttemptOutcome.MISSING),
+        ("404", 404, AttemptOutcome.MISSING),
+        ("NoSuchBucket", 404, AttemptOutcome.NO_BUCKET),
+        ("NoSuchUpload", 404, AttemptOutcome.TRANSIENT),
+        ("AccessDenied", 403, AttemptOutcome.DENIED),
+        ("403", 403, AttemptOutcome.DENIED),
+        ("SignatureDoesNotMatch", 403, AttemptOutcome.DENIED),
+        ("XAdminUserNotFound", 404, AttemptOutcome.DENIED),
+        ("ExpiredToken", 400, AttemptOutcome.DENIED),
+        ("PreconditionFailed", 412, AttemptOutcome.EXISTS),
+        ("412", 412, AttemptOutcome.EXISTS),
+        ("ConditionalRequestConflict", 409, AttemptOutcome.TRANSIENT),
+        ("OperationAborted", 409, AttemptOutcome.TRANSIENT),
+        ("ExistingObjectIsDirectory", 409, AttemptOutcome.REFUSED),
+        ("PermanentRedirect", 301, AttemptOutcome.ELSEWHERE),
+        ("AuthorizationHeaderMalformed", 400, AttemptOutcome.ELSEWHERE),
+        ("InvalidRange", 416, AttemptOutcome.PAST_END),
+        ("SlowDown", 503, AttemptOutcome.TRANSIENT),
+        ("InternalError", 500, AttemptOutcome.TRANSIENT),
+        ("InternalError", 200, AttemptOutcome.TRANSIENT),
+        ("502", 502, AttemptOutcome.TRANSIENT),
+        ("RequestTimeout", 400, AttemptOutcome.TRANSIENT),
+        ("TooManyRequests", 429, AttemptOutcome.TRANSIENT),
+        ("NotImplemented", 501, AttemptOutcome.REFUSED),
+        ("InvalidArgument", 400, AttemptOutcome.REFUSED),
+        ("SomethingNew", 400, AttemptOutcome.REFUSED),
     ],
 )
-def test_error_codes_of_s3(code: str, status: int, outcome: Outcome) -> None:
+def test_error_codes_of_s3(code: str, status: int, outcome: AttemptOutcome) -> None:
     error = answer(code, status)
     assert classify_error(error) is outcome
     assert classify_error(translate_boto_error(error)) is outcome
@@ -86,37 +86,37 @@ def test_error_codes_of_s3(code: str, status: int, outcome: Outcome) -> None:
 @pytest.mark.parametrize(
     ("error", "outcome"),
     [
-        (botocore.EndpointConnectionError(endpoint_url="http://x"), Outcome.TRANSIENT),
-        (botocore.ConnectTimeoutError(endpoint_url="http://x"), Outcome.TRANSIENT),
-        (botocore.ReadTimeoutError(endpoint_url="http://x"), Outcome.TRANSIENT),
-        (botocore.SSLError(endpoint_url="https://x", error="[SSL: WRONG_VERSION_NUMBER]"), Outcome.NO_TLS),
-        (ssl.SSLCertVerificationError(1, "[SSL: CERTIFICATE_VERIFY_FAILED] self-signed"), Outcome.NO_TLS),
-        (botocore.SSLError(endpoint_url="https://x", error="EOF occurred"), Outcome.TRANSIENT),
-        (botocore.HTTPClientError(error=RecursionError("maximum recursion depth")), Outcome.ELSEWHERE),
-        (RecursionError(), Outcome.ELSEWHERE),
-        (ConnectionResetError(), Outcome.TRANSIENT),
-        (TimeoutError(), Outcome.TRANSIENT),
-        (OSError(errno.EHOSTUNREACH, "no route"), Outcome.TRANSIENT),
-        (botocore.NoCredentialsError(), Outcome.DENIED),
-        (PermissionError(), Outcome.DENIED),
-        (FileExistsError(), Outcome.EXISTS),
-        (IsADirectoryError(), Outcome.MISSING),
-        (HttpError(code=412), Outcome.EXISTS),
-        (HttpError(code=503), Outcome.TRANSIENT),
-        (HttpError(status_code=404), Outcome.MISSING),
-        (HttpError(status=429), Outcome.TRANSIENT),
-        (OSError(errno.ENOSPC, "full"), Outcome.REFUSED),
-        (ValueError("bad"), Outcome.REFUSED),
+        (botocore.EndpointConnectionError(endpoint_url="http://x"), AttemptOutcome.TRANSIENT),
+        (botocore.ConnectTimeoutError(endpoint_url="http://x"), AttemptOutcome.TRANSIENT),
+        (botocore.ReadTimeoutError(endpoint_url="http://x"), AttemptOutcome.TRANSIENT),
+        (botocore.SSLError(endpoint_url="https://x", error="[SSL: WRONG_VERSION_NUMBER]"), AttemptOutcome.NO_TLS),
+        (ssl.SSLCertVerificationError(1, "[SSL: CERTIFICATE_VERIFY_FAILED] self-signed"), AttemptOutcome.NO_TLS),
+        (botocore.SSLError(endpoint_url="https://x", error="EOF occurred"), AttemptOutcome.TRANSIENT),
+        (botocore.HTTPClientError(error=RecursionError("maximum recursion depth")), AttemptOutcome.ELSEWHERE),
+        (RecursionError(), AttemptOutcome.ELSEWHERE),
+        (ConnectionResetError(), AttemptOutcome.TRANSIENT),
+        (TimeoutError(), AttemptOutcome.TRANSIENT),
+        (OSError(errno.EHOSTUNREACH, "no route"), AttemptOutcome.TRANSIENT),
+        (botocore.NoCredentialsError(), AttemptOutcome.DENIED),
+        (PermissionError(), AttemptOutcome.DENIED),
+        (FileExistsError(), AttemptOutcome.EXISTS),
+        (IsADirectoryError(), AttemptOutcome.MISSING),
+        (HttpError(code=412), AttemptOutcome.EXISTS),
+        (HttpError(code=503), AttemptOutcome.TRANSIENT),
+        (HttpError(status_code=404), AttemptOutcome.MISSING),
+        (HttpError(status=429), AttemptOutcome.TRANSIENT),
+        (OSError(errno.ENOSPC, "full"), AttemptOutcome.REFUSED),
+        (ValueError("bad"), AttemptOutcome.REFUSED),
     ],
 )
-def test_other_failures(error: Exception, outcome: Outcome) -> None:
+def test_other_failures(error: Exception, outcome: AttemptOutcome) -> None:
     assert classify_error(error) is outcome
 
 
 def test_the_context_of_an_error_is_ignored() -> None:
     error = ValueError("bad")
     error.__context__ = FileNotFoundError()
-    assert classify_error(error) is Outcome.REFUSED
+    assert classify_error(error) is AttemptOutcome.REFUSED
 
 
 def run(request: Callable[[], int], what: str = "read", *, sleeper: Sleeper | None = None, **options: str) -> int:

@@ -125,7 +125,7 @@ def _lacking(footer: CopyFooter, names: Iterable[str], codec: RowCodec) -> str |
     held = {item.name: item.type for item in footer.schema}
     for name in [*codec.key_columns, *names]:
         if name in held:
-            if not _becomes(held[name], type_of(name, codec), is_exact=codec.value_format == "avro"):
+            if not _keeps_values(held[name], type_of(name, codec), is_exact=codec.value_format == "avro"):
                 return name
         elif name == SEQ or (name in codec.schema.names and not _is_null(footer, name, codec)):
             return name
@@ -141,7 +141,7 @@ def _is_null(footer: CopyFooter, name: str, codec: RowCodec) -> bool:
     return hidden is not None and name not in hidden and name not in codec.key_columns
 
 
-def _becomes(held: pa.DataType, wanted: pa.DataType, *, is_exact: bool) -> bool:
+def _keeps_values(held: pa.DataType, wanted: pa.DataType, *, is_exact: bool) -> bool:
     """Tell whether values of a column that was widened since are those that its rows have.
 
     Numbers of JSON are decoded anew, maybe to other digits.

@@ -156,22 +156,22 @@ class _Tracker:
         made: list[tuple[Row, int, int]] = []
         for packed, closing, head in zip(rows.tolist(), closings.tolist(), heads.tolist(), strict=True):
             if head:
-                made += self._settled(None)
+                made += self._resolve(None)
                 closing = _NEVER
             row = row_at(sources, packed)
             if row.kind is RowKind.MERGE:
                 self._operands.append((row, closing))
             else:
-                made += self._settled(row)
+                made += self._resolve(row)
                 if row.kind is RowKind.PUT:
                     made += self._states([row], _start_of(row), closing)
         yield from self._as_intervals(made)
 
     def flush(self) -> Iterator[Intervals]:
         """Yield the rows of the last key's operands, which have no base."""
-        yield from self._as_intervals(self._settled(None))
+        yield from self._as_intervals(self._resolve(None))
 
-    def _settled(self, base: Row | None) -> list[tuple[Row, int, int]]:
+    def _resolve(self, base: Row | None) -> list[tuple[Row, int, int]]:
         """Return the rows that the waiting operands and their base make, newest first."""
         _check_order([*(row for row, _ in self._operands), *([] if base is None else [base])])
         below = [base] if base is not None and base.kind is RowKind.PUT else []

@@ -55,10 +55,10 @@ def find_seq(stores: TableStores, kept: KeptVersions, newest: Snapshot, seq: int
     if seq > newest.manifest.last_l0_seq:
         return newest.manifest_id, newest.manifest, newest.wal
     numbers = kept.numbers
-    place = bisect_left(numbers, seq, key=lambda each: kept.manifest(each).last_l0_seq)
-    after = numbers[place] if place < len(numbers) else newest.manifest_id
-    before = numbers[place - 1] if place else None
-    manifest = kept.manifest(after) if place < len(numbers) else newest.manifest
+    position = bisect_left(numbers, seq, key=lambda each: kept.manifest(each).last_l0_seq)
+    after = numbers[position] if position < len(numbers) else newest.manifest_id
+    before = numbers[position - 1] if position else None
+    manifest = kept.manifest(after) if position < len(numbers) else newest.manifest
     if manifest.last_l0_seq == seq:
         after, manifest = _with_files(stores, kept, Version(after, manifest), newest)
         return after, manifest, no_wal(manifest)

@@ -175,7 +175,7 @@ def _has_lost(stores: TableStores, manifest: Manifest) -> bool:
         return True
     if _raised_by_us(stores, record, manifest.compactor_epoch):
         return False
-    return not _left_all_as_it_was(stores, record, manifest)
+    return not _changed_nothing(stores, record, manifest)
 
 
 def _find_record(stores: TableStores, compactor_epoch: int) -> CommitRecord | None:
@@ -216,7 +216,7 @@ def _raised_by_us(stores: TableStores, record: CommitRecord, compactor_epoch: in
     return False
 
 
-def _left_all_as_it_was(stores: TableStores, record: CommitRecord, manifest: Manifest) -> bool:
+def _changed_nothing(stores: TableStores, record: CommitRecord, manifest: Manifest) -> bool:
     """Tell whether a client came and went since our last commit, and neither flushed nor rewrote anything.
 
     The files alone do not tell: what it flushed may be gone from them again, of a key whose deletion was the newest.

@@ -115,10 +115,10 @@ def order_times(numbers: Sequence[int], recorded: Mapping[int, int], stored: Map
         limits.append(limit)
         limit = time_ms if number in recorded else limit
     reached = -(1 << 63)
-    for place, (number, upper) in enumerate(zip(every, reversed(limits), strict=True)):
+    for position, (number, upper) in enumerate(zip(every, reversed(limits), strict=True)):
         if number not in recorded:
             time_ms = stored.get(number, reached)
-            times[place] = max(reached, time_ms if upper is None else min(time_ms, upper))
-        reached = times[place]
+            times[position] = max(reached, time_ms if upper is None else min(time_ms, upper))
+        reached = times[position]
     wanted = set(numbers)
     return [time_ms for number, time_ms in zip(every, times, strict=True) if number in wanted]

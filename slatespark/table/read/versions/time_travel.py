@@ -89,12 +89,12 @@ class Timeline:
     def find(self, time_ms: int) -> int:
         """Return the version that shows the table as it was at an instant; raises as `resolve_version`."""
         numbers = self.kept.numbers
-        place = bisect_right(numbers, time_ms, key=self.time_ms)
-        before = numbers[place - 1] if place else None
-        if place == len(numbers) or before == numbers[place] - 1:
+        position = bisect_right(numbers, time_ms, key=self.time_ms)
+        before = numbers[position - 1] if position else None
+        if position == len(numbers) or before == numbers[position] - 1:
             assert before is not None  # there is a version at least
             return before
-        after = numbers[place]
+        after = numbers[position]
         if self._has_state_of(after, time_ms):
             return after
         if before is None:

@@ -21,7 +21,7 @@ from slatespark.kernels import take_rows
 from slatespark.kernels.columns import Retention
 from slatespark.options import WriteOptions
 from slatespark.ranges import ALL_KEYS
-from slatespark.table.commit.rebase import Shift
+from slatespark.table.commit.rebase import RowShift
 from slatespark.table.compaction.merge import MergeRules
 from slatespark.table.cooperation import load_merge
 from slatespark.table.cooperation.load_merge import LoadRules, Output, merged_rows, run_pieces
@@ -55,7 +55,7 @@ def merged_tasks(loads: list[list[Row]], sources: Shape, rules: LoadRules, windo
 
 def rules(seq: int, min_seq: int, *, lowest: bool = False, operator: str | None = "concat") -> LoadRules:
     return LoadRules(
-        Shift(seq - LOAD_SEQ, 2, 2), Retention(min_seq=min_seq, now_ms=NOW_MS, drops_tombstones=lowest), operator
+        RowShift(seq - LOAD_SEQ, 2, 2), Retention(min_seq=min_seq, now_ms=NOW_MS, drops_tombstones=lowest), operator
     )
 
 

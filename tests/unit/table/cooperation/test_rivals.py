@@ -16,7 +16,7 @@ from slatespark.format.compactions import (
 )
 from slatespark.table.commit.hold import plan_hold
 from slatespark.table.cooperation.job_rules import voided
-from slatespark.table.cooperation.rivals import hold_off, let_go
+from slatespark.table.cooperation.rivals import hold_off, release
 from tests.unit.table.cooperation.lists import job, job_id
 
 SUBMITTED, SCHEDULED, RUNNING, COMPACTED, COMPLETED = (
@@ -38,7 +38,7 @@ def test_a_rival_that_waits_is_held_and_let_go() -> None:
     held = hold_off(Compactions(3, (HANDED, SCHEDULED_RIVAL)), HANDED, HOLDER)
     assert held.jobs == (HANDED, HELD_RIVAL)
     assert hold_off(held, HANDED, HOLDER) == held
-    assert let_go(held, HANDED, HOLDER, {job_id(2)}).jobs == (HANDED, SCHEDULED_RIVAL)
+    assert release(held, HANDED, HOLDER, {job_id(2)}).jobs == (HANDED, SCHEDULED_RIVAL)
 
 
 def test_a_rival_that_was_begun_is_taken_from_its_worker() -> None:
@@ -48,10 +48,10 @@ def test_a_rival_that_was_begun_is_taken_from_its_worker() -> None:
     held = hold_off(Compactions(3, (HANDED, begun)), HANDED, HOLDER)
     assert held.jobs == (HANDED, taken)
     assert hold_off(held, HANDED, WorkerSpec("we-1", 10)) == held
-    assert let_go(held, HANDED, HOLDER, {job_id(2)}) == held
+    assert release(held, HANDED, HOLDER, {job_id(2)}) == held
     listed = Compactions(3, (HANDED, begun))
-    assert let_go(listed, HANDED, HOLDER, {job_id(2)}).jobs == (HANDED, taken)
-    assert let_go(listed, HANDED, HOLDER, {job_id(1)}) == listed, "it was begun after the commit"
+    assert release(listed, HANDED, HOLDER, {job_id(2)}).jobs == (HANDED, taken)
+    assert release(listed, HANDED, HOLDER, {job_id(1)}) == listed, "it was begun after the commit"
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_a_rival_that_was_begun_is_taken_from_its_worker() -> None:
 def test_a_rival_that_cannot_be_done_again_fails(begun: Compaction) -> None:
     listed = Compactions(3, (HANDED, begun))
     assert hold_off(listed, HANDED, HOLDER).jobs == (HANDED, voided(begun))
-    assert let_go(listed, HANDED, HOLDER, {job_id(2)}).jobs == (HANDED, voided(begun))
+    assert release(listed, HANDED, HOLDER, {job_id(2)}).jobs == (HANDED, voided(begun))
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_a_rival_that_cannot_be_done_again_fails(begun: Compaction) -> None:
 def test_other_jobs_stay_as_they_are(other: Compaction) -> None:
     listed = Compactions(3, (HANDED, other))
     assert hold_off(listed, HANDED, HOLDER) == listed
-    assert let_go(listed, HANDED, HOLDER, {job_id(2)}) == listed
+    assert release(listed, HANDED, HOLDER, {job_id(2)}) == listed
 
 
 def test_a_hold_of_a_commit_stays() -> None:

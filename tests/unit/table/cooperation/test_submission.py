@@ -42,11 +42,11 @@ def test_a_list_that_others_change_all_the_time(
     contest(monkeypatch, lost)
     began_ms = clock.now_ms()
     if is_submitted:
-        assert submitter._submit(lambda *_: [SPEC], submitter._new_turn()) is not None
+        assert submitter._submit(lambda *_: [SPEC], submitter._new_wait()) is not None
         assert [job.spec for job in fetch_compactions(stores).value.jobs] == [SPEC]
     else:
         with pytest.raises(CommitConflictError):
-            submitter._submit(lambda *_: [SPEC], submitter._new_turn())
+            submitter._submit(lambda *_: [SPEC], submitter._new_wait())
         assert 5000 <= clock.now_ms() - began_ms < 10_000
 
 
@@ -56,19 +56,19 @@ def test_a_claim_in_a_list_that_others_change_all_the_time(
 ) -> None:
     stores, clock = database(f"contested claim/{lost}", manifest(l0=2)), FakeClock()
     submitter = Submitter(stores, clock, timeout_ms=5000)
-    turn = submitter._new_turn()
-    submitted = submitter._submit(lambda *_: [SPEC], turn)
+    wait = submitter._new_wait()
+    submitted = submitter._submit(lambda *_: [SPEC], wait)
     assert submitted is not None
     change(stores, lambda entry: replace(entry, status=CompactionStatus.SCHEDULED))
     contest(monkeypatch, lost)
     with contextlib.ExitStack() as stack:
         if is_claimed:
-            claimed = submitter._claim(stack, submitted[0], "slatespark-worker-x", turn)
+            claimed = submitter._claim(stack, submitted[0], "slatespark-worker-x", wait)
             assert claimed is not None
             assert [job.id for job in claimed] == list(submitted[0])
         else:
             with pytest.raises(CommitConflictError, match="within 5000 ms"):
-                submitter._claim(stack, submitted[0], "slatespark-worker-x", turn)
+                submitter._claim(stack, submitted[0], "slatespark-worker-x", wait)
 
 
 @pytest.mark.parametrize(("lost", "is_handed"), [(PATIENCE, True), (PATIENCE + 1, False)])

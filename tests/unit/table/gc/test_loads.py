@@ -13,7 +13,7 @@ from slatespark.format.manifest import Manifest
 from slatespark.format.paths import manifest_path
 from slatespark.table.clock import SystemClock
 from slatespark.table.gc import loads as gc_loads
-from slatespark.table.gc.loads import Loads, list_loads, settle_loads
+from slatespark.table.gc.loads import Loads, list_loads, resolve_loads
 from slatespark.table.gc.run import vacuum_table
 from slatespark.table.gc.survey import survey_jobs
 from slatespark.table.log.compactions import fetch_compactions
@@ -48,7 +48,9 @@ def settled(
     (meta,) = list_loads(stores)
     now_ms = meta.modified_ms + age_ms
     jobs = survey_jobs(stores, now_ms, HOUR_MS)[1]
-    return stores, settle_loads(stores, FakeClock(now_ms), [meta], jobs, now_ms=now_ms, min_age_ms=HOUR_MS, dry_run=dry)
+    return stores, resolve_loads(
+        stores, FakeClock(now_ms), [meta], jobs, now_ms=now_ms, min_age_ms=HOUR_MS, dry_run=dry
+    )
 
 
 @pytest.mark.parametrize(
@@ -138,7 +140,7 @@ def _judged_again(stores: TableStores) -> list[bool]:
     (meta,) = list_loads(stores)
     now_ms = meta.modified_ms + HOUR_MS
     jobs = survey_jobs(stores, now_ms, HOUR_MS)[1]
-    loads = settle_loads(stores, FakeClock(now_ms), [meta], jobs, now_ms=now_ms, min_age_ms=HOUR_MS, dry_run=False)
+    loads = resolve_loads(stores, FakeClock(now_ms), [meta], jobs, now_ms=now_ms, min_age_ms=HOUR_MS, dry_run=False)
     return [verdict.goes for verdict in loads.verdicts]
 
 
@@ -147,7 +149,7 @@ def test_a_damaged_record_stays() -> None:
     stores.main.put(f"{HANDED_LOADS_DIR}damaged.json", [b"{}"])
     jobs = survey_jobs(stores, 0, HOUR_MS)[1]
     listed = [meta for meta in list_loads(stores) if "damaged" in meta.path]
-    loads = settle_loads(stores, FakeClock(), listed, jobs, now_ms=0, min_age_ms=HOUR_MS, dry_run=False)
+    loads = resolve_loads(stores, FakeClock(), listed, jobs, now_ms=0, min_age_ms=HOUR_MS, dry_run=False)
     assert [verdict.goes for verdict in loads.verdicts] == [False]
 
 

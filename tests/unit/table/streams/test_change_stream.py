@@ -340,7 +340,7 @@ def test_a_batch_reads_no_manifest_but_the_new_one() -> None:
     place.store.write(rows(range(3), 1))
     assert consumer.step()
     tally = RequestTally()
-    consumer.stream._stores = consumer.stream._holds._stores = consumer.stream._stores.counted(tally)
+    consumer.stream._stores = consumer.stream._checkpoints._stores = consumer.stream._stores.counted(tally)
     place.store.write(rows(range(2), 2))
     assert consumer.step()
     assert [row["n"] for _, row in consumer.last] == [1, 2, 1, 2]

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from slatespark import InvalidRequestError, UnsupportedFormatError
-from slatespark.table.streams.position import Part, Position, decode_position, encode_position
+from slatespark.table.streams.position import DeliveredPart, Position, decode_position, encode_position
 
 WHOLE = Position("0123456789abcdef/s", 7, 12, 3)
-WITHIN = Position("0123456789abcdef/s", 7, 12, 3, Part(9, b"a\xff"))
+WITHIN = Position("0123456789abcdef/s", 7, 12, 3, DeliveredPart(9, b"a\xff"))
 
 
 def test_an_offset_has_plain_values_in_one_order() -> None:

@@ -26,8 +26,8 @@ from slatespark.table.retention.expiry_plan import FileOutline
 from slatespark.table.retention.reap_run import Reaping
 from slatespark.table.retention.reap_survey import survey_file
 from slatespark.table.stores import TableStores, open_stores
-from slatespark.table.upkeep.place import OpenedTable, Place
 from slatespark.table.upkeep.reaper import ReapOutcome
+from slatespark.table.upkeep.registered_table import OpenedTable, RegisteredTable
 from slatespark.table.upkeep.table_loop import MAX_SLEEP_MS
 from tests.support.failing_store import FailingStore
 from tests.support.fake_clock import FakeClock
@@ -257,11 +257,11 @@ def test_a_conflict_lets_the_other_tables_go_first(steps: list[str], monkeypatch
     operand = pa.table({"key": [b"0"], "value": [b"+"]})
     watched.run(lambda: rival.write(operand, operation="merge"), "create", "slatespark/leases/*")
 
-    def opened(place: Place, options: Any) -> OpenedTable:
+    def opened(place: RegisteredTable, options: Any) -> OpenedTable:
         stores = TableStores(watched, watched) if place.path == contested.url else open_stores(place.path, storage={})
         return OpenedTable(stores, WriteOptions.parse({"path": place.path, **options}))
 
-    monkeypatch.setattr(Place, "open", opened)
+    monkeypatch.setattr(RegisteredTable, "open", opened)
     outcomes = Reaper([contested.url, other.url], clock=clock).runOnce()
     assert steps == [contested.url, other.url, other.url, contested.url]
     assert len(clock.slept_ms) == 1, "only when nothing else was left to do"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pytest
 
 from slatespark.table.clock import SystemClock
-from slatespark.table.upkeep.table_loop import MAX_SLEEP_MS, Served, TableLoop
+from slatespark.table.upkeep.table_loop import MAX_SLEEP_MS, StepResult, TableLoop
 from tests.support.fake_clock import FakeClock
 
 START_MS = 1_000_000
@@ -37,17 +37,17 @@ class Loop:
         for table in tables:
             self.loop.add(table.name, table)
 
-    def serve(self, work: Work) -> Served[str]:
+    def serve(self, work: Work) -> StepResult[str]:
         began_ms = self.clock.now_ms() - START_MS
         self.clock.advance(self.step_ms)
         self.on_step(work)
         work.done += 1
         if work.done < work.steps:
             self.served.append((work.name, began_ms))
-            return Served(self.clock.now_ms() + work.wait_ms, goes_on=True)
+            return StepResult(self.clock.now_ms() + work.wait_ms, goes_on=True)
         work.done = 0
         self.served.append((f"{work.name}*", began_ms))
-        return Served(self.clock.now_ms() + work.pause_ms, f"{work.name} at {began_ms}")
+        return StepResult(self.clock.now_ms() + work.pause_ms, f"{work.name} at {began_ms}")
 
     def run_once(self) -> list[str]:
         told: list[str] = []
@@ -151,7 +151,7 @@ def test_a_stop_as_a_run_ends_by_itself_ends_the_next_one(monkeypatch: pytest.Mo
 
 def test_a_step_may_have_nothing_to_tell() -> None:
     clock, told = FakeClock(START_MS), list[str]()
-    loop: TableLoop[Work, str] = TableLoop(clock, lambda work: Served(clock.now_ms() + 10, work.name or None))
+    loop: TableLoop[Work, str] = TableLoop(clock, lambda work: StepResult(clock.now_ms() + 10, work.name or None))
     loop.add("quiet", Work(""))
     loop.add("loud", Work("loud"))
     loop.run_once(begin, told.append)
@@ -161,7 +161,7 @@ def test_a_step_may_have_nothing_to_tell() -> None:
 
 
 def test_by_the_system_clock_a_stop_ends_a_wait_at_once() -> None:
-    loop: TableLoop[Work, str] = TableLoop(SystemClock(), lambda _: Served(SystemClock().now_ms() + 60_000, "done"))
+    loop: TableLoop[Work, str] = TableLoop(SystemClock(), lambda _: StepResult(SystemClock().now_ms() + 60_000, "done"))
     loop.add("a", Work("a"))
     told = threading.Event()
     thread = threading.Thread(target=loop.run, args=(None, lambda _: told.set()))

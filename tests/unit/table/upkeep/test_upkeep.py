@@ -20,8 +20,8 @@ from slatespark.table.gc.report import VacuumReport
 from slatespark.table.retention.reap_report import ReapReport
 from slatespark.table.retention.reap_run import Reaping
 from slatespark.table.stores import TableStores, open_stores
-from slatespark.table.upkeep.duties import DUTIES, Step, Visit
-from slatespark.table.upkeep.place import OpenedTable, Place
+from slatespark.table.upkeep.duties import DUTIES, DutyContext, DutyOutcome
+from slatespark.table.upkeep.registered_table import OpenedTable, RegisteredTable
 from slatespark.table.upkeep.upkeep import UpkeepOutcome
 from tests.support.failing_store import FailingStore
 from tests.support.fake_clock import FakeClock
@@ -105,7 +105,7 @@ def test_a_reap_that_loses_a_race_waits_before_it_goes_on(clock: FakeClock, monk
     steps: list[tuple[str, int]] = []
     step = Reaping.step
 
-    def opened(place: Place, options: Mapping[str, Any]) -> OpenedTable:
+    def opened(place: RegisteredTable, options: Mapping[str, Any]) -> OpenedTable:
         stores = TableStores(watched, watched) if place.path == contested.url else open_stores(place.path, storage={})
         return OpenedTable(stores, WriteOptions.parse({"path": place.path, **options}))
 
@@ -113,7 +113,7 @@ def test_a_reap_that_loses_a_race_waits_before_it_goes_on(clock: FakeClock, monk
         steps.append((reaping.stores.url, clock.now_ms()))
         return step(reaping)
 
-    monkeypatch.setattr(Place, "open", opened)
+    monkeypatch.setattr(RegisteredTable, "open", opened)
     monkeypatch.setattr(Reaping, "step", noted)
     outcomes = Upkeep([contested.url, other.url], duties=["reap"], clock=clock).runOnce()
     assert [url for url, _ in steps] == [contested.url, other.url, other.url, contested.url]
@@ -147,7 +147,7 @@ def test_a_stopped_round_goes_on_in_the_next_run(clock: FakeClock, monkeypatch: 
     upkeep = Upkeep([table.url], clock=clock)
     reap = DUTIES["reap"]
 
-    def stop(visit: Visit) -> Step:
+    def stop(visit: DutyContext) -> DutyOutcome:
         upkeep.stop()
         return reap(visit)
 

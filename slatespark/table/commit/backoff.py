@@ -21,7 +21,7 @@ from slatespark.errors import CorruptDataError, SlateError
 from slatespark.format.manifest import Manifest
 from slatespark.table.clock import Clock
 from slatespark.table.commit.claim import MIN_PATIENCE_MS
-from slatespark.table.heads import OwnTurns
+from slatespark.table.heads import OwnCommits
 from slatespark.table.log.manifests import fetch_newest_since, manifest_log, may_be_claim
 from slatespark.table.log.versioned_object import Version
 from slatespark.table.records.claims import ClaimRecord, find_claim, find_lost_claims, manifest_digest
@@ -44,7 +44,7 @@ VERSIONS_PER_LOOK: Final = 400  # so that the listing has one page, also where o
 MAX_YIELD_MS: Final = 10_000
 
 
-def step_back(clock: Clock, losses: int) -> None:
+def back_off(clock: Clock, losses: int) -> None:
     """Wait for a moment after a lost race: the shorter, the more were lost, so that no job loses forever."""
     spread_ms = clock.random_bits(16) % max(1, SPREAD_MS >> losses)
     if spread_ms:
@@ -62,7 +62,7 @@ def claim_patience_ms(before_ms: int, losses: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class CommitBackoff:
     """Waits of one commit for those of siblings.
 
     Attributes
@@ -75,34 +75,34 @@ class Turn:
     write_id: str
 
     @property
-    def _turns(self) -> OwnTurns:
-        return self.stores.heads.turns(self.stores.main.url)
+    def _own(self) -> OwnCommits:
+        return self.stores.heads.own_commits(self.stores.main.url)
 
-    def let_in(self, newest: Version[Manifest]) -> Version[Manifest]:
+    def yield_to_siblings(self, newest: Version[Manifest]) -> Version[Manifest]:
         """Return the newest version, after siblings had time for a claim if this process has had its share of turns.
 
         Parameters
         ----------
         newest : the newest version found so far
         """
-        own = self._turns
+        own = self._own
         yield_ms = self._needed_by_losers()
         if yield_ms == 0 and newest.number == own.number and self._expects_sibling():
             yield_ms = max(own.took_ms, SPARE_TIME * own.needed_ms)
         if yield_ms == 0:
             return newest
         own.in_a_row = 0
-        return self._let_claim(newest, min(yield_ms, MAX_YIELD_MS))
+        return self._wait_for_claim(newest, min(yield_ms, MAX_YIELD_MS))
 
     def _expects_sibling(self) -> bool:
         """Tell whether a sibling was met lately, and has waited for its turn."""
-        own = self._turns
+        own = self._own
         stays_ms = SIBLING_STAYS * max(own.took_ms, own.needed_ms)
         return own.in_a_row >= MAX_IN_A_ROW and own.met_ms is not None and self.clock.now_ms() - own.met_ms <= stays_ms
 
     def _needed_by_losers(self) -> int:
         """Return how long to let siblings in that lost to this process, in ms: the longer, the more often they have."""
-        own = self._turns
+        own = self._own
         if len(own.claims) < COMMITS_PER_LOOK:
             return 0
         won, own.claims = dict(own.claims), {}  # a copy, since other threads may still add to it
@@ -111,15 +111,15 @@ class Turn:
         attempts = max((count for write_id, count in lost.items() if self._is_alive(write_id)), default=0)
         return max(1, own.took_ms) << min(attempts, MAX_YIELD_MS.bit_length()) if attempts else 0
 
-    def _let_claim(self, newest: Version[Manifest], yield_ms: int) -> Version[Manifest]:
+    def _wait_for_claim(self, newest: Version[Manifest], yield_ms: int) -> Version[Manifest]:
         """Return the newest version, after siblings had so much time for a claim."""
         began_ms = self.clock.now_ms()
-        later, own = self._await_later(newest, yield_ms), self._turns
+        later, own = self._await_later(newest, yield_ms), self._own
         # A slow sibling may have been the last one: others are not to be waited for as long every time.
         own.needed_ms = own.needed_ms // 2 if later is None else self.clock.now_ms() - began_ms
         return later or newest
 
-    def note_commit(self, number: int, *, on: int, began_ms: int) -> None:
+    def record_commit(self, number: int, *, on: int, began_ms: int) -> None:
         """Remember a commit of this process.
 
         Parameters
@@ -127,7 +127,7 @@ class Turn:
         number, on : its version, and the one before its claim
         began_ms : when it had waited for siblings
         """
-        own = self._turns
+        own = self._own
         own.in_a_row = own.in_a_row + 1 if on == own.number else 1
         own.number, own.claims[on + 1] = number, self.write_id
         with suppress(SlateError):  # it has landed, and a clock that fails must not deny that
@@ -149,13 +149,13 @@ class Turn:
         meanwhile : called with each claim before the wait for its commit, for what can be done already
         """
         while (claim := self._open_claim(newest)) is not None:
-            self._turns.met_ms = self.clock.now_ms()
+            self._own.met_ms = self.clock.now_ms()
             meanwhile(newest)
             later = self._await_later(newest, min(claim.patience_ms, MAX_PATIENCE_MS))
             if later is None:
                 break
             losses += 1
-            step_back(self.clock, losses)
+            back_off(self.clock, losses)
             newest = fetch_newest_since(self.stores, later)
         return newest
 

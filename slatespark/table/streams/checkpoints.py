@@ -1,7 +1,7 @@
-"""Holds: the checkpoints by which a stream keeps the versions that it needs to go on.
+"""The checkpoints by which a stream keeps the versions that it needs to go on.
 
-They expire, so that a stream that never comes back holds nothing forever, and are renewed as long as it runs. Each run
-of a stream has holds of its own. It learns from those of others that another query has taken its name.
+They expire, so that a stream that never comes back keeps nothing forever, and are renewed as long as it runs. Each run
+of a stream has checkpoints of its own. It learns from those of others that another query has taken its name.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ STREAM_NAMES: Final = f"{OWN_NAMES}stream/"
 
 _ID_BITS: Final = 32
 _RUN_BITS: Final = 64  # the upper half of a checkpoint's id is that of the run
-_RENEWED_AT: Final = 2  # holds are renewed once less than this part of their time is left: a half
+_RENEWED_AT: Final = 2  # they are renewed once less than this part of their time is left: a half
 _REPORTED_AT: Final = 4  # a quarter: batches take so long that the renewal is late
 
 _log = logging.getLogger(__name__)
 
 
-class Holds:
-    """The versions that one run of a stream holds.
+class StreamCheckpoints:
+    """The checkpoints of one run of a stream, and the versions that they keep.
 
     Parameters
     ----------
     stores : the stores of the table
     clock : by which garbage collectors judge checkpoints: that of the machine
     stream_id : the name of the stream; None for a random one
-    lifetime_ms : how long a hold lasts unless it is renewed
+    lifetime_ms : how long a checkpoint lasts unless it is renewed
     """
 
     def __init__(self, stores: TableStores, clock: Clock, stream_id: str | None, lifetime_ms: int) -> None:
@@ -62,8 +62,8 @@ class Holds:
         """The name of all checkpoints of the stream."""
         return f"{STREAM_NAMES}{self.stream_id}"
 
-    def go_on_as(self, stream_id: str) -> None:
-        """Take the name of the runs before, unless the stream was given one; release what was held under another."""
+    def resume_as(self, stream_id: str) -> None:
+        """Take the name of the runs before, unless the stream was given one; release checkpoints under another."""
         if self._is_named:
             return
         if stream_id != self.stream_id:
@@ -73,7 +73,7 @@ class Holds:
         self.stream_id, self._is_named = stream_id, True
 
     def release(self) -> None:
-        """Hold nothing any more, nor what earlier runs of the stream have held."""
+        """Release all checkpoints of the stream, those of earlier runs too."""
 
         def change(newest: Version[Manifest]) -> Manifest | None:
             others = tuple(point for point in newest.value.checkpoints if point.name != self.name)
@@ -84,11 +84,11 @@ class Holds:
 
     @property
     def versions(self) -> Collection[int]:
-        """The versions that are held."""
+        """The versions that are kept."""
         return self._expires_s.keys()
 
-    def take(self, versions: Collection[int]) -> None:
-        """Hold versions that exist, besides those that are held; those of the run before count as long as they last.
+    def keep(self, versions: Collection[int]) -> None:
+        """Keep more versions, which exist; checkpoints of the run before count as long as they last.
 
         Raises
         ------
@@ -120,9 +120,9 @@ class Holds:
     def advance(
         self, needed: Collection[int], seen: Version[Manifest], is_wanted: Callable[[Version[Manifest]], bool]
     ) -> Version[Manifest] | None:
-        """Hold the newest version if it is wanted, and release all others but the needed ones: in one manifest.
+        """Keep the newest version if it is wanted, and release all others but the needed ones: in one manifest.
 
-        A version is newest when it is held, so that no collector can have taken it.
+        A version is newest when its checkpoint is made, so that no collector can have taken it.
 
         Parameters
         ----------
@@ -159,13 +159,13 @@ class Holds:
         return found
 
     def renew(self, needed: Collection[int]) -> None:
-        """Renew the holds where they are due; without a request where they are not."""
+        """Renew the checkpoints where they are due; without a request where they are not."""
         if self._lasts_for(_RENEWED_AT):
             return
         self._report_lag()
         named = self._named(fetch_latest_manifest(self._stores).value)
         self._expires_s = {point.manifest_id: point.expire_time_s for point in named}
-        self.take(needed)  # what was released after its time
+        self.keep(needed)  # what was released after its time
 
         def change(newest: Version[Manifest]) -> Manifest:
             self.check(newest.value)
@@ -188,7 +188,7 @@ class Holds:
             )
 
     def _lasts_for(self, parts: int) -> bool:
-        """Tell whether all holds last for one of so many parts of their lifetime."""
+        """Tell whether all checkpoints last for one of so many parts of their lifetime."""
         return self._is_long(min(self._expires_s.values(), default=LAST_S), parts)
 
     def _is_long(self, expires_s: int, parts: int) -> bool:
@@ -207,7 +207,7 @@ class Holds:
         return [point for point in manifest.checkpoints if point.name == self.name]
 
     def _kept(self, manifest: Manifest, needed: Collection[int], expires_s: int) -> tuple[Checkpoint, ...]:
-        """Return the checkpoints without the holds of the stream that are not needed, and with the others renewed."""
+        """Return the table's checkpoints without unneeded ones of the stream, and with its others renewed."""
         kept: list[Checkpoint] = []
         held: set[int] = set()
         for point in manifest.checkpoints:

@@ -20,14 +20,14 @@ _WITH_WORKER: Final = (CompactionStatus.SCHEDULED, CompactionStatus.RUNNING)  # 
 
 
 @dataclass(slots=True)
-class Turn:
-    """One wait, over all attempts to get a job scheduled and claimed.
+class CoordinatorWait:
+    """One wait for the coordinator, over all attempts to get a job scheduled and claimed.
 
     Attributes
     ----------
-    timeout_ms : how long it may last
-    is_answered : a coordinator has changed the list meanwhile
-    refused : jobs of ours that did not come to be claimed
+    timeout_ms : longest duration of the wait
+    is_answered : whether a coordinator has changed the list meanwhile
+    refused : number of slatespark's jobs that could not be claimed
     """
 
     stores: TableStores
@@ -41,7 +41,7 @@ class Turn:
     def __post_init__(self) -> None:
         self._end_ms = self.clock.now_ms() + self.timeout_ms
 
-    def see(self, listed: Compactions) -> None:
+    def observe(self, listed: Compactions) -> None:
         """Look for a sign of a coordinator: a job in a state that only it gives, and that the job did not have."""
         found = {job.id: job.status for job in listed.jobs}
         if self._seen is not None:

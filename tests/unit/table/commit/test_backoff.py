@@ -10,17 +10,17 @@ import pytest
 
 from slatespark.format.manifest import Manifest
 from slatespark.storage.memory_store import MemoryStore
-from slatespark.table.commit.claim import MIN_PATIENCE_MS, Claim, claim_epochs
-from slatespark.table.commit.turn import (
+from slatespark.table.commit.backoff import (
     COMMITS_PER_LOOK,
     MAX_PATIENCE_MS,
     MAX_YIELD_MS,
     SIBLING_STAYS,
     SPREAD_MS,
     VERSIONS_PER_LOOK,
-    Turn,
+    CommitBackoff,
     claim_patience_ms,
 )
+from slatespark.table.commit.claim import MIN_PATIENCE_MS, Claim, claim_epochs
 from slatespark.table.log.manifests import draw_nonce, fetch_latest_manifest, may_be_claim, publish_manifest
 from slatespark.table.log.versioned_object import Version
 from slatespark.table.records.claims import CLAIMS_DIR, publish_claim
@@ -81,13 +81,13 @@ def commit(stores: TableStores) -> None:
 
 
 def wait(stores: TableStores, clock: FakeClock, write_id: str = "fedcba9876543210") -> Version[Manifest]:
-    return Turn(stores, clock, write_id).wait(fetch_latest_manifest(stores), 0)
+    return CommitBackoff(stores, clock, write_id).wait(fetch_latest_manifest(stores), 0)
 
 
 def test_nothing_is_asked_without_a_claim(store: FailingStore, stores: TableStores) -> None:
     newest = fetch_latest_manifest(stores)
     store.clear()
-    assert Turn(stores, FakeClock(NOW_MS), "fedcba9876543210").wait(newest, 0) == newest
+    assert CommitBackoff(stores, FakeClock(NOW_MS), "fedcba9876543210").wait(newest, 0) == newest
     assert store.calls == []
 
 
@@ -124,12 +124,12 @@ def test_what_can_be_done_already_is_done_before_each_wait(stores: TableStores) 
 
     clock = WaitingClock(100, commit_and_claim)
     done: list[tuple[int, int]] = []
-    newest = Turn(stores, clock, "fedcba9876543210").wait(
+    newest = CommitBackoff(stores, clock, "fedcba9876543210").wait(
         fetch_latest_manifest(stores), 0, meanwhile=lambda found: done.append((found.number, clock.now_ms()))
     )
     assert ([number for number, _ in done], newest.number) == ([2, 4], 4)
     assert done[0][1] == NOW_MS
-    Turn(stores, clock, "00000000000000aa").wait(newest, 0, meanwhile=lambda _: done.clear())
+    CommitBackoff(stores, clock, "00000000000000aa").wait(newest, 0, meanwhile=lambda _: done.clear())
     assert done  # nothing is waited for
 
 
@@ -190,38 +190,38 @@ def test_the_patience_of_a_claim() -> None:
 def commits_in_a_row(stores: TableStores, count: int, *, took_ms: int = 40) -> FakeClock:
     """What this process remembers after so many commits of its own, and one of a sibling before them."""
     clock = FakeClock(NOW_MS)
-    turn = Turn(stores, clock, "fedcba9876543210")
+    backoff = CommitBackoff(stores, clock, "fedcba9876543210")
     claim(stores)
     commit(stores)
-    stores.heads.turns(stores.main.url).met_ms = NOW_MS
+    stores.heads.own_commits(stores.main.url).met_ms = NOW_MS
     for _ in range(count):
-        commit_once(stores, clock, turn, took_ms)
+        commit_once(stores, clock, backoff, took_ms)
     return clock
 
 
-def commit_once(stores: TableStores, clock: FakeClock, turn: Turn, took_ms: int) -> None:
+def commit_once(stores: TableStores, clock: FakeClock, backoff: CommitBackoff, took_ms: int) -> None:
     number = fetch_latest_manifest(stores).number
     clock.sleep_ms(took_ms)
     commit(stores)
-    turn.note_commit(number + 1, on=number, began_ms=clock.now_ms() - took_ms)
+    backoff.record_commit(number + 1, on=number, began_ms=clock.now_ms() - took_ms)
 
 
 def commits_that_met_nobody(stores: TableStores, count: int = COMMITS_PER_LOOK) -> FakeClock:
     clock = commits_in_a_row(stores, count)
-    stores.heads.turns(stores.main.url).met_ms = None
+    stores.heads.own_commits(stores.main.url).met_ms = None
     return clock
 
 
-def let_in(stores: TableStores, clock: FakeClock) -> Version[Manifest]:
-    return Turn(stores, clock, "fedcba9876543210").let_in(fetch_latest_manifest(stores))
+def yield_to_siblings(stores: TableStores, clock: FakeClock) -> Version[Manifest]:
+    return CommitBackoff(stores, clock, "fedcba9876543210").yield_to_siblings(fetch_latest_manifest(stores))
 
 
 def test_after_two_commits_in_a_row_siblings_have_time_for_a_claim(stores: TableStores) -> None:
     clock = commits_in_a_row(stores, 2)
     began_ms = clock.now_ms()
-    assert let_in(stores, clock) == fetch_latest_manifest(stores)
+    assert yield_to_siblings(stores, clock) == fetch_latest_manifest(stores)
     assert 40 <= clock.now_ms() - began_ms < 80, "as long as a commit took"
-    assert let_in(stores, clock) == fetch_latest_manifest(stores)
+    assert yield_to_siblings(stores, clock) == fetch_latest_manifest(stores)
     assert clock.now_ms() - began_ms < 80, "then it has two turns again"
 
 
@@ -229,20 +229,23 @@ def test_a_sibling_that_comes_meanwhile_is_next(stores: TableStores) -> None:
     commits_in_a_row(stores, 2, took_ms=4)
     clock = WaitingClock(2, lambda: claim(stores, "another"))
     own = fetch_latest_manifest(stores).number
-    assert Turn(stores, clock, "fedcba9876543210").let_in(fetch_latest_manifest(stores)).number == own + 1
+    assert (
+        CommitBackoff(stores, clock, "fedcba9876543210").yield_to_siblings(fetch_latest_manifest(stores)).number
+        == own + 1
+    )
 
 
 @pytest.mark.parametrize("others", ["one commit", "no sibling", "none of late", "a sibling was next"])
 def test_otherwise_nobody_is_waited_for(others: str, stores: TableStores) -> None:
     clock = commits_in_a_row(stores, 1 if others == "one commit" else 2)
     if others == "no sibling":
-        stores.heads.turns(stores.main.url).met_ms = None
+        stores.heads.own_commits(stores.main.url).met_ms = None
     if others == "none of late":
         clock.sleep_ms(SIBLING_STAYS * 40)
     if others == "a sibling was next":
         commit(stores)
     began_ms = clock.now_ms()
-    assert let_in(stores, clock) == fetch_latest_manifest(stores)
+    assert yield_to_siblings(stores, clock) == fetch_latest_manifest(stores)
     assert clock.now_ms() == began_ms
 
 
@@ -257,10 +260,10 @@ def test_a_sibling_that_always_loses_has_more_time_each_time(stores: TableStores
     clock = commits_that_met_nobody(stores)
     lose(stores, fetch_latest_manifest(stores).number - 1, attempts - 1)
     began_ms = clock.now_ms()
-    let_in(stores, clock)
+    yield_to_siblings(stores, clock)
     assert 40 << attempts <= clock.now_ms() - began_ms < 1.2 * (40 << attempts)
     lose(stores, fetch_latest_manifest(stores).number - 1, attempts - 1)
-    assert let_in(stores, clock) == fetch_latest_manifest(stores)
+    assert yield_to_siblings(stores, clock) == fetch_latest_manifest(stores)
     assert clock.now_ms() - began_ms < 1.2 * (40 << attempts), "once"
 
 
@@ -268,7 +271,7 @@ def test_a_sibling_that_lost_often_does_not_stop_a_table(stores: TableStores) ->
     clock = commits_that_met_nobody(stores)
     lose(stores, fetch_latest_manifest(stores).number, 190)
     began_ms = clock.now_ms()
-    let_in(stores, clock)
+    yield_to_siblings(stores, clock)
     assert MAX_YIELD_MS <= clock.now_ms() - began_ms < 1.2 * MAX_YIELD_MS
 
 
@@ -278,19 +281,19 @@ def test_what_it_needed_is_remembered(stores: TableStores) -> None:
     waiting = WaitingClock(0, lambda: None)
     waiting.advance(clock.now_ms() - NOW_MS)
     waiting.after_ms, waiting.then = clock.now_ms() - NOW_MS + 300, lambda: claim(stores, "00000000000000aa")
-    turn = Turn(stores, waiting, "fedcba9876543210")
-    assert turn.let_in(fetch_latest_manifest(stores)) == fetch_latest_manifest(stores), "the claim"
+    backoff = CommitBackoff(stores, waiting, "fedcba9876543210")
+    assert backoff.yield_to_siblings(fetch_latest_manifest(stores)) == fetch_latest_manifest(stores), "the claim"
     commit(stores)
-    stores.heads.turns(stores.main.url).met_ms = waiting.now_ms()
+    stores.heads.own_commits(stores.main.url).met_ms = waiting.now_ms()
     for _ in range(2):
-        commit_once(stores, waiting, turn, 40)
+        commit_once(stores, waiting, backoff, 40)
     began_ms = waiting.now_ms()
-    turn.let_in(fetch_latest_manifest(stores))
+    backoff.yield_to_siblings(fetch_latest_manifest(stores))
     assert 600 <= waiting.now_ms() - began_ms < 900
     for _ in range(2):
-        commit_once(stores, waiting, turn, 40)
+        commit_once(stores, waiting, backoff, 40)
     began_ms = waiting.now_ms()
-    turn.let_in(fetch_latest_manifest(stores))
+    backoff.yield_to_siblings(fetch_latest_manifest(stores))
     assert 300 <= waiting.now_ms() - began_ms < 450, "shorter, since nobody came"
 
 
@@ -309,9 +312,9 @@ def test_nobody_who_lost_waits_any_more(others: str, stores: TableStores, store:
     if others == "claimed later":
         publish_claim(store, number + 1, write_id, 4, b"won")
         commit(stores)
-    commit_once(stores, clock, Turn(stores, clock, "fedcba9876543210"), 40)
+    commit_once(stores, clock, CommitBackoff(stores, clock, "fedcba9876543210"), 40)
     began_ms = clock.now_ms()
-    assert let_in(stores, clock) == fetch_latest_manifest(stores)
+    assert yield_to_siblings(stores, clock) == fetch_latest_manifest(stores)
     assert clock.now_ms() == began_ms
 
 
@@ -321,28 +324,28 @@ def test_a_look_is_bounded_where_others_commit_far_more_often(store: FailingStor
     for _ in range(VERSIONS_PER_LOOK):
         commit(stores)
     lose(stores, first, 5)
-    commit_once(stores, clock, Turn(stores, clock, "fedcba9876543210"), 40)
+    commit_once(stores, clock, CommitBackoff(stores, clock, "fedcba9876543210"), 40)
     began_ms = clock.now_ms()
-    let_in(stores, clock)
+    yield_to_siblings(stores, clock)
     assert clock.now_ms() == began_ms
 
 
 def test_those_that_lost_are_looked_for_after_some_commits_only(store: FailingStore, stores: TableStores) -> None:
     clock = commits_that_met_nobody(stores, COMMITS_PER_LOOK - 1)
     newest = fetch_latest_manifest(stores)
-    turn = Turn(stores, clock, "fedcba9876543210")
+    backoff = CommitBackoff(stores, clock, "fedcba9876543210")
     store.clear()
-    turn.let_in(newest)
+    backoff.yield_to_siblings(newest)
     assert store.calls == []
-    commit_once(stores, clock, turn, 40)
+    commit_once(stores, clock, backoff, 40)
     newest = fetch_latest_manifest(stores)
     store.clear()
     for _ in range(2):
-        turn.let_in(newest)
+        backoff.yield_to_siblings(newest)
     assert [(call.operation, call.path.split("/")[1]) for call in store.calls] == [("list", "claims")]
 
 
 def test_those_that_wait_are_met(stores: TableStores) -> None:
     claim(stores)
     wait(stores, WaitingClock(4, lambda: commit(stores)))
-    assert stores.heads.turns(stores.main.url).met_ms is not None
+    assert stores.heads.own_commits(stores.main.url).met_ms is not None

@@ -1,4 +1,4 @@
-"""Place: where a registered table is, and how it is opened for commits."""
+"""RegisteredTable: where a table of a loop is, and how it is opened for commits."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ class OpenedTable(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """The place of a table.
+class RegisteredTable:
+    """The location of a table.
 
     Attributes
     ----------
+    path : path or URL of the table
     storage : `walPath`, and options of the storage backend
     """
 
@@ -32,13 +33,13 @@ class Place:
 
     @classmethod
     def checked(cls, path: str, storage: Mapping[str, Any], options: Mapping[str, Any]) -> Self:
-        """Return the place of a table that is registered; a misspelt argument is refused now, not at its turn.
+        """Return a table that is registered; a misspelt argument is refused now, not at its turn.
 
         Parameters and errors as for `open`. Nothing is read, so a store that cannot be reached is not an error.
         """
-        place = cls(path, storage)
-        place.open(options)
-        return place
+        registered = cls(path, storage)
+        registered.open(options)
+        return registered
 
     def open(self, options: Mapping[str, Any]) -> OpenedTable:
         """Return the opened table; nothing is read.

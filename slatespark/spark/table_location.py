@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Place:
+class TableLocation:
     """The location of a table and its clock, for tasks in other processes.
 
     Attributes
@@ -29,12 +29,12 @@ class Place:
     clock: str | None = None
 
     @classmethod
-    def of(cls, stores: TableStores, options: ReadOptions) -> Place:
-        """Return the place of a table for tasks, which may have another working folder."""
+    def of(cls, stores: TableStores, options: ReadOptions) -> TableLocation:
+        """Return the location of a table for tasks, which may have another working folder."""
         return cls(stores.url, stores.wal_url, options.storage, options.clock)
 
     def __repr__(self) -> str:
-        return f"Place({self.path!r})"
+        return f"TableLocation({self.path!r})"
 
     def open(self) -> TableStores:
         """Return the stores of the table."""

@@ -7,7 +7,7 @@ import pytest
 from slatespark.errors import CommitConflictError
 from slatespark.format.compactions import Compaction, Compactions, CompactionStatus, TieredSpec
 from slatespark.storage.memory_store import MemoryStore
-from slatespark.table.cooperation.turn import Turn
+from slatespark.table.cooperation.coordinator_wait import CoordinatorWait
 from slatespark.table.stores import TableStores
 from tests.support.fake_clock import FakeClock
 from tests.unit.table.cooperation.lists import job, view_ids
@@ -21,13 +21,13 @@ NEXT = job(2, SPEC)
 def given_up(seen: list[Compaction], *blockers: Compaction, refused: int = 0) -> str:
     """The error after lists with one job each."""
     store = MemoryStore("turn")
-    turn = Turn(TableStores(main=store, wal=store), FakeClock(), timeout_ms=100)
-    turn.refused = refused
+    wait = CoordinatorWait(TableStores(main=store, wal=store), FakeClock(), timeout_ms=100)
+    wait.refused = refused
     for each in seen:
-        turn.see(Compactions(1, (each,)))
-    turn.clock.sleep_ms(100)
+        wait.observe(Compactions(1, (each,)))
+    wait.clock.sleep_ms(100)
     with pytest.raises(CommitConflictError) as caught:
-        turn.pause(blockers)
+        wait.pause(blockers)
     return str(caught.value)
 
 
