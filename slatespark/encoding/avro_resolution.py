@@ -53,7 +53,7 @@ _RANGES: Final = {
     pa.time64("ns"): (0, _MICROS_PER_DAY - 1),
 }
 
-# For the type of a column, the types that it can be read from: Avro type, and logical type (Avro's or ours).
+# For the type of a column, the types that it can be read from: Avro type, and logical type (Avro's or slatespark's).
 _READABLE: Final[dict[pa.DataType, frozenset[tuple[str, str]]]] = {
     pa.bool_(): frozenset({("boolean", "")}),
     pa.int8(): frozenset({("int", "")}),

@@ -1,4 +1,4 @@
-"""Rules for every readable manifest: the client's checks on open, and our own on sorted runs.
+"""Rules for every readable manifest: the client's checks on open, and slatespark's own on sorted runs.
 
 Rules for *new* manifests only are in `invariants`. Source: `docs/reference/format/manifest.md`,
 `docs/reference/format/segments.md`.

@@ -15,7 +15,7 @@ WAL_DIR: Final = "wal/"
 COMPACTED_DIR: Final = "compacted/"
 COMPACTIONS_DIR: Final = "compactions/"
 GC_DIR: Final = "gc/"
-COLUMNS_DIR: Final = "slatespark/columns/"  # ours: the columnar copies of SSTs
+COLUMNS_DIR: Final = "slatespark/columns/"  # the columnar copies of SSTs, which only slatespark makes
 DELETING_MARKER: Final = ".deleting"  # exists while an administrator deletes the whole database
 
 MANIFEST_EXTENSION: Final = "manifest"

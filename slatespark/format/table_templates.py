@@ -126,7 +126,7 @@ class TemplateBuilder(flatbuffers.Builder):  # type: ignore[misc]  # it has no t
         tables = [
             (end - start - at, layout) for at, layout in zip(walk.tables, layouts, strict=True) if layout is not None
         ]
-        if len(tables) < len(layouts) or not walk.has(numbers, octets):  # a layout is among the data, or is not ours
+        if len(tables) < len(layouts) or not walk.has(numbers, octets):  # a layout is among the data, or differs
             return None
         return _template(data, root - start, tuple(tables), walk.fields(first))
 

@@ -64,7 +64,7 @@ _FILES: Final = (*_SEVERAL_FILES, Call.SST_WRITER)  # options of every new file
 
 
 def _internal(key: str) -> Any:
-    """Declare an option that our own code passes through Spark. It is not documented, and no message names it."""
+    """Declare an option that slatespark passes through Spark to itself, which is not documented and in no message."""
     return option(key, doc="", parse=parse_text, calls=_WRITE, default=None)
 
 

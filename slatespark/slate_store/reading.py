@@ -103,7 +103,7 @@ class Reads(OpenTable):
         With `changes="log"` it returns every write instead, in the order of `_seq`, a further column: `upsert`,
         `delete`, and `merge` with the operand as it was written. Without an end it goes as far as the WAL goes now.
         `_commit_version` is the first version that still exists and shows the write, null if it is only in the WAL yet.
-        `_commit_timestamp` is the time of our commit; of another client's write its `create_ts`.
+        `_commit_timestamp` is the time of slatespark's commit; of another client's write its `create_ts`.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Our errors through Spark and back. Spark keeps only their text, so it is one line that begins with the class."""
+"""Errors of slatespark through Spark and back. Spark keeps only their text: one line that begins with the class."""
 
 from __future__ import annotations
 

@@ -156,7 +156,7 @@ def _open_new(file: Path) -> FileIO:
 
 
 def _temporary_name(folder: Path) -> Path:
-    """Return a name that nobody else uses: other hosts, and earlier processes with our pid, included."""
+    """Return a name that nobody else uses: other hosts, and earlier processes with the same pid, included."""
     return folder / f"{TEMPORARY_PREFIX}{os.getpid()}-{os.urandom(8).hex()}{TEMPORARY_SUFFIX}"
 
 

@@ -115,7 +115,7 @@ def run_ahead(task: Callable[[], T], *, is_remote: bool) -> Callable[[], T]:
 
 
 def _may_wait(*, is_remote: bool) -> bool:
-    """Tell whether a caller may wait for our threads. They may not: all of them could wait for each other."""
+    """Tell whether a caller may wait for these threads. They may not: all of them could wait for each other."""
     return is_remote and not getattr(_THREAD, "is_ours", False)
 
 

@@ -302,8 +302,8 @@ def create_once(create: Callable[[], None], read: Callable[[], Buffer], data: by
     Raises
     ------
     UnavailableError
-        Also when the object exists and cannot be read: a caller who took our own object for that of another would do
-        its work twice.
+        Also when the object exists and cannot be read: a caller who took its own object for that of another
+        would do its work twice.
     """
     try:
         create()

@@ -41,7 +41,7 @@ class TableStores:
 
     Attributes
     ----------
-    main : manifest, SSTs, and our own objects
+    main : manifest, SSTs, and slatespark's own objects
     wal : the folder `wal/`; the same as `main` unless the WAL is separate
     storage : backend options, for opening further roots
     wal_is_apart : whether the caller gave the location of the WAL

@@ -95,7 +95,7 @@ def unpacked_flights(source: Path) -> Iterator[Path]:
 def demo_session() -> Iterator[SparkSession]:
     """Start a quiet local Spark and stop it at the end."""
     ensure_java()
-    os.environ["PYSPARK_PYTHON"] = sys.executable  # for the workers: another Python may lack our dependencies
+    os.environ["PYSPARK_PYTHON"] = sys.executable  # for the workers: another Python may lack slatespark's dependencies
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # otherwise Spark warns about ambiguous addresses
     from pyspark.sql import SparkSession
 

@@ -1,4 +1,4 @@
-"""A read as one DataFrame: Spark's own reader of Parquet takes the columnar copies, our tasks or the call the rest."""
+"""A read as one DataFrame: Spark's Parquet reader takes the columnar copies, slatespark's tasks take the rest."""
 
 from __future__ import annotations
 
@@ -83,11 +83,11 @@ _COMMON: Final = (
 
 @dataclass(frozen=True, slots=True)
 class ParquetRead:
-    """How a read is divided between Spark's reader of Parquet and our tasks.
+    """How a read is divided between Spark's reader of Parquet and slatespark's tasks.
 
     Attributes
     ----------
-    share : the division, bound to a version; None if our tasks read all
+    share : the division, bound to a version; None if slatespark's tasks read all
     columns : that are read, those of the filter included
     where : the option `filter`, which SQL understands as we do; None without one
     reasons : how many files of the lowest runs Spark reads as Parquet, and how many it does not, by reason

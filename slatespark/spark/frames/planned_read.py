@@ -79,7 +79,7 @@ class _Scan:
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 with spark_errors():
-                    split = pickle.loads(self.splits[number])  # made by our own driver
+                    split = pickle.loads(self.splits[number])  # made by slatespark on the driver
                     rows = self.scan(stores, split, self.settings)
                     yield from with_bounded_times(rows, self.settings.projection)
         freeze_gc()

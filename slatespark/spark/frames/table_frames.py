@@ -159,7 +159,7 @@ class TableFrames:
         )
 
     def _plan_parquet(self, options: ReadOptions) -> ParquetRead | None:
-        """Return how a read is divided between Spark's reader of Parquet and our tasks; None if it has no copies."""
+        """Return how Spark's Parquet reader and slatespark's tasks divide a read; None if it has no copies."""
         stores = self.stores()
         if options.use_copies is False or refusal(self.spark, stores, options) is not None:
             return None

@@ -36,7 +36,7 @@ def upload_frame(rows: DataFrame, location: TableLocation, load: Load) -> list[t
     """
     with own_errors():
         messages = map_in_arrow(rows, _Upload(location, load), _MESSAGE).collect()
-    # Unpickling is safe: the messages come from our own tasks over Spark's channel.
+    # Unpickling is safe: the messages come from slatespark's own tasks over Spark's channel.
     return [pickle.loads(message.files) for message in sorted(messages, key=lambda message: message.task)]
 
 

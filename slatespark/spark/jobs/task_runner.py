@@ -74,7 +74,7 @@ class SparkTasks:
             frame = map_in_arrow(parts, run, _RESULT)
             # In the order of partitions.
             rows = run_job(self._spark, frame.collect, check=check, progress=self._progress)
-        # Unpickling is safe: the results come from our own tasks over Spark's channel.
+        # Unpickling is safe: the results come from slatespark's own tasks over Spark's channel.
         return [cloudpickle.loads(bytes(row[0])) for row in rows]
 
 

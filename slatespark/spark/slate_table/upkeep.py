@@ -341,7 +341,7 @@ class TableUpkeep:
 
         In a Spark job each worker process also requests the indexes and filters of its files; splits are the same.
         `as_parquet` says of how many files `toDF` has the copies read by Spark's own reader of Parquet, and why it does
-        not have those of others; `copies` says the same of our reader, which has the rest.
+        not have those of others; `copies` says the same of slatespark's reader, which has the rest.
 
         Parameters
         ----------

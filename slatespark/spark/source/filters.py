@@ -1,4 +1,4 @@
-"""Filters that Spark pushes down, as our comparisons; the rest stays with Spark."""
+"""Filters that Spark pushes down, as slatespark's comparisons; the rest stays with Spark."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _NEGATED: Final = {  # true where the other is false, so never for null; `<=>` i
     operators.IS_NOT_NULL: operators.IS_NULL,
 }
 # PySpark rounds literals to 28 digits, and Spark hands dates and times over by way of the calendar of old Java classes,
-# which differs from ours before 1900. So such literals may not be those of the query.
+# which differs from slatespark's before 1900. So such literals may not be those of the query.
 _EXACT_DIGITS: Final = 27
 _EXACT_SINCE: Final = datetime.date(1900, 1, 2)  # a day later, since those classes have local times
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)

@@ -90,7 +90,7 @@ def mentions_using(tokens: Sequence[Token]) -> bool:
 
 
 def _is_format(token: Token) -> bool:
-    """Tell whether a token is the name of our format, in backticks or not."""
+    """Tell whether a token is the name of slatespark's format, in backticks or not."""
     return is_name(token, FORMAT) or is_name(token, f"`{FORMAT}`")
 
 

@@ -29,7 +29,7 @@ _TEMPORAL: Final = re.compile(r"\s*(?:FOR\s+)?(?:VERSION|TIMESTAMP)\s+AS\s+OF\b"
 
 
 @dataclass(frozen=True)
-class _Place:
+class _TableMention:
     """A table in the text of a query: its name, and the characters `[start, end)` that name it."""
 
     name: tuple[str, ...]
@@ -56,20 +56,20 @@ def run_query(text: str, catalog: Catalog, *, before_read: Callable[[SlateTable]
     text = _as_select(text, tokens)
     frames: dict[str, Any] = {}
     pieces, at = list[str](), 0
-    for place in _places(text):
-        table = catalog.find(place.name, needs_columns=False) if _may_be_ours(text, place) else None
+    for mention in _mentions(text):
+        table = catalog.find(mention.name, needs_columns=False) if _may_be_ours(text, mention) else None
         if table is None:
             continue
-        _check_place(text, place)
-        options, end = _version(text, place, catalog.spark)
+        _check_mention(text, mention)
+        options, end = _version(text, mention, catalog.spark)
         if not options:
             before_read(table)
         name = f"slate_{len(frames)}"
-        if len(place.name) == 1:  # a read of an earlier version shows the columns of today
-            options["columns"] = catalog.readable_columns(place.name[0], table)
+        if len(mention.name) == 1:  # a read of an earlier version shows the columns of today
+            options["columns"] = catalog.readable_columns(mention.name[0], table)
         frames[name] = table.toDF(**options)
-        alias = f" AS {quoted(place.name[0])}" if len(place.name) == 1 and not place.alias else ""
-        pieces += [_escaped(text[at : place.start]), f"{{{name}}}{alias}"]
+        alias = f" AS {quoted(mention.name[0])}" if len(mention.name) == 1 and not mention.alias else ""
+        pieces += [_escaped(text[at : mention.start]), f"{{{name}}}{alias}"]
         at = end
     if not frames:
         return catalog.spark.sql(text)
@@ -85,11 +85,11 @@ def _as_select(text: str, tokens: Sequence[Token]) -> str:
     return text
 
 
-def _may_be_ours(text: str, place: _Place) -> bool:
+def _may_be_ours(text: str, mention: _TableMention) -> bool:
     """Tell whether a table is named by its path, or by a name without dots and a version."""
-    if names_path(place.name):
-        return text[place.end - 1] == "`"
-    return len(place.name) == 1 and _TEMPORAL.match(text, place.end) is not None
+    if names_path(mention.name):
+        return text[mention.end - 1] == "`"
+    return len(mention.name) == 1 and _TEMPORAL.match(text, mention.end) is not None
 
 
 def instant_ms(spark: SparkSession, text: str) -> int:
@@ -106,34 +106,34 @@ def instant_ms(spark: SparkSession, text: str) -> int:
     return int(found)
 
 
-def _places(text: str) -> list[_Place]:
+def _mentions(text: str) -> list[_TableMention]:
     """Return the tables that a query reads, in the order of the text."""
     tree, expressions = _parsed(text)
     shadowed = {cte.alias.lower() for cte in tree.find_all(expressions.CTE)}
-    found = sorted(_tables(tree, expressions), key=lambda place: place.start)
-    return [place for place in found if len(place.name) > 1 or place.name[0].lower() not in shadowed]
+    found = sorted(_tables(tree, expressions), key=lambda mention: mention.start)
+    return [mention for mention in found if len(mention.name) > 1 or mention.name[0].lower() not in shadowed]
 
 
-def _check_place(text: str, place: _Place) -> None:
+def _check_mention(text: str, mention: _TableMention) -> None:
     """Refuse a query in whose text a table is not where sqlglot says: another part would be replaced."""
     try:
-        named = Statement(text[place.start : place.end])
-        is_there = named.dotted_name() == place.name
+        named = Statement(text[mention.start : mention.end])
+        is_there = named.dotted_name() == mention.name
         named.end()
     except OptionError:
         is_there = False
     if not is_there:
         raise OptionError(
-            f"sql: the table {'.'.join(place.name)} was not found in the text of the query.", todo=_MAKE_VIEW
+            f"sql: the table {'.'.join(mention.name)} was not found in the text of the query.", todo=_MAKE_VIEW
         )
 
 
-def _tables(tree: Any, expressions: Any) -> Iterator[_Place]:
+def _tables(tree: Any, expressions: Any) -> Iterator[_TableMention]:
     for table in tree.find_all(expressions.Table):
         parts = table.parts if table.find_ancestor(expressions.Hint) is None else []  # a hint names what it is about
         if parts and all(isinstance(part, expressions.Identifier) and part.meta for part in parts):
             start, end = parts[0].meta["start"], parts[-1].meta["end"] + 1
-            yield _Place(tuple(part.name for part in parts), start, end, table.alias)
+            yield _TableMention(tuple(part.name for part in parts), start, end, table.alias)
 
 
 def _parsed(text: str) -> tuple[Any, Any]:
@@ -169,11 +169,11 @@ def _parse_error(text: str, details: Mapping[str, Any]) -> OptionError:
     return filter_error("this cannot be parsed", SourceSpan(text, start, start + len(found), ARGUMENT), todo=_MAKE_VIEW)
 
 
-def _version(text: str, place: _Place, spark: SparkSession) -> tuple[dict[str, Any], int]:
+def _version(text: str, mention: _TableMention, spark: SparkSession) -> tuple[dict[str, Any], int]:
     """Return the read options of a `VERSION AS OF` or `TIMESTAMP AS OF` behind a table's name, and the end of both."""
-    if not _TEMPORAL.match(text, place.end):
-        return {}, place.end
-    rest = Statement(text[place.end :])
+    if not _TEMPORAL.match(text, mention.end):
+        return {}, mention.end
+    rest = Statement(text[mention.end :])
     rest.take("FOR")
     if rest.take("VERSION"):
         rest.expect("AS", "OF")
@@ -182,7 +182,7 @@ def _version(text: str, place: _Place, spark: SparkSession) -> tuple[dict[str, A
         rest.expect("TIMESTAMP")
         rest.expect("AS", "OF")
         options = {"timestampAsOf": instant_ms(spark, _literal(rest))}
-    return options, place.end + rest.position
+    return options, mention.end + rest.position
 
 
 def _literal(rest: Statement) -> str:

@@ -211,7 +211,7 @@ def _begin(read: Statement) -> str | None:
 
 
 def _refuse_catalog_table(read: Statement, tokens: Sequence[Token]) -> None:
-    """Refuse a table of Spark's catalog that would be in our format: Spark does not tell it the path."""
+    """Refuse a table of Spark's catalog that would be in slatespark's format: Spark does not tell it the path."""
     if mentions_using(tokens):
         raise read.error(
             "a table of Spark's catalog cannot be in this format",

@@ -1,4 +1,4 @@
-"""Jobs in `.compactions` at a commit: which are ours, which are alive, and which the commit removes."""
+"""Jobs in `.compactions` at a commit: which are slatespark's, which are alive, and which the commit removes."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ def has_fresh_heartbeat(job: Compaction, now_ms: int) -> bool:
 
 
 def _is_alive(heartbeat_ms: int, now_ms: int) -> bool:
-    """Tell whether a worker of ours reported lately, also after `now_ms`: that may be from before its report."""
+    """Tell whether a worker of slatespark reported lately, also after `now_ms`: that may be from before its report."""
     return heartbeat_ms != NEVER_STALE_MS and now_ms - heartbeat_ms < HEARTBEAT_FRESH_MS
 
 
 def is_own_job(stores: TableStores, job: Compaction) -> bool:
-    """Tell whether a job is a compaction of ours, or a hold."""
+    """Tell whether a job is a compaction of slatespark, or a hold."""
     if job.worker is None:
         return False
     return is_hold(job) or find_worker(stores.main, job.worker.worker_id) is not None
 
 
 def runs_here(stores: TableStores, job: Compaction, now_ms: int) -> bool:
-    """Tell whether a job is a compaction of ours whose worker is alive, as far as its reports tell."""
+    """Tell whether a job is a compaction of slatespark whose worker is alive, as far as its reports tell."""
     if job.worker is None or job.status is not CompactionStatus.RUNNING:
         return False
     if find_worker(stores.main, job.worker.worker_id) is None:
@@ -57,12 +57,12 @@ def runs_here(stores: TableStores, job: Compaction, now_ms: int) -> bool:
 
 
 def is_at_work(stores: TableStores, job: Compaction, now_ms: int) -> bool:
-    """Tell whether a job is running, ours or that of a client; a hold is not."""
+    """Tell whether a job is running, slatespark's or a client's; a hold is not."""
     return runs_here(stores, job, now_ms) or has_fresh_heartbeat(job, now_ms)
 
 
 def awaits_commit(stores: TableStores, job: Compaction, now_ms: int) -> bool:
-    """Tell whether a compaction of ours is listed as completed but perhaps not committed yet.
+    """Tell whether a compaction of slatespark is listed as completed but perhaps not committed yet.
 
     Until then its entry protects its files from garbage collection.
     """
@@ -74,10 +74,10 @@ def awaits_commit(stores: TableStores, job: Compaction, now_ms: int) -> bool:
 
 
 def completed_job(own: Compaction | None, files: Sequence[NewFile], now_ms: int) -> Compaction | None:
-    """Return the entry of a compaction of ours after its commit; None for other operations."""
+    """Return the entry of a compaction of slatespark after its commit; None for other operations."""
     if own is None:
         return None
-    assert own.worker is not None  # all of ours have one
+    assert own.worker is not None  # all of slatespark's have one
     worker = replace(own.worker, last_heartbeat_ms=now_ms)
     outputs = tuple(file.handle for file in files)
     return replace(own, status=CompactionStatus.COMPLETED, output_ssts=outputs, worker=worker)
@@ -95,9 +95,9 @@ def clear_active_jobs(
 ) -> None:
     """Remove active jobs from the list: a job that stayed could later bring back rows that the commit removes.
 
-    Running compactions of ours stay: their entries protect their files from garbage collection. A coordinator that
-    reclaims one has no output to commit, and merges the sources as they are then. But its runs must exist: a client's
-    worker that misses one releases the job, claims it again, and so on forever.
+    slatespark's running compactions stay: their entries protect their files from garbage collection. A coordinator
+    that reclaims one has no output to commit, and merges the sources as they are then. But its runs must exist: a
+    client's worker that misses one releases the job, claims it again, and so on forever.
 
     Parameters
     ----------

@@ -32,12 +32,12 @@ DRAINED_BYTES_PER_MS: Final = 20_000  # at least: rows of the WAL are sorted and
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Epochs that are ours until another writer claims higher ones.
+    """Epochs that are this commit's until another writer claims higher ones.
 
     Attributes
     ----------
     version : the one that claims them
-    fence_id : of our fence in the WAL; no row of another writer can follow it
+    fence_id : id of the fence in the WAL; no row of another writer can follow it
     """
 
     version: Version[Manifest]
@@ -49,9 +49,9 @@ class Claim:
         return self.version.value.compactor_epoch
 
     def holds(self, manifest: Manifest) -> bool:
-        """Tell whether a manifest still carries our epochs."""
-        ours = self.version.value
-        return (manifest.writer_epoch, manifest.compactor_epoch) == (ours.writer_epoch, ours.compactor_epoch)
+        """Tell whether a manifest still carries these epochs."""
+        own = self.version.value
+        return (manifest.writer_epoch, manifest.compactor_epoch) == (own.writer_epoch, own.compactor_epoch)
 
 
 def refuse_unwritable(url: str, manifest: Manifest) -> None:
@@ -84,7 +84,7 @@ def claim_epochs(
     removes: Sequence[KeyRange] = (),
     patience_ms: int = MIN_PATIENCE_MS,
 ) -> tuple[Claim, Version[Manifest], FetchJobs]:
-    """Claim both epochs in the manifest after the checked one, fence the WAL, and confirm that both are still ours.
+    """Claim both epochs in the manifest after the checked one, fence the WAL, and confirm that both still hold.
 
     Returns the claim, the newest version (the claim itself, or one that a reader has published on top of it), and the
     function that waits for the list of compactions, as it is after the claim.
@@ -101,8 +101,8 @@ def claim_epochs(
     RaceLostError
         When another writer was faster.
     """
-    # The fence's id is chosen before the claim, as the client does. A later claimant fences no lower, so our fence
-    # collides with theirs instead of landing among their files.
+    # The fence's id is chosen before the claim, as the client does. A later claimant fences no lower, so this
+    # fence collides with the other instead of landing among its files.
     base, manifest_id = checked.value, checked.number + 1
     taken = newest_wal_sizes(stores, base)
     first_free = _first_free_wal_id(taken, base)
@@ -165,6 +165,6 @@ def fetch_held(stores: TableStores, claim: Claim) -> Version[Manifest]:
     """Return the newest version, which must carry the claimed epochs; raises `RaceLostError` if it does not."""
     newest = fetch_newest_since(stores, claim.version)
     if not claim.holds(newest.value):
-        ours = claim.version.value
-        raise RaceLostError(f"epochs {ours.writer_epoch}/{ours.compactor_epoch} were claimed by another writer")
+        own = claim.version.value
+        raise RaceLostError(f"epochs {own.writer_epoch}/{own.compactor_epoch} were claimed by another writer")
     return newest

@@ -1,4 +1,4 @@
-"""Draining the WAL: rows below our fence, which no manifest counts on after the commit, become files of the trees."""
+"""Draining the WAL: rows below the fence, which no manifest counts on after the commit, become files of the trees."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Drained:
 
 
 def drain_wal(stores: TableStores, base: Manifest, fence_id: int) -> Drained:
-    """Return what the WAL holds above the trees of `base`, up to our fence."""
+    """Return what the WAL holds above the trees of `base`, up to the fence."""
     rows = fetch_wal_rows(stores, WalTail(base.replay_after_wal_id + 1, fence_id), base.last_l0_seq, ALL_KEYS)
     if rows is None:
         return Drained(None, base.last_l0_seq, None)

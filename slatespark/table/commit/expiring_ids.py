@@ -1,7 +1,7 @@
 """New ids for files that wait long for their commit, so that no collector removes them first.
 
-A client's collector judges files by the age of their ids, ours by the lease of the job. Both keep the files of a
-compaction that is listed as running.
+A client's collector judges files by the age of their ids, slatespark's by the lease of the job. Both keep the files of
+a compaction that is listed as running.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from slatespark.table.records.leases import LEASE_LIFETIME_MS, fetch_lease, leas
 from slatespark.table.rows.sst_upload import NewFile
 from slatespark.table.stores import TableStores
 
-LEASE_MARGIN_MS: Final = 3_600_000  # a collector's clock may be ahead of ours
+LEASE_MARGIN_MS: Final = 3_600_000  # a collector's clock may be ahead of the local one
 
 
 @dataclass(slots=True)

@@ -149,7 +149,7 @@ def record_load(stores: TableStores, load: HandedLoad, number: int, now_ms: int)
 
 
 def is_recorded(stores: TableStores, record: CommitRecord) -> bool:
-    """Tell whether a version has this record. A client may have committed another job of ours in it, which has one."""
+    """Tell whether a version has this record. A client may have committed another job in it, which has a record too."""
     found = fetch_commit_record(stores.main, record.manifest_id)
     return found is not None and found.write_id == record.write_id
 

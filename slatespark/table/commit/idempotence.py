@@ -1,11 +1,11 @@
 """Idempotent writes: at most one commit takes effect per pair of `txnAppId` and `txnVersion`, even after a lost answer.
 
 The manifest of the commit carries a checkpoint named for the pair, so rows and name become visible together. A
-checkpoint's name is the only field of a manifest that is ours to set and that other clients preserve. A record under
-`slatespark/txn/` follows, and the next commit drops the checkpoint, which pins files. A lookup reads the manifest
-first and the record second: a pair that has left the one is in the other. The claim comes right after the manifest
-that was searched, so no commit lies in between.
-See docs/explanation/how-conflicts-are-found.md, docs/reference/format/checkpoints.md.
+checkpoint's name is the only field of a manifest that slatespark can set and that other clients preserve. A record
+under `slatespark/txn/` follows, and the next commit drops the checkpoint, which pins files. A lookup reads the manifest
+first and the record second: a pair that has left the one is in the other. The claim comes right after the manifest that
+was searched, so no commit lies in between. See docs/explanation/how-conflicts-are-found.md,
+docs/reference/format/checkpoints.md.
 """
 
 from __future__ import annotations

@@ -147,7 +147,7 @@ def plan_write(
     operation : for the commit record
     found : the newest manifest, as the caller read it; None if there is no table
     definition : of the table, as this write needs it
-    timestamp_ms : the commit clock time of all rows; by default that of our clock, or the last tick if it is
+    timestamp_ms : the commit clock time of all rows; by default that of the local clock, or the last tick if it is
         later. On a history table it may lie before the last tick
     state : the newest version with its WAL, if `found` was read along with them
     write_id : names the job; by default a new name
@@ -161,7 +161,7 @@ def plan_write(
     OptionError
         When the declared segment extractor is not that of the table.
     ClockRegressionError
-        When the last clock tick is ahead of our clock or of `timestamp_ms`, or that is ahead of our clock.
+        When the last clock tick is ahead of the local clock or of `timestamp_ms`, or that is ahead of the clock.
     InvalidRequestError
         When the WAL is elsewhere, or belongs to another database; when the sequence numbers are used up; or when there
         is no table, but an earlier one left some of its objects, or a client has one under an encoded name.
@@ -176,7 +176,7 @@ def plan_write(
         baseline, base_seq, tick_ms = Baseline(0, 0, 0, 0, 1), 0, Manifest().last_l0_clock_tick
     else:
         refuse_unwritable(stores.url, found.value)
-        if not is_at_rest(stores, found.value):  # else the list is as our last commit left it
+        if not is_at_rest(stores, found.value):  # else the list is as slatespark's last commit left it
             refuse_unknown_jobs(stores, fetch_compactions(stores).value)
         manifest_id, manifest, wal = fetch_state_with_wal(stores) if state is None else state
         baseline = Baseline.of(manifest_id, manifest, wal.end)

@@ -5,9 +5,10 @@ may have left no row behind. A version that adds rows raises the last sequence n
 committed for us: their rows have a number from before. What else does not raise it, such as a client's compaction, only
 rewrites earlier rows.
 
-Replacements, restores and trims remove rows without a newer version. Only commits of ours do that, and their claims
-name the key ranges. A version of ours is recognised by its nonce (docs/adr/0001). A client does so where it drains a
-segment: its tree has no run afterwards; and where it commits a compaction of ours with filters, which is recorded.
+Replacements, restores and trims remove rows without a newer version. Only commits of slatespark do that, and their
+claims name the key ranges. A version of slatespark is recognised by its nonce (docs/adr/0001). A client does so where
+it drains a segment: its tree has no run afterwards; and where it commits a compaction of slatespark with filters, which
+is recorded.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ class _Segments:
     def drained_by(self, later: Manifest) -> tuple[KeyRange, ...]:
         """Return the keys of the segments that a client's version has lost; it is the last one from then on.
 
-        A version of ours tells itself what it may have removed: a compaction that leaves no row of a segment has
+        A version of slatespark tells itself what it may have removed: a compaction that leaves no row of a segment has
         removed nothing that was visible.
         """
         left = {tree.prefix: tree for tree in later.segments}
@@ -99,7 +100,7 @@ def _is_drained(before: Segment, after: Segment | None) -> bool:
 
 @dataclass(slots=True)
 class _Filters:
-    """The compactions of ours that may have removed rows, and that a client has committed; read when it is asked.
+    """The compactions of slatespark that may have removed rows, and that a client has committed; read when it is asked.
 
     A damaged record may be that of any version.
     """
@@ -217,7 +218,7 @@ def _commit(
 def _removed_by(
     stores: TableStores, before: Sequence[_Version], version: _Version, removals: _Removals
 ) -> tuple[KeyRange, ...]:
-    """Return the key ranges in which a commit of ours may have removed rows; all keys if its claim record is gone."""
+    """Return the key ranges in which a version may have removed rows; all keys if its claim record is gone."""
     claim = next((known for known in before if known.epochs == version.epochs), version)
     if claim is before[0]:  # the read was between claim and commit, so the claim is that version or an earlier one
         claim = _fetch_first(stores, claim)

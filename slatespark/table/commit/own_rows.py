@@ -70,7 +70,7 @@ class OwnRows:
 
     @property
     def present_ms(self) -> int | None:
-        """The present by our clock; None if the table has its own time."""
+        """The present by the local clock; None if the table has its own time."""
         return None if self.job.definition.has_own_time else self.clock.now_ms()
 
     def check_newest_time(self) -> None:

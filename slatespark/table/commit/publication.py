@@ -41,7 +41,7 @@ class CommitChange:
     codec : of the table; views in whose range no key of it can lie are removed
     last_seq : highest sequence number of drained rows and outputs
     tick_ms : highest create_ts of drained rows and outputs
-    fence_id : of our fence in the WAL; WAL files up to it are no longer needed
+    fence_id : id of the fence in the WAL; WAL files up to it are no longer needed
     kept : rows of a history table that a client's compaction must keep; None for other tables
     """
 

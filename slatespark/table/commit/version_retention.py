@@ -1,9 +1,9 @@
 """Keeping the version that a commit replaces readable for a while, by an expiring checkpoint.
 
-A version of ours carries a checkpoint on itself, since a client that replaces it adds none. The commit that replaces it
-renews that checkpoint in its claim, not with its rows: from the claim on the version is no longer the newest, and a
-collector may remove whatever is not pinned.
-See docs/explanation/how-a-commit-works.md, docs/reference/format/checkpoints.md.
+A version of slatespark carries a checkpoint on itself, since a client that replaces it adds none. The commit that
+replaces it renews that checkpoint in its claim, not with its rows: from the claim on the version is no longer the
+newest, and a collector may remove whatever is not pinned. See docs/explanation/how-a-commit-works.md,
+docs/reference/format/checkpoints.md.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ def retained(
     *,
     limit: int | None = None,
 ) -> tuple[Checkpoint, ...]:
-    """Return the checkpoints of a table with `versions` kept, and without expired ones of ours, pins included.
+    """Return the checkpoints of a table with `versions` kept, and without expired ones of slatespark, pins included.
 
     Parameters
     ----------
@@ -193,14 +193,14 @@ def retained(
     now_s, expires_s = ms_to_s(now_ms), _expiry_s(now_ms, lifetime_ms)
     lasting = [point for point in points if not (_goes_by_itself(point) and point.expire_time_s <= now_s)]
     others = [point for point in lasting if not (is_retained(point.name) and _goes_by_itself(point))]
-    ours: dict[int, Checkpoint] = {}
+    own: dict[int, Checkpoint] = {}
     for point in lasting:
         if is_retained(point.name) and _goes_by_itself(point):
-            ours[point.manifest_id] = _longer(ours.get(point.manifest_id, point), point)
+            own[point.manifest_id] = _longer(own.get(point.manifest_id, point), point)
     for version in versions:
-        point = ours.get(version) or Checkpoint(new_id(), version, 0, min(now_s, LAST_S), f"{RETAINED_NAMES}{version}")
-        ours[version] = _longer(point, replace(point, expire_time_s=expires_s))
-    return (*others, *_thinned([ours[version] for version in sorted(ours)], now_s, limit or MAX_RETAINED))
+        point = own.get(version) or Checkpoint(new_id(), version, 0, min(now_s, LAST_S), f"{RETAINED_NAMES}{version}")
+        own[version] = _longer(point, replace(point, expire_time_s=expires_s))
+    return (*others, *_thinned([own[version] for version in sorted(own)], now_s, limit or MAX_RETAINED))
 
 
 def _longer(point: Checkpoint, other: Checkpoint) -> Checkpoint:
@@ -209,7 +209,7 @@ def _longer(point: Checkpoint, other: Checkpoint) -> Checkpoint:
 
 
 def _goes_by_itself(point: Checkpoint) -> bool:
-    """Tell whether a checkpoint of ours expires; a user may have refreshed it to last forever."""
+    """Tell whether a checkpoint of slatespark expires; a user may have refreshed it to last forever."""
     return point.name is not None and point.name.startswith(OWN_NAMES) and point.expire_time_s > 0
 
 

@@ -1,4 +1,4 @@
-"""The times that a commit may have, given the last clock tick of its table and our clock.
+"""The times that a commit may have, given the last clock tick of its table and the local clock.
 
 See docs/explanation/how-a-commit-works.md, docs/reference/format/pitfalls.md.
 """
@@ -24,7 +24,7 @@ def check_tick(stores: TableStores, tick_ms: int, now_ms: int | None) -> None:
 
 
 def check_timestamp(stores: TableStores, timestamp_ms: int, tick_ms: int, now_ms: int | None) -> None:
-    """Refuse a commit time before the last tick or ahead of our clock; `now_ms` as for `check_tick`."""
+    """Refuse a commit time before the last tick or ahead of the local clock; `now_ms` as for `check_tick`."""
     given = f"{stores.url}: the timestamp of the write is {ms_to_text(timestamp_ms)} ({timestamp_ms})"
     if timestamp_ms < tick_ms:
         raise ClockRegressionError(

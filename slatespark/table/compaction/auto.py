@@ -87,7 +87,7 @@ def _plans_of(pick: Pick, trees: Sequence[Tree]) -> list[tuple[Tree, CompactionP
 def _find_due(
     stores: TableStores, clock: Clock, manifest: Manifest, definition: TableDefinition, trees: Sequence[Tree]
 ) -> frozenset[Ulid]:
-    """Return the files of a version of ours that are due under `periodicCompactionInterval`."""
+    """Return the files of a version of slatespark that are due under `periodicCompactionInterval`."""
     interval_ms = definition.periodic_compaction_ms
     files = distinct_files(source.layer for tree in trees for source in tree.layers)
     present_ms = clock.now_ms()

@@ -72,7 +72,7 @@ def merge_client_job(
     Raises
     ------
     JobLostError, SourcesGoneError
-        When the job is no longer ours, or cannot be committed. The outputs are deleted.
+        When the job is no longer this worker's, or cannot be committed. The outputs are deleted.
     CommitConflictError
         When merge operands came, while rows past the retention of a filter were being removed.
     OptionError

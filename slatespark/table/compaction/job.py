@@ -2,12 +2,12 @@
 
 It is listed before the first output is uploaded, until the commit has landed: collectors keep every SST that is younger
 than it. Listing it fences no client: the commit claims the epochs. The worker sends heartbeats, and its id is recorded
-beside the claims, so that other jobs of ours recognise it. Partial outputs are never listed: if we die, a coordinator
-that reclaims the job merges the sources as they are then.
+beside the claims, so that other jobs of slatespark recognise it. Partial outputs are never listed: if the process dies,
+a coordinator that reclaims the job merges the sources as they are then.
 
-A running job lists only runs, and only existing ones. Our commits move L0 views, and a client whose worker misses a
-source retries the job again and again; meanwhile it merges no L0 view, and its writer stalls at eight. So L0 views are
-never listed as sources, and a job without runs is not listed before its commit.
+A running job lists only runs, and only existing ones. slatespark's commits move L0 views, and a client whose worker
+misses a source retries the job again and again; meanwhile it merges no L0 view, and its writer stalls at eight. So L0
+views are never listed as sources, and a job without runs is not listed before its commit.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ HEARTBEAT_S: Final = 10.0  # a coordinator reclaims a job after 30 s without one
 
 @dataclass(slots=True)
 class ListedJob:
-    """A compaction of ours as `.compactions` lists it.
+    """A compaction of slatespark as `.compactions` lists it.
 
     Attributes
     ----------
@@ -160,7 +160,7 @@ def listed_job(
 ) -> Iterator[ListedJob]:
     """List a compaction as running, with heartbeats, while the context is open. It failed unless `complete` was called.
 
-    Other compactions of ours on the same runs are removed from the list, and so are abandoned ones.
+    Other compactions of slatespark on the same runs are removed from the list, and so are abandoned ones.
 
     Parameters
     ----------
@@ -203,7 +203,7 @@ def _list_job(stores: TableStores, clock: Clock, spec: TieredSpec, worker: Worke
 
 
 def _stays(stores: TableStores, job: Compaction, spec: TieredSpec, now_ms: int) -> bool:
-    """Tell whether a job stays on the list beside a new one of ours."""
+    """Tell whether a job stays on the list beside a new one of slatespark."""
     if not job.status.is_active():
         return True
     if job.worker is None:
@@ -239,7 +239,7 @@ def _with_finished(stores: TableStores, listed: Compactions, ended: Compaction) 
 
     Earlier ended jobs are removed, as the client does (docs/reference/format/compactions.md).
     """
-    assert ended.worker is not None  # every job of ours has one
+    assert ended.worker is not None  # every job of slatespark has one
     now_ms = ended.worker.last_heartbeat_ms
     found = find_job(listed, ended.id)
     is_there = ended.status is CompactionStatus.COMPLETED if found is None else found.status is ended.status

@@ -1,9 +1,9 @@
 """Whether a compaction may drop rows past retention: a merge operand above them would make them young again.
 
-A commit of ours checks once more, under its claim, that no operand has come. What a live client commits is out of our
-hands from the hand-over on: the client may write an operand, and flush it, until the very moment of its commit. So rows
-past retention go beside a client only where nobody uses operands: no merge operator is known, and neither a file nor
-the WAL holds an operand.
+A commit of slatespark checks once more, under its claim, that no operand has come. What a live client commits is out of
+slatespark's hands from the hand-over on: the client may write an operand, and flush it, until the very moment of its
+commit. So rows past retention go beside a client only where nobody uses operands: no merge operator is known, and
+neither a file nor the WAL holds an operand.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ class Backlog:
     l0_views : in the tree that has the most; the client's writer stalls at 8, by default
     runs : in the tree that has the most
     waiting : scheduled jobs that no worker has
-    running : jobs that a worker has, ours included
+    running : jobs that a worker has, this one included
     """
 
     l0_views: int = 0

@@ -7,7 +7,7 @@
     load_merge.py        its rows and those of the layers that it replaces
     load_plan.py         which layers these are, and which files are merged. Pure
     unflushed_rows.py    rows that are older than a load and would win over it
-    submission.py        a job of our own: submitted, scheduled by the coordinator, claimed
+    submission.py        one job: submitted, scheduled by the coordinator, claimed
     coordinator_wait.py  the wait until the client takes it, and why it did not
     following.py         the version that the commit of a job in the way will make. Pure
     abandoned_jobs.py    jobs in the way that nobody works on any more

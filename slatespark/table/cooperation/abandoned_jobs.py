@@ -1,4 +1,4 @@
-"""Jobs in the way that nobody works on any more: of a process of ours that died, or that no worker takes."""
+"""Jobs in the way that nobody works on any more: of a process of slatespark that died, or that no worker takes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from slatespark.table.cooperation.job_list import JobList
 from slatespark.table.cooperation.job_rules import find_job, voided, with_job
 
 IDLE_MS: Final = 12_000  # a client's worker looks for scheduled jobs every 5 s
-SILENT_MS: Final = 5 * HEARTBEAT_MS  # of a worker of ours; the coordinator takes its job back after 30 s
+SILENT_MS: Final = 5 * HEARTBEAT_MS  # of a worker of slatespark; the coordinator takes its job back after 30 s
 
 
 @dataclass(slots=True)

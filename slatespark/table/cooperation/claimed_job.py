@@ -40,12 +40,12 @@ from slatespark.table.tasks import running
 HEARTBEAT_MS: Final = 3_000
 PATIENCE: Final = 2  # edits that may lose every race; after some more the coordinator has taken the job back
 
-_WORKER_PREFIX: Final = "slatespark-worker-"  # not that of the jobs of our own commits: see table/records/workers.py
+_WORKER_PREFIX: Final = "slatespark-worker-"  # other than that of the jobs of commits: see table/records/workers.py
 _log = logging.getLogger(__name__)
 
 
 class JobLostError(Exception):
-    """The job is no longer ours: it was taken back, given to another worker, or removed. Its outputs are garbage."""
+    """The job is no longer this worker's: it was taken back, given to another, or removed. Its outputs are garbage."""
 
 
 class SourcesGoneError(Exception):
@@ -58,7 +58,7 @@ def new_worker_id(clock: Clock) -> str:
 
 
 def is_own_worker(worker: WorkerSpec) -> bool:
-    """Tell whether a worker is a process of ours that claims jobs of a client."""
+    """Tell whether a worker is a process of slatespark that claims jobs of a client."""
     return worker.worker_id.startswith(_WORKER_PREFIX)
 
 
@@ -75,8 +75,8 @@ class ClaimedJob:
     Attributes
     ----------
     jobs : the list that it is in
-    entry : as we listed it last: running, with our worker
-    worker_id : ours
+    entry : the job as it was listed last: running, with this worker
+    worker_id : the id of this worker
     found : the newest manifest, read after the claim: what is merged, and by which rules
     may_be_handed : a hand-over was tried, so the outputs may be committed: they must not be deleted any more
     """
@@ -95,7 +95,7 @@ class ClaimedJob:
         return self.entry.id
 
     def check(self) -> None:
-        """Raise `JobLostError` if it is known that the job is no longer ours; costs no request."""
+        """Raise `JobLostError` if it is known that the job is no longer this worker's; costs no request."""
         if self._lost.is_set():
             raise JobLostError(str(self.id))
 
@@ -109,7 +109,7 @@ class ClaimedJob:
         Raises
         ------
         JobLostError
-            When the job is no longer ours.
+            When the job is no longer this worker's.
         SourcesGoneError
             When another worker has begun a job with the same sources, or has finished one: then this one must not be
             committed.
@@ -117,7 +117,7 @@ class ClaimedJob:
         hand_over_together({self: outputs})
 
     def release(self) -> None:
-        """Give the job back, for any worker to take; does nothing if it is no longer ours."""
+        """Give the job back, for any worker to take; does nothing if it is no longer this worker's."""
 
         def released(listed: Compactions) -> Compactions:
             return with_job(listed, replace(self._owned(listed), status=CompactionStatus.SCHEDULED, worker=None))
@@ -126,7 +126,7 @@ class ClaimedJob:
             self._end(released)
 
     def fail(self) -> None:
-        """Make the coordinator end the job as failed; does nothing if it is no longer ours.
+        """Make the coordinator end the job as failed; does nothing if it is no longer this worker's.
 
         A job that nobody can finish would keep the coordinator from merging L0 views forever. So would one that we
         submitted and released, where no other worker runs.
@@ -160,7 +160,7 @@ class ClaimedJob:
         return replace(entry, status=CompactionStatus.COMPACTED, worker=worker, context=None)
 
     def _end(self, change: Callable[[Compactions], Compactions]) -> None:
-        """Publish the last change of ours. If that fails the heartbeat goes on, since the job is still ours."""
+        """Publish this worker's last change. If that fails, the heartbeat goes on: the job is still this worker's."""
         self._end_in(self.jobs.edit(change).value)
 
     def _end_in(self, listed: Compactions) -> None:
@@ -171,7 +171,7 @@ class ClaimedJob:
         return entry.worker is not None and entry.worker.worker_id == self.worker_id
 
     def _owned(self, listed: Compactions) -> Compaction:
-        """Return our entry; raises `JobLostError` if the list has none with our worker."""
+        """Return the job's entry; raises `JobLostError` if the list has none with this worker."""
         entry = find_job(listed, self.id)
         if entry is None or entry.status is not CompactionStatus.RUNNING or not self._is_ours(entry):
             self._lost.set()
@@ -223,7 +223,7 @@ def _edit_patiently(
 
 
 def beat(claimed: Sequence[ClaimedJob]) -> None:
-    """Renew the heartbeats of jobs of one list; raises `JobLostError` when one is no longer ours."""
+    """Renew the heartbeats of jobs of one list; raises `JobLostError` when one is no longer this worker's."""
 
     def renewed(listed: Compactions) -> Compactions | None:
         before = listed
@@ -295,7 +295,7 @@ def claimed_jobs(
     heart = threading.Thread(target=_beat_regularly, args=(claimed, heartbeat_ms, ended), name=name, daemon=True)
     with running([heart], lambda: _end_all(claimed, ended)):
         # Read after the claim: the coordinator writes manifests first, so this one is at least as new as the list in
-        # which the jobs are ours.
+        # which the jobs are this worker's.
         found = fetch_latest_manifest(jobs.stores)
         for job in claimed:
             job.found = found
@@ -307,7 +307,7 @@ def claimed_jobs(
 
 
 def _end_all(claimed: Sequence[ClaimedJob], ended: threading.Event) -> None:
-    """Release the jobs that are still ours, and end their heartbeats."""
+    """Release the jobs that are still this worker's, and end their heartbeats."""
     try:
         for job in claimed:
             if not job._ended.is_set():
@@ -320,7 +320,7 @@ def _end_all(claimed: Sequence[ClaimedJob], ended: threading.Event) -> None:
 
 
 def _claim(jobs: JobList, job_ids: Sequence[Ulid], worker_id: str) -> tuple[Compaction, ...] | None:
-    """Return the entries of jobs that are ours from now on; None if one of them is not to be had."""
+    """Return the entries of jobs that are this worker's from now on; None if one of them is not to be had."""
     were_free = False
 
     def found_in(listed: Compactions) -> list[Compaction]:
@@ -335,9 +335,9 @@ def _claim(jobs: JobList, job_ids: Sequence[Ulid], worker_id: str) -> tuple[Comp
         worker = WorkerSpec(worker_id, jobs.heartbeat_ms())
         for entry in entries:
             # Without the progress of a worker before us: the newest version shows what was committed of it, and what a
-            # coordinator went on to commit would change the sources under our merge.
-            ours = replace(entry, status=CompactionStatus.RUNNING, worker=worker, context=None)
-            listed = with_job(listed, ours)
+            # coordinator went on to commit would change the sources under this merge.
+            claimed = replace(entry, status=CompactionStatus.RUNNING, worker=worker, context=None)
+            listed = with_job(listed, claimed)
         return listed
 
     def is_claimed(listed: Compactions) -> bool:

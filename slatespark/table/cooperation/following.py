@@ -1,9 +1,9 @@
 """The version that the commit of a job of the client will make, and jobs that are submitted for it ahead of it. Pure.
 
 A client that merges all the time commits a job and plans its next one at the same look, so there may be no moment
-without one. But once its worker has handed a job over, the version after the commit is known, and a job of ours for
-that version can be in the list when the client looks. The client commits first, finds the L0 views that are left taken
-by our job, and plans none of its own for them.
+without one. But once its worker has handed a job over, the version after the commit is known, and a job of slatespark
+for that version can be in the list when the client looks. The client commits first, finds the L0 views that are left
+taken by that job, and plans none of its own for them.
 
 Such a job must not survive a commit that fails: without the older L0 views it would make the client lose them. So it
 also has the run that the commit makes as a source. If that run is missing, the coordinator refuses the job.
@@ -20,10 +20,10 @@ from slatespark.table.cooperation.claimed_job import is_own_worker
 
 
 def can_follow(job: Compaction) -> bool:
-    """Tell whether a job of ours may be submitted for the version that the commit of this one makes.
+    """Tell whether a job of slatespark may be submitted for the version that the commit of this one makes.
 
-    It must be a client's, handed over, and make a new run of L0 views. One of our own workers keeps others from that
-    run until it has seen the commit.
+    It must be a client's, handed over, and make a new run of L0 views. One of slatespark's workers keeps others from
+    that run until it has seen the commit.
     """
     spec, is_handed = job.spec, job.status is CompactionStatus.COMPACTED and bool(job.output_ssts)
     makes_run = isinstance(spec, TieredSpec) and bool(spec.l0_view_ids) and not spec.sorted_runs
@@ -60,6 +60,6 @@ def pending_runs(manifest: Manifest, listed: Compactions) -> frozenset[int]:
 
 
 def need_commits(specs: Iterable[CompactionSpec], jobs: Iterable[Compaction]) -> bool:
-    """Tell whether the coordinator will refuse these jobs of ours unless it has committed those."""
+    """Tell whether the coordinator will refuse these jobs of slatespark unless it has committed those."""
     made = {job.spec.segment: job.spec.destination for job in jobs if isinstance(job.spec, TieredSpec)}
     return all(spec.segment not in made or made[spec.segment] in spec.sorted_runs for spec in specs)

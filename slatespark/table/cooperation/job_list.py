@@ -95,7 +95,7 @@ class JobList:
             return self._known
 
     def heartbeat_ms(self) -> int:
-        """Return the time of a heartbeat: the present by the server's clock, if ours is far from it.
+        """Return the time of a heartbeat: the present by the server's clock, if the local one is far from it.
 
         With a clock that is behind, the coordinator would take every job away from us; with one that is ahead, it would
         wait long for a worker that has died.

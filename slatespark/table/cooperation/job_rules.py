@@ -150,7 +150,7 @@ def spec_of_slice(
 
 
 def check_spec(manifest: Manifest, spec: TieredSpec) -> None:
-    """Refuse a job of ours that the coordinator would refuse, or would commit with loss; raises `InternalError`."""
+    """Refuse a job that the coordinator would refuse, or would commit with loss; raises `InternalError`."""
     tree = find_tree(manifest, spec.segment)
     if tree is None or not (spec.l0_view_ids or spec.sorted_runs):
         raise InternalError(f"A job has no sources in segment {spec.segment.hex()!r}.")

@@ -58,7 +58,7 @@ class LoadSources:
 
     @property
     def share_keys(self) -> bool:
-        """Whether files of theirs overlap. A client may move others as they are, without a worker."""
+        """Whether any of these files overlap. A client may move others as they are, without a worker."""
         return any(len(group) > 1 for group in _overlapping(self.layers))
 
     @property

@@ -1,7 +1,7 @@
 """Jobs of others on the sources of one that was handed over and is not committed yet. Pure.
 
-A worker that begins such a job now reads a version without our outputs, and its commit would drop them. The coordinator
-does not look: its own scheduler makes no such jobs, but everybody may submit one.
+A worker that begins such a job now reads a version without the outputs of the other, and its commit would drop them.
+The coordinator does not look: its own scheduler makes no such jobs, but everybody may submit one.
 """
 
 from __future__ import annotations

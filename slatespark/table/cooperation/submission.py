@@ -1,4 +1,4 @@
-"""A job of our own: submitted, scheduled by the client's coordinator, and claimed by us.
+"""A job of slatespark: submitted, scheduled by the client's coordinator, and claimed by this process.
 
     wait until no job is in the way -> submit -> the coordinator schedules it -> claim it -> the block runs
               ^                                    |  refused: another job came first
@@ -7,7 +7,7 @@
 A job in the way that waits for its commit only need not be waited for: see `following.py`.
 
 The block merges, hands over and calls `outcome.await_commit`. Whatever goes wrong, the job does not stay behind: it is
-withdrawn, or our worker dies and the coordinator takes it back.
+withdrawn, or the worker dies and the coordinator takes it back.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class JobTakenError(Exception):
 
 
 class JobMovedError(Exception):
-    """The coordinator finished a job of ours without a worker: it moves files that share no keys as they are.
+    """The coordinator finished a job of slatespark without a worker: it moves files that share no keys as they are.
 
     Clients do so with `enable_trivial_move`.
     """
@@ -80,7 +80,7 @@ class JobMovedError(Exception):
 
 @dataclass(slots=True)
 class Submitter:
-    """Submits jobs of ours to the coordinator of one database.
+    """Submits jobs of slatespark to the coordinator of one database.
 
     Attributes
     ----------
@@ -104,10 +104,10 @@ class Submitter:
 
     @contextlib.contextmanager
     def job(self, plan: PlanJob) -> Iterator[ClaimedJob | None]:
-        """Open a job that is ours; None if the plan finds nothing to merge.
+        """Open a job that is claimed; None if the plan finds nothing to merge.
 
-        The plan is asked again whenever another job came first: one of the scheduler, ours in the hands of a worker of
-        the client, or views that the coordinator moved without rewriting them.
+        The plan is asked again whenever another job came first: one of the scheduler, this one in the hands of a worker
+        of the client, or views that the coordinator moved without rewriting them.
 
         Parameters
         ----------
@@ -181,7 +181,7 @@ class Submitter:
     def _claim(
         self, claim: contextlib.ExitStack, job_ids: Sequence[Ulid], worker_id: str, wait: CoordinatorWait
     ) -> tuple[ClaimedJob, ...] | None:
-        """Claim jobs of ours once they are scheduled; None if one will not be: another job, or worker, was faster.
+        """Claim submitted jobs once they are scheduled; None if one will not be: another job, or worker, was faster.
 
         Parameters
         ----------

@@ -156,7 +156,7 @@ class TableDefinition(Escaped):
     def declaring(self, properties: Mapping[str, str]) -> TableDefinition:
         """Return the definition with the segment extractor that the options of one write declare, if any.
 
-        It is not stored: with a definition, a table of another client would get our default properties, too.
+        It is not stored: with a definition, a table of another client would get slatespark's default properties, too.
 
         Raises
         ------

@@ -163,7 +163,7 @@ def _copy_reasons(plan: ReadPlan, choices: Mapping[int, CopyChoice]) -> Mapping[
         layers = split.layers if split.points is None else ()
         lowest = dict.fromkeys(lowest_slices(layers), reason or NO_COPY)
         reasons = choices[number].reasons if number in choices else lowest
-        foreign = dict.fromkeys(lowest_slices(layers, ours=False), reason or FOREIGN)
+        foreign = dict.fromkeys(lowest_slices(layers, own=False), reason or FOREIGN)
         found.update((part.file, why) for part, why in (*reasons.items(), *foreign.items()))
     return dict(Counter(why if why == USED else f"from SSTs: {why}" for _, why in found).most_common())
 

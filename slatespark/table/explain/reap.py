@@ -33,7 +33,7 @@ from slatespark.table.stores import TableStores
 _NOTHING_DUE: Final = FilePlan((), ())
 _READS: Final = 3  # of a file with due rows, at most: to count them, to search them, to rewrite the file
 _OUTLINE_REQUESTS: Final = 2
-_OUTLINE_BYTES: Final = 64 << 10  # of a footer and our properties; the index behind the rows is counted apart
+_OUTLINE_BYTES: Final = 64 << 10  # of a footer and slatespark's properties; the index behind the rows is counted apart
 _LAST_REAP: Final = Requests(get=40, list=8, read_bytes=1 << 20)  # at most, to find it among recent commit records
 
 

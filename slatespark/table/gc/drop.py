@@ -148,7 +148,7 @@ def _active_jobs(stores: TableStores, *, is_forced: bool) -> Sequence[Compaction
 
 
 def _client_wrote_ms(stores: TableStores, found: Version[Manifest]) -> int | None:
-    """Return when the client that opened the table last wrote; None if that was a job of ours, or nobody."""
+    """Return when the client that opened the table last wrote; None if that was a job of slatespark, or nobody."""
     if are_epochs_ours(stores, found):
         return None
     written = [*stores.main.list(MANIFEST_DIR), *stores.wal.list(WAL_DIR)]

@@ -20,7 +20,7 @@ from slatespark.units import ms_to_text
 
 MANIFESTS: Final = "manifest"
 COLUMNS: Final = "columns"  # columnar copies
-METADATA: Final = "metadata"  # the rest of ours below slatespark/
+METADATA: Final = "metadata"  # the rest of what slatespark keeps below slatespark/
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Erasing keys for good: the rows go from the newest version, then everything else that can go, and a proof follows.
 
 1. One commit rewrites the files that hold the keys (`write.erase`).
-2. Our records forget intervals that name the keys, and finished jobs leave the newest `.compactions` if they do.
+2. Records forget intervals that name the keys, and finished jobs leave the newest `.compactions` if they do.
 3. A vacuum that minds no age deletes old versions, their files, and WAL files. Jobs, checkpoints, clones and clients
    keep what they need.
 4. The proof names what still holds a copy, and until when.
@@ -100,7 +100,7 @@ def _release_versions(stores: TableStores, clock: Clock, report: AbsenceReport) 
 def _forget_finished_jobs(stores: TableStores, clock: Clock, keys: Sequence[KeyRange]) -> int:
     """Take finished jobs off the newest list of compactions if it names keys; return 1 if so.
 
-    Nobody needs them. A compaction of ours that awaits its commit stays.
+    Nobody needs them. A compaction of slatespark that awaits its commit stays.
     """
     now_ms, is_changed = clock.now_ms(), False
 

@@ -104,7 +104,7 @@ class Needs:
     versions : the kept ones, ascending
     shown_by : the kept version that references each SST for longest, including SSTs of other databases
     unknown : why the references of some kept version are unknown; None if all are known
-    leases : running jobs of ours
+    leases : running jobs of slatespark
     jobs : active compactions
     client_since_ms : time of the oldest file that a client may be about to flush; None if no client can publish
     takes_fences : whether WAL fences are deleted like other WAL files
@@ -176,7 +176,8 @@ def plan_versions(
     ----------
     listed : when each manifest was stored, by number
     pins : reasons of the versions that checkpoints pin
-    busy_ms, busy_until_ms : when the oldest running job of ours began, and when the last lease ends; None without any
+    busy_ms, busy_until_ms : when the oldest running job of slatespark began, and when the last lease ends; None without
+        any
     proof : manifests from this one on prove that other clients dropped nothing of a history table; None if no proof is
         needed
     handed : later manifests than this one may tell whether a client committed a load; None without any
@@ -291,7 +292,7 @@ def _reason_to_keep_wal(number: int, meta: ObjectMeta, needs: Needs) -> Reason |
     return None
 
 
-# --- manifests and our own objects ----------------------------------------------------------------------------------
+# --- manifests and slatespark's own objects --------------------------------------------------------------------------
 
 
 def judge_manifests(

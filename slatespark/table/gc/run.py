@@ -6,7 +6,7 @@
 3. Move the boundary past the manifests to delete. Then read the newest manifest again: versions that a checkpoint pins
    by now stay. A client that pins an older version later checks the boundary, and withdraws the checkpoint.
 4. Delete manifests first, so that no version exists without its files; then compactions files, behind a boundary of
-   their own, columnar copies, SSTs, the WAL, and last our own records about them.
+   their own, columnar copies, SSTs, the WAL, and last slatespark's own records about them.
 
 If the store cannot move the boundary, all manifests stay, with the files that they reference.
 See docs/reference/format/versioned-objects.md, docs/reference/format/garbage-collection.md,
@@ -160,7 +160,7 @@ def vacuum_table(
 
 
 def _now(stores: TableStores, clock: Clock, *, dry_run: bool) -> int:
-    """Return the instant of the vacuum: by our clock, or by the server's if that is behind.
+    """Return the instant of the vacuum: by the local clock, or by the server's if that is behind.
 
     With a clock that runs ahead, leases and files would seem older than they are.
     """
@@ -218,7 +218,7 @@ class _Collection:
     fences: bool
     progress: Progress | None
     found_id: int  # the newest version when the collection began
-    ahead_ms: int  # of our clock
+    ahead_ms: int  # of the local clock
     shown_id: int = 0  # the one that brought its rows, if a checkpoint keeps it
     going: int = 0  # objects to delete, of the kinds so far
     gone: int = 0
@@ -276,7 +276,7 @@ class _Collection:
     def _phases_of_jobs(
         self, listed: ListedObjects, versions: _ManifestPlan, needs: Needs, leases: Leases, jobs: ListedJobs
     ) -> list[_Phase]:
-        """Return the phases for what our jobs have recorded, in the order of deletion."""
+        """Return the phases for what slatespark's jobs have recorded, in the order of deletion."""
         main, stay = self.stores.main, versions.kept
         claims, commits = list_claims(self.stores), list_commits(self.stores)
         batches, small_batches = list_batches_by_size(main)

@@ -122,7 +122,7 @@ class ListedJobs:
 def survey_jobs(stores: TableStores, now_ms: int, min_age_ms: int) -> tuple[int, ListedJobs]:
     """Return the compactions, with the number of the file that lists them; without holds, which have no outputs.
 
-    A compaction of ours is dead if its job has ended, another client's if its worker sent no heartbeat for
+    A compaction of slatespark is dead if its job has ended, another client's if its worker sent no heartbeat for
     `min_age_ms`. Finished jobs that wait for their commit, and jobs that were not started yet, are active.
     """
     number, compactions = fetch_compactions(stores)
@@ -177,7 +177,7 @@ def list_claims(stores: TableStores) -> dict[str, tuple[int, ObjectMeta]]:
 
 
 def list_workers(stores: TableStores) -> list[ObjectMeta]:
-    """Return the records that identify workers of our compactions."""
+    """Return the records that identify workers of slatespark's compactions."""
     prefix = worker_path("").removesuffix(f".{_JSON}")
     return [meta for meta in stores.main.list(CLAIMS_DIR) if meta.path.startswith(prefix)]
 

@@ -94,7 +94,7 @@ def read_timeline(stores: TableStores, options: ReadOptions, clock: Clock) -> Ke
 
 
 def _records_until(stores: TableStores, version: int) -> list[CommitRecord]:
-    """Return our commit records up to a version, newest first; none if one is damaged: they are best effort."""
+    """Return slatespark's commit records up to a version, newest first; none if one is damaged: this is best effort."""
     try:
         found = fetch_commit_records(stores.main, MAX_COMMIT_RECORDS)
     except CorruptDataError:

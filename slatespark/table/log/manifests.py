@@ -205,7 +205,7 @@ def publish_manifest(
 
     Parameters
     ----------
-    own_time : the table has its own clock, unrelated to ours
+    own_time : the table has its own clock, unrelated to the machine's
 
     Raises
     ------

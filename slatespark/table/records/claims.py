@@ -1,6 +1,6 @@
 """Claims: the digest of a manifest that claims epochs, recorded before the manifest is created.
 
-They distinguish our epochs from those of other clients.
+They distinguish slatespark's epochs from those of other clients.
 """
 
 from __future__ import annotations

@@ -110,7 +110,7 @@ def list_batches_by_size(
 
 
 def list_commit_objects(store: ObjectStore) -> list[ObjectMeta]:
-    """Return the objects that hold our commit records, newest first: single ones above the newest batch, then batches.
+    """Return the objects that hold commit records, newest first: single ones above the newest batch, then batches.
 
     They never change. A record published after its batch was created is in none of them.
     """

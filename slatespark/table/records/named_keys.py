@@ -1,4 +1,4 @@
-"""The keys that our records name: intervals that commits replaced or removed, and how they are forgotten.
+"""The keys that slatespark's records name: intervals that commits replaced or removed, and how they are forgotten.
 
 Commit records and claims list such intervals in hexadecimal. An interval that was forgotten is missing from the history
 of a commit, and a claim without its intervals may have removed any key.

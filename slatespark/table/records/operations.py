@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final
 
-ENGINE: Final = "slatespark"  # our commits; all SlateDB clients are "slatedb", since manifests do not name them
+ENGINE: Final = "slatespark"  # in contrast to "slatedb": all SlateDB clients, since manifests do not name them
 
 
 class Operation(StrEnum):

@@ -1,4 +1,4 @@
-"""Workers: records of our compaction jobs in `.compactions`, with the time of their last report."""
+"""Workers: records of slatespark's compaction jobs in `.compactions`, with the time of their last report."""
 
 from __future__ import annotations
 

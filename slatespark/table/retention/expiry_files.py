@@ -34,7 +34,7 @@ def fetch_outline(stores: TableStores, file: SstFile) -> FileOutline:
     Raises
     ------
     CorruptDataError
-        When sections are damaged, or our properties do not match the index or the statistics.
+        When sections are damaged, or slatespark's properties do not match the index or the statistics.
     """
     store, info = stores.at(file.root), file.info
     with object_context(store, file.path):

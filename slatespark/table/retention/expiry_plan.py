@@ -1,9 +1,9 @@
 """When stored row versions expire: the slots in which they are counted, and which blocks must be read for that. Pure.
 
 A row ends when it expires or is past the table's retention, whichever comes first. A slot is a period, or a group
-beside the periods: ended, ending beyond the horizon, never ending. The properties of our files bound the instants at
-which rows end, for the file and for each block. If both bounds lie in one slot, and all rows end or none does, nothing
-is read.
+beside the periods: ended, ending beyond the horizon, never ending. The properties of slatespark's files bound the
+instants at which rows end, for the file and for each block. If both bounds lie in one slot, and all rows end or none
+does, nothing is read.
 """
 
 from __future__ import annotations

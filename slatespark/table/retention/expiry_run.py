@@ -156,7 +156,7 @@ class _ExpiryCount:
         return {own[sst_id]: properties for sst_id, properties in found.items() if is_plausible(properties)}
 
     def _count_known(self, known: dict[SstFile, SstProperties], slots: ExpirySlots, tally: ExpiryTally) -> None:
-        """Count our own files: as a whole if all rows are in one slot, else block by block."""
+        """Count slatespark's own files: as a whole if all rows are in one slot, else block by block."""
         mixed = []
         for file, properties in known.items():
             slot, parts = find_file_slot(properties, slots), self.shown[file]

@@ -214,7 +214,8 @@ class Reaping:
                 return 0
         except (ConflictError, HistoryTrimmedError, ClockRegressionError) as exc:
             self.conflicts += 1
-            # With a clock of the table's own, an advanced tick is a conflict; otherwise the tick is ahead of ours.
+            # With a clock of the table's own, an advanced tick is a conflict; otherwise the tick is ahead of the local
+            # one.
             is_ahead = isinstance(exc, ClockRegressionError) and not self.report.has_own_time
             if is_ahead or self.conflicts > MAX_CONFLICTS:
                 raise

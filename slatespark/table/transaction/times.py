@@ -38,7 +38,7 @@ class CommitTimes:
     point : the read point of the transaction
     read_ms : the instant that it reads as of; None for the newest state
     reached : the position of the table at the commit
-    now_ms : the present by our clock
+    now_ms : the present by the local clock
     """
 
     point: ReadPoint

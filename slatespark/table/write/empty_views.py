@@ -1,7 +1,7 @@
 """Removing views that show no row from the newest version: they only keep files from being collected.
 
-Commits of ours leave none where they know. Others come from earlier versions of slatespark, from replacements of many
-intervals at once, and from other clients.
+Commits of slatespark leave none where they know. Others come from earlier versions of slatespark, from replacements of
+many intervals at once, and from other clients.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The log of a table: every write, in order of sequence numbers, from the WAL and the files of our commits.
+"""The log of a table: every write, in order of sequence numbers, from the WAL and the files of slatespark's commits.
 
 A stream plans its batches so:
 

@@ -1,4 +1,4 @@
-"""Our commits in a stretch of the log: which sequence numbers they took, and which files have their rows.
+"""slatespark's commits in a stretch of the log: which sequence numbers they took, and which files have their rows.
 
 What they did is told by their records. Where there is none, as in the moment between a commit and its record, two
 versions may tell as well: a commit that only adds rows leaves every view as it was.
@@ -77,7 +77,7 @@ class LoggedCommits:
 
 
 def fetch_logged_commits(stores: TableStores, after: int, last: int) -> LoggedCommits:
-    """Return our commits in the versions above `after`, up to `last`, as their records tell them.
+    """Return slatespark's commits in the versions above `after`, up to `last`, as their records tell them.
 
     Raises
     ------
@@ -172,8 +172,8 @@ def _of_old_record(stores: TableStores, record: CommitRecord) -> LoggedCommit | 
 def _unrecorded(stores: TableStores, number: int) -> LoggedCommit | None:
     """Return the commit of a version without a record, if it shows that it was one and only added rows.
 
-    Clients add rows as L0 views, of which our commits leave none. Rows in the WAL are a refusal: a commit may have
-    dropped some of them, and nothing else would show it.
+    Clients add rows as L0 views, of which slatespark's commits leave none. Rows in the WAL are a refusal: a commit may
+    have dropped some of them, and nothing else would show it.
     """
     after = _find_manifest(stores, number)
     if after is None or after.has_l0():

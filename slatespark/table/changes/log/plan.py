@@ -75,7 +75,7 @@ class LogSplit:
 
     @property
     def commits(self) -> list[CommitPart]:
-        """The parts in files of our commits."""
+        """The parts in files of slatespark's commits."""
         return [part for part in self.parts if isinstance(part, CommitPart)]
 
 

@@ -28,7 +28,7 @@ class LogPosition:
 
     Attributes
     ----------
-    version : our commits up to this version lie before it
+    version : slatespark's commits up to this version lie before it
     seq : writes with sequence numbers up to this one lie before it, all others after it
     wal : WAL files up to this id lie before it
     """

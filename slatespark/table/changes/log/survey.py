@@ -1,7 +1,7 @@
 """What lies between two positions of the log, proven to be all of it.
 
-The log is laid out by sequence numbers. Our commits took some, which their records tell. All others are of clients, and
-lie in the WAL between the fences of the commits around them. A number that neither explains is a refusal.
+The log is laid out by sequence numbers. slatespark's commits took some, which their records tell. All others are of
+clients, and lie in the WAL between the fences of the commits around them. A number that neither explains is a refusal.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class LogSurvey:
     Attributes
     ----------
     start, end : the positions
-    stretches : stretches of the WAL, and our commits, in the order of the log
+    stretches : stretches of the WAL, and slatespark's commits, in the order of the log
     sizes : the sizes of the WAL files, by id
-    files : the new files of our commits with rows, by version
+    files : the new files of slatespark's commits with rows, by version
     """
 
     start: LogPosition
@@ -118,7 +118,7 @@ def _find_versions(
 def _explain(
     stores: TableStores, clock: Clock, start: LogPosition, end: LogPosition, sizes: Mapping[int, int]
 ) -> tuple[LoggedCommits, WalStretch | None]:
-    """Return our commits between two positions, and the last stretch of the WAL between them that is not all there."""
+    """Return slatespark's commits between two positions, and the last incomplete stretch of the WAL in between."""
     for pause_ms in (0, *_PAUSES_MS):
         clock.sleep_ms(pause_ms)
         found = fetch_logged_commits(stores, start.version, end.version)
@@ -141,7 +141,7 @@ def _last_missing(
 def _lay_out(
     commits: Sequence[LoggedCommit], start: LogPosition, end: LogPosition
 ) -> Iterator[WalStretch | LoggedCommit]:
-    """Yield our commits, and the stretches of the WAL between them."""
+    """Yield slatespark's commits, and the stretches of the WAL between them."""
     seq, wal = start.seq, start.wal
     for commit in commits:
         if commit.start_seq - 1 > seq:

@@ -79,19 +79,19 @@ def refusal(settings: ScanSettings) -> str | None:
     return None
 
 
-def lowest_slices(layers: Sequence[Layer], *, ours: bool = True) -> list[FileSlice]:
+def lowest_slices(layers: Sequence[Layer], *, own: bool = True) -> list[FileSlice]:
     """Return the slices of files below which nothing older lies, and which share no key with a neighbour.
 
     Parameters
     ----------
-    ours : of our files, which may have copies, or of those of other databases
+    own : of slatespark's files, which may have copies, or of those of other databases
     """
     found: list[FileSlice] = []
     below = KeyCover()
     for layer in reversed(layers):
         ends = [None, *(_overlap(one, other) for one, other in pairwise(layer.slices)), None]
         for part, (before, behind) in zip(layer.slices, pairwise(ends), strict=True):
-            is_wanted = (part.file.root == OWN_ROOT) == ours and not layer.is_above_wal
+            is_wanted = (part.file.root == OWN_ROOT) == own and not layer.is_above_wal
             if is_wanted and not before and not behind and not below.overlaps(part.keys):
                 found.append(part)
         for part in layer.slices:

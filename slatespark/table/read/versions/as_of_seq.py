@@ -30,7 +30,7 @@ from slatespark.units import ms_to_text
 
 _KEEPING: Final = frozenset(
     {Operation.WRITE, Operation.INGEST, Operation.TRANSACTION}
-)  # operations of ours that leave everything in place
+)  # operations of slatespark that leave everything in place
 
 
 def find_seq(stores: TableStores, kept: KeptVersions, newest: Snapshot, seq: int) -> tuple[int, Manifest, WalTail]:
@@ -149,7 +149,7 @@ def _stands_unchanged(record: CommitRecord, manifest: Manifest) -> bool:
 def _is_flush_under_snapshot(earlier: Manifest, later: Manifest, seq: int) -> bool:
     """Tell whether a client flushed its memtable while a snapshot at or below the number made it keep all above it.
 
-    Our commits leave no L0, so they are never taken for it.
+    slatespark's commits leave no L0, so they are never taken for it.
     """
     kept_views = set(earlier.views()) <= set(later.views())
     return later.has_l0() and kept_views and later.recent_snapshot_min_seq <= seq

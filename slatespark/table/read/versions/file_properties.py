@@ -1,4 +1,4 @@
-"""Properties of the files of a version, from our commit records, so that planning needs no request per file.
+"""Properties of the files of a version, from slatespark's commit records, so that planning needs no request per file.
 
 Best effort: a file of another client has none here, nor one whose record is missing, damaged, of a newer release, or
 from before records had checksums.
@@ -60,7 +60,7 @@ def record_file(handle: SstHandle, properties: SstProperties) -> dict[str, Any]:
 def file_properties(
     stores: TableStores, manifest: Manifest, *, limit: int | None = None
 ) -> Mapping[Ulid, SstProperties]:
-    """Return the properties of files of a version, as far as our commit records have them.
+    """Return the properties of files of a version, as far as slatespark's commit records have them.
 
     Costs two listings and, once in a process, a request per hundred commits and some twenty more.
 
@@ -87,7 +87,7 @@ def recorded_properties(
 
 
 def find_recorded(stores: TableStores, wanted: Set[str], *, limit: int) -> dict[str, RecordedFile]:
-    """Return the entries of files in our commit records, by id; the newest entry counts.
+    """Return the entries of files in slatespark's commit records, by id; the newest entry counts.
 
     Parameters
     ----------

@@ -93,7 +93,7 @@ def judged_definition(
 
 
 def present_ms(definition: TableDefinition, tick_ms: int, clock: Clock) -> int:
-    """Return the present of a table: our clock or its last tick; with a clock of its own the tick."""
+    """Return the present of a table: the local clock or its last tick; with a clock of its own the tick."""
     return tick_ms if definition.has_own_time else max(tick_ms, present_of_read(clock))
 
 
@@ -151,7 +151,7 @@ def find_later_beginning(stores: TableStores, snapshot: Snapshot, time_ms: int) 
 
 
 def _properties_of_all(stores: TableStores, manifest: Manifest) -> Iterator[SstProperties | None]:
-    """Yield the properties of each file, None where it has none: those of our records first, which cost nothing more.
+    """Yield the properties of each file, None where it has none: first those of commit records, which are at hand.
 
     A clone has no records of its parent's files, so they are asked themselves.
     """
@@ -167,8 +167,8 @@ def _properties_of_all(stores: TableStores, manifest: Manifest) -> Iterator[SstP
 
 
 def _has_lost(stores: TableStores, manifest: Manifest) -> bool:
-    """Tell whether anyone but us flushed or compacted since our last commit; True where that is not known."""
-    if manifest.has_l0():  # our commits leave none: a client flushed its memtable, with one version of each key
+    """Tell whether a client flushed or compacted since slatespark's last commit; True where that is not known."""
+    if manifest.has_l0():  # left by no commit of slatespark: a client flushed its memtable, one version of each key
         return True
     record = _find_record(stores, manifest.compactor_epoch)
     if record is None:
@@ -189,10 +189,11 @@ def _find_record(stores: TableStores, compactor_epoch: int) -> CommitRecord | No
 
 
 def _raised_by_us(stores: TableStores, record: CommitRecord, compactor_epoch: int) -> bool:
-    """Tell whether each step from the record's epoch to `compactor_epoch` is a claim of ours.
+    """Tell whether each step from the record's epoch to `compactor_epoch` is a claim of slatespark.
 
-    A commit of ours that is under way, that crashed, or that left no record, compacts nothing. Not every version since
-    has to be there: epochs never fall, and a claim raises them by one, so that its version tells of all before it.
+    A commit of slatespark that is under way, that crashed, or that left no record, compacts nothing. Not every version
+    since has to be there: epochs never fall, and a claim raises them by one, so that its version tells of all before
+    it.
     """
     reached = record.compactor_epoch
     if reached == compactor_epoch:
@@ -217,15 +218,15 @@ def _raised_by_us(stores: TableStores, record: CommitRecord, compactor_epoch: in
 
 
 def _changed_nothing(stores: TableStores, record: CommitRecord, manifest: Manifest) -> bool:
-    """Tell whether a client came and went since our last commit, and neither flushed nor rewrote anything.
+    """Tell whether a client came and went since slatespark's last commit, and neither flushed nor rewrote anything.
 
     The files alone do not tell: what it flushed may be gone from them again, of a key whose deletion was the newest.
     """
     try:
-        ours = fetch_manifest(stores, record.manifest_id)
+        own = fetch_manifest(stores, record.manifest_id)
     except SnapshotExpiredError:
         return False
-    return ours.last_l0_seq == manifest.last_l0_seq and _shown(ours) == _shown(manifest)
+    return own.last_l0_seq == manifest.last_l0_seq and _shown(own) == _shown(manifest)
 
 
 def _shown(manifest: Manifest) -> set[Ulid]:

@@ -1,8 +1,8 @@
 """The versions of a table that still exist, and when each was committed.
 
-A commit time is that of our record; where there is none, when the object of the manifest was stored. The two come from
-different clocks, so they are put in order: time never goes back from a version to the next, and a version without a
-record lies between those that have one.
+A commit time is that of slatespark's record; where there is none, when the object of the manifest was stored. The two
+come from different clocks, so they are put in order: time never goes back from a version to the next, and a version
+without a record lies between those that have one.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class KeptVersions:
 
     @property
     def records(self) -> Mapping[int, CommitRecord]:
-        """Our commit records by version, also of versions that were collected."""
+        """Commit records of slatespark by version, also of versions that were collected."""
         if self._records is None:
             found = fetch_commit_records(self._stores.main, sound_only=True)
             self._records = {record.manifest_id: record for record in found}
@@ -100,7 +100,7 @@ def order_times(numbers: Sequence[int], recorded: Mapping[int, int], stored: Map
     Parameters
     ----------
     numbers : of versions, ascending
-    recorded : commit times by our records, by version; those of versions that were collected are bounds too
+    recorded : commit times by slatespark's records, by version; those of versions that were collected are bounds too
     stored : when the object of a version was stored, by the clock of the store
     """
     every = sorted({*numbers, *recorded})

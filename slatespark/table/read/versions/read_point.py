@@ -25,7 +25,7 @@ _POINTS: Final = tuple(
 
 @dataclass(frozen=True, slots=True)
 class ReadPoint:
-    """A snapshot, and rows of our own that others do not see.
+    """A snapshot, and rows of the reader's own that others do not see.
 
     Attributes
     ----------

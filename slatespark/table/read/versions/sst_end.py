@@ -1,4 +1,4 @@
-"""The end of an SST of which only the object is known: footer, info, and the gap with our properties."""
+"""The end of an SST of which only the object is known: footer, info, and the gap with slatespark's properties."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Which version of a table shows it as it was at an instant.
 
 A version shows the table from its commit to the next one's. If versions between two existing ones were
-garbage-collected, only our commit records tell what was committed in between. Without them, the instant is refused.
+garbage-collected, only slatespark's commit records tell what was committed in between. Without them, the instant is
+refused.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ class Timeline:
 
         Parameters
         ----------
-        now_ms : the time of our clock; ignored on tables with a clock of their own
+        now_ms : the time of the local clock; ignored on tables with a clock of their own
         tick_ms : last clock tick visible to the read; by default that of the newest version, without its WAL
         """
         if tick_ms is None:

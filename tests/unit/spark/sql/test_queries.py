@@ -16,9 +16,9 @@ T = "slate.`/a b/{t}`"
 def found(text: str) -> list[tuple[str, dict[str, Any]]]:
     """Return the text that is replaced for each table of ours, and its options."""
     tables = []
-    for place in queries._places(text):
-        options, end = queries._version(text, place, None)  # type: ignore[arg-type]  # for times alone
-        tables.append((text[place.start : end], options))
+    for mention in queries._mentions(text):
+        options, end = queries._version(text, mention, None)  # type: ignore[arg-type]  # for times alone
+        tables.append((text[mention.start : end], options))
     return tables
 
 
@@ -64,7 +64,7 @@ def test_a_table_that_is_elsewhere_in_the_text_is_refused() -> None:
     text = f"SELECT * FROM {T}"
     for start, end in ((14, 18), (0, 6), (7, 8), (14, len(text) - 1)):
         with pytest.raises(OptionError, match="was not found in the text"):
-            queries._check_place(text, queries._Place(("slate", "/a b/{t}"), start, end, ""))
+            queries._check_mention(text, queries._TableMention(("slate", "/a b/{t}"), start, end, ""))
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,9 @@ def test_a_table_that_is_elsewhere_in_the_text_is_refused() -> None:
 )
 def test_a_table_by_itself_is_a_query(text: str, count: int) -> None:
     read = queries._as_select(text, find_tokens(text))
-    assert [place.name for place in queries._places(read) if len(place.name) > 1] == [("slate", "/a b/{t}")] * count
+    assert [mention.name for mention in queries._mentions(read) if len(mention.name) > 1] == [
+        ("slate", "/a b/{t}")
+    ] * count
 
 
 def test_other_queries_stay() -> None:
