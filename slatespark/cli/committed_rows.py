@@ -14,7 +14,7 @@ def count_committed(store: SlateStore, version: int, kind: str, *, before: int) 
 
     Parameters
     ----------
-    version : that the call returned
+    version : the version that the call returned
     kind : as in `VersionFacts.rows`: `put` or `delete`
     before : the newest version before the call; if it is the same, nothing was committed
     """

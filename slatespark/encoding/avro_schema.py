@@ -53,7 +53,7 @@ def avro_schema(fields: Sequence[pa.Field]) -> dict[str, Any]:
 
     Parameters
     ----------
-    fields : of canonical types; a nullable one becomes a union of null and its type, with default null
+    fields : fields with canonical types; a nullable one becomes a union of null and its type, with default null
 
     Raises
     ------

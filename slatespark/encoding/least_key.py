@@ -49,7 +49,7 @@ def least_key(bound: bytes, codec: RowCodec) -> bytes | None:
     Parameters
     ----------
     bound : any bytes
-    codec : of the table
+    codec : codec of the table
     """
     if codec.key_format == "tuple":
         try:
@@ -179,8 +179,8 @@ class _Numbers:
 
     Attributes
     ----------
-    kind : of the column
-    step : of the encoder of keys
+    kind : kind of the column
+    step : step of the encoder of keys
     """
 
     kind: pa.DataType

@@ -24,7 +24,7 @@ def encode_nested(array: pa.Array | pa.ChunkedArray, avro_type: Any, name: str) 
 
     Parameters
     ----------
-    array : of lists, maps or structs
+    array : array of lists, maps or structs
     avro_type : its type in `avro_schema`, without the null of the union
     name : the column, for messages
 

@@ -39,7 +39,7 @@ class RowCodec(Escaped):
     ----------
     schema : all columns in the order of the table, of canonical types
     key_columns : names of the columns of the key, in order
-    key_format, value_format : of `KEY_FORMATS` and `VALUE_FORMATS`; see docs/reference/key-encoding.md and
+    key_format, value_format : members of `KEY_FORMATS` and `VALUE_FORMATS`; see docs/reference/key-encoding.md and
         docs/reference/value-encoding.md
     writer_schemas : Avro record schemas that values may have been written with, by fingerprint
     """
@@ -143,7 +143,7 @@ class RowCodec(Escaped):
         Parameters
         ----------
         sources, rows : packed rows
-        names : of columns of the schema
+        names : names of columns of the schema
         where : the table, for messages
         with_deletes : rows may be tombstones, which have null values
 

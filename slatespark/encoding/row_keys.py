@@ -51,7 +51,7 @@ def check_key_columns(rows: pa.Schema, names: Sequence[str], codec: RowCodec) ->
     Parameters
     ----------
     rows : the key columns, perhaps among others
-    names : of all columns, for messages
+    names : names of all columns, for messages
 
     Raises
     ------

@@ -49,8 +49,8 @@ def merge_schemas(
     ----------
     table, incoming : canonical; columns are matched by name, ignoring case, and keep the table's spelling. Parts of
         the incoming ones may be of the type null
-    key_columns : of the table; their types may only change to types with the same encoding
-    value_format : of the table
+    key_columns : key columns of the table; their types may only change to types with the same encoding
+    value_format : value format of the table
 
     Raises
     ------
@@ -135,7 +135,7 @@ def find_misread(
     ----------
     stored : canonical, by which the rows were encoded
     table : canonical, by which they will be read; columns that the rows lack are null
-    key_columns, value_format : of the table
+    key_columns, value_format : key columns and value format of the table
     """
     return next(_misread_fields(stored, table, "", lambda name: _stored_in(name, key_columns, value_format)), None)
 

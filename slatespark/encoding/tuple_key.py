@@ -103,7 +103,7 @@ def encode_tuple(values: Sequence[Any], types: Sequence[pa.DataType], names: Seq
 
     Parameters
     ----------
-    names : of the columns, for messages
+    names : names of the columns, for messages
 
     Raises
     ------

@@ -45,7 +45,7 @@ def unpack_blocks(
     data : stored bytes that contain the blocks
     edges : (n + 1,) ascending offsets in `data`; block i is stored in [edges[i], edges[i + 1]), checksum included
     encoded_bytes : (n,) stored bytes of the blocks that end before the next edge, 0 for the others
-    compression : of the file
+    compression : codec of the file
     limit_bytes : bound of the payload; compressed blocks beyond it are left to the next call
 
     Returns

@@ -54,7 +54,7 @@ class CopyLabel:
     hidden : columns that rows may hold and the copy does not; None if that is not known
     nans : columns with a NaN, be it in a part of them: Parquet's statistics leave it out; None if that is not known
     starts : the first key of each row group; None if they are not known
-    format : of this label and the seal
+    format : number of the format of this label and the seal
     """
 
     sst: str
@@ -129,7 +129,7 @@ class CopyBuilder:
 
     Parameters
     ----------
-    schema : of the columns
+    schema : schema of the columns
     """
 
     def __init__(self, schema: pa.Schema) -> None:
@@ -166,7 +166,7 @@ class CopyFooter:
 
     Attributes
     ----------
-    metadata : of Parquet, with row groups and statistics
+    metadata : the Parquet metadata, with row groups and statistics
     seal : as it is stored; another copy of the same SST has another one
     end_bytes : length of seal and footer
     """
@@ -194,7 +194,7 @@ def end_range(tail: Buffer, size: int) -> ByteRange:
     Parameters
     ----------
     tail : the last bytes of the object, 8 at least
-    size : of the object
+    size : size of the object
 
     Raises
     ------

@@ -152,7 +152,7 @@ class Compactions:
 
     Attributes
     ----------
-    unknown_fields : that the object has and this class lacks, by name; such a file can be read, not changed
+    unknown_fields : fields that the object has and this class lacks, by name; such a file can be read, not changed
     """
 
     compactor_epoch: int

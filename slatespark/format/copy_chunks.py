@@ -45,8 +45,8 @@ class GroupChunks:
 
     Attributes
     ----------
-    metadata : of the copy
-    number : of the row group
+    metadata : Parquet metadata of the copy
+    number : number of the row group
     data : the bytes of the chunks by their offset
     """
 

@@ -70,7 +70,7 @@ def decode_filter_section(data: Buffer, info: SstInfo) -> FilterSet:
     Parameters
     ----------
     data : the bytes of `info.filter_range`
-    info : of the same SST
+    info : info of the same SST
     """
     payload = decode_section(data, info.compression, what="filter section")
     if info.filter_format is FilterFormat.LEGACY:

@@ -98,7 +98,7 @@ def decode_index_section(data: Buffer, info: SstInfo, *, may_be_empty: bool = Fa
     Parameters
     ----------
     data : the bytes of `info.index_range`
-    info : of the same SST
+    info : info of the same SST
     may_be_empty : the file may have no block, as an old fence in `wal/`
 
     Raises

@@ -40,7 +40,7 @@ class ManifestOutline:
 
     Attributes
     ----------
-    sst_ids : of all listed SSTs
+    sst_ids : ids of all listed SSTs
     l0 : ids of the L0 views of all trees
     runs : id and number of views of the sorted runs of all trees
     checkpoints : id -> manifest id and second of expiry

@@ -73,7 +73,7 @@ class Manifest:
     last_l0_seq : largest seq in L0 and below; rows above it are invisible
     recent_snapshot_min_seq : compaction keeps, per key, the versions above it and the newest one at or below it
     wal_object_store_uri : only in manifests of version 1; never written
-    unknown_fields : that the object has and this class lacks, by name; such a manifest can be read, not changed
+    unknown_fields : fields that the object has and this class lacks, by name; such a manifest can be read, not changed
     """
 
     nonce: int = 0

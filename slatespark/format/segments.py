@@ -19,7 +19,7 @@ class SegmentExtractor:
     Attributes
     ----------
     name : as the manifest stores it
-    prefix_length : of each prefix, in bytes; None if a delimiter ends it
+    prefix_length : length of each prefix, in bytes; None if a delimiter ends it
     delimiter : the first one in a key ends its prefix, and belongs to it; None if prefixes have a length
     """
 
@@ -48,7 +48,8 @@ class KeySegments:
 
     Attributes
     ----------
-    prefixes : of the existing segments, ascending, none the beginning of another; one that is empty without segments
+    prefixes : prefixes of the existing segments, ascending, none the beginning of another; one that is empty without
+        segments
     extractor : cuts the keys of new segments; None if it is not declared
     """
 

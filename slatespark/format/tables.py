@@ -114,7 +114,7 @@ def refuse_unknown_fields(names: Collection[str], what: str) -> None:
 
     Parameters
     ----------
-    names : of the fields, as `verify` returns them
+    names : names of the fields, as `verify` returns them
     what : the object, at the start of the sentence
     """
     if names:

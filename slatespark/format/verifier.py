@@ -106,7 +106,7 @@ class _Layout:
     Attributes
     ----------
     reach : bytes from the start of a table to the end of its last scalar
-    scalar_bytes : of all present scalars
+    scalar_bytes : size of all present scalars
     vtable_bytes : what reading the vtable adds to the apparent size
     links : offset in the table, and slot, of each present reference; unions are included even if absent
     """
@@ -349,7 +349,7 @@ def numbers_at(buffer: Buffer, positions: NDArray[np.int64], kind: str) -> NDArr
 
     Parameters
     ----------
-    kind : of numpy; 64 bits without a sign stay that
+    kind : numpy type of the numbers; 64 bits without a sign stay that
 
     Requires: all lie in the buffer.
     """

@@ -47,7 +47,7 @@ class WireColumns:
 
         Parameters
         ----------
-        kind : of numpy
+        kind : numpy type of the numbers
         """
         positions, present = self._positions[:, field][self._kinds], self.has(field)
         found = np.zeros(len(self._at), kind)

@@ -243,7 +243,7 @@ def retain_versions(fields: Fields, first: NDArray[np.bool_], retention: Retenti
 
     Parameters
     ----------
-    fields : of the versions, newest first within a key, no sequence number twice in a key
+    fields : fields of the versions, newest first within a key, no sequence number twice in a key
     first : (m,) true for the first version of each key
 
     Protected versions (`Retention`) are kept unchanged. Of the others, consecutive operands with the same expiry form a

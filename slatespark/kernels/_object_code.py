@@ -36,7 +36,7 @@ class Level:
 
     Attributes
     ----------
-    name : of the file
+    name : name of the file
     processor, features : what LLVM compiles for
     required : features that a processor must have to run the code, as LLVM calls them
     """

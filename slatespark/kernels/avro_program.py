@@ -99,7 +99,7 @@ class DecodeProgram:
 
     Attributes
     ----------
-    kinds : of the decoded columns
+    kinds : kinds of the decoded columns
     writers : known writer schemas
     """
 

@@ -45,7 +45,7 @@ def reached(
 
     Parameters
     ----------
-    flags : of rows or of bounds (see the module); one or many
+    flags : flags of rows or of bounds (see the module); one or many
     flag : HAS_CREATE or HAS_EXPIRE
     times : the times of the flag; None for bounds without a time
     """

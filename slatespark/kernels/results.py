@@ -41,8 +41,8 @@ class BlockSummaries:
     min_create_ts, max_create_ts, min_expire_ts, max_expire_ts : (n,) int64 ms; where no row has the time, the minimum
         is the largest int64 and the maximum the smallest
     any_flags, all_flags : (n,) uint8, as they are stored: a tombstone has no expire_ts
-    key_bytes, value_bytes : of all blocks
-    min_seq, max_seq : of all blocks
+    key_bytes, value_bytes : sizes of the keys and values of all blocks
+    min_seq, max_seq : bounds of the sequence numbers of all blocks
     """
 
     counts: NDArray[np.uint16]

@@ -96,9 +96,9 @@ class TupleStep:
 
     Attributes
     ----------
-    kind : of an item, or STRUCT or END
+    kind : type of the item, or STRUCT or END
     column : index of its column, -1 for END
-    parts : of a STRUCT, its number of steps, END included
+    parts : for a STRUCT its number of steps, END included
     nested : whether it is inside a struct
     required : whether it is never null, unless an enclosing struct is
     limit : largest number; the smallest is -limit - 1, for decimals -limit

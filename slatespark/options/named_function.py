@@ -14,7 +14,7 @@ def import_function(name: str, option: str) -> Callable[..., Any]:
 
     Parameters
     ----------
-    option : that names it, for messages
+    option : name of the option that names it, for messages
 
     Raises
     ------

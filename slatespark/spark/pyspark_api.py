@@ -91,7 +91,7 @@ def view_options(spark: Any, name: tuple[str, ...], source: str) -> dict[str, st
 
     Parameters
     ----------
-    name : of one part, or of two for a global temporary view
+    name : name of one part, or of two for a global temporary view
     source : name of the data source
 
     Raises

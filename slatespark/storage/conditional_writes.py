@@ -37,7 +37,7 @@ def prove_once(
     Parameters
     ----------
     server : identifies process, server, bucket and kind of condition
-    url : of the bucket
+    url : URL of the bucket
     create : creates the object at a path with `CONTENT` unless it exists
     break_condition : writes it on a condition that does not hold
     delete : deletes it

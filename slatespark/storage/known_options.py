@@ -69,7 +69,7 @@ def refuse_unknown_options(protocol: str, given: Iterable[str], known: Iterable[
 
     Parameters
     ----------
-    protocol : of the backend, for the message
+    protocol : protocol of the backend, for the message
     given, known : names without the prefix `storage.`
     """
     names = [*known, ROOT_OPTION]

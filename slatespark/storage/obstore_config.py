@@ -48,10 +48,10 @@ class Bucket:
 
     Attributes
     ----------
-    url : of the root
+    url : URL of the root
     provider : `S3`, `GOOGLE` or `AZURE`
     name, root : without slashes at the ends
-    account : of Azure, if the URL names it
+    account : Azure account, if the URL names it
     """
 
     url: str

@@ -16,10 +16,10 @@ class Requests:
 
     Attributes
     ----------
-    get : of objects, parts of objects, or their metadata
-    put : of objects or parts of an upload; copies on the server
+    get : reads of objects, parts of objects, or their metadata
+    put : writes of objects or parts of an upload; copies on the server
     list : pages of listings
-    delete : of objects, up to 1,000 at a time
+    delete : deletions of objects, up to 1,000 at a time
     read_bytes, written_bytes : content received and sent
     """
 

@@ -70,7 +70,7 @@ def trusted_certificates(options: Mapping[str, str], variable: str | None = None
 
     Parameters
     ----------
-    variable : of the environment, which names a file where the options do not
+    variable : environment variable that names a file where the options do not
 
     Raises
     ------

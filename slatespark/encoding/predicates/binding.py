@@ -29,7 +29,7 @@ def bind_filter(comparisons: Sequence[Comparison | RowComparison], schema: pa.Sc
     Parameters
     ----------
     comparisons : from `parse_filter`
-    schema : of canonical types; names are matched regardless of case
+    schema : schema with canonical types; names are matched regardless of case
 
     Raises
     ------

@@ -84,7 +84,7 @@ class RowComparison:
     Attributes
     ----------
     columns : the names as written, at least two
-    rows : of as many literals each, at least one
+    rows : at least one row of literals, all of one length
     span : position of the first column
     """
 

@@ -59,7 +59,7 @@ def plan_keys(condition: Filter, codec: RowCodec) -> KeyPlan:
     Parameters
     ----------
     condition : bound to the columns of the table and metadata columns
-    codec : of the table
+    codec : codec of the table
     """
     if condition.is_unsatisfiable:
         return NO_KEYS

@@ -115,7 +115,7 @@ def typed_literal(word: str, text: str, span: SourceSpan) -> Literal:
     ----------
     word : the type, in upper case
     text : the string after it
-    span : of both
+    span : the part of the source that both come from
 
     Raises
     ------

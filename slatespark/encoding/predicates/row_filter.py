@@ -30,7 +30,7 @@ class Condition:
     ----------
     column : its name in the schema
     kind : its type
-    intervals : of ordinals; see `ordering`
+    intervals : intervals of ordinals; see `ordering`
     nulls : whether null passes
     """
 
@@ -101,8 +101,8 @@ class Filter:
 
     Attributes
     ----------
-    conditions : of single columns; they hold what `row_sets` say of each column by itself, too
-    row_sets : of several columns
+    conditions : conditions on single columns; they hold what `row_sets` say of each column by itself, too
+    row_sets : sets of values of several columns
     """
 
     conditions: tuple[Condition, ...] = ()

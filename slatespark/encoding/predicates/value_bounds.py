@@ -93,7 +93,7 @@ def key_range_of(bounds: Sequence[ValueBounds | None], codec: RowCodec) -> tuple
 
     Parameters
     ----------
-    bounds : of the key columns in order; None if unknown
+    bounds : bounds of the key columns in order; None if unknown
     """
     leading: list[Condition] = []
     for item, found in zip(codec.key_fields, bounds, strict=False):

@@ -32,7 +32,7 @@ class _Outcome:
     Attributes
     ----------
     rows : newest first
-    kind : of the result: 0 for a put, TOMBSTONE or MERGE
+    kind : kind of the result: 0 for a put, TOMBSTONE or MERGE
     live : number of rows that are not tombstones
     retired : past retention
     above_floor : created after the floor

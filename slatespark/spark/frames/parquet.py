@@ -88,7 +88,7 @@ class ParquetRead:
     Attributes
     ----------
     share : the division, bound to a version; None if slatespark's tasks read all
-    columns : that are read, those of the filter included
+    columns : columns that are read, those of the filter included
     where : the option `filter`, which SQL understands as we do; None without one
     reasons : how many files of the lowest runs Spark reads as Parquet, and how many it does not, by reason
     """

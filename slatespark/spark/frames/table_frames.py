@@ -63,7 +63,7 @@ class PendingChange:
     rows : all rows, with all columns, under the table's alias if it has one
     reads : the keys that were searched; a later commit to one of them makes the change fail
     key_columns : names as in `rows`
-    version : that is read
+    version : the version that is read
     """
 
     rows: DataFrame

@@ -47,7 +47,7 @@ def job_text(call: str, url: str, version: int | None = None) -> str:
     Parameters
     ----------
     call : such as `merge into`; the name of the table follows
-    version : that the call reads; None if it reads none
+    version : the version that the call reads; None if it reads none
     """
     at = "" if version is None else f", version {version}"
     return f"slatespark {call} {url.rstrip('/').rpartition('/')[2]} ({url}{at})"

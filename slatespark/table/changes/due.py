@@ -32,7 +32,7 @@ def find_due(
 
     Parameters
     ----------
-    snapshot : that of the later version
+    snapshot : snapshot of the later version
     shared : the layers of it that the earlier one has too
     old, new : what the two versions show
 

@@ -11,7 +11,7 @@ class NanColumns:
 
     Parameters
     ----------
-    schema : of the batches
+    schema : schema of the batches
     """
 
     def __init__(self, schema: pa.Schema) -> None:

@@ -37,7 +37,7 @@ class CopyRule:
 
     Attributes
     ----------
-    codec : of the table
+    codec : codec of the table
     with_seq : store sequence numbers, too
     """
 
@@ -52,7 +52,7 @@ class CopyOutcome:
     Attributes
     ----------
     sst : id of the SST
-    rows, stored_bytes : of the copy; 0 if there is none
+    rows, stored_bytes : rows and stored bytes of the copy; 0 if there is none
     refused : why the SST has no copy; None if it has one
     """
 
@@ -74,7 +74,7 @@ def write_copy(stores: TableStores, file: SstFile, rule: CopyRule, known: SstPro
 
     Parameters
     ----------
-    file : of this table, complete
+    file : complete file of this table
     known : what is known of its rows; without it they are read twice
 
     Raises

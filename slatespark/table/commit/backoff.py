@@ -67,7 +67,7 @@ class CommitBackoff:
 
     Attributes
     ----------
-    write_id : of the commit, whose own earlier claim it does not wait for
+    write_id : id of the commit, whose own earlier claim it does not wait for
     """
 
     stores: TableStores

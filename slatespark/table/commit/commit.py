@@ -97,7 +97,7 @@ def commit_write(
     edit : the change of the existing trees
     depends_on : the read set, which must be unchanged; None for a write that depends on no read
     requirements : further requirements; each is checked at its stages
-    count_lapses : of a compaction; see `FileGuard`
+    count_lapses : for a compaction, counts the lapses of protection; see `FileGuard`
 
     Returns
     -------

@@ -59,7 +59,7 @@ def check_unchanged(
     Parameters
     ----------
     outputs : the files of the commit, per task
-    codec : of the table, to name keys
+    codec : codec of the table, to name keys
 
     Raises
     ------
@@ -77,10 +77,10 @@ class ReadCheck:
 
     Attributes
     ----------
-    codec : of the table, to name keys
+    codec : codec of the table, to name keys
     buffer_bytes : memory for stored bytes in flight
     checked : the newest version found without conflict; None before the first check
-    filtered_jobs : that earlier checks have read, by path of their records
+    filtered_jobs : compactions with filters that earlier checks have read, by path of their records
     """
 
     stores: TableStores
@@ -96,7 +96,7 @@ class ReadCheck:
         Parameters
         ----------
         latest : the newest version known to the caller
-        files : of the commit; their keys count too if the read set covers written keys
+        files : files of the commit; their keys count too if the read set covers written keys
 
         Raises
         ------

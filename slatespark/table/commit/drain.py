@@ -70,7 +70,7 @@ def upload_tail(
     ----------
     source, tail : the version, and its WAL
     target : where the files go
-    segments, options : of the files
+    segments, options : segments and options of the files
     """
     rows = fetch_wal_rows(stores, tail, source.last_l0_seq, ALL_KEYS)
     if rows is None:

@@ -30,9 +30,9 @@ class FileGuard:
     Attributes
     ----------
     gc_min_age_ms : the age at which collectors of clients may delete files
-    count_lapses : of a compaction, which renews its lease and its entry itself: how often its files have been without
-        their protection; None for other jobs
-    lapses : how many of them were dealt with
+    count_lapses : for a compaction, which renews its lease and its entry itself: returns how often its files have been
+        without their protection; None for other jobs
+    lapses : number of lapses that were dealt with
     """
 
     stores: TableStores

@@ -38,7 +38,7 @@ class Violation:
 
     Attributes
     ----------
-    key : of the version
+    key : key of the version
     at_ms, stored_ms : its time, and the newest stored time of the key
     """
 
@@ -55,7 +55,7 @@ def check_above_floor(stores: TableStores, floor_ms: int | None, files: Sequence
     Parameters
     ----------
     floor_ms : the present floor of the table; None if it has none
-    files : of the write
+    files : files of the write
 
     Raises
     ------
@@ -86,8 +86,8 @@ def check_order_in_trees(
 
     Parameters
     ----------
-    files : of the write
-    codec : of the table, to name keys
+    files : files of the write
+    codec : codec of the table, to name keys
     checked : ids of SSTs that an earlier check found to be in order with the write
     buffer_bytes : memory for stored bytes in flight
 

@@ -46,13 +46,13 @@ class WriteJob:
     baseline : the state of the database then
     base_seq : highest sequence number of trees and WAL then
     create_ts_ms : the commit clock time of all rows
-    definition : of the table, as this write needs it
+    definition : definition of the table, as this write needs it
     delete_rate : bytes per second that a reap deletes, for the commit record
-    times : of its rows, beyond what the options of the write say
+    times : times of its rows, beyond what the options of the write say
     compaction : its entry in `.compactions` with all sources; None for other operations
-    segments : of the table
+    segments : segments of the table
     max_retained : how many replaced versions are kept at most, by `versionRetention`; None for as many as usual
-    snapshot_seq : of a compaction, for the commit record
+    snapshot_seq : oldest snapshot that a compaction kept, as a sequence number, for the commit record
     is_provisional : the commit gives the rows another time, and the end that retention from the write sets
     """
 
@@ -146,7 +146,7 @@ def plan_write(
     ----------
     operation : for the commit record
     found : the newest manifest, as the caller read it; None if there is no table
-    definition : of the table, as this write needs it
+    definition : definition of the table, as this write needs it
     timestamp_ms : the commit clock time of all rows; by default that of the local clock, or the last tick if it is
         later. On a history table it may lie before the last tick
     state : the newest version with its WAL, if `found` was read along with them

@@ -47,7 +47,7 @@ class LaterCommit:
     manifest_id : the version
     added : the files that it added
     removed : key ranges in which it may have removed rows; all keys if that is unknown
-    load_seq : of a load that a client committed: the sequence number of its rows, which may be below that of a read
+    load_seq : for a load that a client committed, the sequence number of its rows; may be below that of a read
     """
 
     manifest_id: int

@@ -38,7 +38,7 @@ class CommitChange:
     drained : files that hold the rows of the WAL, older than all outputs; none where the edit does not keep them
     segments : the segment of each file
     edit : the change of the existing trees
-    codec : of the table; views in whose range no key of it can lie are removed
+    codec : codec of the table; views in whose range no key of it can lie are removed
     last_seq : highest sequence number of drained rows and outputs
     tick_ms : highest create_ts of drained rows and outputs
     fence_id : id of the fence in the WAL; WAL files up to it are no longer needed

@@ -34,8 +34,8 @@ class ReadSet:
     ranges : ascending, disjoint, none empty
     read_ts_ms : history tables: versions created at or after it also count as changes; None if only seqs count
     written : ranges in which every key that the commit writes must be unchanged too; ascending, disjoint, none empty
-    operands_only : of new rows only merge operands count as changes. For a commit that removes rows which reads do not
-        show: a new put or tombstone hides what lies below it in any case
+    operands_only : whether of new rows only merge operands count as changes. For a commit that removes rows which reads
+        do not show: a new put or tombstone hides what lies below it in any case
     """
 
     manifest_id: int
@@ -81,7 +81,7 @@ class ReadSet:
         Parameters
         ----------
         condition : in the grammar of the read option `filter`
-        codec : of the table
+        codec : codec of the table
         """
         if condition is None:
             return cls.of(snapshot, ranges=(ALL_KEYS,), written=())

@@ -61,8 +61,8 @@ class Replaced:
     ----------
     version : its id
     lifetime_ms : how long it is kept; None if it is not
-    can_be_undone : of the commit; then the claim is kept too, by checkpoints that are never thinned
-    limit : of versions kept this way, with earlier ones; None for `MAX_RETAINED`
+    can_be_undone : whether the commit can be undone; then the claim is kept too, by checkpoints that are never thinned
+    limit : largest number of versions kept this way, with earlier ones; None for `MAX_RETAINED`
     """
 
     version: int
@@ -187,8 +187,8 @@ def retained(
 
     Parameters
     ----------
-    lifetime_ms : of `versions`, from now
-    limit : of versions kept this way; beyond it, older ones are thinned out. None for `MAX_RETAINED`
+    lifetime_ms : lifetime of `versions`, from now
+    limit : largest number of versions kept this way; beyond it, older ones are thinned out. None for `MAX_RETAINED`
     """
     now_s, expires_s = ms_to_s(now_ms), _expiry_s(now_ms, lifetime_ms)
     lasting = [point for point in points if not (_goes_by_itself(point) and point.expire_time_s <= now_s)]

@@ -36,8 +36,8 @@ def compact_after_write(
 
     Parameters
     ----------
-    record : of the write's commit; None if there was no commit
-    options : of the write
+    record : record of the write's commit; None if there was no commit
+    options : options of the write
     definition : as the write found it; by default it is read
     """
     if record is None:

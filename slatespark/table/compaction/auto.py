@@ -59,7 +59,7 @@ def compact_automatically(
 
     Parameters
     ----------
-    record, options : of the write
+    record, options : record and options of the write
     manifest, definition : as its commit left them
     """
     trees = trees_of(record.manifest_id, manifest, fetch_layers(stores, manifest))

@@ -46,10 +46,10 @@ class BesideClient:
     Attributes
     ----------
     pick : chooses sources; of a plan the sources and the kind count
-    segment : of the tree to merge
+    segment : segment of the tree to merge
     accepts_others : it is as well if a worker of the client does the job, by its own rules
-    kind : of the plan that was chosen last
-    submitter : of the jobs
+    kind : kind of the plan that was chosen last
+    submitter : what submits the jobs
     """
 
     stores: TableStores

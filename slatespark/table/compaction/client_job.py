@@ -46,7 +46,7 @@ class ClientMerge:
 
     Attributes
     ----------
-    options : of the files, and `mergeOperator`
+    options : options of the files, and `mergeOperator`
     keeps_codec : new files have the codec of the newest source
     filters : decide about the versions that would be kept
     parallelism : how many ranges are merged at a time

@@ -39,7 +39,7 @@ class FairThreads:
 
     Parameters
     ----------
-    count : of the threads
+    count : number of the threads
     """
 
     def __init__(self, count: int) -> None:

@@ -43,7 +43,7 @@ class CheckedDecisions:
     ----------
     actions : (n,) int8, of `Action`
     values : all value columns of the replaced versions; None if they keep their values
-    expiries : of all versions; None if they keep their expiries
+    expiries : new expiries of all versions; None if they keep their expiries
     """
 
     actions: NDArray[np.int8]

@@ -27,7 +27,7 @@ class FilterPlan:
 
     Attributes
     ----------
-    rules : of the merge, including those of built-in filters
+    rules : rules of the merge, including those of built-in filters
     called : the filters that are called; None if there are none, or if they are deferred
     waits : filters are deferred, because an open snapshot may need any version, or operands may make rows young again
     retires : rows are past retention by a filter that are not by the rules without it
@@ -130,8 +130,8 @@ def plan_filters(
     Parameters
     ----------
     filters : checked
-    rules : of the merge
-    definition, manifest, table : of the compacted table
+    rules : rules of the merge
+    definition, manifest, table : definition, manifest and name of the compacted table
     """
     given_ms = rules.retired_ms
     for chosen in filters:

@@ -49,7 +49,7 @@ class FilterStage:
     Attributes
     ----------
     filters : called in this order; each sees the result of the one before
-    codec : of the table
+    codec : codec of the table
     table : its URL, for messages
     drops_tombstones : nothing older than the sources holds any of their keys
     """

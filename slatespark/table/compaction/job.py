@@ -59,7 +59,7 @@ class ListedJob:
     ----------
     entry : the current entry, running or ended
     spec : with all sources
-    write_id : of the job, whose lease is renewed while it runs
+    write_id : id of the job, whose lease is renewed while it runs
     is_held : the listed heartbeat never becomes stale: no client may reclaim the job, since that would lose history
     leased_ms, reported_ms : when the lease and the heartbeat were last put or renewed
     """
@@ -165,7 +165,7 @@ def listed_job(
     Parameters
     ----------
     spec : the sources
-    write_id : of the job, which has a lease
+    write_id : id of the job, which has a lease
     is_held : no client may ever reclaim the job
     """
     now_ms = clock.now_ms()

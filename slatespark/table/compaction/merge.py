@@ -45,8 +45,8 @@ class MergeRules:
     Attributes
     ----------
     now_ms : versions that expire at or before it have expired; None if none has
-    min_seq : of each key all versions above it are kept, and the newest at or below it; on history tables `2**64 - 1`
-        leaves the decision to the floor
+    min_seq : sequence number above which all versions of a key are kept, and the newest at or below it; on history
+        tables `2**64 - 1` leaves the decision to the floor
     drops_tombstones : nothing older than the sources holds any of their keys
     floor_ms : history tables: versions created after it are kept unchanged; None if all are
     has_history : whether it is a history table
@@ -77,8 +77,8 @@ class MergeRules:
 
         Parameters
         ----------
-        manifest, definition : of the version
-        operator : that was given; None for that of the table
+        manifest, definition : manifest and definition of the version
+        operator : the given merge operator; None for that of the table
         now_ms, drops_tombstones, retired_ms : see the attributes
         """
         return cls(
@@ -126,7 +126,7 @@ class MergedRange:
     expired : versions that had expired or were past retention: dropped, or turned into tombstones
     dropped : versions that are in no file: hidden, expired, folded into others, filtered, or tombstones
     filtered : versions that filters dropped, turned into tombstones, or changed
-    tombstones : of the versions read
+    tombstones : number of tombstones among the versions read
     bytes_in, bytes_out : stored bytes of the blocks read, and of the files
     copies : what became of the columnar copy of each file; none if none were asked for
     """

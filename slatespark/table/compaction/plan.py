@@ -78,7 +78,7 @@ def check_choice(names: Sequence[str], *, force: bool, tiers: SizeTiers | None) 
 
     Parameters
     ----------
-    names : of the arguments that choose the sources; none for the size-tiered choice
+    names : names of the arguments that choose the sources; none for the size-tiered choice
 
     Raises
     ------
@@ -108,7 +108,7 @@ class SourceLayer:
     ----------
     layer : its slices
     views : as in the manifest; one per slice if the layer is not cut
-    run_id : of a sorted run; None for an L0 view
+    run_id : id of a sorted run; None for an L0 view
     """
 
     layer: Layer

@@ -54,7 +54,7 @@ def publish_merge(
 
     Parameters
     ----------
-    edit : of which `known_above` grows by new files without operands
+    edit : the edit of the trees; its `known_above` grows by new files without operands
     count_lapses : see `FileGuard`
 
     Raises

@@ -39,7 +39,7 @@ def plan_tasks(
     Parameters
     ----------
     filter_plan : rules, and filters to call
-    options : of the files
+    options : options of the files
     planned_ms : time part of their ids
     range_bytes : approximate maximum that one task reads
     parallelism : how many are merged at a time

@@ -143,7 +143,7 @@ def job_facts(
     Parameters
     ----------
     waits : whether filters were not called
-    record, merged : of its commit, and what it merged; none for a plan
+    record, merged : record of its commit, and what it merged; None for a plan
     """
     facts = CompactionJob(
         kind=plan.kind,

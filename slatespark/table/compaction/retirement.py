@@ -52,7 +52,7 @@ def may_retire_beside_client(
     Parameters
     ----------
     state : asked for when the merge is planned, and anew right before it is handed over
-    operator : that was given; None for that of the table
+    operator : the given merge operator; None for that of the table
     plain : files known to hold no operands from earlier questions, which are not asked again; it is brought up to date
     """
     if operator is not None or state.definition.merge_operator is not None:

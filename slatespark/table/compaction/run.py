@@ -148,7 +148,7 @@ class _Compaction:
     Attributes
     ----------
     asked_ms, now_ms : the instant given by the request or a filter, and the one resolved by the first job for all jobs
-    copies : of the jobs so far
+    copies : outcomes of the columnar copies of the jobs so far
     is_late : `now` is later than the default, so rows expire that reads still show
     plain : files known to hold no merge operands, beside a client
     floor_ms : to which a filter will raise the history floor, before the first merge

@@ -37,8 +37,8 @@ class CompactionState:
 
     Attributes
     ----------
-    number, definition : of the table; the number is None for a raw table without a definition, and 0 for a clone that
-        uses its parent's
+    number, definition : number and definition of the table; the number is None for a raw table without a definition,
+        and 0 for a clone that uses its parent's
     trees : those with files
     known : properties of files, from commit records
     """

@@ -17,7 +17,7 @@ class WorkerReport(Shown):
 
     Attributes
     ----------
-    url : of the database
+    url : URL of the database
     job : id in `.compactions`
     segment : prefix of the tree in hexadecimal, empty for the root
     sources : names of the merged layers, newest first
@@ -54,7 +54,7 @@ class WorkerOutcome(Shown):
 
     Attributes
     ----------
-    url : of the database
+    url : URL of the database
     report, error : exactly one of them is set
     """
 
@@ -99,12 +99,12 @@ class WorkerStatus(Shown):
 
     Attributes
     ----------
-    url : of the database
+    url : URL of the database
     backlog : at the last look; None before it
     merging : jobs that this worker merges now
     handed_over, failed : jobs since the worker was made
-    bytes_in : that those read which were handed over
-    last_error : of the last look or job, until one succeeds
+    bytes_in : size of what the jobs read that were handed over
+    last_error : error of the last request or job, until one succeeds
     """
 
     url: str

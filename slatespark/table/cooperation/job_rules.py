@@ -89,7 +89,7 @@ def blocking_jobs(listed: Compactions, spec: CompactionSpec, job_id: Ulid | None
 
     Parameters
     ----------
-    job_id : of the job itself, if it is listed
+    job_id : id of the job itself, if it is listed
     """
 
     def blocks(job: Compaction) -> bool:

@@ -125,7 +125,7 @@ class _LoadCommit:
     Attributes
     ----------
     groups : files of the load by task, newest first
-    guard : of the files
+    guard : what keeps the files from being collected
     made : ids of the files that merges have made, and that were not discarded
     may_be_handed : a hand-over was tried, so the files may be committed: they must not be deleted any more
     share_keys : the client moves files that share no keys as they are, so sources must share some
@@ -210,7 +210,7 @@ class _LoadCommit:
 
         Parameters
         ----------
-        claimed, sources, merged : of the same segments
+        claimed, sources, merged : claimed job, sources and merged files of the same segments
         """
         claimed_ms = self.clock.now_ms()
         if (earlier := self._find_earlier()) is not None:  # a repetition of this write was faster

@@ -84,7 +84,7 @@ class LoadRules:
 
         Parameters
         ----------
-        job, times : of the load
+        job, times : job and times of the load
         """
         manifest: Manifest = sources.manifest
         by_ms = 0 if times.fixed else max(0, manifest.last_l0_clock_tick - job.create_ts_ms)

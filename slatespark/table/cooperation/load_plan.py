@@ -33,7 +33,7 @@ class LoadSources:
     Attributes
     ----------
     manifest : whose layers they are
-    tree : of which they are
+    tree : the tree that they are part of
     layers : newest first
     l0_views : how many of them are L0 views; the others are the newest runs
     """
@@ -109,10 +109,10 @@ def plan_sources(
     Parameters
     ----------
     layers : all of the version, as `plan_layers` returns them
-    prefixes : of the segments that the load touches; an empty one for a database without segments
+    prefixes : prefixes of the segments that the load touches; an empty one for a database without segments
     limit_bytes : `commitRewriteLimit`: larger runs are not replaced
     share_keys : sources that share no keys do not count, so more runs may be needed
-    with_runs : that are replaced in any case, with those above them
+    with_runs : layers that are replaced in any case, with those above them
     """
     found: list[LoadSources] = []
     start = 0
@@ -170,7 +170,7 @@ class MergedKeys:
 
     Attributes
     ----------
-    layers : of the load and the sources, newest first, cut to the range
+    layers : layers of the load and the sources, newest first, cut to the range
     """
 
     keys: KeyRange

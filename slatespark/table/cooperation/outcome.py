@@ -37,7 +37,7 @@ def await_commit(job: ClaimedJob, outputs: Sequence[SstHandle], *, timeout_ms: i
     Parameters
     ----------
     job : handed over
-    outputs : that it was handed over with
+    outputs : the files that it was handed over with
     """
     assert isinstance(job.entry.spec, TieredSpec)
     await_end([job], timeout_ms=timeout_ms)

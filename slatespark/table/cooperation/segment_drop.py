@@ -40,8 +40,8 @@ def drop_segment_beside_client(
 
     Parameters
     ----------
-    prefix : of the segment
-    codec : of the table, to name keys
+    prefix : prefix of the segment
+    codec : codec of the table, to name keys
     options : `clientTimeout` and `unflushedRows`
 
     Raises

@@ -63,7 +63,7 @@ class JobTakenError(Exception):
     Attributes
     ----------
     spec, planned : what it merged, and the version for which it was planned
-    version : that has its result
+    version : the version that has its result
     """
 
     def __init__(self, spec: TieredSpec, planned: Manifest, version: int) -> None:

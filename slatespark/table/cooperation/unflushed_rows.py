@@ -58,8 +58,8 @@ def await_flush(
     Parameters
     ----------
     baseline : the state when the load began
-    files : of the load
-    codec : of the table, to name keys
+    files : files of the load
+    codec : codec of the table, to name keys
     options : `clientTimeout` bounds the wait, `unflushedRows` says what follows, `writeBuffer` bounds the memory
 
     Raises

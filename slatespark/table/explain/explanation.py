@@ -81,21 +81,21 @@ class ExplanationFacts:
     Attributes
     ----------
     operation : `read`, `changes`, `compact`, `vacuum`, `reap` or `erase`
-    version : that it works on; None where there is no table
+    version : the version that it works on; None where there is no table
     layers : newest first
     files : considered
     skipped : how many of them need not be read, by reason
-    copies : of a read that may use columnar copies: how many files of the lowest runs are read from them, and how many
+    copies : for a read that may use columnar copies, how many files of the lowest runs are read from them, and how many
         are not, by reason
-    as_parquet : of `SlateTable.toDF`: how many files of the lowest runs Spark's own reader takes, and how many it does
+    as_parquet : for `SlateTable.toDF`, how many files of the lowest runs Spark's own reader takes, and how many it does
         not, by reason
     splits : parts that are worked on independently, at most
     wal_files : files of the WAL that are read
     estimated : all requests, those for the plan included
     planning : those of them that were made to get the plan
     measured : the requests that it made, as if nothing had been explained before; None if it was not run
-    rows : that a read returned; None if it was not run
-    elapsed_ms : that it took; None if it was not run
+    rows : number of rows that a read returned; None if it was not run
+    elapsed_ms : duration of the call in ms; None if it was not run
     prices : prices of requests; None if not given
     plan : the dry run of a compaction or vacuum, or the outlook of a reap or an erasure
     report : the report of a compaction, vacuum, reap or erasure that was run

@@ -41,7 +41,7 @@ def collection(planning: Requests, *, leases: int, releases: int) -> RequestRang
 
     Parameters
     ----------
-    leases : that go, each looked at once more
+    leases : number of deleted leases, each read once more
     releases : checkpoints and jobs that are released first
     """
     look = Requests(get=planning.get + 3 * leases, list=planning.list)

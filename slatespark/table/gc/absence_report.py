@@ -16,11 +16,11 @@ class KeyLocation:
 
     Attributes
     ----------
-    url : of the object
+    url : URL of the object
     kind : `sst`, `wal` or `columns` (the columnar copy of an SST), which hold rows; `manifest`, `compactions`,
         `commit record` or `claim`, which name keys
-    versions : that reference the file, ascending; none if it is unreferenced. A manifest references itself
-    checkpoints : that pin one of these versions: name, or id
+    versions : versions that reference the file, ascending; none if it is unreferenced. A manifest references itself
+    checkpoints : checkpoints that pin one of these versions: name, or id
     is_current : whether the newest version is one of them; its rows may be hidden even so
     rows : number of row versions, by `put`, `delete` and `merge`; empty for an object that only names keys
     first_key : the smallest of the keys that it holds or names, or the end of the given interval if it names that

@@ -74,7 +74,7 @@ class _LoadResolution:
 
     Attributes
     ----------
-    bases : of the loads whose fate is open
+    bases : base versions of the loads whose fate is open
     withdrawn : jobs that were taken back
     """
 

@@ -44,7 +44,7 @@ class Leases:
 
     Attributes
     ----------
-    live : of jobs that may still publish
+    live : leases of jobs that may still publish
     verdicts : on the lease objects, including marks of tasks
     """
 

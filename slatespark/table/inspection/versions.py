@@ -36,10 +36,10 @@ class VersionFacts(Shown):
     version : the manifest id
     committed_ms : wall clock at publication; for a version without a record, when its object was stored, but never
         before an earlier version
-    operation : of slatespark's commits `write`, `overwrite`, `create`, ...; `claim` for the step that claims the
-        epochs. Of another client, derived from the manifest: `open` and `open compactor` (it claimed an epoch),
-        `flush`, `compact`, `create checkpoint`, `delete checkpoint`, `refresh checkpoint`, `clone`, `detach`, `advance`
-        (it recorded its progress). None if unknown
+    operation : what the commit did: of slatespark's `write`, `overwrite`, `create`, ...; `claim` for the step that
+        claims the epochs. Of another client, derived from the manifest: `open` and `open compactor` (it claimed an
+        epoch), `flush`, `compact`, `create checkpoint`, `delete checkpoint`, `refresh checkpoint`, `clone`, `detach`,
+        `advance` (it recorded its progress). None if unknown
     engine : who committed: `slatespark`, or `slatedb` for a SlateDB client; None if the manifest cannot be read
     write_id : the write id of the job; None if unknown
     first_seq, last_seq : sequence numbers that it used, or added to files, both inclusive; None if none, or unknown

@@ -65,9 +65,9 @@ class Projection:
 
     Attributes
     ----------
-    names : of the columns, as the table spells them
+    names : names of the columns, as the table spells them
     shows_deletes : whether rows may be tombstones, whose value columns are null
-    codec : of the table
+    codec : codec of the table
     labels : names of the columns in the batches, if different
     """
 
@@ -130,7 +130,7 @@ def project(options: ReadOptions, columns: Sequence[str] | None = None, *, codec
     ----------
     options : say which columns there are and which are asked for
     columns : those to produce, if not those of the options; they are called as they are spelled here
-    codec : of the table
+    codec : codec of the table
 
     Raises
     ------

@@ -48,10 +48,10 @@ class AsOfJoin:
 
     Attributes
     ----------
-    settings : of the lookups; the projection has the columns that are added
-    validity : of the versions
-    layers : of the snapshot, newest first
-    time_column : of the rows
+    settings : settings of the lookups; the projection has the columns that are added
+    validity : how the validity of versions is decided
+    layers : layers of the snapshot, newest first
+    time_column : time column of the rows
     how : `left`, with nulls where there is no version, or `inner`
     split_bytes : keys are looked up in parts that cost about that much
     """
@@ -128,7 +128,7 @@ def check_join_columns(
     Parameters
     ----------
     rows : key columns and the column of times, with their types
-    names : of all columns of the rows
+    names : names of all columns of the rows
     added : names of the columns that the join adds
     """
     check_key_columns(rows, names, codec)
@@ -151,7 +151,7 @@ def join_as_of(stores: TableStores, plan: AsOfJoin, batches: Iterable[pa.RecordB
 
     Parameters
     ----------
-    batches : of one schema, that `check_join_columns` accepts
+    batches : batches with one schema, which `check_join_columns` accepts
 
     Raises
     ------

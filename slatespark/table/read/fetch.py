@@ -45,7 +45,7 @@ class SectionCache(Generic[T]):
 
     Parameters
     ----------
-    limit_bytes : of all entries together; one entry is always held
+    limit_bytes : largest size of all entries together; one entry is always held
     size : how many bytes an entry takes
     """
 

@@ -36,7 +36,7 @@ def find_gaps(stores: TableStores, asked: Mapping[SstFile, Sequence[KeyRange]], 
     Parameters
     ----------
     asked : key ranges by file; one that overlaps another is not looked at
-    codec : of the table
+    codec : codec of the table
     """
     look = partial(_gaps_of, stores, codec)
     if len(asked) < 2 or not stores.main.is_remote:
@@ -57,7 +57,7 @@ def find_gaps_around(
     Parameters
     ----------
     keys : the intervals, ascending, not overlapping
-    codec : of the table
+    codec : codec of the table
     inside : whether the parts inside matter; a view without a row there needs no cut
     """
     roots, outside = external_roots(stores, manifest), complement_ranges(keys)
@@ -93,8 +93,8 @@ def may_show_rows(shown: KeyRange, info: SstInfo, codec: RowCodec) -> bool:
     Parameters
     ----------
     shown : the keys of the view, within those of its file
-    info : of the file
-    codec : of the table
+    info : info of the file
+    codec : codec of the table
     """
     if shows_an_end(shown, info):
         return True

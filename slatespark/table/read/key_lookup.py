@@ -31,10 +31,10 @@ class KeyLookup:
 
     Attributes
     ----------
-    settings : of the read
-    layers : of the snapshot, newest first
+    settings : settings of the read
+    layers : layers of the snapshot, newest first
     split_bytes : keys are looked up in parts that cost about that much
-    wal_buffer_bytes : of a longer WAL each part decodes its rows by itself
+    wal_buffer_bytes : size up to which the WAL is decoded once; of a longer one each part decodes its rows
     """
 
     settings: ScanSettings
@@ -97,7 +97,7 @@ def look_up_rows(
 
     Parameters
     ----------
-    tail : of `fetch_lookup_tail`, if that was called
+    tail : the result of `fetch_lookup_tail`, if that was called
 
     Raises
     ------

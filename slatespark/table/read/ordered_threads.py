@@ -33,7 +33,7 @@ def ordered_batches(
     ----------
     scan : part -> its batches; runs on any thread
     threads : parts that are scanned at a time; with one, the consumer's own thread does it
-    ahead_bytes : of batches that wait for the consumer; a batch of the part that it is at may exceed them
+    ahead_bytes : size of the batches that wait for the consumer; a batch of the part that it is at may exceed them
 
     Raises
     ------

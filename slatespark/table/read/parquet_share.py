@@ -47,7 +47,7 @@ class ParquetFile:
 
     Attributes
     ----------
-    path : of its copy, below the table
+    path : path of its copy, below the table
     names : columns of the copy
     nans : columns that may hold NaN, which the statistics leave out; None if that is not known
     has_shadows : whether newer rows have some of its keys
@@ -65,11 +65,11 @@ class ParquetShare:
 
     Attributes
     ----------
-    files : that it takes; of them it shows the rows that have not ended and pass the filter
-    stored_bytes : of the SSTs of these files
+    files : the files that it takes; of them it shows the rows that have not ended and pass the filter
+    stored_bytes : size of the SSTs of these files
     shadows : the keys of newer rows, each once, as the key columns
     rest : the plan of all other rows
-    rest_bytes : of the SSTs that it needs
+    rest_bytes : size of the SSTs that it needs
     reasons : how many files of the lowest runs are taken, and how many are not, by reason
     """
 
@@ -86,7 +86,7 @@ def plan_parquet_share(stores: TableStores, plan: ReadPlan, options: ReadOptions
 
     Parameters
     ----------
-    plan, options : of the read
+    plan, options : plan and options of the read
     names : the columns that are read, those of the filter included
 
     Raises

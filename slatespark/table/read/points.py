@@ -139,7 +139,7 @@ class _FileBlocks:
     ----------
     numbers : (n,) of the keys, ascending
     first, end : (n,) blocks [first, end) for each of them
-    edges, encoded_bytes : of the blocks of the file, as in its index
+    edges, encoded_bytes : edges and encoded size of the blocks of the file, as in its index
     """
 
     file: SstFile

@@ -60,7 +60,7 @@ class ReadPlan:
     now_ms : the instant at which it evaluates expiry
     settings : the same for all splits
     splits : in key order; each can be scanned on its own, by any process
-    layers : of the snapshot, with the files that no split needs
+    layers : layers of the snapshot, with the files that no split needs
     seeks_copies : whether it may use columnar copies
     """
 
@@ -92,10 +92,10 @@ def fetch_read_plan(
 
     Parameters
     ----------
-    stores, options, clock : of the read
+    stores, options, clock : stores, options and clock of the read
     projection : the columns that were promised, if not those of the options
     pushed : comparisons that hold besides the option `filter`
-    point : of a transaction; None for the snapshot of the options
+    point : read point of a transaction; None for the snapshot of the options
     keys : the ranges to read, ascending, apart from each other; by default those of the options
 
     Raises
@@ -316,7 +316,7 @@ def fetch_as_of_join(
     ----------
     options : as `parse_join` returns them
     rows, names : the columns of the rows, with the types of key and time at least, and the names of all
-    time_column, how : of the join
+    time_column, how : time column and kind of the join
 
     Raises
     ------
@@ -409,7 +409,7 @@ def look_up(
     Parameters
     ----------
     key : a value for each key column
-    point : of a transaction; None for the snapshot of the options
+    point : read point of a transaction; None for the snapshot of the options
 
     Raises
     ------

@@ -64,7 +64,7 @@ class CommitRecord:
         committed it, and in records of old releases
     fence : id of its fence in the WAL, 0 without one; None where `start_seq` is
     forgotten : whether an erasure removed some of the replaced intervals, as their bounds named its keys
-    snapshot_seq : of a compaction: it kept hidden versions above this number, for a snapshot of a client; None if it
+    snapshot_seq : sequence number above which a compaction kept hidden versions, for a snapshot of a client; None if it
         kept none for that, and in records of old releases
     """
 

@@ -42,8 +42,8 @@ class ExpirySlots:
     Attributes
     ----------
     now_ms : a row that ends at or before it has ended
-    width_ms : of a period, a divisor of a day
-    retention_ms : of the table; None if it keeps rows forever
+    width_ms : width of a period, a divisor of a day
+    retention_ms : retention of the table; None if it keeps rows forever
     """
 
     now_ms: int
@@ -177,7 +177,8 @@ class FileOutline:
     Attributes
     ----------
     index, edges : block i is stored in [edges[i], edges[i + 1])
-    properties, bounds, block_rows : of the file; bounds and number of rows of each block; None in another client's file
+    properties, bounds, block_rows : properties of the file; bounds and number of rows of each block; None in another
+        client's file
     block_deletes : number of tombstones in each block
     """
 
@@ -200,7 +201,7 @@ class BlockPlan:
 
     Attributes
     ----------
-    slots, rows, stored_bytes : of the blocks that need no read
+    slots, rows, stored_bytes : slots, rows and stored bytes of the blocks that need no read
     reads : block numbers [first, end) whose rows must be read, ascending
     blocks : number of blocks of the slice
     """

@@ -86,7 +86,7 @@ class _ExpiryCount:
 
     Attributes
     ----------
-    retention_ms : of the table; None if it keeps rows forever
+    retention_ms : retention of the table; None if it keeps rows forever
     shown : the slices of every file
     files_read, blocks, blocks_read : see `ExpiryReport`
     outlines : fetched recently

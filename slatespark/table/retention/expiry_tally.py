@@ -45,11 +45,11 @@ class ExpiryReport(Shown):
     ----------
     url, version, now_ms : the table, the manifest id, and the instant at which expiry is evaluated
     per : `hour` or `day`, the periods, aligned in UTC
-    rows, stored_bytes : of all parts together
+    rows, stored_bytes : rows and stored bytes of all parts together
     parts : expired, then the periods with rows, then never
     files, blocks : in the snapshot; blocks only of the files whose index was read
-    files_read, blocks_read : of which rows were read
-    retention_ms : of the table, which ends rows too; None if it keeps them forever
+    files_read, blocks_read : numbers of files and blocks of which rows were read
+    retention_ms : retention of the table, which ends rows too; None if it keeps them forever
     """
 
     url: str

@@ -55,7 +55,7 @@ class RetiredKeys:
     Attributes
     ----------
     rows : tombstones for the keys, ascending, without sequence number; each has the creation time of the newest version
-    stored_bytes : of key and value of their newest versions
+    stored_bytes : size of the keys and values of their newest versions
     """
 
     rows: RowColumns
@@ -160,7 +160,7 @@ class Survivors:
 
     Attributes
     ----------
-    positions : of the kept rows, ascending
+    positions : positions of the kept rows, ascending
     tombstones : which of them become tombstones
     gone : number of removed rows other than tombstones
     """

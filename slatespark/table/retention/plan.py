@@ -194,8 +194,8 @@ class DueBlocks:
     ----------
     reads : numbers [first, end) of the blocks that may hold some, ascending
     certain, possible : minimum and maximum number
-    rows : of all kinds, in the blocks of the view
-    stored_bytes : of the blocks to read
+    rows : rows of all kinds, in the blocks of the view
+    stored_bytes : size of the blocks to read
     youngest_ms : smallest create_ts above `retired_ms` in blocks without due rows; None if unknown
     """
 

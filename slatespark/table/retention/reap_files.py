@@ -42,7 +42,7 @@ class DueWindow:
     Attributes
     ----------
     first, end : number of their first block, and of the block behind them
-    stored_bytes : of the blocks
+    stored_bytes : size of the blocks
     begins_inside, goes_on : earlier blocks may hold versions of the first key, later blocks of the last key
     due : positions of due rows other than tombstones
     """

@@ -82,7 +82,7 @@ def find_kept_checkpoints(
     ----------
     manifest : the newest one, which lists them
     known : properties of files, in addition to commit records; a file without may hold anything
-    last_version : that this run published; None if it reaped nothing: then that of the last reap counts
+    last_version : the version that this run published; None if it reaped nothing: then that of the last reap counts
     now_ms : by the system clock, which checkpoints use
     has_own_time : whether `retired_ms` is of a clock of the table's own
     """

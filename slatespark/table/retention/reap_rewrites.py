@@ -27,7 +27,7 @@ class Candidate:
 
     Attributes
     ----------
-    outline : of its file, to count the rows that go first; None if most of them go for certain
+    outline : outline of its file, to count the rows that go first; None if most of them go for certain
     """
 
     view: DueView

@@ -133,7 +133,7 @@ class Reaping:
     ----------
     max_batch_rows, max_batch_bytes : bounds of a pass
     asked_ms, now_ms : the given instant, and the one resolved by the first pass for all passes
-    rewrites : of views, as tasks
+    rewrites : rewrites of views, as tasks
     widening : how many times the bounds count for rewrites, which many tasks may share; 1 where they were given
     halvings : how often the bounds of the next pass are halved: once more after a conflict, once less after a pass
     conflicts : in a row

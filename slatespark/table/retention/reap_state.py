@@ -26,7 +26,7 @@ class ReapState:
     Attributes
     ----------
     now_ms, retired_ms : at `now_ms`, rows created at or before `retired_ms` are due
-    layers, views : of the snapshot's trees, newest first
+    layers, views : layers and views of the snapshot's trees, newest first
     wal : rows of the WAL that are not in the trees; None without any
     """
 

@@ -38,7 +38,7 @@ class TombstoneBatch:
     ----------
     max_rows, max_bytes : maximum number of keys, and of their bytes; at least one key
     rows, key_bytes, stored_bytes : number of keys, their bytes, and the size of their newest versions
-    read_bytes : of the blocks read
+    read_bytes : size of the blocks read
     reached : where the search goes on, by view
     is_last : nothing is left to search
     """
@@ -86,7 +86,7 @@ class Stride:
     ----------
     behind : where the next stride begins
     alone : retired keys of which all versions are among these rows
-    keys : of due rows that may have other versions elsewhere, ascending and distinct
+    keys : keys of due rows that may have other versions elsewhere, ascending and distinct
     due_rows, read_bytes : number of due rows, and size of the blocks read to their end
     youngest_ms : smallest create_ts of rows that are not due
     """
@@ -105,12 +105,12 @@ class TombstoneSearch:
 
     Attributes
     ----------
-    layers : of the trees, newest first
+    layers : layers of the trees, newest first
     wal : rows of the WAL that are not in the trees; None without any
-    max_seq, now_ms : of the snapshot, and the instant at which expiry is evaluated
+    max_seq, now_ms : highest sequence number of the snapshot, and the instant at which expiry is evaluated
     retired_ms : rows created at or before it are due
     buffer_bytes, window_bytes : read, and decoded, at a time by a lookup
-    max_rows, max_bytes : of a stride, due rows and blocks; one key or some blocks at least
+    max_rows, max_bytes : limits of a stride, for due rows and blocks; one key or some blocks at least
     """
 
     stores: TableStores

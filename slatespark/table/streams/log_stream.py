@@ -21,7 +21,7 @@ class LogStream:
     Parameters
     ----------
     stores, options, clock : as of `ChangeStream`
-    columns : that were promised
+    columns : columns that were promised
     throttle : allows to look for new writes
     limits : the limits of a batch
     """

@@ -15,7 +15,7 @@ class Throttle:
 
     Parameters
     ----------
-    clock : that of the machine
+    clock : the clock of the machine
     interval_ms : from one look to the next
     """
 

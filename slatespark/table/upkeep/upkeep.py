@@ -49,7 +49,8 @@ class UpkeepOutcome(Shown):
     ----------
     url : the location of the table
     duty : `historyFloor`, `reap`, `compact` or `vacuum`; None if the table could not be opened
-    report : of the duty a `ReapReport`, `CompactionReport`, `VacuumReport`, or the stored history floor in ms
+    report : what the duty returned: a `ReapReport`, `CompactionReport`, `VacuumReport`, or the stored history floor in
+        ms
     is_done : whether anything was changed
     error : why the step failed; it is tried again, with a growing pause
     next_ms : when it is the table's turn again, by the clock of the upkeep

@@ -232,7 +232,7 @@ def delete_history_range(
     ----------
     where : a condition on leading key columns; None for a raw table, where options give the keys
     common : options of reads: path and storage
-    options : of the deletion; `timestamp` is its instant, by default that of the commit
+    options : options of the deletion; `timestamp` is its instant, by default that of the commit
     runner : searches the ranges and writes the tombstones, a split in each task; by default threads of this process
 
     Raises

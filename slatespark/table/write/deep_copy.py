@@ -87,7 +87,7 @@ class CopiedFile:
 
     Attributes
     ----------
-    root : of the database that owns it, as `TableStores.at` takes it
+    root : URL of the database that owns it, as `TableStores.at` takes it
     handle : its description in the manifest
     found_bytes : size of the object of that name at the target; None if there is none
     has_copy : whether it has a columnar copy
@@ -165,8 +165,8 @@ def plan_copy(
     Parameters
     ----------
     drained : files of the rows that were only in the WAL
-    tail : of the WAL
-    segments : of the table
+    tail : end of the WAL that is not in files yet
+    segments : segments of the table
     """
     base = without_l0(source)
     added = {prefix: [identity_views(files)] for prefix, files in files_by_segment(drained, segments).items()}
@@ -196,9 +196,9 @@ class _Guard:
 
     Attributes
     ----------
-    version : that is copied
-    checkpoint_id : of the checkpoint that keeps it for the copy; None if another one does
-    write_id : of the copy, names its lease
+    version : the version that is copied
+    checkpoint_id : id of the checkpoint that keeps it for the copy; None if another one does
+    write_id : id of the copy, which names its lease
     renewed_ms : when both were made or extended
     """
 

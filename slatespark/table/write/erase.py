@@ -89,8 +89,8 @@ class ErasePlan:
 
     Attributes
     ----------
-    snapshot : of the newest version
-    parts : of files, that would be rewritten
+    snapshot : the newest version
+    parts : the parts of files that would be rewritten
     wal_rows : number of row versions that are only in the WAL
     commits : whether anything would be published
     """

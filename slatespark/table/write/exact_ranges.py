@@ -23,7 +23,7 @@ def plan_bounds(options: WriteOptions, codec: RowCodec, *, overwrite: bool) -> K
 
     Parameters
     ----------
-    codec : of the table
+    codec : codec of the table
     overwrite : whether the mode of the write is `overwrite`
 
     Raises
@@ -68,7 +68,7 @@ def exact_ranges(condition: str, codec: RowCodec, *, name: str) -> tuple[KeyRang
     Parameters
     ----------
     condition : comparisons in the grammar of the option `filter`, joined by AND and OR
-    name : of the option or argument, for messages
+    name : name of the option or argument, for messages
 
     Raises
     ------

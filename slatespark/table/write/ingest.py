@@ -92,7 +92,7 @@ def ingest_files(
 
     Parameters
     ----------
-    paths : of files that `SstWriter` wrote, in any order; those of a plain table may not share keys
+    paths : paths of files that `SstWriter` wrote, in any order; those of a plain table may not share keys
     options : how the new files are written, `timestamp`, `mergeSchema`, and those of the commit
     runner : runs the tasks; by default threads of this process
 

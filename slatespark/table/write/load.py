@@ -24,7 +24,7 @@ class Load:
     ----------
     job : input of the commit
     encoder : encodes batches as rows
-    options : of the write
+    options : options of the write
     bytes_per_s : upload limit of all tasks together; None for no limit
     """
 

@@ -43,7 +43,7 @@ def plan_cut(stores: TableStores, clock: Clock, keys: Sequence[KeyRange], codec:
     Parameters
     ----------
     keys : ascending, not overlapping, none empty
-    codec : of the table
+    codec : codec of the table
     """
     _, manifest, wal = fetch_newest_state(stores)
     gaps = find_gaps_around(stores, manifest, keys, codec, inside=True)

@@ -39,8 +39,8 @@ class StreamBatch:
     Attributes
     ----------
     query : id of the query, which belongs to its checkpoint location; None where no task told it; with a name only
-    number : of the batch; each is one more than the one before
-    name : of the stream, `txnAppId`; by default that of its query
+    number : number of the batch; each is one more than the one before
+    name : name of the stream, its `txnAppId`; by default that of its query
     """
 
     query: str | None

@@ -113,7 +113,7 @@ class _Trimming:
     ----------
     after_ms : versions created later are removed
     planned_ms : time part of the ids of new files
-    segments : of the table
+    segments : segments of the table
     """
 
     stores: TableStores

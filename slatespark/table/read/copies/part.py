@@ -35,7 +35,7 @@ class CopyPart:
     Attributes
     ----------
     part : the slice
-    meta, footer : of the copy
+    meta, footer : metadata and footer of the copy
     groups : ascending; the others have no row to show
     names : columns of the copy that are read
     key_names : those that are read as well where keys are needed

@@ -24,7 +24,7 @@ class KnownCopies:
 
     Attributes
     ----------
-    settings : of the read
+    settings : settings of the read
     is_sought : whether there may be any
     """
 
@@ -84,7 +84,7 @@ def lowest_slices(layers: Sequence[Layer], *, own: bool = True) -> list[FileSlic
 
     Parameters
     ----------
-    own : of slatespark's files, which may have copies, or of those of other databases
+    own : whether the slices are of the table's own files, which may have copies, or of those of other databases
     """
     found: list[FileSlice] = []
     below = KeyCover()

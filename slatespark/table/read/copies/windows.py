@@ -34,7 +34,7 @@ class CopyReads:
     ----------
     parts : by slice
     projection, names : columns of the read, and those of its filter
-    ahead_bytes : of SSTs, as for `cursor.layer_windows`
+    ahead_bytes : size of the SSTs that are read ahead, as for `cursor.layer_windows`
     """
 
     parts: Mapping[FileSlice, CopyPart]

@@ -43,7 +43,7 @@ class ValiditySettings:
     ----------
     now_ms : the instant at which a version is current or not
     ends_by_expiry : whether expiry and retention end a version
-    retention_ms : of the table
+    retention_ms : retention of the table
     floor_ms : versions that ended at or before it are left out, since others that were valid then may be gone
     """
 
@@ -63,7 +63,7 @@ def valid_intervals(
     Parameters
     ----------
     windows : all versions, keys ascending, of a key the newest first; a key may continue in the next window
-    settings : of the read
+    settings : settings of the read
     fold : the merge function, None if not given
 
     Raises

@@ -24,7 +24,7 @@ def decode_prefixes(codec: RowCodec, keys: Sequence[bytes]) -> Iterator[tuple[li
 
     Parameters
     ----------
-    codec : of a typed table
+    codec : codec of a typed table
     keys : distinct
     """
     left = [key for key in keys if key]

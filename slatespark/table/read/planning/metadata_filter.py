@@ -29,7 +29,7 @@ def file_test(condition: Filter | None, columns: list[str]) -> Callable[[SstProp
     Parameters
     ----------
     condition : bound to the columns of the table and metadata columns
-    columns : of the table, which hide metadata columns of their names
+    columns : columns of the table, which hide metadata columns of their names
     """
     parts = [] if condition is None else condition.conditions
     wanted = [part for part in parts if part.column in _BOUNDS and part.column not in columns]

@@ -290,7 +290,7 @@ def range_size(stored_bytes: int, *, most_bytes: int, least_bytes: int, parallel
 
     Parameters
     ----------
-    stored_bytes : of all ranges
+    stored_bytes : stored size of all ranges
     most_bytes, least_bytes : bounds of a range; a smaller one is not worth a task
     parallelism : how many are merged at a time
     """

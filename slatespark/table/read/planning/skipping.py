@@ -62,9 +62,9 @@ def skip_files(layers: Sequence[Layer], known: Mapping[Ulid, SstProperties], rul
 
     Parameters
     ----------
-    layers : of the snapshot, newest first
+    layers : layers of the snapshot, newest first
     known : properties of files, as many as are known
-    rule : of the read
+    rule : conditions of the read that decide about whole files
     """
     effects = {sst_id: judge_file(properties, rule) for sst_id, properties in known.items()}
     if all(effect is Effect.VISIBLE for effect in effects.values()):

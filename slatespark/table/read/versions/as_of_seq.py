@@ -117,7 +117,7 @@ def _holds(kept: KeptVersions, before: int | None, after: int, manifest: Manifes
     Parameters
     ----------
     before, after : the neighbours of the number among the versions that exist
-    manifest : of `after`
+    manifest : the manifest of `after`
     """
     if before == after - 1 and _is_flush_under_snapshot(kept.manifest(before), manifest, seq):
         return True

@@ -66,7 +66,7 @@ def file_properties(
 
     Parameters
     ----------
-    limit : of these requests, newest commits first; by default no more than asking the files would cost
+    limit : largest number of these requests, newest commits first; by default no more than asking the files would cost
     """
     foreign = {sst_id for database in manifest.external_dbs for sst_id in database.sst_ids}
     own = [handle for sst_id, handle in manifest.ssts.items() if sst_id not in foreign]
@@ -91,7 +91,7 @@ def find_recorded(stores: TableStores, wanted: Set[str], *, limit: int) -> dict[
 
     Parameters
     ----------
-    limit : of the objects that are looked through, newest first: single records, then batches
+    limit : largest number of objects that are read, newest first: single records, then batches
     """
     found: dict[str, RecordedFile] = {}
     with contextlib.suppress(SlateError):  # an unreachable object counts as no information

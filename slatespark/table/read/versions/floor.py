@@ -41,7 +41,7 @@ def history_floor(stores: TableStores, manifest: Manifest, definition: TableDefi
     Parameters
     ----------
     manifest : the version that is read
-    definition : of the table, fetched after the manifest; for a read as `judged_definition` returns it
+    definition : definition of the table, fetched after the manifest; for a read as `judged_definition` returns it
     """
     bounds = (definition.full_history_ts_low_ms, lost_through(stores, manifest, definition))
     return max((bound for bound in bounds if bound is not None), default=None)
@@ -83,7 +83,7 @@ def judged_definition(
     Parameters
     ----------
     definition : the newest one
-    snapshot : that the options resolve to
+    snapshot : snapshot that the options resolve to
     """
     if options.chooses_version:
         return definition.at_version(snapshot.manifest_id)
@@ -103,7 +103,7 @@ def lost_through(stores: TableStores, manifest: Manifest, definition: TableDefin
     Parameters
     ----------
     manifest : the version that is read, or the base of a commit
-    definition : of the table; by default the newest one
+    definition : definition of the table; by default the newest one
     """
     known = resolve_definition(stores, manifest) if definition is None else definition
     if manifest.last_l0_seq == 0 or not _has_lost(stores, manifest):

@@ -25,7 +25,7 @@ class KeptVersions:
 
     Parameters
     ----------
-    stores : of the table
+    stores : stores of the table
 
     Attributes
     ----------
@@ -99,7 +99,7 @@ def order_times(numbers: Sequence[int], recorded: Mapping[int, int], stored: Map
 
     Parameters
     ----------
-    numbers : of versions, ascending
+    numbers : numbers of versions, ascending
     recorded : commit times by slatespark's records, by version; those of versions that were collected are bounds too
     stored : when the object of a version was stored, by the clock of the store
     """

@@ -29,8 +29,8 @@ class ReadPoint:
 
     Attributes
     ----------
-    snapshot : of the table
-    definition : of the table then
+    snapshot : snapshot of the table
+    definition : definition of the table at that time
     own : layers of the rows written since, newest first; named `OWN_WRITES`
     own_seq : their highest sequence number, above all of the snapshot; 0 where there are none
     """

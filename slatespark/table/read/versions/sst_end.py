@@ -16,7 +16,7 @@ class SstEnd:
 
     Attributes
     ----------
-    size : of the object, in bytes
+    size : size of the object, in bytes
     gap : the bytes between the last section and the info
     """
 

@@ -57,7 +57,7 @@ class Timeline:
 
     Attributes
     ----------
-    stores, kept : of the table, and its existing versions
+    stores, kept : stores of the table, and its existing versions
     own_time : whether the table has a clock of its own; a version's time is its clock tick then
     """
 
