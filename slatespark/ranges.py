@@ -27,7 +27,7 @@ def coalesce(ranges: Iterable[ByteRange], *, max_gap: int, max_bytes: int) -> li
 
     Parameters
     ----------
-    ranges : in any order, possibly overlapping
+    ranges : ranges in any order, possibly overlapping
     max_gap : unneeded bytes that may be read between two ranges
     max_bytes : upper bound of a merged range; a single longer range is kept whole
 

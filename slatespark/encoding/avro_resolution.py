@@ -92,7 +92,7 @@ class DecodePlan:
 
     Attributes
     ----------
-    program : for the kernels; it decodes the columns of `columns` in order
+    program : what the kernels run; it decodes the columns of `columns` in order
     columns : the requested columns
     """
 

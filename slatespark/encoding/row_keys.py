@@ -70,7 +70,7 @@ def only_column(rows: pa.Schema, wanted: str, names: Sequence[str], *, called: s
 
     Parameters
     ----------
-    names, called : for messages: the names of all columns, and how to call this one
+    names, called : the names of all columns, and what messages call this one
 
     Raises
     ------

@@ -167,7 +167,7 @@ class CopyFooter:
     Attributes
     ----------
     metadata : the Parquet metadata, with row groups and statistics
-    seal : as it is stored; another copy of the same SST has another one
+    seal : the seal as stored; another copy of the same SST has another one
     end_bytes : length of seal and footer
     """
 

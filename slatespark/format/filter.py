@@ -128,7 +128,7 @@ def encode_filter(hashes: NDArray[np.uint64], bits_per_key: int) -> bytes:
     Parameters
     ----------
     hashes : (n,) uint64 of every row's key; each version of a key counts
-    bits_per_key : at least 1
+    bits_per_key : bits for each key, at least 1
     """
     return encode_filters(FilterSet((NamedFilter(BLOOM, build_bloom(hashes, bits_per_key)),)))
 

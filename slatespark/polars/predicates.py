@@ -25,7 +25,7 @@ def find_filter(expression: str, schema: pa.Schema) -> str | None:
 
     Parameters
     ----------
-    expression : as Polars writes it in JSON
+    expression : expression as Polars writes it in JSON
     """
     try:
         return " AND ".join(_conditions(json.loads(expression), schema)) or None

@@ -28,7 +28,7 @@ class Explanation(ExplanationFacts):
 
         Parameters
         ----------
-        facts : to show
+        facts : what is shown
         """
         return cls(**{item.name: getattr(facts, item.name) for item in fields(facts)})
 

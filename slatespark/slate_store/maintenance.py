@@ -68,7 +68,7 @@ class Maintenance(OpenTable):
         filters : decide about every version that would be kept, in this order; not called if nothing is merged
         now : the instant at which expiry and retention are evaluated; by default one minute before the clock, or the
             last clock tick if that is later; with `clock=custom` the tick
-        force : with `full`, rewrite a compacted run too
+        force : whether, with `full`, to rewrite a compacted run too
         l0Only : merge all L0 views into a new run, and no runs
         due : rewrite files that may hold expired rows and are older than the table's `periodicCompactionInterval`
         columnar : write a columnar copy, a Parquet file, beside each SST of the lowest runs that has none, rewriting no

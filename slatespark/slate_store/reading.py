@@ -230,7 +230,7 @@ class Reads(OpenTable):
         ----------
         keys : rows as for `write`, with the key columns of the table; other columns, and nulls that no key has, do not
             matter
-        columns : to return; by default all
+        columns : columns to return; by default all
         options : read options, except key ranges
 
         Raises

@@ -168,7 +168,7 @@ class TableSnapshot:
         Parameters
         ----------
         keys : rows with the key columns of the table; other columns do not matter
-        columns : to return; by default all
+        columns : columns to return; by default all
         options : read options, except key ranges and those that choose a version
 
         Raises

@@ -124,7 +124,7 @@ class Versions(OpenTable):
         ----------
         name : a unique name; reads take it, or the id, in the option `checkpoint`
         lifetime : a duration such as `7d`; forever by default
-        version : by default the newest state, WAL included
+        version : number of the version; by default the newest state, WAL included
 
         Raises
         ------

@@ -173,7 +173,7 @@ class Writes(OpenTable):
 
         Parameters
         ----------
-        condition : as the read option `filter`: `tenant = 'a' AND day < '2026-01-01'`
+        condition : a condition like the read option `filter`: `tenant = 'a' AND day < '2026-01-01'`
         progress : a bar where one can be seen; see `SlateStore.compact`
         options : write options that apply to a deletion: `timestamp`, sizes, options of the commit
 
@@ -216,7 +216,7 @@ class Writes(OpenTable):
 
         Parameters
         ----------
-        condition : as the read option `filter`: `tenant = 'a' AND day < '2026-01-01'`; None for all rows
+        condition : a condition like the read option `filter`: `tenant = 'a' AND day < '2026-01-01'`; None for all rows
         set : new values by column: Python values, pyarrow scalars, or pyarrow expressions over the columns of the row,
             such as `pc.field("n") + 1`
         progress : a bar where one can be seen; see `SlateStore.compact`
@@ -334,7 +334,7 @@ class Writes(OpenTable):
 
         Parameters
         ----------
-        properties : by name, such as `defaultTtl="30d"`; None is `none`, which turns a duration off
+        properties : values by name, such as `defaultTtl="30d"`; None is `none`, which turns a duration off
 
         Raises
         ------

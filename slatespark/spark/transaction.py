@@ -201,7 +201,7 @@ class SlateTransaction:
 
         Parameters
         ----------
-        df : with the columns of the table
+        df : rows with the columns of the table
         writeOptions : write options about rows: `operation`, `ttl`, ...
 
         Raises

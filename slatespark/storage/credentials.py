@@ -131,7 +131,7 @@ def refuse_control_characters(values: Mapping[str, str]) -> None:
 
     Parameters
     ----------
-    values : by what they are called in messages, which show none of them
+    values : values by their names in messages, which show none of them
     """
     for name, value in values.items():
         if _CONTROL.search(value):

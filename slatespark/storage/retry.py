@@ -236,7 +236,7 @@ class RetryPolicy:
 
     Parameters
     ----------
-    attempts : in total, at least 1
+    attempts : number of attempts in total, at least 1
     first_wait_s, longest_wait_s : the wait doubles from the first to the longest; each is shortened randomly by up to
         half
     sleep : waits for a number of seconds

@@ -21,7 +21,7 @@ class Head:
     Attributes
     ----------
     number : its id
-    meta : as it was listed
+    meta : metadata as listed
     data : its content, which never changes
     """
 

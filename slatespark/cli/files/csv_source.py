@@ -25,7 +25,7 @@ class CsvSource:
 
     Parameters
     ----------
-    file : for messages
+    file : name of the file, for messages
     open_again : opens the file at its start; called once only unless it `is_repeatable`
     null_texts : texts that mean null
     is_typed : tells whether the type of a column, by its name, is not inferred

@@ -45,7 +45,7 @@ def array_of_json(values: Sequence[Any], field: pa.Field, *, as_text: bool, firs
     Parameters
     ----------
     values : those of one column; None is null
-    field : with the canonical type wanted
+    field : field with the wanted canonical type
     as_text : bytes are UTF-8 text, not hexadecimal
     first_row : the number of the first value, for messages
 

@@ -28,7 +28,7 @@ def bind_filter(comparisons: Sequence[Comparison | RowComparison], schema: pa.Sc
 
     Parameters
     ----------
-    comparisons : from `parse_filter`
+    comparisons : what `parse_filter` returned
     schema : schema with canonical types; names are matched regardless of case
 
     Raises

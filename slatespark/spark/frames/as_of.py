@@ -42,7 +42,7 @@ def as_of_frame(
 
     Parameters
     ----------
-    options : as `parse_join` returns them
+    options : what `parse_join` returned
     ts : the column of times
 
     Raises

@@ -236,7 +236,7 @@ class TableFrames:
 
         Parameters
         ----------
-        condition : in the grammar of the read option `filter`
+        condition : condition in the grammar of the read option `filter`
         """
         snapshot = resolve_snapshot(self.stores(), self.read_options(), self.clock)
         return ReadSet.of_condition(snapshot, condition, self.codec())

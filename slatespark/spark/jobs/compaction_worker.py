@@ -31,14 +31,14 @@ class CompactionWorker(Worker):
     ----------------
     parallelism : how many ranges are merged at a time without Spark; by default one per processor
     pollInterval : between two looks at a database, `1s` by default
-    heartbeatInterval : at most a third of the client's `worker_heartbeat_timeout`; `3s` by default
+    heartbeatInterval : duration of at most a third of the client's `worker_heartbeat_timeout`; `3s` by default
     mergeOperator : how operands are folded: the client's operator; by default that of the table
     filters : decide about the versions that would be kept, as in `SlateStore.compact`; built-in ones take no instant
         and no floor
-    clock : for waiting and heartbeats, or `module:function`; the system clock by default
+    clock : clock for waiting and heartbeats, or `module:function`; the system clock by default
     options : options of new files: `compression` (by default that of the sources), `blockSize`, `sstSize`,
         `bloomBitsPerKey`, `writeBuffer`
-    storage : for all of `tables`, as for `SlateStore.open`
+    storage : options for all of `tables`, as for `SlateStore.open`
 
     Raises
     ------
@@ -77,8 +77,8 @@ def worker_session(master: str) -> Iterator[SparkSession]:
 
     Parameters
     ----------
-    master : as Spark takes it, such as `local[4]`, or the `sc://` URL of a server of Spark Connect; the other settings
-        come from Spark's configuration files
+    master : address as Spark takes it, such as `local[4]`, or the `sc://` URL of a server of Spark Connect; the other
+        settings come from Spark's configuration files
     """
     from slatespark.spark.java import ensure_java
 

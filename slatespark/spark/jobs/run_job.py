@@ -58,7 +58,7 @@ def beside_spark(spark: SparkSession, asked: AskedProgress) -> AskedProgress:
 
     Parameters
     ----------
-    asked : by the caller
+    asked : what the caller asked for
     """
     context = find_context(spark)
     if asked != "auto" or context is None or is_notebook():

@@ -82,7 +82,7 @@ class SlateMergeBuilder:
         Parameters
         ----------
         condition : which of them, a Column or SQL text over both sides; by default all
-        set : by column, the new value as SQL text or a Column over both sides; of a key column only
+        set : for each column, the new value as SQL text or a Column over both sides; of a key column only
             what it is already
 
         Raises
@@ -118,7 +118,8 @@ class SlateMergeBuilder:
         Parameters
         ----------
         condition : which of them, a Column or SQL text over the source; by default all
-        values : by column, a value as SQL text or a Column over the source; columns that are not named become null
+        values : for each column, a value as SQL text or a Column over the source; columns that are not named become
+            null
 
         Raises
         ------
@@ -148,7 +149,7 @@ class SlateMergeBuilder:
         Parameters
         ----------
         condition : which of them, a Column or SQL text over the table's columns; by default all
-        set : by column, the new value as SQL text or a Column over the table's columns; of a key column
+        set : for each column, the new value as SQL text or a Column over the table's columns; of a key column
             only what it is already
 
         Raises

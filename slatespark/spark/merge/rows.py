@@ -158,8 +158,8 @@ class _Scope:
 
     Attributes
     ----------
-    positions : by column of the target that the merge needs, its position
-    given : by index of the clause the values that it names, by column
+    positions : position of each column of the target that the merge needs
+    given : values that each clause names, by the clause's index and by column
     """
 
     frame: DataFrame

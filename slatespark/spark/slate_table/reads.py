@@ -114,10 +114,10 @@ class TableReads:
 
         Parameters
         ----------
-        df : with the key columns of the table, and a column of times
+        df : rows with the key columns of the table, and a column of times
         ts : the column of times, TIMESTAMP or BIGINT of ms since 1970; null matches nothing
         how : `left`, or `inner` for only the rows that have a version
-        columns : to add; by default all but the key
+        columns : columns to add; by default all but the key
         readOptions : options of `SlateStore.asOf`
 
         Raises
@@ -141,8 +141,8 @@ class TableReads:
 
         Parameters
         ----------
-        keys : with the key columns of the table; other columns do not matter
-        columns : to return; by default all
+        keys : rows with the key columns of the table; other columns do not matter
+        columns : columns to return; by default all
         readOptions : read options, except key ranges
 
         Raises

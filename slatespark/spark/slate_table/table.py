@@ -197,7 +197,7 @@ class SlateTable(TableReads, TableVersions):
 
         Parameters
         ----------
-        df : with the columns of the table, in any order; names ignore case
+        df : rows with the columns of the table, in any order; names ignore case
         mode : `append` upserts; `overwrite` replaces the table, or the key range that `replaceWhere` names
         progress : `auto` shows a bar on a terminal or in a notebook after a second, unless Spark shows its own; False
             none; or a function of the step, how much is done, and how much there is in all, 0 if unknown
@@ -284,7 +284,7 @@ class SlateTable(TableReads, TableVersions):
         Parameters
         ----------
         condition : a Column, or any SQL expression of Spark as text
-        set : by column, the new value as SQL text or a Column, which see the row's old values
+        set : for each column, the new value as SQL text or a Column, which see the row's old values
         progress : a bar where one can be seen; see `SlateTable.write`
         writeOptions : write options for stored rows, such as `ttl`: an updated row expires like one that is written now
 
@@ -392,7 +392,7 @@ class SlateTable(TableReads, TableVersions):
 
         Parameters
         ----------
-        properties : by name, such as `defaultTtl="30d"`; None is `none`, which turns a duration off
+        properties : values by name, such as `defaultTtl="30d"`; None is `none`, which turns a duration off
 
         Raises
         ------

@@ -26,7 +26,7 @@ def with_literals(statement: str, tokens: Sequence[Token], args: Arguments) -> s
     Parameters
     ----------
     tokens : those of `find_tokens`
-    args : by name, or a list
+    args : values by name, or a list of them
 
     Raises
     ------

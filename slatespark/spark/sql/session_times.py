@@ -29,7 +29,7 @@ def in_session_zone(condition: str, schema: pa.Schema, spark: SparkSession, *, n
 
     Parameters
     ----------
-    condition : in the grammar of `replaceWhere`
+    condition : condition in the grammar of `replaceWhere`
     schema : the columns that may be named
     name : the name of the clause, for messages
 

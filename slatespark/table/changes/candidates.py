@@ -36,7 +36,7 @@ class Candidates:
 
     Attributes
     ----------
-    keys : to be looked up in both versions
+    keys : keys to be looked up in both versions
     written : newest rows of other keys, which the later version alone has: they decide what it shows
     """
 

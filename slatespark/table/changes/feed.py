@@ -28,7 +28,7 @@ def fetch_feed_plan(
 
     Parameters
     ----------
-    options : with `readChangeFeed`
+    options : options with `readChangeFeed`
     projection : the columns that were promised, if not those of the options
 
     Raises

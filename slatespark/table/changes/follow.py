@@ -20,7 +20,7 @@ class FeedFollower:
     Parameters
     ----------
     stores, clock : the stores and the clock of the table
-    options : with `readChangeFeed`, a start, and no end
+    options : options with `readChangeFeed`, a start, and no end
 
     Raises
     ------

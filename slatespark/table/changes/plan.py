@@ -110,7 +110,7 @@ class ChangePlan:
     ----------
     bounds : the versions
     settings : the same for all splits
-    splits : in key order; each can be read on its own, by any process
+    splits : splits in key order; each can be read on its own, by any process
     differences : the differences of the layers of the two versions
     due : the shared parts that may hold rows which expire or retire in between
     """
@@ -129,7 +129,7 @@ def fetch_change_plan(
 
     Parameters
     ----------
-    options : with `readChangeFeed`
+    options : options with `readChangeFeed`
     projection : the columns that were promised, if not those of the options
 
     Raises

@@ -165,7 +165,7 @@ class _Commit:
     rows : the uploaded rows of this commit
     edit : the change of the existing trees
     guard : keeps its files from collectors
-    requirements : in the order in which they are checked
+    requirements : requirements in the order in which they are checked
     """
 
     stores: TableStores

@@ -22,7 +22,7 @@ def plan_hold(runs: Iterable[int], job_id: Ulid) -> Compaction | None:
 
     Parameters
     ----------
-    runs : before a commit, include those that it removes: the commit may fail
+    runs : runs to hold; before a commit, include those that it removes: the commit may fail
     job_id : its time is the one from which collectors keep SSTs
     """
     held = tuple(sorted(set(runs), reverse=True))

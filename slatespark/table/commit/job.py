@@ -41,7 +41,7 @@ class WriteJob:
     Attributes
     ----------
     write_id : names the job
-    operation : for the commit record
+    operation : name for the commit record
     planned_ms : the time of planning, also the time part of file ids
     baseline : the state of the database then
     base_seq : highest sequence number of trees and WAL then
@@ -144,7 +144,7 @@ def plan_write(
 
     Parameters
     ----------
-    operation : for the commit record
+    operation : name for the commit record
     found : the newest manifest, as the caller read it; None if there is no table
     definition : definition of the table, as this write needs it
     timestamp_ms : the commit clock time of all rows; by default that of the local clock, or the last tick if it is

@@ -28,7 +28,7 @@ class KeptHistory:
 
     Attributes
     ----------
-    floor_ms : at or below it only the newest version of a key is kept; None keeps everything
+    floor_ms : instant at or below which only the newest version of a key is kept; None keeps everything
     known : properties of files; of a file without them every version is kept
     """
 

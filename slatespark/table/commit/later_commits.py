@@ -132,7 +132,7 @@ def find_later_commits(
 
     Parameters
     ----------
-    filtered_jobs : by path of their records, those that earlier calls have read; it grows
+    filtered_jobs : records that earlier calls have read, by path; new ones are added
 
     Raises
     ------

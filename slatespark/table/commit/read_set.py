@@ -80,7 +80,7 @@ class ReadSet:
 
         Parameters
         ----------
-        condition : in the grammar of the read option `filter`
+        condition : condition in the grammar of the read option `filter`
         codec : codec of the table
         """
         if condition is None:

@@ -87,7 +87,7 @@ class ReplaceViews:
 
     Attributes
     ----------
-    replacements : for each view the files, in key order, that hold its remaining rows
+    replacements : for each view, the files in key order that hold its remaining rows
     """
 
     replacements: Mapping[SstView, tuple[NewFile, ...]] = field(default_factory=dict)
@@ -207,7 +207,7 @@ class MergeRuns:
 
     Attributes
     ----------
-    sources : for each merged layer the views that show any of the keys, newest layer first
+    sources : for each merged layer, the views that show any of the keys, newest layer first
     keys : the merged intervals, ascending, not overlapping, none empty
     outputs : the files in key order; their rows keep their sequence numbers
     seed : random number that makes the ids of cut views
@@ -304,7 +304,7 @@ def add_runs(base: Manifest, added: Mapping[bytes, Sequence[Sequence[SstView]]],
 
     Parameters
     ----------
-    added : for each tree the views of its runs, oldest first; one without views is left out
+    added : for each tree, the views of its runs, oldest first; one without views is left out
     taken : ids that may not be used again; the new ones are above them
     """
     number = count(max(taken, default=-1) + 1)

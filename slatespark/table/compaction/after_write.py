@@ -38,7 +38,7 @@ def compact_after_write(
     ----------
     record : record of the write's commit; None if there was no commit
     options : options of the write
-    definition : as the write found it; by default it is read
+    definition : definition as the write found it; by default it is read
     """
     if record is None:
         return

@@ -24,7 +24,7 @@ def copy_rule(definition: TableDefinition, *, is_lowest: bool, asked: str = "fal
     Parameters
     ----------
     is_lowest : nothing older lies below its sources
-    asked : by the call; the property of the table asks, too
+    asked : what the call asks for; the property of the table asks, too
     """
     wishes = {definition.columnar, asked}
     if not is_lowest or definition.has_history or wishes == {"false"}:

@@ -276,7 +276,7 @@ def below_group(first: NDArray[np.bool_], goes_on: NDArray[np.bool_]) -> NDArray
     Parameters
     ----------
     first : which versions are the newest of their keys
-    goes_on : at which versions a read does not stop
+    goes_on : for each version, whether a read does not stop there
     """
     ends = ~goes_on
     before: NDArray[np.int64] = np.cumsum(ends) - ends

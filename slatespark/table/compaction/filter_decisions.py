@@ -60,7 +60,7 @@ def call_filter(
     ----------
     versions : whole keys, as the filter sees them
     stored : the same versions
-    codec, table : for checking values, and for messages
+    codec, table : codec that checks values, and name of the table for messages
 
     Raises
     ------

@@ -58,7 +58,7 @@ class ListedJob:
     Attributes
     ----------
     entry : the current entry, running or ended
-    spec : with all sources
+    spec : specification with all sources
     write_id : id of the job, whose lease is renewed while it runs
     is_held : the listed heartbeat never becomes stale: no client may reclaim the job, since that would lose history
     leased_ms, reported_ms : when the lease and the heartbeat were last put or renewed

@@ -39,7 +39,7 @@ def find_due_files(
     files : files of the table
     known : properties of files; a file without may hold anything
     interval_ms : maximum age of a file that may hold expired rows; None for no maximum
-    present_ms : by the clock of the machine, as the times of files
+    present_ms : instant by the clock of the machine, as the times of files
     expired_ms : rows that expire at or before it can be dropped; None if none can
     max_files, max_bytes : limits of one round
     """

@@ -30,7 +30,7 @@ def merge_requirements(state: CompactionState, plan: CompactionPlan, rules: Merg
 
     Parameters
     ----------
-    state : from which it was planned
+    state : state from which it was planned
     """
     yield FilesExist()
     has_operands = not hold_no_operands((file.id for file in plan.files), state.known)

@@ -72,10 +72,10 @@ class CompactionReport(Shown):
     url, version : the table, and its manifest id afterwards
     now_ms : the instant at which expiry was evaluated; None if nothing counted as expired
     dry_run : nothing was done: the jobs are plans
-    jobs : in order, each a commit of its own; none if nothing was merged: then no filter was called
+    jobs : jobs in order, each a commit of its own; none if nothing was merged: then no filter was called
     filters : names of the given filters
     rows_in, rows_out, expired, dropped, filtered, bytes_in, bytes_out : sums over the jobs
-    elapsed_ms : from the first plan to the last commit
+    elapsed_ms : time from the first plan to the last commit
     has_own_time : whether `now_ms` is of a clock of the table's own
     copies : what became of the columnar copy of each file that was to get one
     is_compacted : a full compaction was requested, and the table already is one compacted run: nothing was done

@@ -151,7 +151,7 @@ class _Compaction:
     copies : outcomes of the columnar copies of the jobs so far
     is_late : `now` is later than the default, so rows expire that reads still show
     plain : files known to hold no merge operands, beside a client
-    floor_ms : to which a filter will raise the history floor, before the first merge
+    floor_ms : history floor to which a filter will raise it, before the first merge
     """
 
     stores: TableStores

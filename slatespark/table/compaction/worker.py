@@ -103,7 +103,7 @@ class Worker:
 
         Parameters
         ----------
-        table : as it was added
+        table : the table as it was added
         """
         with self._lock:
             self._databases.pop(table_path(table), None)
@@ -139,7 +139,7 @@ class Worker:
 
         Parameters
         ----------
-        until : by the worker's clock; None runs forever. Jobs that are being merged are released
+        until : instant by the worker's clock; None runs forever. Jobs that are being merged are released
         listener : called with what came of each job; from several threads, one at a time
 
         Raises

@@ -23,8 +23,8 @@ class WorkerReport(Shown):
     sources : names of the merged layers, newest first
     destination : number of the output run
     rows_in, rows_out, bytes_in, bytes_out, files_out : versions, stored bytes and files read and written
-    elapsed_ms : from the claim to the hand-over
-    waited_ms : from when the worker first saw the job scheduled to the hand-over
+    elapsed_ms : time from the claim to the hand-over
+    waited_ms : time from when the worker first saw the job scheduled to the hand-over
     filters_waited : as in `CompactionJob`
     """
 
@@ -70,7 +70,7 @@ class Backlog:
     Attributes
     ----------
     l0_views : in the tree that has the most; the client's writer stalls at 8, by default
-    runs : in the tree that has the most
+    runs : number of runs in the tree that has the most
     waiting : scheduled jobs that no worker has
     running : jobs that a worker has, this one included
     """
@@ -100,7 +100,7 @@ class WorkerStatus(Shown):
     Attributes
     ----------
     url : URL of the database
-    backlog : at the last look; None before it
+    backlog : backlog when it was last read; None before that
     merging : jobs that this worker merges now
     handed_over, failed : jobs since the worker was made
     bytes_in : size of what the jobs read that were handed over

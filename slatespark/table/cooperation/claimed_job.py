@@ -104,7 +104,7 @@ class ClaimedJob:
 
         Parameters
         ----------
-        outputs : in key order, uploaded, with ids not older than the job's; none if no row is left
+        outputs : uploaded files in key order, with ids not older than the job's; none if no row is left
 
         Raises
         ------

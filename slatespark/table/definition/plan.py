@@ -41,7 +41,7 @@ def plan_creation(schema: pa.Schema | None, options: WriteOptions, properties: M
     ----------
     schema : its columns, any Arrow types; None for a raw table
     options : `keyColumns` makes it a typed one, with `keyFormat` and `valueFormat`
-    properties : as text, checked by `options.parse_properties`
+    properties : properties as text, checked by `options.parse_properties`
 
     Raises
     ------

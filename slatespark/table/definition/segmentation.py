@@ -14,7 +14,7 @@ def plan_segments(url: str, manifest: Manifest | None, extractor: SegmentExtract
     ----------
     url : the location of the table, for messages
     manifest : the newest version; None if there is no table yet
-    extractor : as declared; None if it is not
+    extractor : the declared extractor; None without one
 
     Raises
     ------

@@ -41,7 +41,7 @@ class TableDefinition(Escaped):
     Attributes
     ----------
     key_format, value_format : as in docs/reference/key-encoding.md; `raw` both for a raw table
-    key_columns : in key order; empty for a raw table
+    key_columns : names in key order; empty for a raw table
     schema : canonical, in table order; None for a raw table
     writer_schemas : Avro record schemas of stored values, by fingerprint
     properties : name -> text, as in the reference of options

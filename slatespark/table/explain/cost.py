@@ -20,7 +20,7 @@ class RequestRange:
 
     Attributes
     ----------
-    low, high : at least, and at most
+    low, high : bounds: at least, and at most
     """
 
     low: Requests = field(default_factory=Requests)

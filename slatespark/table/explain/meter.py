@@ -15,7 +15,7 @@ class Meter:
 
     Attributes
     ----------
-    stores : to run an operation on
+    stores : stores to run an operation on
     """
 
     stores: TableStores

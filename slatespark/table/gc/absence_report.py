@@ -49,7 +49,7 @@ class Erasure:
 
     Attributes
     ----------
-    removed : from the newest version
+    removed : what was removed from the newest version
     records : number of records, lists of compactions included, that named a key and no longer do
     released : checkpoints of replaced versions that were given up
     deleted, deleted_bytes : objects that the vacuum deleted, and their size

@@ -26,7 +26,7 @@ def judge_filterings(stores: TableStores, listed: Sequence[ObjectMeta], needs: N
 
     Parameters
     ----------
-    listed : from before the compactions were read: a job is listed before its record exists
+    listed : records listed before the compactions were read: a job is listed before its record exists
     """
     active, shown = {str(job.id) for job in needs.jobs}, set(map(str, needs.shown_by)) if listed else set()
     for meta in listed:

@@ -32,7 +32,7 @@ class Loads:
 
     Attributes
     ----------
-    verdicts : on the records
+    verdicts : verdicts on the records
     base : a later version may show a load whose fate is open; None without any
     jobs : the compactions, without those that were taken back
     """

@@ -51,7 +51,7 @@ class Verdict:
     Attributes
     ----------
     goes : whether it is deleted
-    reason : for deleting or keeping it
+    reason : reason for deleting or keeping it
     until_ms : when the reason for keeping it ends by itself; None if it does not, or nobody knows when
     """
 
@@ -361,7 +361,7 @@ def judge_commits(
 
     Parameters
     ----------
-    listed : by number of the version
+    listed : objects by number of the version
     batched : numbers of the records in sound batches
     kept : numbers of the kept manifests
     """
@@ -381,7 +381,7 @@ def judge_small_batches(small: Mapping[int, ObjectMeta], newest: int, needs: Nee
 
     Parameters
     ----------
-    small : by the version they end with
+    small : small batches, by the version they end with
     newest : the version that the newest large batch ends with
     """
     for number, meta in small.items():

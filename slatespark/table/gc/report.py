@@ -22,10 +22,10 @@ class CollectedFile:
 
     Attributes
     ----------
-    path : below the table, or below the location of its WAL
+    path : path below the table, or below the location of its WAL
     size : bytes
     action : `deleted`, `kept`, or `would delete`
-    reason : for the action
+    reason : reason for the action
     kind : `manifest`, `compactions`, `columns`, `sst`, `wal`, `unfinished`, `claim`, `commit record`,
         `load`, `filtering`, `lease` or `definition`
     until_ms : when the reason for keeping it ends by itself; None if it does not, or nobody knows when
@@ -56,7 +56,7 @@ class VacuumReport(Shown):
     now_ms : the instant at which ages were judged
     min_age_ms : younger objects were kept
     dry_run : whether nothing was changed
-    files : in the order of deletion
+    files : files in the order of deletion
     checkpoints_released : those that had expired, or only recorded the outcome of a commit
     jobs_dropped : ids of abandoned compactions
     views_removed : number of views that showed no row; the next vacuum can delete files that only they showed

@@ -45,7 +45,7 @@ class Leases:
     Attributes
     ----------
     live : leases of jobs that may still publish
-    verdicts : on the lease objects, including marks of tasks
+    verdicts : verdicts on the lease objects, including marks of tasks
     """
 
     live: tuple[LiveLease, ...]

@@ -93,7 +93,7 @@ class ColumnFacts:
 
     Attributes
     ----------
-    type : in SQL syntax
+    type : type in SQL syntax
     key : its position among the key columns, from 0; None for a value column
     """
 
@@ -110,7 +110,7 @@ class DefinitionFacts:
     Attributes
     ----------
     version : the number of the definition
-    columns : in the order of the table; none for a raw table
+    columns : columns in the order of the table; none for a raw table
     properties : such as `defaultTtl`
     dropped_columns : names that may not be used again
     writer_schemas : number of schemas that stored values may have

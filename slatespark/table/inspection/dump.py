@@ -65,7 +65,7 @@ class ObjectDump(Shown):
     url : the location of the object
     kind : `manifest`, `compactions`, `wal`, `sst`, `columns` for a columnar copy, or `external sst` for a file of
         `SstWriter`
-    size : in bytes
+    size : size in bytes
     content : its fields by name, nested: numbers, text, bytes, dicts and lists. Times have the units of their names
     codec : how keys of the table are encoded, as far as that is known
     """

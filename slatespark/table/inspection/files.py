@@ -39,8 +39,9 @@ class FileFacts(Shown):
     start, end : keys [start, end) that the layer shows of it; None is open
     stored_bytes : the stored bytes of the whole file without its footer
     created_ms : time of creation
-    rows, blocks : from the file's statistics, if requested
-    min_seq, max_seq, min_create_ms, max_create_ms, min_expire_ms, max_expire_ms : from slatespark's commit records
+    rows, blocks : numbers from the file's statistics, if requested
+    min_seq, max_seq, min_create_ms, max_create_ms, min_expire_ms, max_expire_ms : bounds from slatespark's commit
+        records
     features : features used by its rows, from slatespark's commit records: `create_ts`, `ttl`, `tombstones`, `merges`;
         None if unknown, as for files of other clients
     properties_version : format version of the properties; None without any

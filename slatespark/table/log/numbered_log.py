@@ -35,7 +35,7 @@ class NumberedLog:
     Attributes
     ----------
     store : the store of the folder
-    folder : with a trailing `/`
+    folder : path of the folder, with a trailing `/`
     extension : the extension of its members, without the dot
     path : number -> path of that version
     boundary : name of its boundary object: ids at or below its content are dead; None if versions are not collected

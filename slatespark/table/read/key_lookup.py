@@ -61,7 +61,7 @@ def fetch_key_lookup(
     Parameters
     ----------
     rows, names : the key columns of the rows, with their types, and the names of all columns
-    point : to read; None for the snapshot of the options
+    point : read point; None for the snapshot of the options
 
     Raises
     ------

@@ -54,7 +54,7 @@ class Materialiser:
     ----------
     projection : the columns
     residual : rows for which it is not true are dropped; None keeps all
-    table : for messages
+    table : name of the table, for messages
     tally : counts rows that do not decode, which are left out; without one they are an error
     """
 

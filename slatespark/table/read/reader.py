@@ -59,7 +59,7 @@ class ReadPlan:
     max_seq : highest sequence number it sees
     now_ms : the instant at which it evaluates expiry
     settings : the same for all splits
-    splits : in key order; each can be scanned on its own, by any process
+    splits : splits in key order; each can be scanned on its own, by any process
     layers : layers of the snapshot, with the files that no split needs
     seeks_copies : whether it may use columnar copies
     """
@@ -211,7 +211,7 @@ def plan_key_splits(
 
     Parameters
     ----------
-    ranges : to read, ascending, apart from each other
+    ranges : key ranges to read, ascending, apart from each other
     skip : leaves out files that a scan does not need; a lookup of keys asks their filters instead
     sample : as for `plan_splits`; by default cut points are those of the indexes
     """
@@ -314,7 +314,7 @@ def fetch_as_of_join(
 
     Parameters
     ----------
-    options : as `parse_join` returns them
+    options : what `parse_join` returned
     rows, names : the columns of the rows, with the types of key and time at least, and the names of all
     time_column, how : time column and kind of the join
 

@@ -32,7 +32,7 @@ def share_tail(
 
     Parameters
     ----------
-    splits : in key order
+    splits : splits in key order
     wal : the files that are needed
     above_seq : rows with seq <= it are in the trees
 

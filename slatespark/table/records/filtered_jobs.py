@@ -28,7 +28,7 @@ class FilteredJob:
 
     Attributes
     ----------
-    job_id : in `.compactions`
+    job_id : id of the job in `.compactions`
     segment : the prefix of its tree in hexadecimal; empty without segments
     sources, outputs : ids of the files that it reads and writes
     """
@@ -69,7 +69,7 @@ def fetch_filtered_jobs(store: ObjectStore, known: dict[str, FilteredJob]) -> li
 
     Parameters
     ----------
-    known : by path, the jobs that were read before, and are read only once; it grows
+    known : jobs that were read before, by path; each is read only once, and is added
     """
     paths = [meta.path for meta in store.list(FILTERED_DIR) if meta.path.endswith(JSON_SUFFIX)]
     damaged: list[str] = []

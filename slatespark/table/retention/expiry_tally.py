@@ -47,7 +47,7 @@ class ExpiryReport(Shown):
     per : `hour` or `day`, the periods, aligned in UTC
     rows, stored_bytes : rows and stored bytes of all parts together
     parts : expired, then the periods with rows, then never
-    files, blocks : in the snapshot; blocks only of the files whose index was read
+    files, blocks : numbers of files and blocks in the snapshot; blocks only of the files whose index was read
     files_read, blocks_read : numbers of files and blocks of which rows were read
     retention_ms : retention of the table, which ends rows too; None if it keeps them forever
     """

@@ -83,7 +83,7 @@ def find_kept_checkpoints(
     manifest : the newest one, which lists them
     known : properties of files, in addition to commit records; a file without may hold anything
     last_version : the version that this run published; None if it reaped nothing: then that of the last reap counts
-    now_ms : by the system clock, which checkpoints use
+    now_ms : instant by the system clock, which checkpoints use
     has_own_time : whether `retired_ms` is of a clock of the table's own
     """
     live = [point for point in manifest.checkpoints if not point.expire_time_s or s_to_ms(point.expire_time_s) > now_ms]

@@ -136,7 +136,7 @@ class Reaping:
     rewrites : rewrites of views, as tasks
     widening : how many times the bounds count for rewrites, which many tasks may share; 1 where they were given
     halvings : how often the bounds of the next pass are halved: once more after a conflict, once less after a pass
-    conflicts : in a row
+    conflicts : number of conflicts in a row
     reported : files counted in the report: several views may show parts of one, and be dropped one after the other
     searched_to : where the search for rows to delete goes on, by view
     youngest : smallest create_ts of rows that are not due yet, in the blocks read, by view

@@ -51,7 +51,7 @@ class ChangeStream:
     ----------
     stores, options : the stores and the options of the table and the change feed
     projection : the columns that were promised
-    clock : by which expiry is evaluated
+    clock : clock by which expiry is evaluated
     machine : the clock of the machine, for intervals and checkpoints
 
     Raises

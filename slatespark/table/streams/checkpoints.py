@@ -44,7 +44,7 @@ class StreamCheckpoints:
     Parameters
     ----------
     stores : the stores of the table
-    clock : by which garbage collectors judge checkpoints: that of the machine
+    clock : the machine's clock, by which garbage collectors judge checkpoints
     stream_id : the name of the stream; None for a random one
     lifetime_ms : how long a checkpoint lasts unless it is renewed
     """

@@ -16,7 +16,7 @@ class Throttle:
     Parameters
     ----------
     clock : the clock of the machine
-    interval_ms : from one look to the next
+    interval_ms : time from one look to the next
     """
 
     def __init__(self, clock: Clock, interval_ms: int) -> None:

@@ -35,7 +35,7 @@ class OwnTask:
 
     Attributes
     ----------
-    files : in key order
+    files : files in key order
     has_instants : whether rows expire at fixed instants, which do not move with their create_ts
     """
 
@@ -128,7 +128,7 @@ def _shown(sources: list[RowColumns], rows: NDArray[np.int64]) -> SortedRows:
 
     Parameters
     ----------
-    rows : in file order
+    rows : rows in file order
     """
     first = new_key_mask(sources, rows)
     plain = (gather_fields(sources, rows).flags & MERGE) == 0

@@ -53,8 +53,8 @@ class CommitTimes:
 
         Parameters
         ----------
-        given_ms : by the caller, or None
-        job : with the time that the rows have now
+        given_ms : time given by the caller, or None
+        job : job with the time that the rows have now
         moves : whether the rows are few enough to be rewritten with the present time
         writes : whether there are any rows
 

@@ -292,7 +292,8 @@ class Transaction:
 
         Parameters
         ----------
-        condition : as the option `filter`, on the rows that the transaction sees; locks ranges as `getForUpdate` does
+        condition : a condition like the option `filter`, on the rows that the transaction sees; locks ranges as
+            `getForUpdate` does
         keys : instead, a tuple of values for each key, or a value where there is one key column; nothing is read
         options : write options: sizes, and `mergeOperator`
 
@@ -332,7 +333,7 @@ class Transaction:
         Parameters
         ----------
         load : the plan of the write
-        outputs : by task, its files
+        outputs : files of each task
         """
         self._state.require(TransactionState.OPEN, call="write")
         instants = has_instants(load.options, self._job.definition)

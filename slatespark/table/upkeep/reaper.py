@@ -75,10 +75,10 @@ class Reaper:
     tables : paths or URLs, or one of them
     minInterval, maxInterval : durations
     maxBatchRows, maxBatchBytes : bounds of a pass, as for `SlateStore.reap`
-    clock : for waiting, or `module:function`; the system clock by default
+    clock : clock for waiting, or `module:function`; the system clock by default
     options : write options for the commits, such as `ifClientActive`
     progress : called with the step, how much is done, and how much there is in all, 0 if unknown
-    storage : for all of `tables`, as for `SlateStore.open`
+    storage : options for all of `tables`, as for `SlateStore.open`
 
     Raises
     ------
@@ -138,7 +138,7 @@ class Reaper:
 
         Parameters
         ----------
-        table : as it was added
+        table : the table as it was added
         """
         self._loop.remove(table_path(table))
 
@@ -173,7 +173,7 @@ class Reaper:
 
         Parameters
         ----------
-        until : by the reaper's clock; None runs forever
+        until : instant by the reaper's clock; None runs forever
         listener : called with the outcome of each reap
 
         Raises

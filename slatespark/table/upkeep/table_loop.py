@@ -49,7 +49,7 @@ class TableLoop(Generic[T, R]):
 
     Parameters
     ----------
-    clock : for waiting
+    clock : clock for waiting
     serve : does one step for a table; raises nothing
     """
 
@@ -108,7 +108,7 @@ class TableLoop(Generic[T, R]):
 
         Parameters
         ----------
-        end_ms : by the loop's clock; None runs forever
+        end_ms : instant by the loop's clock; None runs forever
         listener : called with the outcome of each step that has one
         """
         self._work(

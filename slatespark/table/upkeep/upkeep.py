@@ -88,7 +88,7 @@ class _Table:
     known : its newest version, when it was last looked at
     changed_ms : when that changed
     checked_ms : when all duties that follow changes were last due without one
-    plans : by duty, in the order in which they had their turn: that of the longest ago first
+    plans : plans by duty, in the order in which they had their turn: that of the longest ago first
     round : the duties that are left of a `runOnce`; empty at other times
     failures : consecutive ones of looking at it
     reaping : the reap under way, if any
@@ -116,16 +116,16 @@ class Upkeep:
     ----------
     tables : paths or URLs, or one of them
     minInterval : between two looks for a new version of a table
-    maxInterval : after this time all duties have a look at a table that did not change: its properties may have
+    maxInterval : duration after which all duties look at a table that did not change: its properties may have
     duties : which of `historyFloor`, `reap`, `compact` and `vacuum`; by default all
     minAge : the least age of objects that a vacuum deletes, an hour or more
     fences : a vacuum deletes WAL fences too; see `SlateStore.vacuum`
     maxBatchRows, maxBatchBytes : bounds of a commit of the reaper, as for `SlateStore.reap`
-    clock : for waiting, or `module:function`; the system clock by default
+    clock : clock for waiting, or `module:function`; the system clock by default
     options : write options for the commits: those of `reap` and of `compact`, without key ranges. With
         `ifClientActive=cooperate` live clients commit the compactions, and nothing else is committed that could fence
         them
-    storage : for all of `tables`, as for `SlateStore.open`
+    storage : options for all of `tables`, as for `SlateStore.open`
 
     Raises
     ------
@@ -190,7 +190,7 @@ class Upkeep:
 
         Parameters
         ----------
-        table : as it was added
+        table : the table as it was added
         """
         self._loop.remove(table_path(table))
 
@@ -222,7 +222,7 @@ class Upkeep:
 
         Parameters
         ----------
-        until : by the clock of the upkeep; None runs forever
+        until : instant by the clock of the upkeep; None runs forever
         listener : called with the outcome of each step
 
         Raises

@@ -190,7 +190,8 @@ def delete_where(
 
     Parameters
     ----------
-    condition : in the grammar of the read option `filter`; with `ifClientActive=cooperate` one that lists keys
+    condition : condition in the grammar of the read option `filter`; with `ifClientActive=cooperate` one that lists
+        keys
     common : options of reads and writes: path and storage
     options : further write options
 

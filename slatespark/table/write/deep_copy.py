@@ -422,8 +422,8 @@ def storage_of_copy(stores: TableStores, target: str, given: Mapping[str, Any] |
 
     Parameters
     ----------
-    given : by name, with or without the prefix `storage.`; None for those of the table, if the target is in a store of
-        the same kind
+    given : options by name, with or without the prefix `storage.`; None for those of the table, if the target is in a
+        store of the same kind
 
     Raises
     ------

@@ -161,7 +161,7 @@ class _Found:
 
     Attributes
     ----------
-    views : to be rewritten
+    views : views to be rewritten
     wal_rows : number of row versions that are only in the WAL
     in_wal : whether a WAL file holds any that a commit makes unnecessary
     """

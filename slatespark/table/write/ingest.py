@@ -61,7 +61,7 @@ class ExternalSstFile:
 
     Attributes
     ----------
-    path : as given, for messages
+    path : path as given, for messages
     url : where other processes find it too
     """
 

@@ -23,7 +23,7 @@ def delete_listed_keys(stores: TableStores, clock: Clock, condition: str, option
     Parameters
     ----------
     condition : comparisons with `=` or `IN` on all key columns, and on nothing else
-    options : with `operation=delete`
+    options : options with `operation=delete`
 
     Raises
     ------

@@ -44,8 +44,8 @@ def update_where(
 
     Parameters
     ----------
-    condition : in the grammar of the read option `filter`; None for all rows
-    assigned : by column, a Python value, a pyarrow scalar, or a pyarrow expression over the columns of the row
+    condition : condition in the grammar of the read option `filter`; None for all rows
+    assigned : for each column, a Python value, a pyarrow scalar, or a pyarrow expression over the columns of the row
     common : options of reads and writes: path and storage
     options : further write options
 
@@ -81,7 +81,7 @@ class NewValues:
 
     Attributes
     ----------
-    constants, expressions : by the names of columns
+    constants, expressions : new values by the names of columns
     """
 
     constants: Mapping[str, pa.Scalar]

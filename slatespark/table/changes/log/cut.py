@@ -19,8 +19,8 @@ def cut_log(
 
     Parameters
     ----------
-    max_bytes : stored
-    max_rows : with this limit WAL files are read, up to the position
+    max_bytes : limit of stored bytes
+    max_rows : limit of rows; with one, WAL files are read up to the position
 
     Raises
     ------

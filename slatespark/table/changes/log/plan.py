@@ -34,7 +34,7 @@ class WalPart:
     Attributes
     ----------
     files : ids, ascending
-    versions : for each file the first version that still exists and shows it; None if there is none yet
+    versions : for each file, the first version that still exists and shows it; None if there is none yet
     after_seq, last_seq : only writes with sequence numbers (after_seq, last_seq]
     """
 
@@ -89,7 +89,7 @@ class LogSettings:
     condition : only writes whose own columns fulfil it are returned; None for all
     keys : only writes with these keys
     buffer_bytes : memory for stored bytes in flight
-    table : for messages
+    table : name of the table, for messages
     """
 
     projection: Projection
@@ -108,7 +108,7 @@ class LogPlan:
     start, end : the positions
     survey : what lies between them
     settings : the same for all splits
-    splits : in the order of the log; each can be read on its own, by any process
+    splits : splits in the order of the log; each can be read on its own, by any process
     """
 
     start: LogPosition
@@ -165,8 +165,8 @@ def fetch_log_plan(
 
     Parameters
     ----------
-    options : with `readChangeFeed`; its bounds are not looked at
-    start, end : from where to where
+    options : options with `readChangeFeed`; its bounds are not looked at
+    start, end : positions from where to where
     projection : the columns that were promised, if not those of the options
 
     Raises

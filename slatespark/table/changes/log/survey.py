@@ -230,7 +230,7 @@ class _Loss:
     Attributes
     ----------
     version, seq : a log from this version on, and after this sequence number, does without it
-    what : for the message
+    what : name for the message
     """
 
     version: int

@@ -27,7 +27,7 @@ class WalStretch:
     Attributes
     ----------
     after_seq, last_seq : writes with sequence numbers (after_seq, last_seq] are to be found in it
-    after, end : in files with ids (after, end)
+    after, end : bounds of the files: ids (after, end)
     """
 
     after_seq: int

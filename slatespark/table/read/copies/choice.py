@@ -36,7 +36,7 @@ class CopyChoice:
     Attributes
     ----------
     parts : those that are read from copies, in key order
-    reasons : for each of the lowest slices `USED`, or why it is read from its SST
+    reasons : for each of the lowest slices, `USED`, or why it is read from its SST
     """
 
     parts: tuple[CopyPart, ...]

@@ -18,7 +18,7 @@ class CopyGroup:
 
     Attributes
     ----------
-    number : in the copy
+    number : number of the group in the copy
     first_row : number of its first row, in the copy and in the SST
     is_cut : whether some of its rows may lie outside the slice
     """

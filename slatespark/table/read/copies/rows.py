@@ -28,7 +28,7 @@ class CopyRows(RowColumns):
 
     Attributes
     ----------
-    columns : as many values each as there are rows; with the types of the read
+    columns : columns with the types of the read, as long as there are rows
     """
 
     columns: Mapping[str, pa.Array]

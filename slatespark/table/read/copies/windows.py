@@ -32,7 +32,7 @@ class CopyReads:
 
     Attributes
     ----------
-    parts : by slice
+    parts : parts of copies, by slice
     projection, names : columns of the read, and those of its filter
     ahead_bytes : size of the SSTs that are read ahead, as for `cursor.layer_windows`
     """

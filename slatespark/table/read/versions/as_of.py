@@ -57,7 +57,7 @@ def known_then(stores: TableStores, chosen: Snapshot, options: ReadOptions, cloc
     Parameters
     ----------
     chosen : the snapshot of the version
-    options : with `timestampAsOf`
+    options : options with `timestampAsOf`
 
     Raises
     ------
@@ -110,7 +110,7 @@ def _bounded(stores: TableStores, snapshot: Snapshot, definition: TableDefinitio
 
     Parameters
     ----------
-    definition : with the bounds of the past by which the read is judged
+    definition : definition with the bounds of the past by which the read is judged
     """
     time_ms = options.timestamp_as_of_ms
     assert time_ms is not None  # the caller's condition

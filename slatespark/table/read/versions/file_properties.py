@@ -37,7 +37,7 @@ class RecordedFile:
 
     Attributes
     ----------
-    stored_bytes : by which the record is known to be of this file
+    stored_bytes : size by which the record is known to be of this file
     """
 
     properties: SstProperties

@@ -53,7 +53,7 @@ class HistoryFloors:
 
     Attributes
     ----------
-    stored_ms : below it compactions may drop versions; None without one
+    stored_ms : instant below which compactions may drop versions; None without one
     effective_ms : the earliest instant that reads can ask for: the stored floor, that of `historyRetention`, or a loss
         by other clients, whichever is highest; None for the beginning
     """

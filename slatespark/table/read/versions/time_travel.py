@@ -33,7 +33,7 @@ def resolve_version(stores: TableStores, time_ms: int, clock: Clock | None = Non
     Parameters
     ----------
     time_ms : the instant
-    clock : by which it may not lie in the future; None to take any
+    clock : clock by which it may not lie in the future; None to take any
 
     Raises
     ------
