@@ -79,6 +79,11 @@ class OpenTable:
         return options
 
 
+def location_options(table: OpenTable) -> dict[str, Any]:
+    """Return the options that open the same table at its path: `walPath`, and those of its storage."""
+    return {name: value for name, value in table._common.items() if name != "path"}
+
+
 def version_of(record: CommitRecord | None, latest_id: int) -> int:
     """Return the version that a commit published; the newest one before it if it published none."""
     return latest_id if record is None else record.manifest_id

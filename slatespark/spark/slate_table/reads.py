@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
+def frames_of(table: TableReads) -> TableFrames:
+    """Return the reads and writes behind a table, for calls of the package that `SlateTable` itself does not offer."""
+    return table._frames
+
+
 class TableReads:
     """Rows, versions of rows, changes and lookups; `SlateTable` inherits them."""
 

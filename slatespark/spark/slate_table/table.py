@@ -17,6 +17,7 @@ from slatespark.options.flags import parsing_flags
 from slatespark.options.keywords import WriteKeywords
 from slatespark.options.values import parse_text
 from slatespark.slate_store import SlateStore
+from slatespark.slate_store.base import location_options
 from slatespark.spark.expressions.assignments import Expression, checked
 from slatespark.spark.frames import facts
 from slatespark.spark.frames.table_frames import TableFrames
@@ -495,5 +496,4 @@ class SlateTable(TableReads, TableVersions):
                 progress=call.progress,
             )
         clock = {name: value for name, value in self._frames.options.items() if name == arguments.CLOCK}
-        located = {name: value for name, value in copy._common.items() if name != "path"}
-        return self.forPath(self._frames.spark, target, **located, **clock)
+        return self.forPath(self._frames.spark, target, **location_options(copy), **clock)

@@ -12,6 +12,7 @@ from slatespark.errors import SchemaError
 from slatespark.spark.expressions.assignments import resolve_names
 from slatespark.spark.expressions.stored_values import GivenValue, fit_values
 from slatespark.spark.slate_table import SlateTable
+from slatespark.spark.slate_table.reads import frames_of
 from slatespark.spark.sql.queries import run_query
 from slatespark.spark.sql.session_times import in_session_zone
 from slatespark.spark.sql.statement import QUERY_BEGINS, Statement
@@ -79,7 +80,7 @@ def insert(statement: Statement, table: SlateTable, catalog: Catalog, *, overwri
         condition = in_session_zone(condition, arrow_schema(schema), rows.sparkSession, name="replaceWhere")
     named = rows.columns if by_name else columns or schema.names
     mode = "overwrite" if overwrite or condition is not None else "append"
-    table._frames.load(_fitted(rows, named, schema), mode, {"replaceWhere": condition, **own.write_options()})
+    frames_of(table).load(_fitted(rows, named, schema), mode, {"replaceWhere": condition, **own.write_options()})
 
 
 def _columns(statement: Statement) -> list[str] | None:

@@ -12,6 +12,7 @@ from slatespark.spark.frame_columns import quoted
 from slatespark.spark.pyspark_api import view_options
 from slatespark.spark.slate_table import SlateTable
 from slatespark.spark.slate_table.arguments import CLOCK, WAL_PATH
+from slatespark.spark.slate_table.reads import frames_of
 from slatespark.spark.sql.statement import FORMAT, names_path
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class Catalog:
         rest = {key: value for key, value in place.items() if key.lower() != "path"}
         table = SlateTable.forPath(self.spark, path, **_spelled(rest)).alias(name[-1])
         if needs_columns:
-            _require_columns(view, self.view_columns(*name), table._frames.codec().schema.names)
+            _require_columns(view, self.view_columns(*name), frames_of(table).codec().schema.names)
         return table
 
     def view_columns(self, *name: str) -> list[str]:
@@ -72,7 +73,7 @@ class Catalog:
 
     def readable_columns(self, name: str, table: SlateTable) -> list[str]:
         """Return the columns that a view shows; raises `OptionError` if the table lacks one of them by now."""
-        shown, known = self.view_columns(name), table._frames.codec().schema.names
+        shown, known = self.view_columns(name), frames_of(table).codec().schema.names
         if not {column.lower() for column in shown} <= {column.lower() for column in known}:
             raise _other_columns(name, shown, known)
         return shown
