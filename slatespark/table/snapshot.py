@@ -359,14 +359,14 @@ def _check_tail_is_complete(
     is_replayed_gone = not listed or (end is None and stop == replayed + 1 and replayed not in listed)
     if replayed and wanted <= replayed + 1 and is_replayed_gone and not manifest.external_dbs:
         raise _wal_is_elsewhere(stores, replayed)
-    if manifest.external_dbs and stores.wal_is_apart and replayed in listed and begins_behind(stores, replayed):
+    if manifest.external_dbs and stores.wal_is_apart and replayed in listed and starts_after(stores, replayed):
         raise InvalidRequestError(
             f"{stores.wal.url} is the WAL of the parent of {stores.url}, a clone, by {wal_path(replayed)}.",
             todo="Give the location of the WAL with the option walPath, or none if it is beside the clone.",
         )
 
 
-def begins_behind(stores: TableStores, wal_id: int) -> bool:
+def starts_after(stores: TableStores, wal_id: int) -> bool:
     """Tell whether a clone began behind a WAL file, which is its parent's then; False if its start was collected."""
     try:
         return fetch_manifest(stores, 1).replay_after_wal_id == wal_id

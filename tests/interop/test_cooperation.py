@@ -24,7 +24,7 @@ from slatespark.table.compaction.merge import MergeRules, merge_range
 from slatespark.table.cooperation.claimed_job import ClaimedJob, SourcesGoneError
 from slatespark.table.cooperation.following import after_commit
 from slatespark.table.cooperation.job_list import JobList
-from slatespark.table.cooperation.job_rules import find_tree, next_job_id, spec_of_slice, voided, with_job
+from slatespark.table.cooperation.job_rules import as_failed, find_tree, next_job_id, spec_of_slice, with_job
 from slatespark.table.cooperation.outcome import await_commit
 from slatespark.table.cooperation.submission import Submitter
 from slatespark.table.log.manifests import fetch_latest_manifest
@@ -205,7 +205,7 @@ def test_a_job_for_the_version_after_a_commit_fails_with_it(tmp_path: Path, *, i
             behind_id = next_job_id(latest, jobs.known, SystemClock())
 
             def both(listed: Compactions) -> Compactions:
-                first = with_job(listed, handed if is_committed else voided(handed))
+                first = with_job(listed, handed if is_committed else as_failed(handed))
                 return with_job(first, Compaction(behind_id, behind, CompactionStatus.SUBMITTED))
 
             jobs.edit(both)

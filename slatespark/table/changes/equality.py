@@ -38,11 +38,11 @@ def same_rows(
     same = same_values(sources, left, right)
     indices = np.flatnonzero(~same)
     if len(indices) and codec.value_format in _DESCRIBED:
-        same[indices] = _say_the_same(sources, left[indices], right[indices], codec)
+        same[indices] = _decode_equal(sources, left[indices], right[indices], codec)
     return same
 
 
-def _say_the_same(
+def _decode_equal(
     sources: Sequence[RowColumns], left: NDArray[np.int64], right: NDArray[np.int64], codec: RowCodec
 ) -> NDArray[np.bool_]:
     names = [item.name for item in codec.value_fields]

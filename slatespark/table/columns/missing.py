@@ -11,7 +11,7 @@ from slatespark.format.paths import copy_path
 from slatespark.format.properties import SstProperties
 from slatespark.format.ulid import Ulid
 from slatespark.storage import ObjectMeta, run_concurrently
-from slatespark.table.columns.read import serves
+from slatespark.table.columns.read import is_current_copy
 from slatespark.table.columns.write import CopyOutcome, CopyRule, write_copy
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read.copies.stored import fetch_footer, list_copies
@@ -33,7 +33,7 @@ def _is_fine(stores: TableStores, file: SstFile, meta: ObjectMeta | None, rule: 
     if meta is None:
         return False
     try:
-        return serves(fetch_footer(stores.main, meta), file, rule)
+        return is_current_copy(fetch_footer(stores.main, meta), file, rule)
     except (CorruptDataError, SnapshotExpiredError):
         return False
     except UnsupportedFormatError:  # a later release can read it

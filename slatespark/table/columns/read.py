@@ -18,7 +18,7 @@ def fetch_copy(store: ObjectStore, sst_id: Ulid) -> OpenCopy:
         return open_copy(store.get(path))
 
 
-def serves(footer: CopyFooter, file: SstFile, rule: CopyRule) -> bool:
+def is_current_copy(footer: CopyFooter, file: SstFile, rule: CopyRule) -> bool:
     """Tell whether a copy is of this SST, with today's columns and those that the rule asks for."""
     if not footer.label.is_of(file.id, file.info):
         return False

@@ -9,7 +9,7 @@ from slatespark.errors import InvalidRequestError, TableNotFoundError, Unavailab
 from slatespark.format.manifest import Manifest
 from slatespark.format.paths import DELETING_MARKER, MANIFEST_DIR, SST_EXTENSION, WAL_DIR, numbered, wal_path
 from slatespark.table.log.manifests import fetch_latest_manifest
-from slatespark.table.snapshot import WalTail, begins_behind, fetch_newest_state
+from slatespark.table.snapshot import WalTail, fetch_newest_state, starts_after
 from slatespark.table.stores import TableStores
 
 _ATTEMPTS: Final = 4
@@ -79,4 +79,4 @@ def _is_of(stores: TableStores, manifest: Manifest) -> bool:
         # A clone starts without its parent's file of this number, and without any earlier one.
         numbers = (numbered(meta.path, SST_EXTENSION) for meta in stores.wal.list(WAL_DIR))
         return bool(manifest.external_dbs) and all(number is None or number > after for number in numbers)
-    return not manifest.external_dbs or not begins_behind(stores, after)
+    return not manifest.external_dbs or not starts_after(stores, after)

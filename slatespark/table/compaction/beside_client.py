@@ -92,7 +92,7 @@ class BesideClient:
     def _plan_job(self, manifest: Manifest, listed: Compactions) -> TieredSpec | None:
         others = [job.spec for job in working_jobs(listed)]
         trees = trees_of(0, manifest, fetch_layers(self.stores, manifest))
-        chosen = [tree.beside(others) for tree in trees if tree.segment == self.segment]
+        chosen = [tree.with_busy(others) for tree in trees if tree.segment == self.segment]
         plan = pick_next(self.pick, chosen, ())
         if plan is None:
             return None

@@ -156,7 +156,7 @@ class Tree:
         """Tell whether another compaction merges a layer; an L0 view keeps its id when a commit makes it a run."""
         return layer.run_id in self.busy or any(view.id in self.busy for view in layer.views)
 
-    def beside(self, jobs: Iterable[TieredSpec | DrainSpec]) -> Tree:
+    def with_busy(self, jobs: Iterable[TieredSpec | DrainSpec]) -> Tree:
         """Return the same tree with the sources of other compactions marked as busy."""
         specs = list(jobs)
         busy = frozenset[int | Ulid](

@@ -136,7 +136,7 @@ def compact_table(
         state = compaction.read_state()
     check_operator(given, state.definition, stores.url)
     keys = named_ranges(request.where, given, state.definition.codec())
-    state = compaction.take_filters(state)
+    state = compaction.prepare_filters(state)
     report = compaction.run_request(state, keys) if pick is None else compaction.run(state, pick)
     return compaction.with_copies(state, report)
 
@@ -178,7 +178,7 @@ class _Compaction:
         self.now_ms = state.now_ms
         return state
 
-    def take_filters(self, state: CompactionState) -> CompactionState:
+    def prepare_filters(self, state: CompactionState) -> CompactionState:
         """Check the filters of the request, and return the state for planning the first job.
 
         Parameters

@@ -89,7 +89,7 @@ def fetch_state(stores: TableStores, clock: Clock, now_ms: int | None) -> Compac
     jobs = fetch_compactions(stores)[1].active_jobs()
     busy = [job.spec for job in jobs if is_at_work(stores, job, clock.now_ms())]
     found = trees_of(snapshot.manifest_id, manifest, fetch_layers(stores, manifest))
-    trees = tuple(tree.beside(busy) for tree in found)
+    trees = tuple(tree.with_busy(busy) for tree in found)
     return CompactionState(snapshot, number, definition, judged_ms, trees, file_properties(stores, manifest))
 
 

@@ -10,7 +10,7 @@ from slatespark.format.compactions import Compaction, Compactions, CompactionSta
 from slatespark.format.ulid import Ulid
 from slatespark.table.cooperation.claimed_job import HEARTBEAT_MS, is_own_worker
 from slatespark.table.cooperation.job_list import JobList
-from slatespark.table.cooperation.job_rules import find_job, voided, with_job
+from slatespark.table.cooperation.job_rules import as_failed, find_job, with_job
 
 IDLE_MS: Final = 12_000  # a client's worker looks for scheduled jobs every 5 s
 SILENT_MS: Final = 5 * HEARTBEAT_MS  # of a worker of slatespark; the coordinator takes its job back after 30 s
@@ -46,6 +46,6 @@ class AbandonedJobs:
         def ended(listed: Compactions) -> Compactions | None:
             if find_job(listed, job.id) != job:
                 return None
-            return with_job(listed, voided(job))
+            return with_job(listed, as_failed(job))
 
         self.jobs.edit(ended)

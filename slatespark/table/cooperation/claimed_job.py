@@ -132,11 +132,11 @@ class ClaimedJob:
         submitted and released, where no other worker runs.
         """
 
-        def voided(listed: Compactions) -> Compactions:
+        def failed(listed: Compactions) -> Compactions:
             return with_job(listed, self._compacted(replace(self._owned(listed), spec=VOID, output_ssts=())))
 
         with contextlib.suppress(JobLostError):
-            self._end(voided)
+            self._end(failed)
 
     def holder(self) -> WorkerSpec:
         """Return the worker that keeps others from the sources until the outputs are committed."""
@@ -222,7 +222,7 @@ def _edit_patiently(
     return jobs.edit(change, is_done=is_done)
 
 
-def beat(claimed: Sequence[ClaimedJob]) -> None:
+def renew_heartbeats(claimed: Sequence[ClaimedJob]) -> None:
     """Renew the heartbeats of jobs of one list; raises `JobLostError` when one is no longer this worker's."""
 
     def renewed(listed: Compactions) -> Compactions | None:
@@ -234,11 +234,11 @@ def beat(claimed: Sequence[ClaimedJob]) -> None:
     claimed[0].jobs.edit(renewed)
 
 
-def _beat_regularly(claimed: Sequence[ClaimedJob], interval_ms: int, ended: threading.Event) -> None:
+def _renew_regularly(claimed: Sequence[ClaimedJob], interval_ms: int, ended: threading.Event) -> None:
     """Renew heartbeats until the jobs have ended, or one is lost; after a failure the next renewal catches up."""
     while not ended.wait(interval_ms / 1000):
         try:
-            beat(claimed)
+            renew_heartbeats(claimed)
         except JobLostError:
             return
         except SlateError as exc:
@@ -268,10 +268,10 @@ def claimed_job(
     SourcesGoneError
         When the newest version lacks a source.
     """
-    together = claimed_jobs(
+    claims = claimed_jobs(
         jobs, [job_id], worker_id, heartbeat_ms=heartbeat_ms, fails_without_sources=fails_without_sources
     )
-    with together as claimed:
+    with claims as claimed:
         yield None if claimed is None else claimed[0]
 
 
@@ -292,7 +292,7 @@ def claimed_jobs(
     claimed = tuple(ClaimedJob(jobs, entry, worker_id, Version(0, Manifest())) for entry in entries)
     ended = threading.Event()
     name = f"{worker_id} {job_ids[0]}"
-    heart = threading.Thread(target=_beat_regularly, args=(claimed, heartbeat_ms, ended), name=name, daemon=True)
+    heart = threading.Thread(target=_renew_regularly, args=(claimed, heartbeat_ms, ended), name=name, daemon=True)
     with running([heart], lambda: _end_all(claimed, ended)):
         # Read after the claim: the coordinator writes manifests first, so this one is at least as new as the list in
         # which the jobs are this worker's.

@@ -44,7 +44,7 @@ def with_job(listed: Compactions, changed: Compaction) -> Compactions:
     return replace(listed, jobs=tuple(changed if job.id == changed.id else job for job in listed.jobs))
 
 
-def voided(job: Compaction) -> Compaction:
+def as_failed(job: Compaction) -> Compaction:
     """Return an active job such that the coordinator ends it as failed, whatever its state."""
     return replace(job, spec=VOID, status=CompactionStatus.COMPACTED, output_ssts=(), context=None)
 

@@ -15,7 +15,7 @@ from slatespark.format.references import SstHandle
 from slatespark.format.ulid import Ulid
 from slatespark.table.cooperation.claimed_job import ClaimedJob
 from slatespark.table.cooperation.job_list import JobList
-from slatespark.table.cooperation.job_rules import NOT_BEGUN, VOID, find_job, find_tree, voided, with_job
+from slatespark.table.cooperation.job_rules import NOT_BEGUN, VOID, as_failed, find_job, find_tree, with_job
 from slatespark.table.cooperation.rivals import hold_off, release
 from slatespark.table.log.manifests import later_manifests
 from slatespark.table.stores import TableStores
@@ -132,6 +132,6 @@ def withdraw(jobs: JobList, job_id: Ulid, *, unless_begun: bool = False) -> None
             return None
         if unless_begun and entry.status not in NOT_BEGUN:
             return None
-        return with_job(listed, voided(entry))
+        return with_job(listed, as_failed(entry))
 
     jobs.edit(ended)

@@ -12,7 +12,7 @@ from typing import Final
 
 from slatespark.format.compactions import Compaction, Compactions, CompactionStatus, TieredSpec, WorkerSpec
 from slatespark.format.ulid import Ulid
-from slatespark.table.cooperation.job_rules import BEGUN, blocking_jobs, overlap, voided, with_job
+from slatespark.table.cooperation.job_rules import BEGUN, as_failed, blocking_jobs, overlap, with_job
 
 _TAKEN: Final = "-taken"  # ends the name of a holder whose job had a worker
 
@@ -60,7 +60,7 @@ def _taken(rival: Compaction, job: Compaction, holder: WorkerSpec) -> Compaction
     if rival.status is CompactionStatus.RUNNING and not _loses_sources(rival, job):
         worker = WorkerSpec(holder.worker_id + _TAKEN, holder.last_heartbeat_ms)
         return replace(rival, worker=worker, context=None)
-    return voided(rival)
+    return as_failed(rival)
 
 
 def _loses_sources(rival: Compaction, job: Compaction) -> bool:

@@ -190,9 +190,9 @@ class Submitter:
         try:
             while self._are(job_ids, NOT_BEGUN, wait):
                 if self._are(job_ids, (CompactionStatus.SCHEDULED,), wait):
-                    together = claimed_jobs(self.jobs, job_ids, worker_id, heartbeat_ms=self.heartbeat_ms)
+                    claims = claimed_jobs(self.jobs, job_ids, worker_id, heartbeat_ms=self.heartbeat_ms)
                     with contextlib.suppress(CommitConflictError):  # as for the submission: others change the list
-                        if (found := claim.enter_context(together)) is not None:
+                        if (found := claim.enter_context(claims)) is not None:
                             return found
                 wait.pause()
         except SourcesGoneError:

@@ -33,22 +33,22 @@ def judge_filterings(stores: TableStores, listed: Sequence[ObjectMeta], needs: N
         try:
             job = fetch_filtered_job(stores.main, meta.path)
         except CorruptDataError:
-            kept = needs.why_young(meta.modified_ms) or _why_damaged_stays(job_id_in(meta.path), active, needs)
+            kept = needs.young_reason(meta.modified_ms) or _damaged_reason(job_id_in(meta.path), active, needs)
             yield Verdict.on(meta, kept, "it cannot be read, and no version is left from before its commit")
             continue
         if job is not None:
-            kept = needs.why_young(meta.modified_ms) or _why_needed(job, active, shown, needs)
+            kept = needs.young_reason(meta.modified_ms) or _needed_reason(job, active, shown, needs)
             yield Verdict.on(meta, kept, "no version is left from before its commit, or from it")
 
 
-def _why_damaged_stays(job_id: str, active: set[str], needs: Needs) -> Reason | None:
+def _damaged_reason(job_id: str, active: set[str], needs: Needs) -> Reason | None:
     """Return the reason for keeping a record that cannot be read: it may be about any version but the newest one."""
     if job_id in active:
         return Reason("a client may still commit it")
     return Reason("it cannot be read, and may tell of any version that is kept") if needs.versions[1:] else None
 
 
-def _why_needed(job: FilteredJob, active: set[str], shown: set[str], needs: Needs) -> Reason | None:
+def _needed_reason(job: FilteredJob, active: set[str], shown: set[str], needs: Needs) -> Reason | None:
     if job.job_id in active:
         return Reason("a client may still commit it")
     if needs.unknown is not None:

@@ -49,7 +49,7 @@ def collect_leftovers(stores: TableStores, *, now_ms: int, min_age_ms: int, dry_
         *(("lease", verdict) for verdict in leases.verdicts),
     ]
     for meta in definitions:
-        reason = needs.why_young(meta.modified_ms)
+        reason = needs.young_reason(meta.modified_ms)
         if leases.live:
             lease = leases.live[0]
             reason = Reason(f"job {lease.write_id} is running and may create the table", lease.expires_ms)

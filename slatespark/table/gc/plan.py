@@ -125,7 +125,7 @@ class Needs:
         """Tell whether an object of that time is too young to be deleted."""
         return is_younger(time_ms, self.min_age_ms, self.now_ms)
 
-    def why_young(self, time_ms: int) -> Reason | None:
+    def young_reason(self, time_ms: int) -> Reason | None:
         """Return the reason for keeping an object of that time if it is young."""
         if not self.is_young(time_ms):
             return None
@@ -254,7 +254,7 @@ def _reason_to_spare(made_ms: int, ulid: Ulid, needs: Needs) -> Reason | None:
     may_be_flushed = needs.client_since_ms is not None and ulid.timestamp_ms >= needs.client_since_ms
     if may_be_flushed and needs.now_ms - made_ms < CLIENT_MIN_AGE_MS:
         return Reason("a SlateDB client may be about to publish it", made_ms + CLIENT_MIN_AGE_MS)
-    return needs.why_young(made_ms)
+    return needs.young_reason(made_ms)
 
 
 def outputs_of(job: Compaction) -> Iterator[Ulid]:
@@ -285,7 +285,7 @@ def _reason_to_keep_wal(number: int, meta: ObjectMeta, needs: Needs) -> Reason |
         return _needed_by(version)
     if needs.unknown is not None:
         return Reason(needs.unknown)
-    if (young := needs.why_young(meta.modified_ms)) is not None:
+    if (young := needs.young_reason(meta.modified_ms)) is not None:
         return young
     if meta.size == 0 and not needs.takes_fences:
         return Reason("it is a fence: it stops a fenced writer that has not noticed yet")
@@ -323,7 +323,7 @@ def judge_compactions(listed: Sequence[ObjectMeta], needs: Needs) -> list[Verdic
         elif number == newest:
             reason = Reason("the newest state of the compactor")
         else:
-            reason = needs.why_young(meta.modified_ms)
+            reason = needs.young_reason(meta.modified_ms)
         verdicts.append(Verdict.on(meta, reason, "a newer state replaced it"))
     return verdicts
 
@@ -350,7 +350,7 @@ def judge_claims(
     there = set(kept)
     for number, meta in listed.values():
         is_needed = number in there or number > found_id
-        reason = Reason(f"it tells who wrote manifest {number}") if is_needed else needs.why_young(meta.modified_ms)
+        reason = Reason(f"it tells who wrote manifest {number}") if is_needed else needs.young_reason(meta.modified_ms)
         yield Verdict.on(meta, reason, f"manifest {number} is gone")
 
 
@@ -372,7 +372,7 @@ def judge_commits(
         elif number in there:
             reason = Reason(f"version {number} is kept")
         else:
-            reason = needs.why_young(meta.modified_ms)
+            reason = needs.young_reason(meta.modified_ms)
         yield Verdict.on(meta, reason, "a batch of records holds it too")
 
 
@@ -386,10 +386,10 @@ def judge_small_batches(small: Mapping[int, ObjectMeta], newest: int, needs: Nee
     """
     for number, meta in small.items():
         if number <= newest:
-            yield Verdict.on(meta, needs.why_young(meta.modified_ms), "a larger batch holds its records")
+            yield Verdict.on(meta, needs.young_reason(meta.modified_ms), "a larger batch holds its records")
 
 
-def why_pinned(name: str, expires_ms: int | None) -> Reason:
+def pinned_reason(name: str, expires_ms: int | None) -> Reason:
     """Return the reason for keeping a version that a checkpoint pins."""
     until = "forever" if expires_ms is None else f"until {ms_to_text(expires_ms)}"
     return Reason(f"checkpoint {name} keeps it, {until}", expires_ms)

@@ -68,8 +68,8 @@ from slatespark.table.gc.plan import (
     judge_ssts,
     judge_unfinished,
     judge_wal,
+    pinned_reason,
     plan_versions,
-    why_pinned,
 )
 from slatespark.table.gc.report import CollectedFile, VacuumReport
 from slatespark.table.gc.survey import (
@@ -373,7 +373,7 @@ class _Collection:
         for point in latest.checkpoints:
             if not (self.dry_run and self._is_over(point)):
                 facts = checkpoint_facts(point)
-                reason = why_pinned(facts.name or facts.id, facts.expires_ms)
+                reason = pinned_reason(facts.name or facts.id, facts.expires_ms)
                 pins[point.manifest_id] = max(reason, pins.get(point.manifest_id, reason), key=lambda each: each.lasts)
         return pins
 

@@ -189,7 +189,7 @@ def judge_workers(workers: Collection[ObjectMeta], jobs: ListedJobs, leases: Lea
     verdicts = []
     for meta in workers:
         is_running = meta.path in known or any(lease.write_id in meta.path for lease in leases.live)
-        kept = Reason("its compaction is running") if is_running else needs.why_young(meta.modified_ms)
+        kept = Reason("its compaction is running") if is_running else needs.young_reason(meta.modified_ms)
         verdicts.append(Verdict.on(meta, kept, "its compaction is no longer listed"))
     return verdicts
 

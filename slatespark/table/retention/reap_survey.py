@@ -54,13 +54,13 @@ class ReapSurvey:
         """Return the views of a manifest, newest first, with file properties from commit records or the files."""
         parts = [part for layer in layers for part in layer.slices]
         if any(part.file not in self.known for part in parts):
-            self._learn(manifest, parts)
+            self._update_known(manifest, parts)
             shown = {part.file for part in parts}
             self.known = {file: found for file, found in self.known.items() if file in shown}
         pairs = zip(manifest.views(), parts, strict=True)
         return tuple(StoredView(view, part, self.known.get(part.file)) for view, part in pairs)
 
-    def _learn(self, manifest: Manifest, parts: Sequence[FileSlice]) -> None:
+    def _update_known(self, manifest: Manifest, parts: Sequence[FileSlice]) -> None:
         recorded = file_properties(self.stores, manifest)
         unknown: dict[SstFile, None] = {}
         for file in (part.file for part in parts if part.file not in self.known):

@@ -89,7 +89,7 @@ def fetch_logged_commits(stores: TableStores, after: int, last: int) -> LoggedCo
     for number in sorted(records):
         if (found := _of_record(stores, records[number])) is not None:
             commits.append(found)
-        if why := _why_untold(records[number]):
+        if why := _untold_reason(records[number]):
             untold[number] = why
     unrecorded = tuple(number for number in range(after + 1, last + 1) if number not in records)
     return LoggedCommits(tuple(commits), dict(sorted(untold.items())), unrecorded)
@@ -128,7 +128,7 @@ def _committed_by(stores: TableStores, load: HandedLoad, number: int) -> bool:
 _LOADED: Final = "a live client committed a load there, whose rows have numbers of earlier ones"
 
 
-def _why_untold(record: CommitRecord) -> str:
+def _untold_reason(record: CommitRecord) -> str:
     """Return why a commit cannot be told as writes; empty if it can."""
     if record.operation == Operation.COOPERATIVE_WRITE:
         return _LOADED

@@ -113,7 +113,7 @@ def test_size_tiered_choice_with_busy_layers(found: Tree, busy: set[int | Ulid],
 
 def test_sources_of_other_compactions_are_busy() -> None:
     view_id = make_ulid(1, 7)
-    found = sized(1, 1).beside([TieredSpec((view_id,), (5, 4), 4), TieredSpec((), (), 9), DrainSpec(b"s", (), (3,))])
+    found = sized(1, 1).with_busy([TieredSpec((view_id,), (5, 4), 4), TieredSpec((), (), 9), DrainSpec(b"s", (), (3,))])
     assert found.busy == {view_id, 5, 4, 3}
     assert found.next_run_id == 10, "outputs have distinct numbers"
 

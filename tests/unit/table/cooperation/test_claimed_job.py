@@ -18,7 +18,13 @@ from slatespark.format.compactions import (
 )
 from slatespark.format.manifest import UNBOUNDED
 from slatespark.format.references import BytesRange
-from slatespark.table.cooperation.claimed_job import ClaimedJob, JobLostError, SourcesGoneError, beat, claimed_job
+from slatespark.table.cooperation.claimed_job import (
+    ClaimedJob,
+    JobLostError,
+    SourcesGoneError,
+    claimed_job,
+    renew_heartbeats,
+)
 from slatespark.table.cooperation.job_list import JobList
 from slatespark.table.cooperation.job_rules import VOID
 from slatespark.table.log.compactions import fetch_compactions
@@ -145,7 +151,7 @@ def test_what_happens_when_the_job_is_lost(stores: TableStores, loss: str) -> No
         change(stores, lose)
         before = fetch_compactions(stores)
         with pytest.raises(JobLostError):
-            beat([claimed])
+            renew_heartbeats([claimed])
         with pytest.raises(JobLostError):
             claimed.check()
         with pytest.raises(JobLostError):
@@ -177,14 +183,14 @@ def test_heartbeats(stores: TableStores) -> None:
     with claim(stores, clock=clock) as claimed:
         first = entry_of(stores).worker
         clock.advance(5_000)
-        beat([claimed])
+        renew_heartbeats([claimed])
         second = entry_of(stores).worker
         assert first is not None
         assert second is not None
         assert second.last_heartbeat_ms - first.last_heartbeat_ms == 5_000
         claimed.hand_over([])
         listed = fetch_compactions(stores)
-        beat([claimed])
+        renew_heartbeats([claimed])
         assert fetch_compactions(stores) == listed, "after the end there is none"
 
 

@@ -15,7 +15,7 @@ from slatespark.format.compactions import (
     WorkerSpec,
 )
 from slatespark.table.commit.hold import plan_hold
-from slatespark.table.cooperation.job_rules import voided
+from slatespark.table.cooperation.job_rules import as_failed
 from slatespark.table.cooperation.rivals import hold_off, release
 from tests.unit.table.cooperation.lists import job, job_id
 
@@ -65,8 +65,8 @@ def test_a_rival_that_was_begun_is_taken_from_its_worker() -> None:
 )
 def test_a_rival_that_cannot_be_done_again_fails(begun: Compaction) -> None:
     listed = Compactions(3, (HANDED, begun))
-    assert hold_off(listed, HANDED, HOLDER).jobs == (HANDED, voided(begun))
-    assert release(listed, HANDED, HOLDER, {job_id(2)}).jobs == (HANDED, voided(begun))
+    assert hold_off(listed, HANDED, HOLDER).jobs == (HANDED, as_failed(begun))
+    assert release(listed, HANDED, HOLDER, {job_id(2)}).jobs == (HANDED, as_failed(begun))
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_a_rival_that_cannot_be_done_again_fails(begun: Compaction) -> None:
         job(2, TieredSpec((), (2, 1), 1), RUNNING, "they"),
         job(2, TieredSpec((), (2, 1), 1)),
         job(2, SHARES_A_RUN, COMPLETED, "they"),
-        voided(job(2, SHARES_A_RUN, RUNNING, "they")),
+        as_failed(job(2, SHARES_A_RUN, RUNNING, "they")),
     ],
     ids=["submitted", "other runs, running", "other runs, waiting", "ended", "failed"],
 )

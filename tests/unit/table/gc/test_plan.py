@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from slatespark.table.gc.plan import plan_versions, why_pinned
+from slatespark.table.gc.plan import pinned_reason, plan_versions
 
 MINUTE_MS = 60_000
 NOW_MS = 1_800_000_000_000
@@ -37,7 +37,7 @@ def test_the_newest_version_is_kept_at_any_age() -> None:
 def test_a_version_says_until_when_it_is_kept() -> None:
     ages = {1: 100, 2: 90, 3: 80, 4: 30, 5: 10}
     listed = {number: NOW_MS - age * MINUTE_MS for number, age in ages.items()}
-    pins = {1: why_pinned("mine", NOW_MS + 7), 2: why_pinned("for ever", None)}
+    pins = {1: pinned_reason("mine", NOW_MS + 7), 2: pinned_reason("for ever", None)}
     planned = plan_versions(
         listed,
         5,
