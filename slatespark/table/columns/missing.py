@@ -24,8 +24,8 @@ GONE = "a commit replaced it meanwhile"
 def find_missing(stores: TableStores, files: Iterable[SstFile], rule: CopyRule) -> list[SstFile]:
     """Return the files without a sound copy with today's columns."""
     copies, wanted = list_copies(stores.main), list(files)
-    looks = [partial(_is_fine, stores, file, copies.get(file.id), rule) for file in wanted]
-    are_fine = run_concurrently(looks, is_remote=stores.main.is_remote)
+    checks = [partial(_is_fine, stores, file, copies.get(file.id), rule) for file in wanted]
+    are_fine = run_concurrently(checks, is_remote=stores.main.is_remote)
     return [file for file, is_fine in zip(wanted, are_fine, strict=True) if not is_fine]
 
 

@@ -1,11 +1,11 @@
-"""Turns: a commit waits for the one that a sibling has begun, instead of claiming the table over it.
+"""Backoff: a commit waits for the one that a sibling has begun, instead of claiming the table over it.
 
-A claim over a claim undoes the work of the first job, and whoever needs more time between its look at the table and its
+A claim over a claim undoes the work of the first job, and whoever needs more time between its read of the table and its
 claim would lose to quicker jobs every time. So a claim is left alone until its commit has landed, its job has given up,
 or its patience is over, as that of a job that was killed. Of those that wait, the one that has waited longest is the
 likeliest to claim next. A process that commits without pause would still be first most of the time, since it knows when
 its own commit lands; so after two of its own it lets siblings in, if it has met one lately. One that is slower from its
-look to its claim than a whole commit is never met: it leaves records of claims that lost, which are looked for.
+read to its claim than a whole commit is never met: it leaves records of claims that lost, which are looked for.
 
 A SlateDB client does not take turns. See docs/explanation/how-a-commit-works.md.
 """
@@ -39,8 +39,8 @@ SPREAD_MS: Final = 8  # of those that wait for the first time
 MAX_IN_A_ROW: Final = 2  # commits of a process while a sibling waits
 SIBLING_STAYS: Final = 20  # a sibling is expected for as many times as long as a commit takes
 SPARE_TIME: Final = 2  # times what the last sibling needed
-COMMITS_PER_LOOK: Final = 8  # for siblings that lost: a listing
-VERSIONS_PER_LOOK: Final = 400  # so that the listing has one page, also where others commit far more often
+COMMITS_PER_LISTING: Final = 8  # for siblings that lost: a listing
+VERSIONS_PER_LISTING: Final = 400  # so that the listing has one page, also where others commit far more often
 MAX_YIELD_MS: Final = 10_000
 
 
@@ -63,7 +63,7 @@ def claim_patience_ms(before_ms: int, losses: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class CommitBackoff:
-    """Waits of one commit for those of siblings.
+    """The waits of one commit for the commits of siblings.
 
     Attributes
     ----------
@@ -103,10 +103,10 @@ class CommitBackoff:
     def _needed_by_losers(self) -> int:
         """Return how long to let siblings in that lost to this process, in ms: the longer, the more often they have."""
         own = self._own
-        if len(own.claims) < COMMITS_PER_LOOK:
+        if len(own.claims) < COMMITS_PER_LISTING:
             return 0
         won, own.claims = dict(own.claims), {}  # a copy, since other threads may still add to it
-        recent = {number: write_id for number, write_id in won.items() if number > max(won) - VERSIONS_PER_LOOK}
+        recent = {number: write_id for number, write_id in won.items() if number > max(won) - VERSIONS_PER_LISTING}
         lost = find_lost_claims(self.stores.main, recent)
         attempts = max((count for write_id, count in lost.items() if self._is_alive(write_id)), default=0)
         return max(1, own.took_ms) << min(attempts, MAX_YIELD_MS.bit_length()) if attempts else 0

@@ -130,7 +130,7 @@ def claim_epochs(
 def _fence(stores: TableStores, claim: Claim) -> tuple[Claim, Version[Manifest]]:
     """Fence the WAL, and confirm the epochs; return the claim with the id of the fence, and the newest version."""
     if stores.main.is_remote:
-        # Together: whoever publishes a version between look and fence takes the number that the commit needs.
+        # Together: whoever publishes a version between read and fence takes the number that the commit needs.
         fence = run_ahead(partial(_fence_wal, stores, claim), is_remote=True)
         try:
             newest = fetch_held(stores, claim)

@@ -217,7 +217,7 @@ class _Commit:
         if found is None:
             return self._create_table()
         backoff = CommitBackoff(self.stores, self.clock, self.job.write_id)
-        latest = backoff.wait(backoff.yield_to_siblings(found), number, meanwhile=self._look_ahead)
+        latest = backoff.wait(backoff.yield_to_siblings(found), number, meanwhile=self._check_meanwhile)
         # What takes long loses to quicker commits every time, so after some losses it is done under the claim. Clients
         # that a refused claim has fenced for nothing were fenced by the quicker commits already. A table that others
         # have committed to since the plan may be a busy one, so no race need be lost first.
@@ -267,12 +267,12 @@ class _Commit:
 
     def _catch_up(self, backoff: CommitBackoff, found: Version[Manifest]) -> Version[Manifest]:
         """Check what others have committed since the plan, move the rows above it, and return the newest version."""
-        if self._look_ahead(found):
+        if self._check_meanwhile(found):
             return found
         self.rows.move_above(found.value.last_l0_seq, found.value.last_l0_clock_tick)
-        return backoff.wait(fetch_newest_since(self.stores, found), 0, meanwhile=self._look_ahead)
+        return backoff.wait(fetch_newest_since(self.stores, found), 0, meanwhile=self._check_meanwhile)
 
-    def _look_ahead(self, found: Version[Manifest]) -> bool:
+    def _check_meanwhile(self, found: Version[Manifest]) -> bool:
         """Tell whether one of the others was this write, which needs no check then; else check all of them."""
         if self._find_earlier(found.value) is not None:
             return True

@@ -106,7 +106,7 @@ class _Filters:
     """
 
     stores: TableStores
-    known: dict[str, FilteredJob]  # by path, from earlier looks
+    known: dict[str, FilteredJob]  # by path, from earlier reads
     jobs: list[FilteredJob | None] | None = None  # each was recorded before a version could show it
 
     def of(self, before: _Version, version: _Version) -> tuple[KeyRange, ...]:

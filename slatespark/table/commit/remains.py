@@ -45,12 +45,12 @@ def find_remains(stores: TableStores) -> list[str]:
     RaceLostError
         When they are those of a table that was created meanwhile.
     """
-    looks: list[Callable[[], Sequence[ObjectMeta]]] = [
+    listings: list[Callable[[], Sequence[ObjectMeta]]] = [
         partial(stores.wal.list, WAL_DIR),
         *(partial(stores.main.list, folder) for folder in _FOLDERS),
         partial(stores.main.list_below, ROOT),  # one request, as most folders are empty
     ]
-    folders = run_concurrently(looks, is_remote=stores.main.is_remote)
+    folders = run_concurrently(listings, is_remote=stores.main.is_remote)
     found = (next(_left_by_a_table(listed), None) for listed in folders)
     remains = [path for path in found if path is not None]
     if remains and find_latest_manifest(stores) is not None:

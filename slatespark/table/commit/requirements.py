@@ -124,7 +124,7 @@ class NoTable(Requirement):
 
 @dataclass(frozen=True, slots=True)
 class UnmovedWal(Requirement):
-    """Nobody else has moved rows of the WAL into files: these rows are older than the look, and yet the file is new."""
+    """Nobody else has moved rows of the WAL into files: these rows are older than the read, and yet the file is new."""
 
     url: str
     replay_after: int
@@ -216,14 +216,14 @@ class NoForeignClient(Requirement):
         self.baseline = self.baseline.advanced(stage.version)
 
     def after_drain(self, stage: Stage, drained: Drained) -> None:
-        """Check running compactions where no client was alive: they cost no look of their own here."""
+        """Check running compactions where no client was alive: they cost no request of their own here."""
         if self.is_left:
             refuse_foreign_job(self.stores, now_ms=self.clock.now_ms(), jobs=stage.jobs)
 
 
 @dataclass(frozen=True, slots=True)
 class KnownJobs(Requirement):
-    """The list of compactions can be written again: `ifClientActive=fence` looks at it only after the claim."""
+    """The list of compactions can be written again: `ifClientActive=fence` reads it only after the claim."""
 
     def before_claim(self, stage: Stage) -> None:
         """Check the newest list."""

@@ -13,7 +13,7 @@ from slatespark.table.clock import Clock
 from slatespark.table.cooperation.outcome import poll_ms
 from slatespark.table.stores import TableStores
 
-LOCAL_LOOK_MS: Final = 10  # while a job is in the way: a client whose store is local may look as often
+LOCAL_POLL_MS: Final = 10  # while a job is in the way: a client whose store is local may poll as often
 
 _BY_COORDINATOR: Final = (CompactionStatus.SCHEDULED, CompactionStatus.COMPLETED, CompactionStatus.FAILED)
 _WITH_WORKER: Final = (CompactionStatus.SCHEDULED, CompactionStatus.RUNNING)  # what they wait for is a worker
@@ -58,7 +58,7 @@ class CoordinatorWait:
         """
         if self.clock.now_ms() >= self._end_ms:
             raise self._given_up(blockers)
-        self.clock.sleep_ms(poll_ms(self.stores) if self.stores.main.is_remote else LOCAL_LOOK_MS)
+        self.clock.sleep_ms(poll_ms(self.stores) if self.stores.main.is_remote else LOCAL_POLL_MS)
 
     def _given_up(self, blockers: Sequence[Compaction]) -> CommitConflictError:
         if not self.is_answered and not any(job.status in _WITH_WORKER for job in blockers):

@@ -1,6 +1,6 @@
 """The version that the commit of a job of the client will make, and jobs that are submitted for it ahead of it. Pure.
 
-A client that merges all the time commits a job and plans its next one at the same look, so there may be no moment
+A client that merges all the time commits a job and plans its next one at the same poll, so there may be no moment
 without one. But once its worker has handed a job over, the version after the commit is known, and a job of slatespark
 for that version can be in the list when the client looks. The client commits first, finds the L0 views that are left
 taken by that job, and plans none of its own for them.

@@ -25,7 +25,7 @@ REMEASURE_MS: Final = 600_000
 class JobList:
     """The list of jobs of one database. Threads may share it.
 
-    A look without news costs no listing: the next version is asked for by name.
+    A poll without news costs no listing: the next version is asked for by name.
     """
 
     stores: TableStores

@@ -25,7 +25,7 @@ REMOTE_POLL_MS = 250
 
 
 def poll_ms(stores: TableStores) -> int:
-    """Return the pause between two looks at the list."""
+    """Return the pause between two polls of the list."""
     return REMOTE_POLL_MS if stores.main.is_remote else LOCAL_POLL_MS
 
 
@@ -48,8 +48,8 @@ def await_end(claimed: Sequence[ClaimedJob], *, timeout_ms: int) -> None:
     """Wait until jobs that were handed over have ended; after the time-out they are withdrawn."""
     jobs = claimed[0].jobs
     end_ms = jobs.clock.now_ms() + timeout_ms
-    with _without_rivals(claimed) as look:
-        while (is_active := look()) and jobs.clock.now_ms() < end_ms:
+    with _without_rivals(claimed) as poll:
+        while (is_active := poll()) and jobs.clock.now_ms() < end_ms:
             jobs.clock.sleep_ms(poll_ms(jobs.stores))
         if is_active:
             for job in claimed:
@@ -60,7 +60,7 @@ def await_end(claimed: Sequence[ClaimedJob], *, timeout_ms: int) -> None:
 def _without_rivals(claimed: Sequence[ClaimedJob]) -> Iterator[Callable[[], bool]]:
     """Keep others from the sources of jobs while they wait for their commit.
 
-    Gives a call that looks at the list, and tells whether a job is still active.
+    Gives a call that reads the list, and tells whether a job is still active.
     """
     jobs, job_ids = claimed[0].jobs, [job.id for job in claimed]
     seen: set[Ulid] = set()

@@ -138,7 +138,7 @@ class _AbsenceSearch:
     def run(self) -> AbsenceReport:
         for _ in range(_ATTEMPTS):
             unread = set(self._unfinished())
-            latest_id = self._look_at_versions()
+            latest_id = self._read_versions()
             ssts, wal = self.stores.main.list(COMPACTED_DIR), self.stores.wal.list(WAL_DIR)
             copies = self.stores.main.list(COLUMNS_DIR)
             self.codec = None  # key columns may have been widened since the last listing
@@ -175,7 +175,7 @@ class _AbsenceSearch:
             found += [(main, meta) for meta in main.list(WAL_DIR)]
         yield from (f"{store.url}/{meta.path}" for store, meta in found if meta.size)
 
-    def _look_at_versions(self) -> int:
+    def _read_versions(self) -> int:
         """Read the manifests that exist, and return the number of the newest one."""
         listed = self.stores.main.list(MANIFEST_DIR)
         numbers = {number for meta in listed if (number := numbered(meta.path, MANIFEST_EXTENSION)) is not None}

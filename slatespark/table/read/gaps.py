@@ -38,12 +38,12 @@ def find_gaps(stores: TableStores, asked: Mapping[SstFile, Sequence[KeyRange]], 
     asked : key ranges by file; one that overlaps another is not looked at
     codec : codec of the table
     """
-    look = partial(_gaps_of, stores, codec)
+    find_gaps = partial(_gaps_of, stores, codec)
     if len(asked) < 2 or not stores.main.is_remote:
-        found = list(map(look, asked, asked.values()))
+        found = list(map(find_gaps, asked, asked.values()))
     else:
         with ThreadPool(min(len(asked), _PARALLEL_FILES)) as pool:  # each look waits for requests of its own
-            found = list(pool.map(look, asked, asked.values()))
+            found = list(pool.map(find_gaps, asked, asked.values()))
     return {file.id: gaps for file, gaps in zip(asked, found, strict=True) if gaps}
 
 

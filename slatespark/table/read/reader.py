@@ -124,9 +124,9 @@ def resolve_table(stores: TableStores, options: ReadOptions, clock: Clock) -> tu
     The definition has the bounds of the past by which the read is judged. On a table with a clock of its own, `now` is
     the last tick unless it is given: no other clock matches its times.
     """
-    look = DefinitionFetch(stores, reuses=True)
+    fetch = DefinitionFetch(stores, reuses=True)
     snapshot = resolve_snapshot(stores, options, clock)
-    definition = judged_definition(look.resolve(snapshot.version).value, options, snapshot, clock)
+    definition = judged_definition(fetch.resolve(snapshot.version).value, options, snapshot, clock)
     if definition.has_own_time and options.now_ms is None and not options.reads_past:
         snapshot = replace(snapshot, now_ms=snapshot.tick_ms)
     return snapshot, definition

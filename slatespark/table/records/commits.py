@@ -36,7 +36,7 @@ from slatespark.table.records.json_objects import PARALLEL_REQUESTS, encode_json
 
 _PARALLEL_BATCHES: Final = 4  # of up to `BATCH_BYTES` each
 _IDS_PER_COMMIT: Final = 2  # a claim, then the version with the rows
-_LOOK_EVERY_IDS: Final = 10  # about every fifth commit checks whether a batch is full
+_CHECK_EVERY_IDS: Final = 10  # about every fifth commit checks whether a batch is full
 
 _log = logging.getLogger(__name__)
 
@@ -57,7 +57,7 @@ def publish_commit_record(store: ObjectStore, record: CommitRecord) -> None:
     )
     with contextlib.suppress(FileExistsError, SlateError):
         store.create(commit_path(record.manifest_id), encode_json(with_checksum(asdict(record))))
-        if record.manifest_id % _LOOK_EVERY_IDS < _IDS_PER_COMMIT:
+        if record.manifest_id % _CHECK_EVERY_IDS < _IDS_PER_COMMIT:
             batch_commit_records(store)
 
 

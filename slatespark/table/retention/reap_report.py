@@ -95,8 +95,8 @@ def find_kept_checkpoints(
 
     before = [point for point in live if is_before(point)]
     versions = sorted({point.manifest_id for point in before})[:MAX_PINNED_VERSIONS]
-    looks = [partial(_shows_due_rows, stores, version, known, retired_ms) for version in versions]
-    shown = run_concurrently(looks, is_remote=stores.main.is_remote)
+    checks = [partial(_shows_due_rows, stores, version, known, retired_ms) for version in versions]
+    shown = run_concurrently(checks, is_remote=stores.main.is_remote)
     keeping = {version for version, is_shown in zip(versions, shown, strict=True) if is_shown}
     found = sorted((point for point in before if point.manifest_id in keeping), key=lambda point: point.manifest_id)
     return tuple(checkpoint_facts(point) for point in found)

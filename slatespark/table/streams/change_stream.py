@@ -96,7 +96,7 @@ class ChangeStream:
 
     @property
     def newest(self) -> Position | None:
-        """The newest state that is known without a request; None before the first look."""
+        """The newest state that is known without a request; None before the first poll."""
         return self._newest
 
     @property

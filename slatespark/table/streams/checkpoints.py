@@ -126,7 +126,7 @@ class StreamCheckpoints:
 
         Parameters
         ----------
-        seen : the newest version by a look just before; later ones are looked for only where it no longer is
+        seen : the newest version as read just before; later ones are looked for only where it no longer is
 
         Returns
         -------
@@ -148,9 +148,9 @@ class StreamCheckpoints:
             point = Checkpoint(point_id, newest.number, expires_s, present_s(now_ms), self.name)
             return replace(newest.value, checkpoints=(*self._kept(newest.value, needed, expires_s), point))
 
-        looks = [seen]
+        known = [seen]
         manifest_object(
-            self._stores, self._clock, lambda: looks.pop() if looks else fetch_latest_manifest(self._stores)
+            self._stores, self._clock, lambda: known.pop() if known else fetch_latest_manifest(self._stores)
         ).update(
             self._clock, change, is_done=lambda manifest: any(point.id == point_id for point in manifest.checkpoints)
         )

@@ -43,7 +43,7 @@ class LogStream:
         self._silent: LogPosition | None = None  # an end without a write before it
 
     def stop_at_newest(self) -> None:
-        """Look for no writes behind those that there are at the first look."""
+        """Look for no writes behind those that there are at the first poll."""
         self._ends = True
 
     def next(self, start: Position, *, is_limited: bool) -> Position:

@@ -11,12 +11,12 @@ PAUSE_MS: Final = 100
 
 
 class Throttle:
-    """Allows one look in each interval.
+    """Allows one poll in each interval.
 
     Parameters
     ----------
     clock : the clock of the machine
-    interval_ms : time from one look to the next
+    interval_ms : time from one poll to the next
     """
 
     def __init__(self, clock: Clock, interval_ms: int) -> None:
@@ -24,7 +24,7 @@ class Throttle:
         self._looked_ms: int | None = None
 
     def allows(self) -> bool:
-        """Return whether it is time for another look, and count it; else sleep for a moment."""
+        """Return whether it is time for another poll, and count it; else sleep for a moment."""
         now_ms = self._clock.now_ms()
         if self._looked_ms is None or not 0 <= now_ms - self._looked_ms < self._interval_ms:
             self._looked_ms = now_ms

@@ -153,11 +153,11 @@ class LaterState:
             self.rows = fetch_wal_rows(self.stores, self._wal, above_seq, ALL_KEYS)
 
     def _has_news(self) -> bool:
-        looks: list[Callable[[], bool]] = [
+        checks: list[Callable[[], bool]] = [
             partial(manifest_log(self.stores).has, self._newest.number + 1),
             self._has_wal_file,
         ]
-        return any(run_concurrently(looks, is_remote=self.stores.main.is_remote))
+        return any(run_concurrently(checks, is_remote=self.stores.main.is_remote))
 
     def _has_wal_file(self) -> bool:
         try:

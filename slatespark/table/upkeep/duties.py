@@ -1,7 +1,7 @@
 """The duties of upkeep: what each one does to a table, in one step, and when it is due again.
 
 A step is one commit or none, but for a vacuum, and for files that are due for a periodic compaction. A table that did
-not change needs no look before the time that a duty names.
+not change needs no check before the time that a duty names.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from slatespark.table.retention.reap_run import Reaping
 from slatespark.table.stores import TableStores
 
 # A periodic compaction looks for due files this often within the interval.
-LOOKS_PER_INTERVAL: Final = 10
+CHECKS_PER_INTERVAL: Final = 10
 VACUUMS_PER_MIN_AGE: Final = 4
 
 DutyReport: TypeAlias = ReapReport | CompactionReport | VacuumReport | int | None
@@ -128,7 +128,7 @@ def compact(context: DutyContext) -> DutyOutcome:
     if interval_ms is None:
         return DutyOutcome(report)
     report = compact_table(context.stores, context.clock, CompactionRequest(due=True), context.options)
-    next_ms = read_clock(context.clock) + max(1, interval_ms // LOOKS_PER_INTERVAL)
+    next_ms = read_clock(context.clock) + max(1, interval_ms // CHECKS_PER_INTERVAL)
     return DutyOutcome(report, is_done=bool(report.jobs), next_ms=next_ms)
 
 

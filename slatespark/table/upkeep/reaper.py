@@ -205,7 +205,7 @@ class Reaper:
         if wait_ms is not None:
             return StepResult(read_clock(self._clock) + wait_ms, goes_on=True)
         report, table.reaping, table.failures = table.reaping.report, None, 0
-        outcome = ReapOutcome(table.registered.path, report, None, self._next_look(report))
+        outcome = ReapOutcome(table.registered.path, report, None, self._next_ms(report))
         return StepResult(outcome.next_ms, outcome)
 
     def _begin(self, table: _Table) -> Reaping:
@@ -226,7 +226,7 @@ class Reaper:
             progress=self._progress,
         )
 
-    def _next_look(self, report: ReapReport) -> int:
+    def _next_ms(self, report: ReapReport) -> int:
         """Return when to reap a table again; the deadline of a table with a clock of its own is not comparable."""
         now_ms = read_clock(self._clock)
         earliest_ms, latest_ms = now_ms + self._min_ms, now_ms + self._max_ms

@@ -112,7 +112,7 @@ def _plan_once(
     write_id: str | None,
 ) -> Load | None:
     _refuse_cooperation(stores, options, overwrite=overwrite)
-    look = DefinitionFetch(stores)
+    fetch = DefinitionFetch(stores)
     state = find_state_with_wal(stores) if creates else fetch_state_with_wal(stores)
     found = None if state is None else Version(*state[:2])
     if found is not None and _is_settled(stores, found.value, options):
@@ -123,7 +123,7 @@ def _plan_once(
             f"{stores.url}: there is no table, so no client has it open.",
             todo="Create it with a client, or write with ifClientActive=fail.",
         )
-    known = NO_DEFINITION if found is None else look.resolve(found).value
+    known = NO_DEFINITION if found is None else fetch.resolve(found).value
     if known.has_history:
         refuse_cooperation(options, "a history table", OTHER_MODES)
     lasting = lasting_columns(schema, options, known)

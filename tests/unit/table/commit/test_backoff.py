@@ -11,12 +11,12 @@ import pytest
 from slatespark.format.manifest import Manifest
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.table.commit.backoff import (
-    COMMITS_PER_LOOK,
+    COMMITS_PER_LISTING,
     MAX_PATIENCE_MS,
     MAX_YIELD_MS,
     SIBLING_STAYS,
     SPREAD_MS,
-    VERSIONS_PER_LOOK,
+    VERSIONS_PER_LISTING,
     CommitBackoff,
     claim_patience_ms,
 )
@@ -206,7 +206,7 @@ def commit_once(stores: TableStores, clock: FakeClock, backoff: CommitBackoff, t
     backoff.record_commit(number + 1, on=number, began_ms=clock.now_ms() - took_ms)
 
 
-def commits_that_met_nobody(stores: TableStores, count: int = COMMITS_PER_LOOK) -> FakeClock:
+def commits_that_met_nobody(stores: TableStores, count: int = COMMITS_PER_LISTING) -> FakeClock:
     clock = commits_in_a_row(stores, count)
     stores.heads.own_commits(stores.main.url).met_ms = None
     return clock
@@ -299,7 +299,7 @@ def test_what_it_needed_is_remembered(stores: TableStores) -> None:
 
 @pytest.mark.parametrize("others", ["nobody", "gave up", "was killed long ago", "damaged", "claimed later"])
 def test_nobody_who_lost_waits_any_more(others: str, stores: TableStores, store: FailingStore) -> None:
-    clock = commits_that_met_nobody(stores, COMMITS_PER_LOOK - 1)
+    clock = commits_that_met_nobody(stores, COMMITS_PER_LISTING - 1)
     number, write_id = fetch_latest_manifest(stores).number, "00000000000000aa"
     if others != "nobody":
         lose(stores, number, 3)
@@ -319,9 +319,9 @@ def test_nobody_who_lost_waits_any_more(others: str, stores: TableStores, store:
 
 
 def test_a_look_is_bounded_where_others_commit_far_more_often(store: FailingStore, stores: TableStores) -> None:
-    clock = commits_that_met_nobody(stores, COMMITS_PER_LOOK - 1)
+    clock = commits_that_met_nobody(stores, COMMITS_PER_LISTING - 1)
     first = fetch_latest_manifest(stores).number
-    for _ in range(VERSIONS_PER_LOOK):
+    for _ in range(VERSIONS_PER_LISTING):
         commit(stores)
     lose(stores, first, 5)
     commit_once(stores, clock, CommitBackoff(stores, clock, "fedcba9876543210"), 40)
@@ -331,7 +331,7 @@ def test_a_look_is_bounded_where_others_commit_far_more_often(store: FailingStor
 
 
 def test_those_that_lost_are_looked_for_after_some_commits_only(store: FailingStore, stores: TableStores) -> None:
-    clock = commits_that_met_nobody(stores, COMMITS_PER_LOOK - 1)
+    clock = commits_that_met_nobody(stores, COMMITS_PER_LISTING - 1)
     newest = fetch_latest_manifest(stores)
     backoff = CommitBackoff(stores, clock, "fedcba9876543210")
     store.clear()
