@@ -48,7 +48,7 @@ def least_key(bound: bytes, codec: RowCodec) -> bytes | None:
 
     Parameters
     ----------
-    bound : any bytes
+    bound : bound of keys, of any bytes
     codec : codec of the table
     """
     if codec.key_format == "tuple":

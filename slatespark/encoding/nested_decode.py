@@ -32,7 +32,7 @@ def decode_nested(
 
     Parameters
     ----------
-    columns : one for each Avro type, of `count` rows; at most one of them has a value in each row
+    columns : a column for each Avro type, of `count` rows; at most one of them has a value in each row
     avro_types : the types that the bytes were written as
     name, kind : the column and its type
     """

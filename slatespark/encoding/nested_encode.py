@@ -25,7 +25,7 @@ def encode_nested(array: pa.Array | pa.ChunkedArray, avro_type: Any, name: str) 
     Parameters
     ----------
     array : array of lists, maps or structs
-    avro_type : its type in `avro_schema`, without the null of the union
+    avro_type : type of the column in `avro_schema`, without the null of the union
     name : the column, for messages
 
     Raises

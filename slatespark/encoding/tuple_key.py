@@ -81,7 +81,7 @@ def encode_tuple_keys(
 
     Parameters
     ----------
-    arrays : one for each key column, of types that `require_key_type` accepts
+    arrays : an array for each key column, of types that `require_key_type` accepts
 
     Raises
     ------

@@ -79,7 +79,7 @@ def decompress(data: Buffer, codec: Compression, *, max_bytes: int = MAX_SECTION
 
     Parameters
     ----------
-    data : one section without its checksum
+    data : bytes of one section without its checksum
     max_bytes : a larger payload is refused before memory is allocated for it
 
     Raises
@@ -193,7 +193,7 @@ def check_crc(data: Buffer, *, what: str) -> memoryview:
 
     Parameters
     ----------
-    data : one section
+    data : bytes of one section
     what : its name for error messages, "index section"
     """
     view = memoryview(data)
@@ -215,7 +215,7 @@ def decode_section(data: Buffer, codec: Compression, *, what: str, max_bytes: in
 
     Parameters
     ----------
-    data : one section, checksum included
+    data : bytes of one section, checksum included
     what : its name for error messages, "index section"
     max_bytes : upper bound of the payload
     """

@@ -32,7 +32,7 @@ class ExternalSst:
     Attributes
     ----------
     info, format_version : as listed in a manifest
-    label : description by its writer
+    label : description of the file by its writer
     """
 
     info: SstInfo

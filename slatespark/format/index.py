@@ -34,7 +34,7 @@ class SstIndex:
     ----------
     block_offsets : (n,) int64, first byte of each block in the object, ascending
     key_bytes : (any,) uint8, the concatenated separators
-    key_offsets : (n + 1,) int64
+    key_offsets : (n + 1,) int64, where each key starts
     encoded_bytes : (n,) int64, stored bytes of a block, checksum included, if padding follows it; else 0. Clients from
         0.18 on can align blocks
     """

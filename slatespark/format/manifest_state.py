@@ -44,7 +44,7 @@ class Checkpoint:
 
     Attributes
     ----------
-    expire_time_s : second from which the garbage collector may remove it; 0 is never
+    expire_time_s : second from which a collector may remove the checkpoint; 0 is never
     metadata_epoch : writer epoch, of a kind of checkpoint that the client does not write; preserved as read
     """
 
@@ -63,15 +63,15 @@ class Manifest:
     Attributes
     ----------
     nonce : the first slot, which the client writes as 0 and ignores; our random number makes manifests unique
-    replay_after_wal_id : WAL files up to it are not needed
+    replay_after_wal_id : id of the last WAL file that is not needed
     wal_id_last_seen : highest WAL id known to the writer
     last_compacted_l0_sst_view_id : the marker: newest L0 view that was compacted; never in `l0`
     ssts : every SST that a view references
     l0 : newest first
-    compacted : newest first, which is highest id first
+    compacted : sorted runs, newest first, which is highest id first
     last_l0_clock_tick : ms, largest create_ts in L0 and below
     last_l0_seq : largest seq in L0 and below; rows above it are invisible
-    recent_snapshot_min_seq : compaction keeps, per key, the versions above it and the newest one at or below it
+    recent_snapshot_min_seq : number above which compactions keep every version of a key, and the newest at or below it
     wal_object_store_uri : only in manifests of version 1; never written
     unknown_fields : fields that the object has and this class lacks, by name; such a manifest can be read, not changed
     """

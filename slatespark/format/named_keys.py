@@ -21,7 +21,8 @@ class NamedKey:
 
     Attributes
     ----------
-    is_bound : it bounds an interval, so it may be the end of one that holds another key; else the file had the key
+    is_bound : whether it bounds an interval, so it may be the end of one that holds another key; else the file had the
+        key
     """
 
     key: bytes

@@ -52,9 +52,10 @@ class SstProperties:
     Attributes
     ----------
     created_ms : time of creation of the file
-    min_create_ts, max_create_ts, min_expire_ts, max_expire_ts : over the rows with that time; None without such rows
-    min_seq, max_seq : over all rows
-    puts, deletes, merges : rows by kind
+    min_create_ts, max_create_ts, min_expire_ts, max_expire_ts : bounds over the rows with that time; None without such
+        rows
+    min_seq, max_seq : bounds of the sequence numbers over all rows
+    puts, deletes, merges : numbers of rows by kind
     any_flags, all_flags : flags set on any row, and on every row; a tombstone counts as having no expiry
     all_versions : the file contains every version of its keys from `min_seq` on
     """

@@ -18,7 +18,7 @@ class SegmentExtractor:
 
     Attributes
     ----------
-    name : as the manifest stores it
+    name : name as the manifest stores it
     prefix_length : length of each prefix, in bytes; None if a delimiter ends it
     delimiter : the first one in a key ends its prefix, and belongs to it; None if prefixes have a length
     """
@@ -50,7 +50,7 @@ class KeySegments:
     ----------
     prefixes : prefixes of the existing segments, ascending, none the beginning of another; one that is empty without
         segments
-    extractor : cuts the keys of new segments; None if it is not declared
+    extractor : what cuts the keys of new segments; None if it is not declared
     """
 
     prefixes: tuple[bytes, ...] = (b"",)

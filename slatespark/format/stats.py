@@ -45,8 +45,8 @@ class SstStats:
 
     Attributes
     ----------
-    num_puts, num_deletes, num_merges : rows by kind
-    raw_key_size, raw_val_size : bytes of all keys and of all values
+    num_puts, num_deletes, num_merges : numbers of rows by kind
+    raw_key_size, raw_val_size : sizes of all keys and of all values
     block_counts : (n_blocks, 3) uint16, puts, deletes and merges per block; parallel to the index, or empty
     """
 

@@ -36,7 +36,7 @@ class Form(Generic[T]):
     Attributes
     ----------
     table : what they are stored as
-    build : adds a value to a builder, and returns its offset
+    build : function that adds a value to a builder, and returns its offset
     parts : the numbers of a value, and its byte strings, both in the order of the slots, depth first; a number that is
         the default is 0, a byte string that is absent None, and absent tables have no parts
     """
@@ -54,9 +54,9 @@ class _Template:
     ----------
     root : position of its table. Positions count from the end, as the builder fills its buffer backwards
     tables : position and layout of each table
-    pack : returns the bytes of all fields
-    order : picks the fields from numbers, byte strings, references and constants
-    constants : everything else
+    pack : function that returns the bytes of all fields
+    order : function that picks the fields from numbers, byte strings, references and constants
+    constants : all other fields
     """
 
     root: int
@@ -168,7 +168,7 @@ class _Walk:
     numbers : position and width; None for one that is absent
     octets : position and length of each byte string, likewise
     tables, layouts : position of each table, and of its layout
-    is_irregular : it has something that a template cannot have
+    is_irregular : whether it has something that a template cannot have
     """
 
     def __init__(self, buffer: bytearray) -> None:

@@ -38,9 +38,9 @@ def prove_once(
     ----------
     server : identifies process, server, bucket and kind of condition
     url : URL of the bucket
-    create : creates the object at a path with `CONTENT` unless it exists
-    break_condition : writes it on a condition that does not hold
-    delete : deletes it
+    create : function that creates the object at a path with `CONTENT` unless it exists
+    break_condition : function that writes it on a condition that does not hold
+    delete : function that deletes it
 
     Raises
     ------

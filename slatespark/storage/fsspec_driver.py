@@ -41,7 +41,7 @@ class FsspecDriver:
     Parameters
     ----------
     url : root, with its protocol
-    options : passed to the driver; `true` and `false` become booleans
+    options : options for the driver; `true` and `false` become booleans
     """
 
     def __init__(self, url: str, options: BackendOptions) -> None:

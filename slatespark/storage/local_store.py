@@ -48,7 +48,7 @@ class LocalStore:
     Parameters
     ----------
     root : folder, which need not exist; a relative path is resolved now
-    is_scratch : objects stored by `put` need not be durable, so it does not wait for the disk
+    is_scratch : whether objects stored by `put` need not be durable, so it does not wait for the disk
     """
 
     def __init__(self, root: str | Path, *, is_scratch: bool = False) -> None:

@@ -50,7 +50,7 @@ class Bucket:
     ----------
     url : URL of the root
     provider : `S3`, `GOOGLE` or `AZURE`
-    name, root : without slashes at the ends
+    name, root : names without slashes at the ends
     account : Azure account, if the URL names it
     """
 

@@ -26,7 +26,7 @@ class ObstoreDriver:
     Parameters
     ----------
     url : root, such as `gs://bucket/some/root` or `abfss://container@account.dfs.core.windows.net/root`
-    options : see `known_options`
+    options : options of `known_options`
     """
 
     def __init__(self, url: str, options: BackendOptions) -> None:

@@ -36,7 +36,7 @@ def read_ahead(
     ----------
     spans : ranges, one request each
     depth : number of ranges in flight or buffered, besides the one in use
-    max_bytes : bound of their total size; one range is always in flight, regardless of its size
+    max_bytes : largest total size in flight; one range is always in flight, regardless of its size
 
     Raises
     ------
@@ -57,9 +57,9 @@ def run_in_order(
 
     Parameters
     ----------
-    sizes : bytes of each result
+    sizes : size of each result
     depth : number of tasks that run or whose results wait, besides the one in use
-    max_bytes : bound of their total size; one task always runs, regardless of its size
+    max_bytes : largest total size in flight; one task always runs, regardless of its size
 
     Raises
     ------

@@ -16,11 +16,11 @@ class Requests:
 
     Attributes
     ----------
-    get : reads of objects, parts of objects, or their metadata
-    put : writes of objects or parts of an upload; copies on the server
-    list : pages of listings
-    delete : deletions of objects, up to 1,000 at a time
-    read_bytes, written_bytes : content received and sent
+    get : number of reads of objects, parts of objects, or their metadata
+    put : number of writes of objects or parts of an upload; copies on the server
+    list : number of pages of listings
+    delete : number of deletions of objects, up to 1,000 at a time
+    read_bytes, written_bytes : sizes of content received and sent
     """
 
     get: int = 0

@@ -239,7 +239,7 @@ class RetryPolicy:
     attempts : number of attempts in total, at least 1
     first_wait_s, longest_wait_s : the wait doubles from the first to the longest; each is shortened randomly by up to
         half
-    sleep : waits for a number of seconds
+    sleep : function that waits for a number of seconds
     jitter : random number in [0, 1)
     """
 
@@ -263,9 +263,9 @@ def call_with_retries(
 
     Parameters
     ----------
-    request : safe to repeat
+    request : a call that is safe to repeat
     what, location : a verb and the full URL of the object, for error messages
-    options : masks secrets in error messages
+    options : options whose secrets are masked in error messages
 
     Raises
     ------

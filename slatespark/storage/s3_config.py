@@ -175,8 +175,8 @@ def _read_profile(profile: str | None, chosen: tuple[str | None, ...], files: tu
 
     Parameters
     ----------
-    chosen : profiles that the environment names
-    files : their states
+    chosen : names of the profiles that the environment names
+    files : states of the files
     """
     from botocore.exceptions import BotoCoreError
     from botocore.session import Session

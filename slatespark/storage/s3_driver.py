@@ -42,7 +42,7 @@ class S3Driver:
     Parameters
     ----------
     url : `s3://bucket` or `s3://bucket/some/root`
-    options : see `known_options.S3_OPTIONS`
+    options : options of `known_options.S3_OPTIONS`
     """
 
     def __init__(self, url: str, options: BackendOptions) -> None:

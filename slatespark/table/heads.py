@@ -20,9 +20,9 @@ class Head:
 
     Attributes
     ----------
-    number : its id
-    meta : metadata as listed
-    data : its content, which never changes
+    number : number of the version
+    meta : metadata of the object as listed
+    data : content of the object, which never changes
     """
 
     number: int
@@ -41,7 +41,7 @@ class OwnCommits:
     took_ms : how long the last one took
     met_ms : when the claim of a sibling was last waited for; None if none was
     needed_ms : how long a sibling that was let in took to claim
-    claims : write ids by the version that claimed the table, of those since the last look for siblings that lost
+    claims : write ids by the version that claimed the table, since siblings that lost were last searched
     """
 
     number: int = 0
@@ -59,8 +59,8 @@ class HeldTail:
     Attributes
     ----------
     start, files : the ids from `start` on, with the size of each file and when it was changed
-    above_seq : rows with seq <= it were left out
-    rows : sorted; None if there are none
+    above_seq : sequence number up to which rows were left out
+    rows : sorted rows; None if there are none
     """
 
     start: int
@@ -103,7 +103,8 @@ class Heads:
 
         Parameters
         ----------
-        follows : it is a version of the same object as the one before, and not of one that was created in its place
+        follows : whether it is a version of the same object as the one before, and not of one that was created in its
+            place
         """
         if not follows:
             self._commits.pop((url, folder), None)

@@ -52,10 +52,10 @@ class WalTail:
     Attributes
     ----------
     start, end : ids [start, end)
-    last_seq : highest sequence number in it, 0 if it holds no row
+    last_seq : highest sequence number in the file, 0 if it holds no row
     tick_ms : highest create_ts in it, None if it holds no row
-    sizes : bytes of each file, 0 for a fence; empty if they are not known
-    changed_ms : when each file was last changed; empty if that is not known
+    sizes : size of each file, 0 for a fence; empty if they are not known
+    changed_ms : for each file, when it was last changed; empty if that is not known
     """
 
     start: int
@@ -96,7 +96,7 @@ class Snapshot:
     max_seq : highest visible sequence number; rows above it do not count
     tick_ms : last clock tick, of trees and WAL; the smallest int64 if nothing was ever written
     now_ms : the instant at which expiry is evaluated
-    as_of_ts_ms : rows created later are invisible; None for no such bound
+    as_of_ts_ms : instant after which created rows are invisible; None for no such bound
     """
 
     manifest_id: int
@@ -266,7 +266,7 @@ def without_flushed(stores: TableStores, tail: WalTail, above_seq: int) -> WalTa
 
     Parameters
     ----------
-    above_seq : rows with seq <= it are in the trees
+    above_seq : sequence number up to which rows are in the trees
     """
     numbers = tail.with_rows()
     if tail.last_seq and tail.last_seq <= above_seq:

@@ -41,8 +41,8 @@ def running(threads: Sequence[threading.Thread], end: Callable[[], object]) -> I
     Parameters
     ----------
     threads : not started yet; the block must get on without them where Python, about to end, starts none
-    end : makes them return, also one that has only just started; not called in a process that was forked meanwhile,
-        which has none of these threads
+    end : call that makes them return, also one that has only just started; not called in a process that was forked
+        meanwhile, which has none of these threads
     """
     pid = os.getpid()
     try:
@@ -101,7 +101,8 @@ class ThreadRunner:
 
         Parameters
         ----------
-        end : tells the tasks that run to end early; called where the caller takes no more results, as at an interrupt
+        end : call that tells running tasks to end early; called where the caller takes no more results, as at an
+            interrupt
         """
         threads = min(len(items), self.parallelism)
         if threads < 2:

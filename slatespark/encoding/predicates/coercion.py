@@ -78,7 +78,7 @@ def equal_ordinals(literal: Literal, field: pa.Field, *, as_double: bool = False
 
     Parameters
     ----------
-    literal : not NULL
+    literal : a literal other than NULL
     field : the column
     as_double : whether the list of the literal is compared as DOUBLE
 

@@ -67,7 +67,7 @@ class Comparison:
     ----------
     column : the name as written
     operator : one of `operators`
-    literals : none, one, two, or those of a list
+    literals : literals of the comparison: none, one, two, or those of a list
     span : position of the column; None for a comparison that Spark pushed
     """
 

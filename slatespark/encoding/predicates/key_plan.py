@@ -40,7 +40,7 @@ class KeyPlan:
 
     Attributes
     ----------
-    ranges : ascending, not overlapping; every matching key lies in one
+    ranges : key ranges, ascending, not overlapping; every matching key lies in one
     points : the keys that can match, ascending, if the filter lists them all; the ranges only enclose them then
     residual : the filter left to test on rows whose keys are among the points, or in the ranges if there are no points
     """
@@ -58,7 +58,7 @@ def plan_keys(condition: Filter, codec: RowCodec) -> KeyPlan:
 
     Parameters
     ----------
-    condition : bound to the columns of the table and metadata columns
+    condition : condition bound to the columns of the table and metadata columns
     codec : codec of the table
     """
     if condition.is_unsatisfiable:

@@ -28,8 +28,8 @@ class Condition:
 
     Attributes
     ----------
-    column : its name in the schema
-    kind : its type
+    column : name of the column in the schema
+    kind : type of the column
     intervals : intervals of ordinals; see `ordering`
     nulls : whether null passes
     """
@@ -65,8 +65,8 @@ class RowSet:
 
     Attributes
     ----------
-    columns : their names in the schema
-    kinds : their types
+    columns : names of the columns in the schema
+    kinds : types of the columns
     rows : for each combination, an interval of ordinals of each column; null is in none. Intervals of one column are
         equal or do not overlap
     """
