@@ -77,16 +77,17 @@ def check_layer_order(
     object_url : of the manifest
     """
     names = [layer.name for layer in layers]
-    seen: set[tuple[int, int]] = set()
+    found: dict[tuple[int, int], Inversion] = {}
     try:
         for inversions in compare_parts(stores, layers, _first_inversions, runner, buffer_bytes=buffer_bytes):
-            for pair in sorted(inversions.keys() - seen):
-                findings.damage(object_url, "layer order", _describe(inversions[pair], names))
-            seen |= inversions.keys()
+            found = inversions | found  # the first of each pair, wherever the parts begin
     except CorruptDataError as exc:
         findings.error(object_url, "layer order", exc)
     except SnapshotExpiredError as exc:
         findings.collected(object_url, "layer order", exc)
+    finally:
+        for pair in sorted(found):
+            findings.damage(object_url, "layer order", _describe(found[pair], names))
 
 
 def _first_inversions(cursors: Sequence[LayerCursor]) -> dict[tuple[int, int], Inversion]:
