@@ -13,6 +13,7 @@ Source: `docs/reference/format/sst.md`.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -60,7 +61,8 @@ SST_FORMAT_VERSION: Final = FORMAT_VERSION  # of files that `SstBuilder` makes
 BLOCK_BYTES: Final = 4096  # the client's default
 BITS_PER_KEY: Final = 10  # the client's default
 MIN_FILTER_KEYS: Final = 1000  # the client's default
-BLOCKS_TOGETHER: Final = 128  # that a thread compresses at a time
+BLOCKS_PER_TASK: Final = 128  # that a thread compresses at a time
+GROUPS_AHEAD: Final = 2  # of blocks, one for each call of `add`: threads find work while the next one is encoded
 
 Item = TypeVar("Item")
 Outcome = TypeVar("Outcome")
@@ -122,7 +124,7 @@ class SstBuilder:
     """Builds one SST from sorted rows.
 
     The bytes do not depend on how the rows are split into calls of `add`: the last block stays open until the next one.
-    Blocks are compressed while the rows of the next call are encoded.
+    Blocks are compressed while the rows of the next calls are encoded.
 
     Parameters
     ----------
@@ -157,8 +159,7 @@ class SstBuilder:
         self._sizes: list[NDArray[np.int64]] = []  # of the blocks in these parts
         self._data_bytes = 0
         self._encoded_bytes = 0  # of these blocks before they were compressed
-        self._compressing: Iterable[tuple[Buffer, NDArray[np.int64]]] = ()  # the blocks that follow
-        self._compressing_bytes = 0
+        self._compressing: deque[_Compressing] = deque()  # the blocks that follow
         self._first_key: bytes | None = None
         self._last_key: bytes | None = None  # of the last finished block
         self._tail: RowColumns | None = None  # rows of the open block
@@ -171,7 +172,7 @@ class SstBuilder:
         """Approximate size of the file if it were finished now."""
         bits = self._bits_per_key if self._rows >= self._min_filter_keys else 0
         ratio = self._data_bytes / self._encoded_bytes if self._encoded_bytes else 1.0
-        following = int(self._compressing_bytes * ratio)
+        following = int(sum(part.encoded_bytes for part in self._compressing) * ratio)
         return self._data_bytes + following + self._tail_bytes + self._rows * bits // 8
 
     def add(self, sources: Sequence[RowColumns], rows: NDArray[np.int64]) -> None:
@@ -228,28 +229,31 @@ class SstBuilder:
                 hashes=hash_keys(sources, rows) if self._bits_per_key else np.zeros(0, np.uint64),
             )
         )
-        self._take_compressed()
-        self._compressing = self._begin_compression(encoded, count)
-        self._compressing_bytes = int(encoded.ends[count - 1] - encoded.starts[0]) + CRC_BYTES
+        self._compressing.append(self._begin_compression(encoded, count))
+        if len(self._compressing) > GROUPS_AHEAD:
+            self._take_compressed()
         self._last_key = key_at(sources, int(rows[-1]))
 
-    def _begin_compression(self, encoded: EncodedBlocks, count: int) -> Iterable[tuple[Buffer, NDArray[np.int64]]]:
+    def _begin_compression(self, encoded: EncodedBlocks, count: int) -> _Compressing:
+        encoded_bytes = int(encoded.ends[count - 1] - encoded.starts[0]) + CRC_BYTES
         if self._compression is Compression.NONE:
-            return (_checksum_in_place(encoded, count),)
-        groups = [range(first, min(first + BLOCKS_TOGETHER, count)) for first in range(0, count, BLOCKS_TOGETHER)]
-        return self._spread(partial(_compress_blocks, encoded, self._compression), groups)
+            return _Compressing((_checksum_in_place(encoded, count),), encoded_bytes)
+        groups = [range(first, min(first + BLOCKS_PER_TASK, count)) for first in range(0, count, BLOCKS_PER_TASK)]
+        compress = partial(_compress_blocks, encoded, self._compression)
+        return _Compressing(self._spread(compress, groups), encoded_bytes)
 
     def _take_compressed(self) -> None:
-        """Wait for the blocks that are compressed, and append them."""
-        for part, sizes in self._compressing:
+        """Wait for the next blocks, and append them."""
+        group = self._compressing.popleft()
+        for part, sizes in group.parts:
             self._parts.append(part)
             self._sizes.append(sizes)
             self._data_bytes += len(part)
-        self._encoded_bytes += self._compressing_bytes
-        self._compressing, self._compressing_bytes = (), 0
+        self._encoded_bytes += group.encoded_bytes
 
     def _close(self, first_key: bytes) -> BuiltSst:
-        self._take_compressed()
+        while self._compressing:
+            self._take_compressed()
         codec, blocks = self._compression, self._blocks
         stats, bounds = _sum_stats(blocks), join_bounds([part.summaries for part in blocks])
         properties = self._properties(stats, bounds)
@@ -293,6 +297,20 @@ class SstBuilder:
             all_flags=int(np.bitwise_and.reduce(bounds.all_flags)),
             all_versions=self._all_versions,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _Compressing:
+    """Blocks that are being compressed.
+
+    Attributes
+    ----------
+    parts : the stored blocks, and the size of each
+    encoded_bytes : their bytes before
+    """
+
+    parts: Iterable[tuple[Buffer, NDArray[np.int64]]]
+    encoded_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
