@@ -19,8 +19,8 @@ from slatespark.format.info import SstInfo, SstType
 from slatespark.format.properties import BlockBounds, SstProperties, bounds_of, file_times, join_bounds
 from slatespark.format.stats import SstStats
 from slatespark.format.wal import SEQ_BYTES
-from slatespark.kernels import hash_keys
-from slatespark.kernels.columns import MERGE, TOMBSTONE, RowColumns
+from slatespark.kernels import gather_keys, hash_keys, new_key_mask, sort_rows
+from slatespark.kernels.columns import MERGE, TOMBSTONE, RowColumns, packed_rows
 from slatespark.kernels.results import Fields
 from slatespark.table.verify.findings import key_text
 
@@ -157,7 +157,8 @@ class RowCheck:
 
         See docs/reference/format/index.md.
         """
-        for number, row in enumerate(first_rows.tolist(), first_block):
+        one_by_one = first_rows[:1] if self._separators_fit(rows, first_rows, first_block) else first_rows
+        for number, row in enumerate(one_by_one.tolist(), first_block):
             key = rows.key(row)
             before = rows.key(row - 1) if row else None if self.is_gap_behind else self.last_key
             found = self.parts.index.first_key(number)
@@ -165,6 +166,20 @@ class RowCheck:
             if found > key or (before is not None and (found < before or (found == before and not spans))):
                 bounds = f"expected above {key_text(before)} and up to {key_text(key)}"
                 self._fault("index", f"Block {number} is listed from {key_text(found)}, {bounds}.")
+
+    def _separators_fit(self, rows: RowColumns, first_rows: NDArray[np.int64], first_block: int) -> bool:
+        """Tell whether all blocks but the first one pass `_check_separators`."""
+        index, firsts = self.parts.index, first_rows[1:]
+        start, end = first_block + 1, first_block + len(first_rows)
+        separators = RowColumns.of_keys(index.key_bytes, index.key_offsets[start : end + 1])
+        edges = np.stack([firsts - 1, packed_rows(1, len(firsts)), firsts], axis=1)  # key before, separator, first key
+        offsets, key_bytes = gather_keys([rows, separators], edges.ravel())
+        keys = RowColumns.of_keys(key_bytes, offsets.astype(np.int64))
+        numbers = np.arange(edges.size, dtype=np.int64)
+        if not np.array_equal(sort_rows(keys), numbers):
+            return False
+        is_new = new_key_mask([keys], numbers).reshape(edges.shape)
+        return not (is_new[:, 2] & ~is_new[:, 1]).any()
 
     def _check_ends(self, rows: RowColumns, first_block: int) -> None:
         info, first, last = self.parts.info, rows.key(0), rows.key(len(rows) - 1)

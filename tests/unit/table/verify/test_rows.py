@@ -88,11 +88,17 @@ def test_versions_of_a_key_may_span_blocks() -> None:
 
 def test_index_keys_must_separate_the_blocks() -> None:
     data, parts = build()
-    good = parts.index.first_key(4)
-    for key in (b"k000", good[:1], good + b"\xff"):
-        faults, _ = check(data, replace(parts, index=with_key(parts.index, 4, key)))
-        assert [section for section, _ in faults] == ["index"], key
-        assert "Block 4" in faults[0][1]
+    opened = unpack(np.frombuffer(data, np.uint8), parts, 3, 2)
+    rows = decode_blocks(opened.data, opened.starts, opened.ends, version=2)
+    first = int(np.searchsorted(rows.value_starts, opened.starts[1]))
+    good, before, key_of_first = parts.index.first_key(4), rows.key(first - 1), rows.key(first)
+    assert before < good <= key_of_first
+    for window in (1, 2, 3, 100):
+        for key in (b"k000", good[:1], good + b"\xff", before):
+            faults, _ = check(data, replace(parts, index=with_key(parts.index, 4, key)), window=window)
+            assert [section for section, _ in faults] == ["index"], key
+            assert "Block 4" in faults[0][1]
+        assert check(data, replace(parts, index=with_key(parts.index, 4, key_of_first)), window=window)[0] == []
 
 
 def test_a_filter_that_denies_keys_is_one_fault() -> None:
