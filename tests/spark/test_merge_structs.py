@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql import SparkSession
 
+import slatespark
 from slatespark import SchemaError, SlateTable
 from slatespark.spark.merge.builder import SlateMergeBuilder
 
@@ -75,3 +76,40 @@ def test_parts_are_widened_and_names_may_be_any(spark: SparkSession, tmp_path: P
     finally:
         spark.conf.unset("spark.sql.parser.quotedRegexColumnNames")
     assert table.toDF().collect()[0].s == (4.0, None)
+
+
+def test_fields_are_set_by_themselves(spark: SparkSession, tmp_path: Path) -> None:
+    kinds = "s STRUCT<x: SMALLINT, `a.b`: STRING, n: STRUCT<p: DOUBLE, q: STRING>>"
+    table = SlateTable.create(spark, tmp_path / "fields", f"id INT, {kinds}", "id")
+    table.write(
+        spark.sql(
+            "SELECT 1 AS id, named_struct('x', 1S, 'a.b', 'one', 'n', named_struct('p', 0.5D, 'q', 'q')) AS s "
+            "UNION ALL SELECT 2, NULL"
+        )
+    )
+
+    def found() -> list[Any]:
+        return [row.s for row in table.toDF().orderBy("id").collect()]
+
+    table.update(set={"s.x": "s.x + 1", "S.N.Q": "concat(s.`a.b`, s.n.q)", "s.`a.b`": "'two'"})
+    assert found() == [(2, "two", (0.5, "oneq")), (None, "two", (None, None))]
+    source = spark.sql("SELECT 2 AS id, named_struct('x', 7L) AS s")
+    merge(table, source).whenMatchedUpdate(set={"t.s.x": "s.s.x", "t.s.n.p": "t.s.x"}).execute()
+    assert found()[1] == (7, "two", (None, None))
+    slatespark.sql(spark, f"UPDATE slate.`{tmp_path / 'fields'}` AS u SET u.s.n.p = 3 WHERE u.id = 2")
+    assert found()[1] == (7, "two", (3.0, None))
+    for wrong in (
+        {"s.x": "1", "s": "NULL"},
+        {"s.n": "NULL", "s.n.q": "'q'"},
+        {"s.z": "1"},
+        {"s.x.y": "1"},
+        {"id.x": "1"},
+        {"s.n.p": "array(1)"},
+    ):
+        with pytest.raises(SchemaError):
+            table.update(set=wrong)
+    with pytest.raises(SchemaError):
+        table.update(set={"s.x": "40000"})
+    with pytest.raises(SchemaError):
+        merge(table, source).whenNotMatchedInsert(values={"id": "s.id", "s.x": "1"}).execute()
+    assert found()[1] == (7, "two", (3.0, None))

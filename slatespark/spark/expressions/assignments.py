@@ -7,8 +7,10 @@ from typing import TypeAlias
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
+from pyspark.sql.types import DataType, StructType
 
 from slatespark.errors import InvalidRequestError, SchemaError
+from slatespark.spark.expressions.nested_fields import FieldPath, resolve_path, split_path, with_fields
 from slatespark.spark.expressions.stored_values import GivenValue, fit_values, sql_string
 from slatespark.spark.frame_columns import quoted
 
@@ -51,7 +53,12 @@ def checked(assigned: Mapping[str, Expression] | None, method: str, argument: st
 
 
 def resolve_names(
-    assigned: Mapping[str, Expression], columns: Sequence[str], alias: str | None, *, called: str
+    assigned: Mapping[str, Expression],
+    columns: Sequence[str],
+    alias: str | None,
+    *,
+    called: str,
+    types: Mapping[str, DataType] | None = None,
 ) -> dict[str, Expression]:
     """Return assignments by the names of columns as the table spells them.
 
@@ -59,14 +66,29 @@ def resolve_names(
     ----------
     alias : the alias of the table; None without one
     called : what assigns, for messages
+    types : types of the columns, where fields of structs may be set by themselves
     """
     found: dict[str, Expression] = {}
+    fields: dict[str, dict[FieldPath, Expression]] = {}
     for given, value in assigned.items():
-        name = _column(given, columns, alias, called)
-        if name in found:
-            raise SchemaError(f"{called} sets column {name} twice.", todo="Set it once.")
-        found[name] = value
+        name, path = _target(given, columns, alias, types or {}, called)
+        if name in found or any(_overlap(path, other) for other in fields.get(name, {})):
+            raise SchemaError(f"{called} sets {'.'.join([name, *path])} twice.", todo="Set it once.")
+        if path:
+            fields.setdefault(name, {})[path] = value
+        else:
+            found[name] = value
+    for name, values in fields.items():
+        kind = (types or {})[name]
+        assert isinstance(kind, StructType)  # it has these fields
+        struct = F.col(quoted(name) if alias is None else f"{quoted(alias)}.{quoted(name)}")
+        found[name] = with_fields(struct, kind, {path: expression(value) for path, value in values.items()})
     return found
+
+
+def _overlap(path: FieldPath, other: FieldPath) -> bool:
+    """Tell whether one of two parts of a column is in the other."""
+    return path[: len(other)] == other[: len(path)]
 
 
 def unchanged_key(key: str, given: str, name: str, *, called: str) -> str:
@@ -114,8 +136,13 @@ def _key(index: int) -> str:
     return f"__slate_key_{index}"
 
 
-def _column(given: str, columns: Sequence[str], alias: str | None, called: str) -> str:
-    """Return the table's column for a name, which may be in backticks and qualified by the table's alias."""
+def _target(
+    given: str, columns: Sequence[str], alias: str | None, types: Mapping[str, DataType], called: str
+) -> tuple[str, FieldPath]:
+    """Return the table's column for a name, which may be in backticks and qualified by the table's alias.
+
+    And the path of a field in it, empty for the column itself.
+    """
     names = [given]
     if alias is not None and given.lower().startswith(f"{alias.lower()}."):
         names.append(given[len(alias) + 1 :])
@@ -123,10 +150,14 @@ def _column(given: str, columns: Sequence[str], alias: str | None, called: str) 
     for name in names:
         for spelled in (name.lower(), _unquoted(name.lower())):
             if spelled in by_name:
-                return by_name[spelled]
+                return by_name[spelled], ()
+    for name in names:
+        first, *parts = split_path(name)
+        column = by_name.get(first.lower())
+        if parts and column is not None and column in types:
+            return column, resolve_path(types[column], parts, where=f"{called} sets {given}")
     raise SchemaError(
-        f"{called} sets column {given}, which the table does not have.",
-        todo=f"Its columns are {', '.join(columns)}. A field of a struct is set with the whole struct.",
+        f"{called} sets column {given}, which the table does not have.", todo=f"Its columns are {', '.join(columns)}."
     )
 
 

@@ -88,6 +88,8 @@ def fit_type(value: GivenValue, wanted: DataType, *, where: str) -> str:
     ordered = _ordered(kind, wanted)
     if widens(ordered, wanted):
         return f"CAST({_rebuilt(text, kind, wanted)} AS {sql_type(_nullable(wanted))})"
+    if isinstance(kind, StructType) and isinstance(wanted, StructType) and ordered is not kind:
+        return _fit_fields(value, kind, wanted, where=where)
     if not (isinstance(kind, NumericType) and isinstance(wanted, NumericType)):
         raise SchemaError(
             f"{where}, which is {wanted.simpleString()}, to a value of type {kind.simpleString()}.",
@@ -109,6 +111,20 @@ def fit_type(value: GivenValue, wanted: DataType, *, where: str) -> str:
         f"THEN CAST(raise_error(concat({sql_string(message)}, CAST({text} AS STRING))) AS {sql_type(wanted)}) "
         f"ELSE {fits} END"
     )
+
+
+def _fit_fields(value: GivenValue, kind: StructType, wanted: StructType, *, where: str) -> str:
+    """Return a struct whose fields are stored by the same rule as columns; all of them are fields of the column's."""
+    own = {field.name.lower(): field for field in kind.fields}
+    parts = []
+    for field in wanted.fields:
+        text = f"CAST(NULL AS {sql_type(field.dataType)})"
+        if (found := own.get(field.name.lower())) is not None:
+            part = GivenValue(f"{value.text}{_step_into(found.name)}", found.dataType)
+            text = fit_type(part, field.dataType, where=f"{where}.{field.name}")
+        parts.append(f"{sql_string(field.name)}, {text}")
+    struct = f"IF({value.text} IS NULL, NULL, named_struct({', '.join(parts)}))"
+    return f"CAST({struct} AS {sql_type(_nullable(wanted))})"
 
 
 def sql_string(text: str) -> str:

@@ -289,7 +289,8 @@ class TableFrames:
             return
         with own_errors():
             change = self.begin_change(narrowing(condition, self.codec().schema, self.spark))
-            names = resolve_names(assigned, change.rows.columns, self.name, called="update")
+            types = {field.name: field.dataType for field in change.rows.schema.fields}
+            names = resolve_names(assigned, list(types), self.name, called="update", types=types)
             rows = change.rows if condition is None else change.rows.where(expression(condition))
             changed = updated_rows(rows, names, change.key_columns, called="update")
             self.write_change(change, changed, "update", progress=progress, **options)

@@ -200,7 +200,7 @@ class SlateMergeBuilder:
             narrowed = find_target_filter(self._condition, self._clauses, self._source, table.name, schema)
             change = table.begin_change({} if narrowed is None else {"filter": narrowed})
             types = {field.name: field.dataType for field in change.rows.schema.fields}
-            clauses = tuple(_resolve(clause, tuple(types), change.key_columns, table.name) for clause in self._clauses)
+            clauses = tuple(_resolve(clause, types, change.key_columns, table.name) for clause in self._clauses)
             sides = MergeSides(change.rows, self._source, table.name, types, change.key_columns)
             unmatched_nulls = find_unmatched_nulls(sides, self._condition, clauses)
             needed = needed_columns(sides, self._condition, clauses)
@@ -239,12 +239,13 @@ def _new_columns(source: DataFrame, types: Mapping[str, DataType], clauses: Clau
 
 
 def _resolve(
-    clause: MergeClause, columns: tuple[str, ...], key_columns: tuple[str, ...], alias: str | None
+    clause: MergeClause, types: Mapping[str, DataType], key_columns: tuple[str, ...], alias: str | None
 ) -> MergeClause:
     """Return a clause whose assigned columns are spelled as in the table."""
     if clause.assigned is None:
         return clause
-    assigned = resolve_names(clause.assigned, columns, alias, called=clause.name)
+    nested = types if clause.action == "update" else None
+    assigned = resolve_names(clause.assigned, list(types), alias, called=clause.name, types=nested)
     if clause.action == "insert" and (missing := [name for name in key_columns if name not in assigned]):
         raise InvalidRequestError(
             f"{clause.name} gives no value for key column {missing[0]}.", todo="Give one for every key column."
