@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slatespark.errors import CorruptDataError
+from slatespark.format import lz4_blocks, zstd_blocks
 from slatespark.format.codecs import CRC_BYTES, Compression, compress, decompress
-from slatespark.format.zstd_blocks import compress_together, content_sizes, decompress_together
 from slatespark.kernels import crc32_blocks, first_wrong_block
 
 CHECKSUM_BATCH_BLOCKS: Final = 64  # per kernel call, which has a fixed cost
@@ -61,7 +61,7 @@ def unpack_blocks(
     if compression is Compression.NONE:
         _check_sums(data, starts, stops)
         return UnpackedBlocks(data, starts, stops - CRC_BYTES)
-    opened = _unpack_zstd(data, starts, stops, limit_bytes) if compression is Compression.ZSTD else None
+    opened = _unpack_together(data, starts, stops, compression, limit_bytes)
     return _unpack_each(data, starts, stops, compression, limit_bytes) if opened is None else opened
 
 
@@ -90,17 +90,24 @@ def _unpack_each(
     return _unpacked(b"".join(payloads), np.array([len(payload) for payload in payloads], np.int64))
 
 
-def _unpack_zstd(
-    data: NDArray[np.uint8], starts: NDArray[np.int64], stops: NDArray[np.int64], limit_bytes: int
+def _unpack_together(
+    data: NDArray[np.uint8],
+    starts: NDArray[np.int64],
+    stops: NDArray[np.int64],
+    compression: Compression,
+    limit_bytes: int,
 ) -> UnpackedBlocks | None:
-    """Return the payloads of zstd blocks; None if they have to be looked at one by one."""
-    sizes = content_sizes(data, starts, stops - CRC_BYTES)
+    """Return the payloads of blocks of a codec that takes many; None if they have to be unpacked one by one."""
+    codec = {Compression.ZSTD: zstd_blocks, Compression.LZ4: lz4_blocks}.get(compression)
+    if codec is None:
+        return None
+    sizes = codec.content_sizes(data, starts, stops - CRC_BYTES)
     if sizes is None:
         return None
     count = min(len(sizes), 1 + int(np.searchsorted(np.cumsum(sizes), limit_bytes)))
     starts, stops, sizes = starts[:count], stops[:count], sizes[:count]
     _check_sums(data, starts, stops)
-    payload = decompress_together(data, starts, stops - CRC_BYTES, sizes)
+    payload = codec.decompress_together(data, starts, stops - CRC_BYTES, sizes)
     return None if payload is None else _unpacked(payload, sizes)
 
 
@@ -114,7 +121,7 @@ def compress_blocks(
 ) -> list[bytes]:
     """Return the blocks `data[starts[i]:ends[i]]` as they are stored, without checksums."""
     if compression is Compression.ZSTD:
-        return compress_together(data, starts, ends)
+        return zstd_blocks.compress_together(data, starts, ends)
     view = data.data
     return [compress(view[a:b], compression) for a, b in zip(starts.tolist(), ends.tolist(), strict=True)]
 

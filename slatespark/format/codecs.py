@@ -13,9 +13,11 @@ from enum import IntEnum
 from functools import cache
 from typing import Final, Literal, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
 from slatespark.errors import CorruptDataError, OptionError
+from slatespark.kernels import lz4_sizes
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 _Name: TypeAlias = Literal["snappy", "lz4_raw", "zstd"]
@@ -141,18 +143,16 @@ def _unpack_lz4(data: Buffer, max_bytes: int) -> bytes:
     size = int.from_bytes(data[:_LZ4_PREFIX_BYTES], "little")
     block = memoryview(data)[_LZ4_PREFIX_BYTES:]
     payload = _unpack("lz4_raw", block, size, max_bytes)
-    if size > 1 and _fits_lz4(block, size - 1):
+    if size and _lz4_size(block) != size:
         # The library does not report how much it wrote; the rest of the buffer is left unset.
         raise ValueError(f"the length prefix is {size}, the block holds less")
     return payload
 
 
-def _fits_lz4(block: memoryview, size: int) -> bool:
-    try:
-        _codec("lz4_raw").decompress(block, decompressed_size=size, asbytes=True)
-    except OSError:
-        return False
-    return True
+def _lz4_size(block: memoryview) -> int:
+    """Return how many bytes a block of LZ4 expands to; -1 if it is malformed."""
+    ends = np.array([len(block)], np.int64)
+    return int(lz4_sizes(np.frombuffer(block, np.uint8), ends - len(block), ends)[0])
 
 
 def _unpack_zstd(data: Buffer, max_bytes: int) -> bytes:

@@ -79,6 +79,7 @@ __all__ = [
     "lower_bound",
     "lower_bound_in_each",
     "lower_bounds",
+    "lz4_sizes",
     "match_keys",
     "merge_all",
     "merge_visible",
@@ -305,6 +306,17 @@ def first_wrong_block(data: NDArray[np.uint8], starts: NDArray[np.int64], ends: 
     """
     block: int = kernel_module("checksum").first_wrong_block(data, starts, ends)
     return block
+
+
+def lz4_sizes(data: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return how many bytes each LZ4 block `data[starts[i]:ends[i]]` expands to; -1 for a malformed one.
+
+    Offsets of matches are not looked at, so a block with a size may still be malformed.
+
+    Requires: 0 <= starts[i] <= ends[i] <= len(data).
+    """
+    sizes: NDArray[np.int64] = kernel_module("lz4").lz4_sizes(data, starts, ends)
+    return sizes
 
 
 def decode_index(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from slatespark.format.block_group import unpack_blocks
+from slatespark.format.codecs import Compression
 from slatespark.format.filter import FilterSet, decode_filter_section
 from slatespark.format.index import SstIndex, decode_index_section
 from slatespark.format.info import Footer, SstInfo, decode_footer, decode_info_section, footer_range, info_range
@@ -82,3 +85,12 @@ def manifest_folders() -> list[list[Path]]:
 def label(path: Path) -> str:
     """Return a test id."""
     return str(path.relative_to(DATA))
+
+
+def unpacked_blocks(packed: Sequence[bytes], compression: Compression, limit_bytes: int = 1 << 30) -> list[bytes]:
+    """The payloads of blocks, up to a limit; they are stored with the right checksums."""
+    stored = [block + zlib.crc32(block).to_bytes(4, "big") for block in packed]
+    edges = np.cumsum([0, *map(len, stored)])
+    data = np.frombuffer(b"".join(stored), np.uint8)
+    found = unpack_blocks(data, edges, np.zeros(len(stored), np.int64), compression, limit_bytes=limit_bytes)
+    return [found.data[a:b].tobytes() for a, b in zip(found.starts, found.ends, strict=True)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Sequence
 
 import numpy as np
@@ -13,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slatespark.errors import CorruptDataError
-from slatespark.format.block_group import compress_blocks, unpack_blocks
+from slatespark.format.block_group import compress_blocks
 from slatespark.format.codecs import Compression, decompress
 from slatespark.format.zstd_blocks import content_sizes
+from tests.unit.format.reading import unpacked_blocks
 
 PAYLOADS = [b"", b"x", b"ab" * 3000, bytes(5000), np.random.default_rng(1).bytes(4096), b"z" * 200_000]
 
@@ -28,12 +28,7 @@ def frame(payload: bytes) -> bytes:
 
 
 def unpacked(frames: Sequence[bytes], limit_bytes: int = 1 << 30) -> list[bytes]:
-    """The payloads of stored blocks."""
-    stored = [packed + zlib.crc32(packed).to_bytes(4, "big") for packed in frames]
-    edges = np.cumsum([0, *map(len, stored)])
-    data = np.frombuffer(b"".join(stored), np.uint8)
-    found = unpack_blocks(data, edges, np.zeros(len(stored), np.int64), Compression.ZSTD, limit_bytes=limit_bytes)
-    return [found.data[a:b].tobytes() for a, b in zip(found.starts, found.ends, strict=True)]
+    return unpacked_blocks(frames, Compression.ZSTD, limit_bytes)
 
 
 def sizes_of(frames: Sequence[bytes]) -> list[int] | None:

@@ -28,6 +28,7 @@ MODULES: Final = {
     "index": ["decode_index", "encode_index"],
     "separators": ["separator_keys"],
     "summarise": ["summarise_blocks"],
+    "lz4": ["lz4_sizes"],
     "match": ["match_keys", "lower_bound", "lower_bound_in_each", "lower_bounds"],
     "tuple_encode": ["encode_tuples"],
     "tuple_decode": ["decode_tuples"],
