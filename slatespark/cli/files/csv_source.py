@@ -37,7 +37,7 @@ class CsvSource:
     Raises
     ------
     InvalidRequestError
-        At the call or while reading: a row is too large, or the file ends within quotation marks.
+        At the call or while reading: text is not UTF-8, a row is too large, or the file ends within quotation marks.
     pa.ArrowInvalid
         Likewise: it is not CSV, or a later value has another type than the first ones; it names row and column.
     """
@@ -54,6 +54,12 @@ class CsvSource:
         self._file, self._open, self._is_repeatable, self._null_texts = file, open_again, is_repeatable, null_texts
         self._block_bytes, self.schema = BLOCK_BYTES, pa.schema([])
         head, rest, inferred = self._begun()
+        for item in inferred:
+            if pa.types.is_binary(item.type) and not is_typed(item.name):
+                raise InvalidRequestError(
+                    f"{file}: column {item.name} holds text that is not UTF-8.",
+                    todo="Convert the file to UTF-8, as `iconv -f latin1 -t utf-8` does.",
+                )
         self.schema = pa.schema(
             [
                 item.with_type(pa.string()) if is_typed(item.name) or pa.types.is_null(item.type) else item

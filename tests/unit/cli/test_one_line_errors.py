@@ -107,6 +107,12 @@ def test_whoever_reads_may_stop(tmp_path: Path) -> None:
     assert (ended.returncode, ended.stderr, ended.stdout.count("\n")) == (141, "", 1)
 
 
+def test_text_of_another_encoding(tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_bytes("id,city\n1,Köln\n".encode("latin-1"))
+    line = refused("InvalidRequestError", "import", tmp_path / "t", tmp_path / "in.csv", "--key-columns", "id")
+    assert "city" in line
+
+
 def test_texts_from_data_do_not_command_the_terminal(tmp_path: Path) -> None:
     (tmp_path / "in.csv").write_text("k,v\n1,2\n1,2,\x1b[31mevil\n")
     line = refused("InvalidRequestError", "import", tmp_path / "t", tmp_path / "in.csv", "--key-columns", "k")
