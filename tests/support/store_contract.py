@@ -293,7 +293,11 @@ class StoreContract(StoreReadContract):
             return won
 
         with ThreadPoolExecutor(racers) as threads:
-            wins = list(threads.map(race, range(racers)))
+            races = [threads.submit(race, racer) for racer in range(racers)]
+        for error in [each.exception() for each in races]:
+            if error is not None and not isinstance(error, threading.BrokenBarrierError):
+                raise error
+        wins = [each.result() for each in races]
         assert sorted(number for won in wins for number in won) == list(range(self.race_rounds))
         for racer, won in enumerate(wins):
             for number in won:
