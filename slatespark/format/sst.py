@@ -62,6 +62,7 @@ BLOCK_BYTES: Final = 4096  # the client's default
 BITS_PER_KEY: Final = 10  # the client's default
 MIN_FILTER_KEYS: Final = 1000  # the client's default
 BLOCKS_PER_TASK: Final = 128  # that a thread compresses at a time
+BYTES_AHEAD: Final = 16 << 20  # more rows are not held while they are compressed
 GROUPS_AHEAD: Final = 2  # of blocks, one for each call of `add`: threads find work while the next one is encoded
 
 Item = TypeVar("Item")
@@ -172,8 +173,17 @@ class SstBuilder:
         """Approximate size of the file if it were finished now."""
         bits = self._bits_per_key if self._rows >= self._min_filter_keys else 0
         ratio = self._data_bytes / self._encoded_bytes if self._encoded_bytes else 1.0
-        following = int(sum(part.encoded_bytes for part in self._compressing) * ratio)
-        return self._data_bytes + following + self._tail_bytes + self._rows * bits // 8
+        return self._data_bytes + int(self._following_bytes * ratio) + self._tail_bytes + self._rows * bits // 8
+
+    @property
+    def _following_bytes(self) -> int:
+        return sum(group.encoded_bytes for group in self._compressing)
+
+    def reaches(self, size: int) -> bool:
+        """Tell whether the file would have so many bytes if it were finished now, about."""
+        while self.estimated_bytes >= size and self._compressing:  # by a guess of what is left to compress
+            self._take_compressed()
+        return self.estimated_bytes >= size
 
     def add(self, sources: Sequence[RowColumns], rows: NDArray[np.int64]) -> None:
         """Append rows.
@@ -230,7 +240,7 @@ class SstBuilder:
             )
         )
         self._compressing.append(self._begin_compression(encoded, count))
-        if len(self._compressing) > GROUPS_AHEAD:
+        while len(self._compressing) > GROUPS_AHEAD or self._following_bytes > BYTES_AHEAD:
             self._take_compressed()
         self._last_key = key_at(sources, int(rows[-1]))
 

@@ -113,3 +113,40 @@ def test_fields_are_set_by_themselves(spark: SparkSession, tmp_path: Path) -> No
     with pytest.raises(SchemaError):
         merge(table, source).whenNotMatchedInsert(values={"id": "s.id", "s.x": "1"}).execute()
     assert found()[1] == (7, "two", (3.0, None))
+
+
+def test_names_are_read_as_elsewhere_in_a_statement(spark: SparkSession, tmp_path: Path) -> None:
+    """The alias first, then columns; backticks hold a name with dots together."""
+    path = str(tmp_path / "names")
+    columns = "s STRUCT<y: STRUCT<z: INT>, `c.d`: INT, c: STRUCT<d: INT>>, y STRUCT<z: INT>, `y.z` INT"
+    table = SlateTable.create(spark, path, f"id INT, {columns}", "id")
+    table.write(
+        spark.sql(
+            "SELECT 1 AS id, named_struct('y', named_struct('z', 0), 'c.d', 0, 'c', named_struct('d', 0)) AS s, "
+            "named_struct('z', 0) AS y, 0 AS `y.z`"
+        )
+    )
+
+    def numbers() -> tuple[int, ...]:
+        return tuple(table.toDF().selectExpr("s.y.z", "s.`c.d`", "s.c.d", "y.z", "`y.z`").collect()[0])
+
+    def run(text: str) -> None:
+        slatespark.sql(spark, text.replace("@T", f"slate.`{path}`"))
+
+    run("UPDATE @T AS s SET s.y.z = 1")
+    assert numbers() == (0, 0, 0, 1, 0)
+    run("UPDATE @T AS s SET s.s.y.z = 2, s.`y.z` = 3")
+    assert numbers() == (2, 0, 0, 1, 3)
+    run("UPDATE @T SET s.`c.d` = 4, s.c.d = 5, y.z = 6")
+    assert numbers() == (2, 4, 5, 6, 3)
+    source = "(SELECT 1 AS n, named_struct('z', 7) AS y, named_struct('y', 0) AS s)"
+    run(f"MERGE INTO @T USING {source} AS b ON id = b.n WHEN MATCHED THEN UPDATE SET y.z = b.y.z, s.y.z = 8")
+    assert numbers() == (8, 4, 5, 7, 3)
+    other = "(SELECT 2 AS n, 9 AS m)"
+    run(
+        f"MERGE INTO @T USING {other} AS b ON id = b.n WHEN NOT MATCHED BY SOURCE AND s.y.z = 8 "
+        "THEN UPDATE SET s.y.z = y.z + 2, `y`.`z` = 10"
+    )
+    assert numbers() == (9, 4, 5, 10, 3)
+    table.alias("y").update(set={"y.y.z": "11"})
+    assert numbers() == (9, 4, 5, 11, 3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -116,5 +117,8 @@ def demo_session() -> Iterator[SparkSession]:
         )
         try:
             yield spark
-        finally:
-            spark.stop()
+        except BaseException:
+            with contextlib.suppress(Exception):  # after a signal within a call of the JVM, the next one may fail
+                spark.stop()
+            raise
+        spark.stop()

@@ -59,6 +59,7 @@ def resolve_names(
     *,
     called: str,
     types: Mapping[str, DataType] | None = None,
+    scope: str | None = None,
 ) -> dict[str, Expression]:
     """Return assignments by the names of columns as the table spells them.
 
@@ -67,6 +68,7 @@ def resolve_names(
     alias : the alias of the table; None without one
     called : what assigns, for messages
     types : types of the columns, where fields of structs may be set by themselves
+    scope : the name of the rows that have these structs, where it is not the alias
     """
     found: dict[str, Expression] = {}
     fields: dict[str, dict[FieldPath, Expression]] = {}
@@ -81,7 +83,7 @@ def resolve_names(
     for name, values in fields.items():
         kind = (types or {})[name]
         assert isinstance(kind, StructType)  # it has these fields
-        struct = F.col(quoted(name) if alias is None else f"{quoted(alias)}.{quoted(name)}")
+        struct = F.col(".".join(quoted(part) for part in (scope or alias, name) if part is not None))
         found[name] = with_fields(struct, kind, {path: expression(value) for path, value in values.items()})
     return found
 
@@ -143,25 +145,22 @@ def _target(
 
     And the path of a field in it, empty for the column itself.
     """
-    names = [given]
-    if alias is not None and given.lower().startswith(f"{alias.lower()}."):
-        names.append(given[len(alias) + 1 :])
     by_name = {column.lower(): column for column in columns}
-    for name in names:
-        for spelled in (name.lower(), _unquoted(name.lower())):
-            if spelled in by_name:
-                return by_name[spelled], ()
-    for name in names:
-        first, *parts = split_path(name)
+    parts = split_path(given)
+    is_qualified = alias is not None and len(parts) > 1 and parts[0].lower() == alias.lower()
+    error: SchemaError | None = None
+    for first, *fields in [parts[1:], parts] if is_qualified else [parts]:  # as Spark reads names elsewhere
         column = by_name.get(first.lower())
-        if parts and column is not None and column in types:
-            return column, resolve_path(types[column], parts, where=f"{called} sets {given}")
-    raise SchemaError(
+        if column is not None and not fields:
+            return column, ()
+        if column is not None and column in types:
+            try:
+                return column, resolve_path(types[column], fields, where=f"{called} sets {given}")
+            except SchemaError as exc:
+                error = error or exc
+    plain = [given, given[len(alias) + 1 :]] if is_qualified and alias is not None else [given]
+    if found := [by_name[name.lower()] for name in plain if name.lower() in by_name]:  # dots, but no backticks
+        return found[0], ()
+    raise error or SchemaError(
         f"{called} sets column {given}, which the table does not have.", todo=f"Its columns are {', '.join(columns)}."
     )
-
-
-def _unquoted(name: str) -> str:
-    """Return the name that text in backticks stands for; other text as it is."""
-    is_quoted = len(name) > 1 and name[0] == name[-1] == "`"
-    return name[1:-1].replace("``", "`") if is_quoted else name

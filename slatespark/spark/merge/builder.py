@@ -24,6 +24,7 @@ from slatespark.spark.merge.rows import (
     MergeClause,
     MergeSides,
     merge_rows,
+    scope_of,
 )
 
 if TYPE_CHECKING:
@@ -204,7 +205,7 @@ class SlateMergeBuilder:
             sides = MergeSides(change.rows, self._source, table.name, types, change.key_columns)
             unmatched_nulls = find_unmatched_nulls(sides, self._condition, clauses)
             needed = needed_columns(sides, self._condition, clauses)
-            sides = replace(sides, target=table.select(needed, narrowed, {}))
+            sides = replace(sides, target=table.select(needed, narrowed, {}).alias(scope_of(table.name)))
             if self._evolves and (added := _new_columns(self._source, types, clauses)):
                 sides = sides.with_columns(added)
                 writeOptions["mergeSchema"] = True
@@ -245,7 +246,8 @@ def _resolve(
     if clause.assigned is None:
         return clause
     nested = types if clause.action == "update" else None
-    assigned = resolve_names(clause.assigned, list(types), alias, called=clause.name, types=nested)
+    scope = scope_of(alias)
+    assigned = resolve_names(clause.assigned, list(types), alias, called=clause.name, types=nested, scope=scope)
     if clause.action == "insert" and (missing := [name for name in key_columns if name not in assigned]):
         raise InvalidRequestError(
             f"{clause.name} gives no value for key column {missing[0]}.", todo="Give one for every key column."

@@ -94,8 +94,12 @@ class MergeSides:
     def with_columns(self, added: Mapping[str, DataType]) -> MergeSides:
         """Return the sides of a merge that adds columns to the table: its rows so far have nulls in them."""
         target = self.target.withColumns({name: F.lit(None).cast(kind) for name, kind in added.items()})
-        aliased = target if self.alias is None else target.alias(self.alias)
-        return replace(self, target=aliased, types={**self.types, **added})
+        return replace(self, target=target.alias(scope_of(self.alias)), types={**self.types, **added})
+
+
+def scope_of(alias: str | None) -> str:
+    """Return the name of the target's rows: the alias of the table, or one that no statement has."""
+    return alias or f"{_OWN_NAMES}table"
 
 
 def merge_rows(
@@ -191,7 +195,7 @@ class _Scope:
         left = self._without(self.sides.source)
         target = [f"{_of_target(position)} AS {quoted(name)}" for name, position in self.positions.items()]
         frame = left.frame.selectExpr("*", *target)
-        return replace(left, frame=frame if self.sides.alias is None else frame.alias(self.sides.alias))
+        return replace(left, frame=frame.alias(scope_of(self.sides.alias)))
 
     def _without(self, side: DataFrame) -> _Scope:
         return replace(self, frame=self.frame.drop(*[_column(side, name) for name in side.columns]))

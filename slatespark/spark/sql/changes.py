@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from slatespark.errors import OptionError
+from slatespark.spark.frame_columns import quoted
 from slatespark.spark.merge.builder import SlateMergeBuilder
 from slatespark.spark.slate_table import SlateTable
 from slatespark.spark.sql.statement import Statement, enclosed
@@ -130,7 +131,7 @@ def _not_matched(statement: Statement, condition: str | None) -> Callable[[Slate
         raise statement.error(f"expected {len(columns)} values, found {len(values)}", at=at)
     assigned: Assignments = {}
     for column, value in zip(columns, values, strict=True):
-        _assign(assigned, ".".join(_column(column)), enclosed(value))
+        _assign(assigned, _dotted(_column(column)), enclosed(value))
     return lambda merge: merge.whenNotMatchedInsert(condition, assigned)
 
 
@@ -141,10 +142,14 @@ def _column(text: str) -> tuple[str, ...]:
     return parts
 
 
+def _dotted(parts: Sequence[str]) -> str:
+    return ".".join(part if part.isidentifier() else quoted(part) for part in parts)
+
+
 def _assignments(statement: Statement, *ends: str) -> Assignments:
     assigned: Assignments = {}
     while True:
-        column = ".".join(statement.dotted_name())
+        column = _dotted(statement.dotted_name())
         statement.expect_sign("=")
         _assign(assigned, column, statement.expression_until(*ends, sign=",", called="a value"))
         if not statement.take_sign(","):

@@ -141,7 +141,7 @@ def _built_files(
             if builder is not None and reached is not None:
                 same = _count_versions(step, reached)
                 builder.add(step.sources, step.rows[:same])
-                if same == len(step.rows) and builder.estimated_bytes < 2 * sst_bytes:
+                if same == len(step.rows) and not builder.reaches(2 * sst_bytes):
                     continue
                 yield builder.finish(), False
                 builder, reached = None, None
@@ -150,7 +150,7 @@ def _built_files(
                 continue
             builder = builder or new_builder()
             builder.add(step.sources, step.rows)
-            if builder.estimated_bytes >= sst_bytes:
+            if builder.reaches(sst_bytes):
                 reached = step.key(-1)
     if builder is not None:
         yield builder.finish(), True

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from slatespark.errors import CorruptDataError, InternalError
+from slatespark.format.codecs import Compression
 from slatespark.format.info import Footer
 from slatespark.format.properties import decode_properties
 from slatespark.format.row import Row, RowKind, rows_to_columns
@@ -55,6 +56,19 @@ def test_a_filter_is_written_from_enough_rows_on() -> None:
     assert read_sst(object_of(build(rows[:999]))).filters is None
     assert read_sst(object_of(build(rows))).filters is not None
     assert read_sst(object_of(build(rows, bloom_bits_per_key=0))).filters is None
+
+
+@pytest.mark.parametrize("compression", [Compression.LZ4, Compression.ZSTD])
+@pytest.mark.parametrize("value_bytes", [2 << 20, 20 << 20])
+def test_large_rows_that_compress_well_fill_no_file(compression: Compression, value_bytes: int) -> None:
+    """Until some are compressed, nobody knows how well; and few are held meanwhile."""
+    value = bytes(value_bytes)
+    builder = SstBuilder(compression=compression)
+    for number in range(4):
+        row = rows_to_columns([Row(b"%d" % number, 1, RowKind.PUT, value)])
+        builder.add([row], np.arange(1, dtype=np.int64))
+        assert not builder.reaches(value_bytes + (1 << 20))  # the open block counts in full
+    assert builder.finish().size < 1 << 20
 
 
 def test_the_estimate_follows_the_file() -> None:
