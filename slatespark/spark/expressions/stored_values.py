@@ -93,8 +93,7 @@ def fit_type(value: GivenValue, wanted: DataType, *, where: str) -> str:
     if not (isinstance(kind, NumericType) and isinstance(wanted, NumericType)):
         raise SchemaError(
             f"{where}, which is {wanted.simpleString()}, to a value of type {kind.simpleString()}.",
-            todo="Make each part with the names and types of the column, as named_struct does: a cast of a struct goes by "
-            "position."
+            todo="Make it with the column's names and types, as named_struct does: a cast of a struct goes by position."
             if _holds_struct(kind) and _holds_struct(wanted)
             else "Cast it.",
         )
