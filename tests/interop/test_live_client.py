@@ -31,7 +31,7 @@ def test_scans_beside_a_client_that_writes(collects: bool, tmp_path: Path) -> No
         lambda: pairs(store, order="desc")[::-1],
         lambda: pairs(store, readBuffer=1, splitSize=500),
     ]
-    numbers, expired = [], 0
+    numbers, expired = list[int](), 0
     limit = time.monotonic() + MOST_S
     with client.running():
         for turn in itertools.count():
