@@ -5,14 +5,21 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from slatespark.errors import CorruptDataError, SlateError, SnapshotExpiredError
 from slatespark.format.info import SstInfo
 from slatespark.format.row import Row, rows_to_columns
 from slatespark.format.ulid import make_ulid
 from slatespark.ranges import KeyRange
+from slatespark.storage.memory_store import MemoryStore
 from slatespark.table.read.merge.cursor import LayerCursor, Window
 from slatespark.table.read.planning.plan import FileSlice, Layer, SstFile
+from slatespark.table.stores import TableStores
+from slatespark.table.tasks import ONE_THREAD
+from slatespark.table.verify import layers
+from slatespark.table.verify.findings import Findings
 from slatespark.table.verify.layers import (
     Inversion,
+    check_layer_order,
     find_inversions,
     layers_of,
     overlapping_pairs,
@@ -39,8 +46,8 @@ def windows(rows: list[Row], size: int) -> Iterator[Window]:
         yield Window(columns, 0, len(piece), (last, 0 if goes_on else 1))
 
 
-def inversions(*layers: list[tuple[bytes, int]], size: int = 100) -> list[Inversion]:
-    cursors = [LayerCursor(windows([Row(key, seq) for key, seq in layer], size)) for layer in layers]
+def inversions(*stored: list[tuple[bytes, int]], size: int = 100) -> list[Inversion]:
+    cursors = [LayerCursor(windows([Row(key, seq) for key, seq in layer], size)) for layer in stored]
     return list(find_inversions(cursors))
 
 
@@ -104,3 +111,22 @@ def test_pairs_are_those_that_share_keys_newer_first() -> None:
     assert pairs == {(upper, second), (upper, third), (third, lowest)}
     thinned = layers_of([top, run, low], [second, lowest])
     assert [(layer.name, layer.slices) for layer in thinned] == [("run 1", (second,)), ("run 0", (lowest,))]
+
+
+@pytest.mark.parametrize("error", [SnapshotExpiredError("a file is gone."), CorruptDataError("a block is damaged.")])
+def test_what_was_found_before_an_error_is_listed(error: SlateError, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the order of the layers, and the first key of each pair, in whatever part it was found."""
+
+    def compared(*_: object, **__: object) -> Iterator[dict[tuple[int, int], Inversion]]:
+        yield {(1, 2): Inversion(b"a", 1, 2, 3, 4)}
+        yield {(0, 1): Inversion(b"k", 0, 1, 1, 2), (1, 2): Inversion(b"l", 1, 2, 3, 4)}
+        raise error
+
+    monkeypatch.setattr(layers, "compare_parts", compared)
+    stores = TableStores(main=MemoryStore("inversions"), wal=MemoryStore("inversions"))
+    found = Findings()
+    names = [Layer(name, ()) for name in ("newest", "middle", "oldest")]
+    check_layer_order(stores, names, found, ONE_THREAD, buffer_bytes=1 << 20, object_url="manifest")
+    damage = [item.what for item in found.items if item.section == "layer order" and "Key" in item.what]
+    assert [what.split()[1] for what in damage] == [b"k".hex(), b"a".hex()]
+    assert len(found.items) == 3
