@@ -19,6 +19,7 @@ from slatespark.kernels import crc32_blocks, first_wrong_block
 CHECKSUM_BATCH_BLOCKS: Final = 64  # per kernel call, which has a fixed cost
 # u16 offsets limit a block to 64 KiB of rows, but an oversized row gets a block of its own.
 MAX_BLOCK_BYTES: Final = 1 << 32
+MIN_TOGETHER: Final = 10  # fewer blocks, as of a lookup, are unpacked one by one in less time
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +98,9 @@ def _unpack_together(
     compression: Compression,
     limit_bytes: int,
 ) -> UnpackedBlocks | None:
-    """Return the payloads of blocks of a codec that takes many; None if they have to be unpacked one by one."""
+    """Return the payloads of many blocks of a codec that takes many; None if they have to be unpacked one by one."""
     codec = {Compression.ZSTD: zstd_blocks, Compression.LZ4: lz4_blocks}.get(compression)
-    if codec is None:
+    if codec is None or len(starts) < MIN_TOGETHER:
         return None
     sizes = codec.content_sizes(data, starts, stops - CRC_BYTES)
     if sizes is None:

@@ -25,7 +25,7 @@ _Name: TypeAlias = Literal["snappy", "lz4_raw", "zstd"]
 CRC_BYTES: Final = 4
 MAX_SECTION_BYTES: Final = 1 << 30  # far above any valid section: a bloom filter is a tenth of its keys
 
-_LZ4_PREFIX_BYTES: Final = 4  # u32 little endian, unlike everything else
+LZ4_PREFIX_BYTES: Final = 4  # u32 little endian, unlike everything else
 ZSTD_LEVEL: Final = 3
 _ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
 _CHUNK_BYTES: Final = 1 << 16
@@ -53,7 +53,8 @@ def parse_compression(name: str) -> Compression:
 
 
 @cache
-def _codec(name: _Name, level: int | None = None) -> pa.Codec:
+def arrow_codec(name: _Name, level: int | None = None) -> pa.Codec:
+    """Return a codec of pyarrow."""
     return pa.Codec(name, compression_level=level)
 
 
@@ -66,12 +67,12 @@ def compress(payload: Buffer, codec: Compression) -> bytes:
     if codec is Compression.ZLIB:
         return zlib.compress(payload)
     if codec is Compression.LZ4:
-        return len(payload).to_bytes(_LZ4_PREFIX_BYTES, "little") + _pack("lz4_raw", payload)
+        return len(payload).to_bytes(LZ4_PREFIX_BYTES, "little") + _pack("lz4_raw", payload)
     return _pack("zstd", payload, ZSTD_LEVEL)
 
 
 def _pack(name: _Name, payload: Buffer, level: int | None = None) -> bytes:
-    packed = _codec(name, level).compress(payload, asbytes=True)
+    packed = arrow_codec(name, level).compress(payload, asbytes=True)
     assert isinstance(packed, bytes)
     return packed
 
@@ -114,7 +115,7 @@ def _unpack(name: _Name, data: Buffer, size: int, max_bytes: int) -> bytes:
         raise ValueError(f"{len(data)} bytes cannot hold {size}")
     if size == 0:  # the codecs disagree on empty payloads
         return b""
-    payload = _codec(name).decompress(data, decompressed_size=size, asbytes=True)
+    payload = arrow_codec(name).decompress(data, decompressed_size=size, asbytes=True)
     assert isinstance(payload, bytes)
     return payload
 
@@ -138,10 +139,10 @@ def _unpack_zlib(data: Buffer, max_bytes: int) -> bytes:
 
 
 def _unpack_lz4(data: Buffer, max_bytes: int) -> bytes:
-    if len(data) < _LZ4_PREFIX_BYTES:
+    if len(data) < LZ4_PREFIX_BYTES:
         raise ValueError("the length prefix is truncated")
-    size = int.from_bytes(data[:_LZ4_PREFIX_BYTES], "little")
-    block = memoryview(data)[_LZ4_PREFIX_BYTES:]
+    size = int.from_bytes(data[:LZ4_PREFIX_BYTES], "little")
+    block = memoryview(data)[LZ4_PREFIX_BYTES:]
     payload = _unpack("lz4_raw", block, size, max_bytes)
     if size and _lz4_size(block) != size:
         # The library does not report how much it wrote; the rest of the buffer is left unset.

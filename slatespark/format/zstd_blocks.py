@@ -5,13 +5,15 @@ Frames of one block each, as the client and slatespark write them; RFC 8878, sec
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
-import zstandard
 from numpy.typing import NDArray
 
 from slatespark.format.codecs import MAX_EXPANSION, ZSTD_LEVEL
+
+if TYPE_CHECKING:
+    import zstandard
 
 _MAGIC: Final = np.frombuffer(b"\x28\xb5\x2f\xfd", np.uint8)
 _SINGLE_SEGMENT, _CHECKSUM, _DICTIONARY = 0x20, 0x04, 0x03
@@ -23,6 +25,8 @@ _RUN: Final = 1  # the type of a block that repeats one byte
 
 def compress_together(data: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64]) -> list[bytes]:
     """Return the frame of each block `data[starts[i]:ends[i]]`."""
+    import zstandard  # here and below: most processes need it not
+
     compressor = zstandard.ZstdCompressor(level=ZSTD_LEVEL)
     frames = compressor.multi_compress_to_buffer(_segments(data, starts, ends))
     return [frames[number].tobytes() for number in range(len(frames))]
@@ -65,6 +69,8 @@ def decompress_together(
     ----------
     sizes : those of `content_sizes`
     """
+    import zstandard
+
     frames = _segments(data, starts, ends)
     try:
         payloads = zstandard.ZstdDecompressor().multi_decompress_to_buffer(
@@ -79,6 +85,8 @@ def decompress_together(
 def _segments(
     data: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64]
 ) -> zstandard.BufferWithSegments:
+    import zstandard
+
     spans = np.column_stack([starts, ends - starts]).astype(np.uint64)
     return zstandard.BufferWithSegments(data.data, spans.tobytes())
 

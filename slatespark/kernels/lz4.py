@@ -33,17 +33,9 @@ def _measure(at: int, end: int) -> int:
     size = 0
     while at < end:
         token = load8(at)
-        at += 1
-        literals = token >> 4
-        if literals == 15:
-            while at < end:
-                more = load8(at)
-                at += 1
-                literals += more
-                if more != 255:
-                    break
-            else:
-                return -1
+        literals, at = _length(token >> 4, at + 1, end)
+        if literals < 0:
+            return -1
         at += literals
         size += literals
         if at == end:
@@ -51,15 +43,23 @@ def _measure(at: int, end: int) -> int:
         at += 2  # the offset of the match
         if at > end:
             return -1
-        match = token & 15
-        if match == 15:
-            while at < end:
-                more = load8(at)
-                at += 1
-                match += more
-                if more != 255:
-                    break
-            else:
-                return -1
+        match, at = _length(token & 15, at, end)
+        if match < 0:
+            return -1
         size += match + 4
     return -1  # a match at the end, or nothing at all
+
+
+@inlined
+def _length(length: int, at: int, end: int) -> tuple[int, int]:
+    """Return a length that begins with four bits of a token, -1 if it is cut, and where it ends."""
+    if length == 15:
+        while True:
+            if at >= end:
+                return -1, at
+            more = load8(at)
+            at += 1
+            length += more
+            if more != 255:
+                break
+    return length, at

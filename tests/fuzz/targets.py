@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, TypeAlias
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -133,13 +134,15 @@ def sst(data: bytes) -> None:
         if filters is not None:
             filters.probe(hashes)
     index = decode_index_section(view[layout.index.start : layout.index.end], found)
-    blocks = unpack_blocks(
-        np.frombuffer(view, np.uint8),
-        index.block_edges(found),
-        index.encoded_bytes,
-        found.compression,
-        limit_bytes=MAX_PAYLOAD_BYTES,
-    )
+    for few in (block_group.MIN_TOGETHER, 1):  # one by one, and together as many are
+        with patch.object(block_group, "MIN_TOGETHER", few):
+            blocks = unpack_blocks(
+                np.frombuffer(view, np.uint8),
+                index.block_edges(found),
+                index.encoded_bytes,
+                found.compression,
+                limit_bytes=MAX_PAYLOAD_BYTES,
+            )
     use_rows(kernels.decode_blocks(blocks.data, blocks.starts, blocks.ends, version=footer.version))
 
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pytest
+from hypothesis import strategies as st
 
+from slatespark.errors import CorruptDataError
+from slatespark.format import block_group
 from slatespark.format.block_group import unpack_blocks
-from slatespark.format.codecs import Compression
+from slatespark.format.codecs import Compression, decompress
 from slatespark.format.filter import FilterSet, decode_filter_section
 from slatespark.format.index import SstIndex, decode_index_section
 from slatespark.format.info import Footer, SstInfo, decode_footer, decode_info_section, footer_range, info_range
@@ -94,3 +98,26 @@ def unpacked_blocks(packed: Sequence[bytes], compression: Compression, limit_byt
     data = np.frombuffer(b"".join(stored), np.uint8)
     found = unpack_blocks(data, edges, np.zeros(len(stored), np.int64), compression, limit_bytes=limit_bytes)
     return [found.data[a:b].tobytes() for a, b in zip(found.starts, found.ends, strict=True)]
+
+
+def check_changed_byte(blocks: Sequence[bytes], compression: Compression, data: st.DataObject) -> None:
+    """With another byte in one of them, blocks are read or refused together as they are one by one."""
+    number = data.draw(st.integers(0, len(blocks) - 1))
+    at = data.draw(st.integers(0, len(blocks[number]) - 1))
+    changed = bytearray(blocks[number])
+    changed[at] ^= data.draw(st.integers(1, 255))
+    blocks = [*blocks[:number], bytes(changed), *blocks[number + 1 :]]
+    try:
+        expected = [decompress(block, compression) for block in blocks]
+    except CorruptDataError:
+        with pytest.raises(CorruptDataError):
+            unpacked_blocks(blocks, compression)
+        return
+    assert unpacked_blocks(blocks, compression) == expected
+
+
+def taking_few_together() -> Iterator[None]:
+    """Let few blocks be unpacked together as many are; for a fixture of a module."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(block_group, "MIN_TOGETHER", 1)
+        yield

@@ -9,8 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slatespark.errors import CorruptDataError
-from slatespark.format.codecs import Compression, decompress
-from tests.unit.format.reading import unpacked_blocks
+from slatespark.format.codecs import Compression
+from tests.unit.format.reading import check_changed_byte, taking_few_together, unpacked_blocks
+
+together = pytest.fixture(scope="module", autouse=True)(taking_few_together)
 
 PAYLOADS = [b"x", b"ab" * 3000, bytes(5000), np.random.default_rng(1).bytes(4096), b"z" * 200_000, b""]
 
@@ -41,15 +43,4 @@ def test_a_prefix_that_lies(change: int) -> None:
 @given(st.lists(st.binary(max_size=300).map(lambda part: part * 9), min_size=1, max_size=5), st.data())
 def test_changed_bytes_are_read_or_refused_as_one_by_one(payloads: list[bytes], data: st.DataObject) -> None:
     blocks = [packed(payload) for payload in payloads]
-    number = data.draw(st.integers(0, len(blocks) - 1))
-    at = data.draw(st.integers(0, len(blocks[number]) - 1))
-    changed = bytearray(blocks[number])
-    changed[at] ^= data.draw(st.integers(1, 255))
-    blocks[number] = bytes(changed)
-    try:
-        expected = [decompress(block, Compression.LZ4) for block in blocks]
-    except CorruptDataError:
-        with pytest.raises(CorruptDataError):
-            unpacked_blocks(blocks, Compression.LZ4)
-        return
-    assert unpacked_blocks(blocks, Compression.LZ4) == expected
+    check_changed_byte(blocks, Compression.LZ4, data)

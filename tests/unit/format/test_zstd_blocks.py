@@ -12,10 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slatespark.errors import CorruptDataError
+from slatespark.format import block_group, zstd_blocks
 from slatespark.format.block_group import compress_blocks
 from slatespark.format.codecs import Compression, decompress
 from slatespark.format.zstd_blocks import content_sizes
-from tests.unit.format.reading import unpacked_blocks
+from tests.unit.format.reading import check_changed_byte, taking_few_together, unpacked_blocks
+
+_MIN_TOGETHER = block_group.MIN_TOGETHER
+together = pytest.fixture(scope="module", autouse=True)(taking_few_together)
 
 PAYLOADS = [b"", b"x", b"ab" * 3000, bytes(5000), np.random.default_rng(1).bytes(4096), b"z" * 200_000]
 
@@ -95,15 +99,14 @@ def test_odd_frames_are_read_or_refused_as_one_by_one(kind: str, others: int) ->
 @given(st.lists(st.binary(max_size=300).map(lambda part: part * 9), min_size=1, max_size=5), st.data())
 def test_changed_bytes_are_read_or_refused_as_one_by_one(payloads: list[bytes], data: st.DataObject) -> None:
     frames = [frame(payload) for payload in payloads]
-    number = data.draw(st.integers(0, len(frames) - 1))
-    at = data.draw(st.integers(0, len(frames[number]) - 1))
-    changed = bytearray(frames[number])
-    changed[at] ^= data.draw(st.integers(1, 255))
-    frames[number] = bytes(changed)
-    try:
-        expected = [decompress(packed, Compression.ZSTD) for packed in frames]
-    except CorruptDataError:
-        with pytest.raises(CorruptDataError):
-            unpacked(frames)
-        return
-    assert unpacked(frames) == expected
+    check_changed_byte(frames, Compression.ZSTD, data)
+
+
+@pytest.mark.parametrize("count", [1, 9])
+def test_few_blocks_are_unpacked_one_by_one(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lookup takes one block: to look at many at a time would take four times as long."""
+    monkeypatch.setattr(block_group, "MIN_TOGETHER", _MIN_TOGETHER)
+    monkeypatch.setattr(zstd_blocks, "content_sizes", None)
+    assert unpacked([frame(b"abc")] * count) == [b"abc"] * count
+    with pytest.raises(TypeError):
+        unpacked([frame(b"abc")] * 10)
