@@ -14,48 +14,43 @@ TERMINATED: Final = 128 + signal.SIGTERM  # the exit code that shells show for i
 @contextlib.contextmanager
 def cleaning_up_at_sigterm() -> Iterator[None]:
     """Let SIGTERM raise in the block, which cleans up and ends the command; at a second one it ends at once."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
 
     def handle(*_: object) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         raise SystemExit(TERMINATED)
 
-    before = signal.signal(signal.SIGTERM, handle)
-    try:
+    with _handling(handle, signal.SIGTERM):
         yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 @contextlib.contextmanager
 def ending_at_sigterm() -> Iterator[None]:
     """Let SIGTERM end the process at once in the block, where nothing could clean up."""
-    if threading.current_thread() is not threading.main_thread():
+    with _handling(signal.SIG_DFL, signal.SIGTERM):
         yield
-        return
-    before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 @contextlib.contextmanager
 def stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
     """Call `stop` at SIGTERM and SIGINT, as orchestrators and terminals ask for the end."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
 
     def handle(*_: object) -> None:
         # A handler interrupts the main thread, which may hold a lock that `stop` needs.
         threading.Thread(target=stop, name="slatespark-stop").start()
 
-    before = {kind: signal.signal(kind, handle) for kind in (signal.SIGTERM, signal.SIGINT)}
+    with _handling(handle, signal.SIGTERM, signal.SIGINT):
+        yield
+
+
+@contextlib.contextmanager
+def _handling(handler: Callable[..., None] | signal.Handlers, *kinds: signal.Signals) -> Iterator[None]:
+    """Handle signals in the block; only the main thread can."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {kind: signal.signal(kind, handler) for kind in kinds}
     try:
         yield
     finally:
-        for kind, handler in before.items():
-            signal.signal(kind, handler)
+        for kind, previous in before.items():
+            signal.signal(kind, previous)
