@@ -13,11 +13,13 @@ import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from typing import Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
-from slatespark.format.sst import Spread
 from slatespark.options.values import parse_count
 from slatespark.thread_pool import ThreadPool, has_main_thread_ended
+
+if TYPE_CHECKING:
+    from slatespark.format.sst import Spread
 
 MAX_PARALLELISM: Final = 4  # threads: each takes `writeBuffer` and a file
 BACKGROUND_NICE: Final = 10  # about a tenth of the processor time of a process that competes

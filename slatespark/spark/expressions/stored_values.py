@@ -5,7 +5,7 @@ Text, since a merge of wide tables has a value per column and clause, and each f
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -115,16 +115,11 @@ def fit_type(value: GivenValue, wanted: DataType, *, where: str) -> str:
 
 def _fit_fields(value: GivenValue, kind: StructType, wanted: StructType, *, where: str) -> str:
     """Return a struct whose fields are stored by the same rule as columns; all of them are fields of the column's."""
-    own = {field.name.lower(): field for field in kind.fields}
-    parts = []
-    for field in wanted.fields:
-        text = f"CAST(NULL AS {sql_type(field.dataType)})"
-        if (found := own.get(field.name.lower())) is not None:
-            part = GivenValue(f"{value.text}{_step_into(found.name)}", found.dataType)
-            text = fit_type(part, field.dataType, where=f"{where}.{field.name}")
-        parts.append(f"{sql_string(field.name)}, {text}")
-    struct = f"IF({value.text} IS NULL, NULL, named_struct({', '.join(parts)}))"
-    return f"CAST({struct} AS {sql_type(_nullable(wanted))})"
+
+    def fitted(text: str, own: DataType, field: StructField) -> str:
+        return fit_type(GivenValue(text, own), field.dataType, where=f"{where}.{field.name}")
+
+    return f"CAST({_struct_text(value.text, kind, wanted, fitted)} AS {sql_type(_nullable(wanted))})"
 
 
 def sql_string(text: str) -> str:
@@ -199,13 +194,28 @@ def _rebuilt(text: str, kind: DataType, wanted: DataType, depth: int = 0) -> str
         return text if keys == part else f"transform_keys({text}, ({part}, {other}) -> {keys})"
     assert isinstance(kind, StructType)
     assert isinstance(wanted, StructType)
+
+    def ordered(field_text: str, own: DataType, field: StructField) -> str:
+        return _rebuilt(field_text, own, field.dataType, depth)
+
+    return _struct_text(text, kind, wanted, ordered)
+
+
+def _struct_text(
+    text: str, kind: StructType, wanted: StructType, value_of: Callable[[str, DataType, StructField], str]
+) -> str:
+    """Return a struct with the fields of another one, by name; missing ones are null.
+
+    Parameters
+    ----------
+    value_of : takes the text and the type of a field, and the wanted field; returns the text of its value
+    """
     own = {field.name.lower(): field for field in kind.fields}
     parts = []
     for field in wanted.fields:
-        found = own.get(field.name.lower())
-        value = "NULL"
+        found, value = own.get(field.name.lower()), "NULL"
         if found is not None:
-            value = _rebuilt(f"{text}{_step_into(found.name)}", found.dataType, field.dataType, depth)
+            value = value_of(f"{text}{_step_into(found.name)}", found.dataType, field)
         parts.append(f"{sql_string(field.name)}, {value}")
     return f"IF({text} IS NULL, NULL, named_struct({', '.join(parts)}))"
 
