@@ -94,3 +94,8 @@ def split_names(names: object, argument: str = "columns") -> list[str]:
 def quoted(name: str) -> str:
     """Return a column's name in backticks, so that Spark reads it as one name."""
     return f"`{name.replace('`', '``')}`"
+
+
+def quoted_if_needed(name: str) -> str:
+    """Return a name in backticks unless it is plain: `quotedRegexColumnNames` makes patterns of names in backticks."""
+    return name if name.isidentifier() else quoted(name)

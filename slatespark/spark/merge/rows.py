@@ -24,7 +24,7 @@ from slatespark.spark.expressions.assignments import Expression, expression, unc
 from slatespark.spark.expressions.conditions import is_case_sensitive
 from slatespark.spark.expressions.sql_text import find_operand
 from slatespark.spark.expressions.stored_values import GivenValue, fit_values, sql_string, sql_type
-from slatespark.spark.frame_columns import cluster_by_key, quoted, resolve_columns
+from slatespark.spark.frame_columns import cluster_by_key, quoted, quoted_if_needed, resolve_columns
 
 MATCHED: Final = "matched"
 NOT_MATCHED: Final = "notMatched"
@@ -238,8 +238,8 @@ class _Scope:
 
 
 def _column(frame: DataFrame, name: str) -> Column:
-    """Return a column by its name, quoted only if need be: `quotedRegexColumnNames` makes a pattern of a quoted one."""
-    return frame[name if name.isidentifier() else quoted(name)]
+    """Return a column by its name."""
+    return frame[quoted_if_needed(name)]
 
 
 def _check_names(source: DataFrame) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from slatespark.errors import OptionError
-from slatespark.spark.frame_columns import quoted
+from slatespark.spark.frame_columns import quoted_if_needed
 from slatespark.spark.merge.builder import SlateMergeBuilder
 from slatespark.spark.slate_table import SlateTable
 from slatespark.spark.sql.statement import Statement, enclosed
@@ -143,7 +143,7 @@ def _column(text: str) -> tuple[str, ...]:
 
 
 def _dotted(parts: Sequence[str]) -> str:
-    return ".".join(part if part.isidentifier() else quoted(part) for part in parts)
+    return ".".join(map(quoted_if_needed, parts))
 
 
 def _assignments(statement: Statement, *ends: str) -> Assignments:
