@@ -287,6 +287,7 @@ def test_a_row_keeps_its_number_through_flushes_and_compactions(live: LiveClient
     record = load_beside(live.location.folder, {b"a": b"load"})
     flushed(live, b="new")
     load_beside(live.location.folder, {b"c": b"load"})
+    shows(live, {"a": "load", "b": "new", "c": "load", "z": "old"})
     assert {row.key: row.seq for row in live.scan()}[b"a"] == record.first_seq
 
 
