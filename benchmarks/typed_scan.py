@@ -34,8 +34,8 @@ def make(data: DataFolder, rows: int) -> Benchmark:
         ],
         base=PARQUET,
         targets=[
-            Target(alternative=SLATE, against=PARQUET, at_most=1.5),
-            Target(alternative=SLATE_TWO, against=PARQUET_TWO, at_most=4.0),
+            Target(alternative=SLATE, against=PARQUET, at_most=1.35),
+            Target(alternative=SLATE_TWO, against=PARQUET_TWO, at_most=3.0),
             Target(alternative=SLATE_TWO, against=SLATE, at_most=0.5),
         ],
         notes=[

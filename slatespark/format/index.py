@@ -10,6 +10,7 @@ big-endian sequence numbers. Source: `docs/reference/format/index.md`.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,8 +20,8 @@ from numpy.typing import NDArray
 from slatespark.errors import CorruptDataError
 from slatespark.format.codecs import CRC_BYTES, Buffer, Compression, decode_section, encode_section
 from slatespark.format.info import SstInfo
-from slatespark.kernels import decode_index, encode_index, lower_bounds
-from slatespark.kernels.reference.index import decode_index as decode_small_index
+from slatespark.kernels import decode_indexes, encode_index, lower_bounds
+from slatespark.kernels.reference.index import decode_index
 from slatespark.ranges import KeyRange
 
 _SMALL_BYTES: Final = 512  # up to which going field by field is cheaper than the fixed cost of going by columns
@@ -105,17 +106,63 @@ def decode_index_section(data: Buffer, info: SstInfo, *, may_be_empty: bool = Fa
     ------
     CorruptDataError : damaged, without blocks, or a block lies outside the data
     """
-    payload = decode_section(data, info.compression, what="index section")
-    decode = decode_small_index if len(payload) <= _SMALL_BYTES else decode_index
-    index = SstIndex(*decode(np.frombuffer(payload, np.uint8)))
+    payload = np.frombuffer(decode_section(data, info.compression, what="index section"), np.uint8)
+    if len(payload) <= _SMALL_BYTES:
+        index = SstIndex(*decode_index(payload))
+    else:
+        index = SstIndex(*decode_indexes(payload, np.zeros(1, np.int64), np.array([len(payload)], np.int64))[1:])
     if not (len(index) or may_be_empty):
-        raise CorruptDataError("SST index is empty, expected at least one block.")
+        raise _empty_index()
     edges = index.block_edges(info)
     if edges[0] < 0 or (np.diff(edges) <= CRC_BYTES).any():
-        raise CorruptDataError(
-            f"SST index places a block outside the {info.data_bytes} bytes of data, or two blocks at one offset."
-        )
+        raise _misplaced_block(info)
     return index
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BlockPlaces:
+    """The blocks of several files, one file after another.
+
+    Attributes
+    ----------
+    counts : (k,) int64, blocks of each file
+    starts, ends : (n,) int64, where each block is stored in its file, checksum and padding included
+    encoded_bytes : (n,) int64, as in `SstIndex`
+    """
+
+    counts: NDArray[np.int64]
+    starts: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    encoded_bytes: NDArray[np.int64]
+
+
+def decode_block_places(sections: Sequence[Buffer], infos: Sequence[SstInfo]) -> BlockPlaces:
+    """Decode the index sections of some files together; raises as `decode_index_section` of one of them."""
+    payloads = [
+        decode_section(section, info.compression, what="index section")
+        for section, info in zip(sections, infos, strict=True)
+    ]
+    section_ends = np.cumsum([len(payload) for payload in payloads], dtype=np.int64)
+    section_starts = np.append(np.int64(0), section_ends[:-1])
+    joined = np.frombuffer(b"".join(payloads), np.uint8)
+    counts, starts, _, _, encoded_bytes = decode_indexes(joined, section_starts, section_ends)
+    if not counts.all():
+        raise _empty_index()
+    ends = np.append(starts[1:], np.int64(0))
+    ends[np.cumsum(counts) - 1] = [info.data_bytes for info in infos]
+    if starts.min() < 0 or (ends - starts <= CRC_BYTES).any():
+        raise _misplaced_block(infos[0])
+    return BlockPlaces(counts, starts, ends, encoded_bytes)
+
+
+def _empty_index() -> CorruptDataError:
+    return CorruptDataError("SST index is empty, expected at least one block.")
+
+
+def _misplaced_block(info: SstInfo) -> CorruptDataError:
+    return CorruptDataError(
+        f"SST index places a block outside the {info.data_bytes} bytes of data, or two blocks at one offset."
+    )
 
 
 def encode_index_section(index: SstIndex, codec: Compression) -> bytes:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import lru_cache
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -33,6 +34,7 @@ APPARENT_PER_BYTE: Final = 16
 _WIDEST: Final = 8  # bytes of the widest scalar
 MANY: Final = 64  # tables that are worth looking at together
 _FEW_LAYOUTS: Final = 16
+_USUAL_VTABLE_BYTES: Final = 256  # far more than any of ours; a larger one is not kept
 
 _U16 = struct.Struct("<H")
 _U32 = struct.Struct("<I")
@@ -71,7 +73,7 @@ class Slot:
     variants: dict[int, Table] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Table:
     """Name and fields of a table."""
 
@@ -101,7 +103,7 @@ def verify(buffer: Buffer, root: Table, *, what: str) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """Cached contents of a vtable: a manifest has six tables per SST, but only a handful of vtables.
+    """What a vtable says, and what of it is wrong for tables at some alignment modulo 8.
 
     Attributes
     ----------
@@ -109,12 +111,42 @@ class _Layout:
     scalar_bytes : size of all present scalars
     vtable_bytes : what reading the vtable adds to the apparent size
     links : offset in the table, and slot, of each present reference; unions are included even if absent
+    unknown : slots in use that the table is not known to have
+    missing : a required field that is absent
+    misaligned : offset in the table, and width, of a scalar that is not aligned
     """
 
     reach: int
     scalar_bytes: int
     vtable_bytes: int
     links: tuple[tuple[int | None, Slot], ...]
+    unknown: tuple[str, ...]
+    missing: str | None
+    misaligned: tuple[int, int] | None
+
+
+def _layout_of(vtable: bytes, alignment: int, table: Table) -> _Layout:
+    """Return the layout of the tables with a vtable, which lie at `alignment` modulo 8."""
+    size = len(vtable)
+    positions = [(slot, _U16.unpack_from(vtable, slot.offset)[0] if slot.offset < size else 0) for slot in table.slots]
+    known = {offset for slot in table.slots for offset in _offsets_of(slot)}
+    others = [offset for offset in range(4, size, 2) if offset not in known]
+    scalars = [(position, slot.width) for slot, position in positions if slot.kind is Kind.SCALAR and position]
+    return _Layout(
+        reach=max((position + width for position, width in scalars), default=0),
+        scalar_bytes=sum(width for _, width in scalars),
+        vtable_bytes=2 + size + 2 * sum(slot.offset < size for slot in table.slots),
+        links=tuple((position or None, slot) for slot, position in positions if _is_link(slot, position)),
+        unknown=tuple(f"{table.name} slot {offset}" for offset in others if _U16.unpack_from(vtable, offset)[0]),
+        missing=next(
+            (slot.name for slot, at in positions if slot.required and not at and slot.kind is not Kind.UNION), None
+        ),
+        misaligned=next(((at, width) for at, width in scalars if (alignment + at) % width), None),
+    )
+
+
+# A client writes each of its files with the same few vtables.
+_kept_layout = lru_cache(maxsize=1024)(_layout_of)
 
 
 class _Walk:
@@ -182,7 +214,6 @@ class _Walk:
         layout = self.layouts.get(key)
         if layout is None:
             layout = self.layouts[key] = self.new_layout(at, vtable, table)
-            return layout
         if at + layout.reach > self.size:
             raise self.fail(f"bytes {at} to {at + layout.reach} lie outside its {self.size} bytes", at)
         self.apparent += layout.scalar_bytes + layout.vtable_bytes
@@ -191,41 +222,26 @@ class _Walk:
         return layout
 
     def new_layout(self, at: int, vtable: int, table: Table) -> _Layout:
-        """Check a vtable and the scalars of its first table; other tables have the same alignment modulo 8."""
+        """Check a vtable; tables with the same alignment modulo 8 share the result."""
         before = self.apparent
-        vtable_bytes = self.u16(vtable)
-        if vtable_bytes % 2:
-            raise self.fail(f"vtable of {table.name} has {vtable_bytes} bytes, expected an even number", vtable)
-        self.span(vtable, vtable_bytes, 2)
-        positions = [(slot, self.distance(vtable, vtable_bytes, slot.offset)) for slot in table.slots]
-        looked_at = self.apparent - before
-        self.unknown.update(
-            f"{table.name} slot {offset}" for offset in self.unknown_offsets(vtable, vtable_bytes, table)
-        )
-        for slot, distance in positions:
-            if slot.required and distance is None and slot.kind is not Kind.UNION:
-                raise self.fail(f"{table.name} lacks its field {slot.name}", at)
-        scalars = [
-            (slot, position) for slot, position in positions if slot.kind is Kind.SCALAR and position is not None
-        ]
-        for slot, position in scalars:
-            self.span(at + position, slot.width, slot.width)
-        return _Layout(
-            reach=max((position + slot.width for slot, position in scalars), default=0),
-            scalar_bytes=sum(slot.width for slot, _ in scalars),
-            vtable_bytes=looked_at,
-            links=tuple((position, slot) for slot, position in positions if _is_link(slot, position)),
-        )
+        size = self.u16(vtable)
+        if size % 2:
+            raise self.fail(f"vtable of {table.name} has {size} bytes, expected an even number", vtable)
+        self.span(vtable, size, 2)
+        self.apparent = before  # `layout` adds it for each table
+        find = _kept_layout if size <= _USUAL_VTABLE_BYTES else _layout_of
+        layout = find(bytes(self.buffer[vtable : vtable + size]), at % _WIDEST, table)
+        self.unknown.update(layout.unknown)
+        if layout.missing is not None:
+            raise self.fail(f"{table.name} lacks its field {layout.missing}", at)
+        if layout.misaligned is not None:
+            position, width = layout.misaligned
+            raise self.fail(f"offset {at + position} is not a multiple of {width}", at + position)
+        return layout
 
     def distance(self, vtable: int, vtable_bytes: int, offset: int) -> int | None:
         """Return the offset of a field in its table; None if it is absent."""
         return None if offset >= vtable_bytes else self.u16(vtable + offset) or None
-
-    def unknown_offsets(self, vtable: int, vtable_bytes: int, table: Table) -> list[int]:
-        """Return the slots in use that the table is not known to have."""
-        known = {offset for slot in table.slots for offset in _offsets_of(slot)}
-        others = [offset for offset in range(4, vtable_bytes, 2) if offset not in known]
-        return [offset for offset in others if _U16.unpack_from(self.buffer, vtable + offset)[0]]
 
     def slot(self, at: int, slot: Slot) -> None:
         kind = slot.kind
@@ -363,5 +379,5 @@ def _offsets_of(slot: Slot) -> tuple[int, ...]:
     return (slot.offset - 2, slot.offset) if slot.kind is Kind.UNION else (slot.offset,)
 
 
-def _is_link(slot: Slot, position: int | None) -> bool:
-    return slot.kind is Kind.UNION or (slot.kind is not Kind.SCALAR and position is not None)
+def _is_link(slot: Slot, position: int) -> bool:
+    return slot.kind is Kind.UNION or (slot.kind is not Kind.SCALAR and position > 0)

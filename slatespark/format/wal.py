@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from slatespark.errors import CorruptDataError
 from slatespark.format.block_group import unpack_blocks
 from slatespark.format.codecs import Buffer, Compression
-from slatespark.format.index import decode_index_section
+from slatespark.format.index import decode_block_places, decode_index_section
 from slatespark.format.info import (
     FOOTER_BYTES,
     Footer,
@@ -89,28 +89,25 @@ def decode_wal_files(files: Sequence[Buffer]) -> RowColumns | None:
     if len(kinds) > 1 or any(info.sst_type is not SstType.WAL for _, info in heads):
         return None
     [(compression, version)] = kinds
-    indexes = [
-        decode_index_section(view[info.index_offset : info.index_offset + info.index_len], info)
+    sections = [
+        view[info.index_offset : info.index_offset + info.index_len]
         for view, (_, info) in zip(views, heads, strict=True)
     ]
-    counts = np.array([len(index) for index in indexes], np.int64)
-    firsts = np.cumsum(counts) - counts  # number of each file's first block
-    lengths = np.array([len(view) for view in views], np.int64)
-    offsets = np.concatenate([index.block_offsets for index in indexes])
-    ends = np.append(offsets[1:], np.int64(0))
-    ends[firsts + counts - 1] = [info.data_bytes for _, info in heads]
-    encoded_bytes = np.concatenate([index.encoded_bytes for index in indexes])
+    places = decode_block_places(sections, [info for _, info in heads])
     # What follows the last block of a file is, to the next one, like padding.
-    stored_bytes = np.where(encoded_bytes > 0, encoded_bytes, ends - offsets)
-    if (stored_bytes > ends - offsets).any():
+    whole_bytes = places.ends - places.starts
+    stored_bytes = np.where(places.encoded_bytes > 0, places.encoded_bytes, whole_bytes)
+    if (stored_bytes > whole_bytes).any():
         raise CorruptDataError("a block overlaps the next one.")
-    shifts = np.repeat(np.cumsum(lengths) - lengths, counts)
-    edges = np.append(offsets + shifts, ends[-1] + shifts[-1])
+    lengths = np.array([len(view) for view in views], np.int64)
+    shifts = np.repeat(np.cumsum(lengths) - lengths, places.counts)
+    edges = np.append(places.starts + shifts, places.ends[-1] + shifts[-1])
     data = np.frombuffer(b"".join(views), np.uint8)
     blocks = unpack_blocks(data, edges, stored_bytes, compression, limit_bytes=_WHOLE_FILE)
     rows = decode_blocks(blocks.data, blocks.starts, blocks.ends, version=version, ordered=False)
     _check_seqs(rows)
-    later = np.searchsorted(rows.value_starts, blocks.starts[firsts[1:]])  # no block is without a row
+    firsts = np.cumsum(places.counts[:-1])  # the first block of each file but the first
+    later = np.searchsorted(rows.value_starts, blocks.starts[firsts])  # no block is without a row
     if (rows.seqs[later] == rows.seqs[later - 1]).any():
         raise CorruptDataError("A file starts with the seq that the one before it ends with.")
     return rows

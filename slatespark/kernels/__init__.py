@@ -63,7 +63,7 @@ __all__ = [
     "crc32_blocks",
     "decode_avro",
     "decode_blocks",
-    "decode_index",
+    "decode_indexes",
     "decode_tuples",
     "encode_avro",
     "encode_blocks",
@@ -319,27 +319,34 @@ def lz4_sizes(data: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[
     return sizes
 
 
-def decode_index(
-    data: NDArray[np.uint8],
-) -> tuple[NDArray[np.int64], NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:
-    """Decode a decompressed index section.
+def decode_indexes(
+    data: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:
+    """Decode some decompressed index sections together, which takes little more than one of them.
+
+    Parameters
+    ----------
+    data : (any,) uint8
+    starts, ends : (k,) int64, k > 0; section i is `data[starts[i]:ends[i]]`
 
     Returns
     -------
-    (n,) block offsets; separators as bytes and (n + 1,) offsets; (n,) stored bytes of the blocks that are padded, 0
-    for the others.
+    (k,) number of blocks in each section. Then, of one section after another: (n,) block offsets; separators as bytes
+    and (n + 1,) offsets; (n,) stored bytes of the blocks that are padded, 0 for the others.
 
     Raises
     ------
-    CorruptDataError : damaged; block offsets do not ascend, or separators descend
+    CorruptDataError : damaged; block offsets do not ascend, or separators descend; it does not say in which section
+
+    Requires: 0 <= starts[i] <= ends[i] <= len(data).
     """
-    index: tuple[NDArray[np.int64], NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]
-    index = kernel_module("index").decode_index(data)
-    return index
+    indexes: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]
+    indexes = kernel_module("index").decode_indexes(data, starts, ends)
+    return indexes
 
 
 def encode_index(offsets: NDArray[np.int64], key_bytes: NDArray[np.uint8], key_offsets: NDArray[np.int64]) -> bytes:
-    """Encode an uncompressed index section of blocks without padding, the inverse of `decode_index`."""
+    """Encode an uncompressed index section of blocks without padding, the inverse of `decode_indexes` for one."""
     data: bytes = kernel_module("index").encode_index(offsets, key_bytes, key_offsets)
     return data
 

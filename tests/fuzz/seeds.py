@@ -121,7 +121,8 @@ def _parts(data: bytes) -> Iterator[tuple[str, bytes]]:
     layout = layout_of(info, footer, len(view))
     for name, section in (("index", layout.index), ("filters", layout.filter), ("stats", layout.stats)):
         if section is not None:
-            yield name, decompress(view[section.start : section.end - 4], info.compression)
+            payload = decompress(view[section.start : section.end - 4], info.compression)
+            yield name, b"\0" + payload if name == "index" else payload
     gap = bytes(view[layout.gap.start : layout.gap.end])
     if len(gap) > 16:
         yield "properties", gap[-16 - struct.unpack(">I", gap[-12:-8])[0] : -16]

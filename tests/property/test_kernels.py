@@ -210,16 +210,31 @@ def test_damaged_blocks(
 
 
 @settings(max_examples=examples(150))
-@given(st.lists(keys, max_size=8), edits, st.integers(0, 200))
-def test_damaged_indexes(first_keys: list[bytes], changes: list[tuple[int, str, int]], cut: int) -> None:
-    ordered = sorted(first_keys)
-    key_offsets = np.cumsum([0, *map(len, ordered)], dtype=np.int64)
-    index = (np.arange(len(ordered)) * 100, np.frombuffer(b"".join(ordered), np.uint8), key_offsets)
-    data = COMPILED.encode_index(*index)
-    assert data == REFERENCE.encode_index(*index)
-    assert same(COMPILED.decode_index(np.frombuffer(data, np.uint8)), (*index, np.zeros(len(ordered), np.int64)))
-    broken = np.frombuffer(edited(data, changes)[: max(len(data) - max(cut - 150, 0), 0)], np.uint8)
-    compiled, plain = outcome(COMPILED.decode_index, broken), outcome(REFERENCE.decode_index, broken)
+@given(st.lists(st.lists(keys, max_size=8), min_size=1, max_size=3), edits, st.lists(st.integers(-9, 9), max_size=6))
+def test_damaged_indexes(first_keys: list[list[bytes]], changes: list[tuple[int, str, int]], moves: list[int]) -> None:
+    indexes = [sorted(each) for each in first_keys]
+    sections = []
+    for ordered in indexes:
+        key_offsets = np.cumsum([0, *map(len, ordered)], dtype=np.int64)
+        index = (np.arange(len(ordered)) * 100, np.frombuffer(b"".join(ordered), np.uint8), key_offsets)
+        sections.append(COMPILED.encode_index(*index))
+        assert sections[-1] == REFERENCE.encode_index(*index)
+    data, every = b"".join(sections), [key for ordered in indexes for key in ordered]
+    ends = np.cumsum([len(each) for each in sections], dtype=np.int64)
+    starts = np.append(np.int64(0), ends[:-1])
+    assert outcome(COMPILED.decode_indexes, np.frombuffer(data, np.uint8), starts, ends) == [
+        [len(ordered) for ordered in indexes],
+        [100 * number for ordered in indexes for number in range(len(ordered))],
+        list(b"".join(every)),
+        np.cumsum([0, *map(len, every)]).tolist(),
+        [0] * len(every),
+    ]
+    broken = np.frombuffer(edited(data, changes), np.uint8)
+    spans = np.minimum(starts, len(broken)), cuts(len(broken), moves, ends)
+    compiled, plain = (
+        outcome(COMPILED.decode_indexes, broken, *spans),
+        outcome(REFERENCE.decode_indexes, broken, *spans),
+    )
     # Whole arrays are checked step by step, the twin goes entry by entry: they may name different faults.
     assert isinstance(compiled, tuple) == isinstance(plain, tuple)
     if isinstance(plain, list):

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from slatespark.kernels.index_checks import check_index, damaged_index
+from slatespark.kernels.index_checks import check_indexes, damaged_index
 
 
 def decode_index(
     data: NDArray[np.uint8],
 ) -> tuple[NDArray[np.int64], NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:
-    """See `slatespark.kernels.decode_index`."""
+    """Decode one section; the result is that of `slatespark.kernels.decode_indexes` without the count."""
     buffer = _Buffer(data.tobytes())
     vector = buffer.follow(_Table.at(buffer, buffer.follow(0)).required(0))
     count = buffer.u32(vector)
@@ -37,10 +37,22 @@ def decode_index(
         if key_total > len(buffer.raw):  # before allocation: entries may share bytes
             raise damaged_index("its first keys have more bytes than the section", vector)
         keys.append(buffer.raw[key_at + 4 : key_at + 4 + length])
-    check_index(np.array(offsets, np.uint64), keys)
+    check_indexes(np.array(offsets, np.uint64), keys, np.array([count], np.int64))
     key_offsets = np.cumsum([0, *map(len, keys)], dtype=np.int64)
     key_bytes = np.frombuffer(b"".join(keys), np.uint8)
     return np.array(offsets, np.int64), key_bytes, key_offsets, np.array(encoded_bytes, np.int64)
+
+
+def decode_indexes(
+    data: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:
+    """See `slatespark.kernels.decode_indexes`."""
+    indexes = [decode_index(data[start:end]) for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+    offsets, key_bytes, key_offsets, encoded_bytes = zip(*indexes, strict=True)
+    lengths = np.concatenate([np.diff(each) for each in key_offsets])
+    counts = np.array([len(each) for each in offsets], np.int64)
+    joined = np.concatenate(offsets), np.concatenate(key_bytes), np.append(np.int64(0), np.cumsum(lengths))
+    return counts, *joined, np.concatenate(encoded_bytes)
 
 
 def encode_index(offsets: NDArray[np.int64], key_bytes: NDArray[np.uint8], key_offsets: NDArray[np.int64]) -> bytes:

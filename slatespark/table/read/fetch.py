@@ -31,7 +31,7 @@ from slatespark.table.stores import object_context as object_context
 
 INDEX_CACHE_BYTES = 16 << 20
 FILTER_CACHE_BYTES = 32 << 20
-WAL_BATCH_BYTES: Final = 1 << 20  # decoded at a time: a file has a fixed cost, and most are small
+WAL_BATCH_BYTES: Final = 4 << 20  # decoded at a time: a call has a fixed cost, and most files are small
 # Requested ahead from a store with latency. Most files are small, but the client may write one of 64 MiB.
 WAL_FILES_AHEAD: Final = 31
 WAL_BYTES_AHEAD: Final = 64 << 20

@@ -25,7 +25,7 @@ MODULES: Final = {
     "filter": ["hash_keys", "build_bloom", "probe_bloom"],
     "retain": ["retain_versions"],
     "sort": ["sort_rows"],
-    "index": ["decode_index", "encode_index"],
+    "index": ["decode_indexes", "encode_index"],
     "separators": ["separator_keys"],
     "summarise": ["summarise_blocks"],
     "lz4": ["lz4_sizes"],

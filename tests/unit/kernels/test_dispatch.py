@@ -15,10 +15,11 @@ NAMES = [name for names in MODULES.values() for name in names]
 MERGE_ONE = """
 import sys
 import numpy as np
-from slatespark.kernels import decode_index, encode_index, lower_bound, merge_all
+from slatespark.kernels import decode_indexes, encode_index, lower_bound, merge_all
 from slatespark.kernels._dispatch import implementation
 none = np.zeros(0, np.int64)
-decode_index(np.frombuffer(encode_index(none, np.zeros(0, np.uint8), np.zeros(1, np.int64)), np.uint8))
+section = np.frombuffer(encode_index(none, np.zeros(0, np.uint8), np.zeros(1, np.int64)), np.uint8)
+decode_indexes(section, np.zeros(1, np.int64), np.array([len(section)], np.int64))
 assert "numba" not in sys.modules
 merge_all([], none, none)
 print(implementation(), "numba" in sys.modules)

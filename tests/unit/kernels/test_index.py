@@ -27,11 +27,20 @@ def encoded(kernels: Any, offsets: list[int], keys: list[bytes]) -> bytes:
     return data
 
 
+def decoded_sections(kernels: Any, *sections: bytes) -> tuple[list[int], list[int], list[bytes], list[int]]:
+    """What some sections hold: blocks of each, then offsets, separators and stored bytes of all blocks."""
+    ends = np.cumsum([len(each) for each in sections], dtype=np.int64)
+    starts = np.append(np.int64(0), ends[:-1])
+    found = kernels.decode_indexes(np.frombuffer(b"".join(sections), np.uint8), starts, ends)
+    counts, offsets, key_bytes, key_offsets, encoded_bytes = found
+    keys = [key_bytes[a:b].tobytes() for a, b in pairwise(key_offsets.tolist())]
+    return counts.tolist(), offsets.tolist(), keys, encoded_bytes.tolist()
+
+
 def decoded(kernels: Any, data: bytes) -> tuple[list[int], list[bytes]]:
-    offsets, key_bytes, key_offsets, encoded_bytes = kernels.decode_index(np.frombuffer(data, np.uint8))
-    assert not encoded_bytes.any()
-    ends = key_offsets.tolist()
-    return offsets.tolist(), [key_bytes[a:b].tobytes() for a, b in pairwise(ends)]
+    [count], offsets, keys, encoded_bytes = decoded_sections(kernels, data)
+    assert encoded_bytes == [0] * count
+    return offsets, keys
 
 
 def test_round_trip(kernels: Any) -> None:
@@ -64,8 +73,16 @@ def padded_index() -> bytes:
 
 
 def test_padded_blocks_state_their_bytes(kernels: Any) -> None:
-    offsets, key_bytes, _, encoded_bytes = kernels.decode_index(np.frombuffer(padded_index(), np.uint8))
-    assert (offsets.tolist(), key_bytes.tobytes(), encoded_bytes.tolist()) == ([7, 4096], b"k", [5, 0])
+    assert decoded_sections(kernels, padded_index()) == ([2], [7, 4096], [b"", b"k"], [5, 0])
+
+
+def test_several_sections(kernels: Any) -> None:
+    one, other = encoded(kernels, [0, 10], [b"b", b"c"]), encoded(kernels, [0, 7, 20], [b"a", b"a", b"b"])
+    sections = [padded_index(), encoded(kernels, [], []), one, other, encoded(kernels, [], [])]
+    counts, offsets, keys, encoded_bytes = decoded_sections(kernels, *sections)
+    assert (counts, encoded_bytes) == ([2, 0, 2, 3, 0], [5, 0, 0, 0, 0, 0, 0])
+    assert (offsets, keys) == ([7, 4096, 0, 10, 0, 7, 20], [b"", b"k", b"b", b"c", b"a", b"a", b"b"])
+    assert decoded_sections(kernels, encoded(kernels, [], []), encoded(kernels, [], [])) == ([0, 0], [], [], [])
 
 
 def test_absent_offset_is_zero(kernels: Any) -> None:
@@ -114,14 +131,26 @@ def patched(at: int, kind: str, value: int) -> bytes:
 )
 def test_damage(kernels: Any, data: bytes) -> None:
     with pytest.raises(CorruptDataError, match="index") as caught:
-        kernels.decode_index(np.frombuffer(data, np.uint8))
+        decoded(kernels, data)
     assert caught.value.offset is not None
+
+
+@pytest.mark.parametrize("cut", [4, 20, 40, len(GOOD) - 1, len(GOOD)])
+def test_a_section_must_not_reach_into_the_next_one(kernels: Any, cut: int) -> None:
+    """The bytes are all there, but beyond the end of the section, or before its start."""
+    data = np.frombuffer(GOOD + GOOD, np.uint8)
+    size = len(GOOD)
+    for starts, ends in (([0, size], [size - cut, 2 * size]), ([0, size + cut], [size, 2 * size])):
+        with pytest.raises(CorruptDataError):
+            kernels.decode_indexes(data, np.array(starts, np.int64), np.array(ends, np.int64))
 
 
 def test_order(kernels: Any) -> None:
     for offsets, keys in (([0, 0], [b"", b"a"]), ([1, 0], [b"", b"a"]), ([0, 1], [b"b", b"a"]), ([0, 1], [b"a", b""])):
         with pytest.raises(CorruptDataError, match=r"ascend|descend"):
             decoded(kernels, encoded(kernels, offsets, keys))
+        with pytest.raises(CorruptDataError, match=r"ascend|descend"):
+            decoded_sections(kernels, GOOD, encoded(kernels, offsets, keys), GOOD)
 
 
 def test_keys_that_share_bytes_are_limited(kernels: Any) -> None:
@@ -133,3 +162,5 @@ def test_keys_that_share_bytes_are_limited(kernels: Any) -> None:
         struct.pack_into("<I", data, at, keys_at - at)
     with pytest.raises(CorruptDataError, match="more bytes"):
         decoded(kernels, bytes(data))
+    with pytest.raises(CorruptDataError, match="more bytes"):
+        decoded_sections(kernels, bytes(data), encoded(kernels, [0], [b"k" * 10_000]))
