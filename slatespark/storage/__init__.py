@@ -20,13 +20,24 @@ from slatespark.storage.known_options import LOCAL_OPTIONS, refuse_unknown_optio
 from slatespark.storage.local_store import LocalStore
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.storage.object_store import Buffer, ObjectMeta, ObjectStore
-from slatespark.storage.readahead import read_ahead, run_ahead, run_concurrently, run_in_order
+from slatespark.storage.readahead import (
+    Begun,
+    begin_in_order,
+    may_read_ahead,
+    read_ahead,
+    run_ahead,
+    run_concurrently,
+    run_in_order,
+)
 
 __all__ = [
+    "Begun",
     "Buffer",
     "ObjectMeta",
     "ObjectStore",
+    "begin_in_order",
     "client_urls",
+    "may_read_ahead",
     "open_scratch",
     "open_store",
     "read_ahead",

@@ -5,16 +5,18 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import Future
 from functools import partial
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from slatespark.ranges import ByteRange
 from slatespark.storage.object_store import Buffer, ObjectStore
 from slatespark.thread_pool import ThreadPool
 
 T = TypeVar("T")
+
+Begun: TypeAlias = tuple[Future[T], int]  # a task that was started, and the size of its result
 
 # Threads per process that wait for responses, for all objects together.
 MAX_THREADS = 32
@@ -42,13 +44,17 @@ def read_ahead(
     ------
     The errors of `get_range`, when the affected range is reached.
     """
-    fetches = [partial(store.get_range, path, span) for span in spans]
-    sizes = [len(span) for span in spans]
-    yield from run_in_order(fetches, sizes, depth=depth, max_bytes=max_bytes, is_remote=store.is_remote)
+    fetches = ((partial(store.get_range, path, span), len(span)) for span in spans)
+    yield from run_in_order(fetches, depth=depth, max_bytes=max_bytes, is_remote=store.is_remote)
 
 
 def run_in_order(
-    tasks: Sequence[Callable[[], T]], sizes: Sequence[int], *, depth: int, max_bytes: int, is_remote: bool
+    tasks: Iterable[tuple[Callable[[], T], int]],
+    *,
+    depth: int,
+    max_bytes: int,
+    is_remote: bool,
+    begun: deque[Begun[T]] | None = None,
 ) -> Generator[T, None, None]:
     """Yield the results of tasks in their order, while the next tasks run, if they have network latency.
 
@@ -57,36 +63,56 @@ def run_in_order(
 
     Parameters
     ----------
-    sizes : size of each result
+    tasks : tasks, each with the size of its result; they are asked for as there is room
     depth : number of tasks that run or whose results wait, besides the one in use
     max_bytes : largest total size in flight; one task always runs, regardless of its size
+    begun : what `begin_in_order` returned of the tasks before them; results are taken out, which releases them
 
     Raises
     ------
     The error of a task, when it is reached.
     """
-    if depth < 1 or len(tasks) < 2 or not _may_wait(is_remote=is_remote):
-        for task in tasks:
+    pending = deque[Begun[T]]() if begun is None else begun
+    if not pending and (depth < 1 or not may_read_ahead(is_remote=is_remote)):
+        for task, _ in tasks:
             yield task()
         return
-    pool = _pool()
-    rest = deque(zip(tasks, sizes, strict=True))
-    pending: deque[tuple[int, Future[T]]] = deque()
-    pending_bytes = 0
+    pool, rest = _pool(), iter(tasks)
+    pending_bytes = sum(size for _, size in pending)
+    upcoming = None if pending else next(rest, None)
     try:
-        while rest or pending:
-            while rest and _has_room(rest[0][1], len(pending), pending_bytes, depth=depth, max_bytes=max_bytes):
-                task, size = rest.popleft()
-                pending.append((size, pool.submit(task)))
-                pending_bytes += size
-            size, answer = pending.popleft()
+        while True:
+            while upcoming is not None and _has_room(upcoming[1], len(pending), pending_bytes, depth, max_bytes):
+                pending.append((pool.submit(upcoming[0]), upcoming[1]))
+                pending_bytes += upcoming[1]
+                upcoming = next(rest, None)
+            if not pending:
+                return
+            answer, size = pending.popleft()
             pending_bytes -= size
             result = answer.result()
             del answer  # releases the bytes
             yield result
+            if upcoming is None:
+                upcoming = next(rest, None)
     finally:
-        for _, answer in pending:
+        for answer, _ in pending:
             answer.cancel()
+
+
+def begin_in_order(tasks: Iterable[tuple[Callable[[], T], int]], *, depth: int, max_bytes: int) -> deque[Begun[T]]:
+    """Start the first of some tasks with network latency, for `run_in_order`; other parameters as there.
+
+    Nothing waits here. So threads that read ahead may begin tasks for others.
+    """
+    begun = deque[Begun[T]]()
+    begun_bytes = 0
+    for task, size in tasks:
+        if not _has_room(size, len(begun), begun_bytes, depth, max_bytes):
+            break
+        begun.append((_pool().submit(task), size))
+        begun_bytes += size
+    return begun
 
 
 def run_concurrently(tasks: Sequence[Callable[[], T]], *, is_remote: bool) -> list[T]:
@@ -96,7 +122,7 @@ def run_concurrently(tasks: Sequence[Callable[[], T]], *, is_remote: bool) -> li
     ------
     The error of a task; of several, that of the first one.
     """
-    if len(tasks) < 2 or not _may_wait(is_remote=is_remote):
+    if len(tasks) < 2 or not may_read_ahead(is_remote=is_remote):
         return [task() for task in tasks]
     answers = [_pool().submit(task) for task in tasks]
     try:
@@ -111,11 +137,14 @@ def run_ahead(task: Callable[[], T], *, is_remote: bool) -> Callable[[], T]:
 
     Without latency that function runs the task.
     """
-    return _pool().submit(task).result if _may_wait(is_remote=is_remote) else task
+    return _pool().submit(task).result if may_read_ahead(is_remote=is_remote) else task
 
 
-def _may_wait(*, is_remote: bool) -> bool:
-    """Tell whether a caller may wait for these threads. They may not: all of them could wait for each other."""
+def may_read_ahead(*, is_remote: bool) -> bool:
+    """Tell whether threads may fetch for the caller: if there is latency, and it is not itself one of them.
+
+    All of them could wait for each other.
+    """
     return is_remote and not getattr(_THREAD, "is_ours", False)
 
 
@@ -123,7 +152,7 @@ def _mark_thread() -> None:
     _THREAD.is_ours = True
 
 
-def _has_room(size: int, pending: int, pending_bytes: int, *, depth: int, max_bytes: int) -> bool:
+def _has_room(size: int, pending: int, pending_bytes: int, depth: int, max_bytes: int) -> bool:
     # One more than `depth`, because the first of them is the next one to be used.
     return pending == 0 or (pending <= depth and pending_bytes + size <= max_bytes)
 

@@ -21,7 +21,8 @@ from slatespark.storage.requests import Requests
 from slatespark.table.explain.cost import NOTHING, RequestRange
 from slatespark.table.read.copies.part import CopyPart, without_slices
 from slatespark.table.read.fetch import FILTER_CACHE_BYTES, INDEX_CACHE_BYTES, SectionCache, filter_sets, indexes
-from slatespark.table.read.merge.cursor import group_blocks, window_size
+from slatespark.table.read.merge.cursor import window_size
+from slatespark.table.read.merge.layer_reads import group_blocks
 from slatespark.table.read.planning.plan import POINT_BYTES, FileSlice, Layer, Split, SstFile
 from slatespark.table.read.points import SoughtKeys, cached_blocks
 from slatespark.table.stores import TableStores

@@ -222,8 +222,7 @@ def _wal_objects(stores: TableStores, tail: WalTail) -> Iterator[tuple[int, Buff
 
     numbers = tail.with_rows()
     objects = run_in_order(
-        [partial(fetch, number) for number in numbers],
-        [tail.size_of(number) or WAL_BYTES_GUESS for number in numbers],
+        ((partial(fetch, number), tail.size_of(number) or WAL_BYTES_GUESS) for number in numbers),
         depth=WAL_FILES_AHEAD,
         max_bytes=WAL_BYTES_AHEAD,
         is_remote=stores.wal.is_remote,

@@ -20,7 +20,7 @@ from slatespark.kernels import decode_blocks
 from slatespark.kernels.columns import RowColumns
 from slatespark.ranges import ByteRange, coalesce
 from slatespark.storage import read_ahead
-from slatespark.table.read.merge.cursor import MAX_READS_AHEAD
+from slatespark.table.read.merge.layer_reads import MAX_READS_AHEAD
 from slatespark.table.read.planning.plan import SstFile
 from slatespark.table.retention.expiry_plan import FileOutline
 from slatespark.table.stores import TableStores, object_context

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
 
@@ -10,7 +10,7 @@ import pytest
 
 from slatespark.errors import CorruptDataError
 from slatespark.ranges import ByteRange
-from slatespark.storage import read_ahead, run_ahead, run_concurrently
+from slatespark.storage import begin_in_order, read_ahead, run_ahead, run_concurrently, run_in_order
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.storage.object_store import Buffer
 from slatespark.storage.readahead import MAX_THREADS
@@ -81,6 +81,34 @@ def test_buffered_bytes_are_bounded() -> None:
         next(buffers)
         time.sleep(0.005)
         assert len(store.asked) <= taken + 3
+
+
+def test_what_was_begun_comes_first_and_is_let_go() -> None:
+    store = FarStore()
+    tasks = [(partial(store.get_range, "x", span), len(span)) for span in SPANS]
+    begun = begin_in_order(tasks, depth=10, max_bytes=350)
+    assert [size for _, size in begun] == [100, 100, 100]
+    results = run_in_order(tasks[3:], depth=10, max_bytes=350, is_remote=True, begun=begun)
+    assert bytes(next(results)) == DATA[:100]
+    assert len(begun) == 2
+    wait_until(lambda: len(store.asked) == 3)  # there is no room for more
+    assert DATA[:100] + b"".join(results) == DATA
+    assert not begun
+
+
+def test_tasks_are_asked_for_as_there_is_room() -> None:
+    """The first result does not wait for what the next tasks are made of."""
+
+    def tasks() -> Iterator[tuple[Callable[[], int], int]]:
+        yield partial(abs, -1), 1
+        yield partial(abs, -2), 1
+        raise ValueError
+
+    begun = begin_in_order(islice(tasks(), 1), depth=3, max_bytes=100)
+    results = run_in_order(islice(tasks(), 1, None), depth=3, max_bytes=100, is_remote=True, begun=begun)
+    assert next(results) == 1
+    with pytest.raises(ValueError, match=r"^$"):
+        next(results)
 
 
 def test_closing_the_generator_cancels_reads() -> None:

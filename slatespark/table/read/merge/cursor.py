@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -19,9 +18,8 @@ from slatespark.format.block_group import unpack_blocks
 from slatespark.format.index import SstIndex
 from slatespark.kernels import decode_blocks, key_span, lower_bound, lower_bound_in_each
 from slatespark.kernels.columns import RowColumns
-from slatespark.ranges import ByteRange
-from slatespark.storage import Buffer, read_ahead
-from slatespark.table.read.fetch import fetch_index
+from slatespark.storage import Buffer
+from slatespark.table.read.merge.layer_reads import FileReads, Groups, LayerReads
 from slatespark.table.read.planning.plan import FileSlice, Layer
 from slatespark.table.stores import TableStores, object_context
 
@@ -32,7 +30,6 @@ RowSpan: TypeAlias = tuple[RowColumns, int, int]  # rows [low, high) of a source
 
 MAX_WINDOW_BYTES: Final = 3 << 20  # measured: smaller ones pay their fixed costs too often, larger ones miss the caches
 MIN_WINDOW_BYTES: Final = 64 << 10
-MAX_READS_AHEAD: Final = 16  # of a file, where its ranges are small; large ones are bounded by their bytes
 MAX_BYTES_AHEAD: Final = 24 << 20  # of a layer; a link of 200 MB/s carries 20 MB while an answer takes 100 ms
 
 
@@ -115,7 +112,7 @@ def memory_windows(rows: RowColumns) -> Iterator[Window]:
 def layer_windows(
     stores: TableStores, layer: Layer, window_bytes: int, *, ahead_bytes: int | None = None
 ) -> Iterator[Window]:
-    """Yield the windows of a layer.
+    """Return the windows of a layer; from a store with latency the first read starts at once.
 
     Parameters
     ----------
@@ -129,13 +126,8 @@ def layer_windows(
     CorruptDataError
         When bytes are damaged or keys are out of order, within a file or from file to file.
     """
-    last: Window | None = None
-    for part, following, reads in _planned_reads(stores, layer, window_bytes, ahead_bytes):
-        for window in _slice_windows(part, following, reads):
-            if last is not None:
-                _check_order(last, window, part)
-            yield window
-            last = window
+    # Not in the generator below: the first reads of several layers go together.
+    return _windows(stores, layer, LayerReads(stores, layer, window_bytes, ahead_bytes), window_bytes)
 
 
 def open_cursors(
@@ -162,6 +154,22 @@ def open_cursors(
     return [*own, *(LayerCursor(memory_windows(rows)) for rows in tail), *stored]
 
 
+def _windows(stores: TableStores, layer: Layer, reads: LayerReads, window_bytes: int) -> Iterator[Window]:
+    last: Window | None = None
+    followers = iter([*layer.slices[1:], None])
+    for find in reads.files:
+        found = find()
+        for part, groups in zip(found.slices, found.groups, strict=True):
+            following = next(followers)
+            goes_on_at = following.keys.start if following is not None else None
+            chunks = _decoded_chunks(stores, found, groups, reads.buffers, window_bytes)
+            for window in _slice_windows(part, goes_on_at, found.index, groups, chunks):
+                if last is not None:
+                    _check_order(last, window, part)
+                yield window
+                last = window
+
+
 def _check_order(last: Window, window: Window, part: FileSlice) -> None:
     """Refuse descending keys: the index, or the views of a run, would hide rows."""
     before, after = last.rows.key(last.high - 1), window.rows.key(window.low)
@@ -172,49 +180,17 @@ def _check_order(last: Window, window: Window, part: FileSlice) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Reads:
-    """The reads of one slice: groups of blocks, and their bytes in that order.
-
-    Slices of one file share `buffers`, so the next slice is fetched while this one is merged.
-    """
-
-    stores: TableStores
-    index: SstIndex
-    edges: NDArray[np.int64]
-    groups: list[tuple[int, int]]
-    buffers: Iterator[Buffer]
-    window_bytes: int
-
-
-def _planned_reads(
-    stores: TableStores, layer: Layer, window_bytes: int, ahead_bytes: int | None
-) -> Iterator[tuple[FileSlice, FileSlice | None, _Reads]]:
-    """Yield each slice with the following slice and its reads."""
-    followers = iter([*layer.slices[1:], None])
-    for file, parts in groupby(layer.slices, key=lambda part: part.file):
-        index, slices = fetch_index(stores, file), list(parts)
-        edges = index.block_edges(file.info)
-        groups = [group_blocks(edges, *index.blocks_for(part.keys), window_bytes) for part in slices]
-        spans = [ByteRange(int(edges[a]), int(edges[b])) for each in groups for a, b in each]
-        largest = max(map(len, spans), default=1)
-        most = 2 * window_bytes if ahead_bytes is None else ahead_bytes
-        depth = max(1, min(MAX_READS_AHEAD, most // largest))
-        # `read_ahead` counts the range that is taken next, which will be the window.
-        buffers = read_ahead(stores.at(file.root), file.path, spans, depth=depth, max_bytes=most + largest)
-        for part, part_groups in zip(slices, groups, strict=True):
-            yield part, next(followers), _Reads(stores, index, edges, part_groups, buffers, window_bytes)
-
-
-def _slice_windows(part: FileSlice, following: FileSlice | None, reads: _Reads) -> Iterator[Window]:
-    end = reads.groups[-1][1] if reads.groups else 0
-    goes_on_at = following.keys.start if following is not None else None
-    for block, rows in _decoded_chunks(part, reads):
+def _slice_windows(
+    part: FileSlice, goes_on_at: bytes | None, index: SstIndex, groups: Groups, chunks: Iterator[tuple[int, RowColumns]]
+) -> Iterator[Window]:
+    """Yield the windows of a slice; `goes_on_at` is where the next one starts."""
+    end = groups[-1][1] if groups else 0
+    for block, rows in chunks:
         low, high = key_span(rows, part.keys)
         if low == high:
             continue
         last_key = rows.key(high - 1)
-        goes_on = reads.index.spans_key(block, last_key) if block < end else goes_on_at == last_key
+        goes_on = index.spans_key(block, last_key) if block < end else goes_on_at == last_key
         if not goes_on:
             yield Window(rows, low, high, (last_key, 1))
             continue
@@ -224,28 +200,19 @@ def _slice_windows(part: FileSlice, following: FileSlice | None, reads: _Reads) 
         yield Window(rows, split, high, (last_key, 0))
 
 
-def _decoded_chunks(part: FileSlice, reads: _Reads) -> Iterator[tuple[int, RowColumns]]:
+def _decoded_chunks(
+    stores: TableStores, reads: FileReads, groups: Groups, buffers: Iterator[Buffer], window_bytes: int
+) -> Iterator[tuple[int, RowColumns]]:
     """Yield (number of the block after it, rows) of consecutive groups of blocks."""
-    file, store, edges = part.file, reads.stores.at(part.file.root), reads.edges
-    for block, stop in reads.groups:
+    file, edges = reads.file, reads.edges
+    store = stores.at(file.root)
+    for block, stop in groups:
         start = int(edges[block])
         with object_context(store, file.path, start):
-            data = np.frombuffer(next(reads.buffers), np.uint8)
+            data = np.frombuffer(next(buffers), np.uint8)
             while block < stop:
                 inside, encoded = edges[block : stop + 1] - start, reads.index.encoded_bytes[block:stop]
-                opened = unpack_blocks(data, inside, encoded, file.info.compression, limit_bytes=reads.window_bytes)
+                opened = unpack_blocks(data, inside, encoded, file.info.compression, limit_bytes=window_bytes)
                 rows = decode_blocks(opened.data, opened.starts, opened.ends, version=file.format_version)
                 block += len(opened.starts)
                 yield block, rows
-
-
-def group_blocks(edges: NDArray[np.int64], first: int, end: int, window_bytes: int) -> list[tuple[int, int]]:
-    """Return block numbers [a, b) of consecutive groups of at most `window_bytes` stored bytes, or of one block."""
-    groups: list[tuple[int, int]] = []
-    block = first
-    while block < end:
-        fits = int(np.searchsorted(edges, edges[block] + window_bytes, side="right")) - 1
-        stop = min(max(fits, block + 1), end)
-        groups.append((block, stop))
-        block = stop
-    return groups

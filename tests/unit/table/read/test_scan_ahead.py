@@ -9,14 +9,25 @@ from collections.abc import Callable, Sequence
 import pyarrow as pa
 import pytest
 
-from slatespark import SlateStore
+from slatespark import SlateStore, SnapshotExpiredError
+from slatespark.format.row import Row
 from slatespark.ranges import ByteRange
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.storage.object_store import Buffer
 from slatespark.storage.readahead import MAX_THREADS
-from slatespark.table.read.merge.cursor import MAX_BYTES_AHEAD, MAX_WINDOW_BYTES, bytes_ahead, window_size
+from slatespark.table.read.fetch import fetch_index, indexes
+from slatespark.table.read.merge.cursor import (
+    MAX_BYTES_AHEAD,
+    MAX_WINDOW_BYTES,
+    bytes_ahead,
+    layer_windows,
+    window_size,
+)
+from slatespark.table.read.planning.plan import Layer
 from slatespark.table.stores import TableStores
 from tests.support.fake_clock import FakeClock
+from tests.support.round_trips import DistantTable
+from tests.unit.table.layers import put_file
 
 MB = 1 << 20
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("value", pa.binary())])
@@ -113,3 +124,59 @@ def test_the_shares_of_layers() -> None:
             ahead, window = bytes_ahead(buffer_bytes, layers), window_size(buffer_bytes, layers)
             assert 0 <= ahead <= MAX_BYTES_AHEAD
             assert ahead == 0 or max(1, layers) * (ahead + 2 * window) <= buffer_bytes
+
+
+# --- many layers, many files --------------------------------------------------------------------------------------
+
+
+def round_trips(name: str, layers: int, call: Callable[[SlateStore], object]) -> int:
+    """What a call takes on a table whose rows all lie in each of some layers."""
+    clock = FakeClock()
+    store = SlateStore.create(f"memory://{name}-{layers}", SCHEMA, "id", clock=clock)
+    for number in range(layers):
+        store.write(pa.table({"id": range(100), "value": [b"%d" % number] * 100}, SCHEMA))
+        clock.advance(1000)
+    indexes.clear()
+    table = DistantTable(f"{name}-{layers}", clock)
+    return table.spent(call).round_trips
+
+
+@pytest.mark.parametrize("kind", ["scan", "changes"])
+def test_the_layers_of_a_merge_are_read_together(kind: str) -> None:
+    def call(store: SlateStore) -> None:
+        rows = store.scan(parallelism=1) if kind == "scan" else store.changes(startingVersion=2)
+        assert len(rows.read_all())
+
+    assert round_trips(kind, 8, call) <= round_trips(kind, 3, call)
+
+
+def round_trips_of_a_run(files: int) -> int:
+    clock, name = FakeClock(), f"run-of-{files}"
+    store = SlateStore.create(f"memory://{name}", SCHEMA, "id", clock=clock)
+    for number in range(files):
+        store.write(pa.table({"id": [number], "value": [bytes(MB)]}, SCHEMA), compression="none")
+        clock.advance(1000)
+    store.compact(full=True, sstSize="1m")
+    assert [file.layer for file in store.files()] == ["run 0"] * files
+    indexes.clear()
+    return DistantTable(name, clock).spent(lambda store: store.scan(parallelism=1).read_all()).round_trips
+
+
+def test_reads_go_on_from_one_file_of_a_run_into_the_next() -> None:
+    assert round_trips_of_a_run(16) - round_trips_of_a_run(8) <= 4
+
+
+@pytest.mark.parametrize("lost", ["index", "rows"])
+def test_an_error_in_a_later_file_is_raised_when_it_is_reached(lost: str) -> None:
+    store = FarStore(f"run-without-{lost}")
+    store.open.set()
+    stores = TableStores(store, store)
+    layer = Layer("run", tuple(put_file(stores, [Row(b"%d" % number, 1, value=b"v")]) for number in range(4)))
+    if lost == "rows":
+        for part in layer.slices:
+            fetch_index(stores, part.file)
+    store.delete(layer.slices[2].file.path)
+    windows = layer_windows(stores, layer, MAX_WINDOW_BYTES)
+    assert [next(windows).rows.key(0) for _ in range(2)] == [b"0", b"1"]
+    with pytest.raises(SnapshotExpiredError):
+        next(windows)

@@ -1,0 +1,146 @@
+"""The reads of a layer: which blocks go together, and their bytes, fetched ahead from one file into the next.
+
+The first read starts when the layer is opened. So a merge of many layers waits for all of them at the same time.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
+from itertools import chain, groupby, islice, tee
+from typing import Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slatespark.errors import SlateError
+from slatespark.format.index import SstIndex
+from slatespark.ranges import ByteRange
+from slatespark.storage import Begun, Buffer, begin_in_order, may_read_ahead, run_ahead, run_in_order
+from slatespark.table.read.fetch import fetch_index
+from slatespark.table.read.planning.plan import FileSlice, Layer, SstFile
+from slatespark.table.stores import TableStores
+
+MAX_READS_AHEAD: Final = 16  # of a layer, where its ranges are small; large ones are bounded by their bytes
+INDEX_BYTES_AHEAD: Final = 1 << 20  # of the indexes of the next files, as they are stored
+MAX_INDEXES_AHEAD: Final = 8
+
+Groups: TypeAlias = list[tuple[int, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class FileReads:
+    """The reads of the slices of one file.
+
+    Attributes
+    ----------
+    slices : slices in key order
+    edges : (n + 1,) where the blocks of the file lie
+    groups : of each slice, the blocks [a, b) that are read and decoded together
+    begun : its first reads, if they were started as soon as the index was there
+    """
+
+    file: SstFile
+    slices: Sequence[FileSlice]
+    index: SstIndex
+    edges: NDArray[np.int64]
+    groups: Sequence[Groups]
+    begun: deque[Begun[Buffer]] = field(default_factory=deque)
+
+    def spans(self) -> list[ByteRange]:
+        """Return the ranges that are read, in order."""
+        return [ByteRange(int(self.edges[a]), int(self.edges[b])) for each in self.groups for a, b in each]
+
+
+class LayerReads:
+    """The reads of a layer.
+
+    Attributes
+    ----------
+    files : the reads of each file, in key order; an error of one is raised when it is called
+    buffers : the bytes of all reads, in their order
+    """
+
+    def __init__(self, stores: TableStores, layer: Layer, window_bytes: int, ahead_bytes: int | None) -> None:
+        """Start with the index and the first reads of the first file, if there is latency.
+
+        Parameters
+        ----------
+        stores, layer, window_bytes, ahead_bytes : as for `layer_windows`
+        """
+        self._stores, self._window_bytes = stores, window_bytes
+        self._files = [(file, list(parts)) for file, parts in groupby(layer.slices, key=lambda part: part.file)]
+        self._is_remote = any(stores.at(root).is_remote for root in {file.root for file, _ in self._files})
+        # What is taken next counts as ahead, but will be the window.
+        self._max_bytes = window_bytes + (2 * window_bytes if ahead_bytes is None else ahead_bytes)
+        self._ahead = deque([self._start(0, begins=True)] if self._files else [])
+        self.files, to_fetch = tee(self._in_order())
+        self.buffers = self._fetched(to_fetch)
+
+    def _start(self, number: int, *, begins: bool = False) -> Callable[[], FileReads]:
+        begins = begins and may_read_ahead(is_remote=self._is_remote)
+        return cache(run_ahead(partial(self._find, *self._files[number], begins=begins), is_remote=self._is_remote))
+
+    def _find(self, file: SstFile, slices: Sequence[FileSlice], *, begins: bool) -> FileReads:
+        index = fetch_index(self._stores, file)
+        edges = index.block_edges(file.info)
+        groups = [group_blocks(edges, *index.blocks_for(part.keys), self._window_bytes) for part in slices]
+        reads = FileReads(file, slices, index, edges, groups)
+        if not begins:
+            return reads
+        return replace(
+            reads, begun=begin_in_order(self._tasks(reads), depth=MAX_READS_AHEAD, max_bytes=self._max_bytes)
+        )
+
+    def _tasks(self, reads: FileReads) -> Iterator[tuple[Callable[[], Buffer], int]]:
+        """Yield a task for each read, and the bytes that it returns."""
+        store = self._stores.at(reads.file.root)
+        return ((partial(store.get_range, reads.file.path, span), len(span)) for span in reads.spans())
+
+    def _in_order(self) -> Iterator[Callable[[], FileReads]]:
+        """Yield the reads of each file; the indexes of the next ones are fetched meanwhile."""
+        ahead_bytes = 0
+        for number in range(len(self._files)):
+            while (begun := number + len(self._ahead)) < len(self._files):
+                index_bytes = self._files[begun][0].info.index_len
+                if begun > number + 1 and (
+                    begun > number + MAX_INDEXES_AHEAD or ahead_bytes + index_bytes > INDEX_BYTES_AHEAD
+                ):
+                    break
+                ahead_bytes += index_bytes
+                self._ahead.append(self._start(begun))
+            if number:
+                ahead_bytes -= self._files[number][0].info.index_len
+            yield self._ahead.popleft()
+
+    def _fetched(self, files: Iterator[Callable[[], FileReads]]) -> Iterator[Buffer]:
+        first = next(files, None)
+        if first is None:
+            return
+        begun = first().begun
+        rest = chain(islice(self._tasks(first()), len(begun), None), self._tasks_of(files))
+        yield from run_in_order(
+            rest, depth=MAX_READS_AHEAD, max_bytes=self._max_bytes, is_remote=self._is_remote, begun=begun
+        )
+
+    def _tasks_of(self, files: Iterator[Callable[[], FileReads]]) -> Iterator[tuple[Callable[[], Buffer], int]]:
+        for find in files:
+            try:
+                reads = find()
+            except SlateError:
+                return  # it is raised where the windows of the file are wanted
+            yield from self._tasks(reads)
+
+
+def group_blocks(edges: NDArray[np.int64], first: int, end: int, window_bytes: int) -> Groups:
+    """Return block numbers [a, b) of consecutive groups of at most `window_bytes` stored bytes, or of one block."""
+    groups: Groups = []
+    block = first
+    while block < end:
+        fits = int(np.searchsorted(edges, edges[block] + window_bytes, side="right")) - 1
+        stop = min(max(fits, block + 1), end)
+        groups.append((block, stop))
+        block = stop
+    return groups
