@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slatespark.errors import CorruptDataError
+from slatespark.format import block_group
 from slatespark.format.codecs import Compression
 from tests.unit.format.reading import check_changed_byte, taking_few_together, unpacked_blocks
 
@@ -29,6 +30,11 @@ def test_blocks_of_another_library(limit: int) -> None:
     for payloads in (PAYLOADS, PAYLOADS[:-1]):
         expected = [part for number, part in enumerate(payloads) if sum(map(len, payloads[:number])) < limit]
         assert unpacked_blocks([packed(payload) for payload in payloads], Compression.LZ4, limit) == expected
+
+
+def test_blocks_are_unpacked_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(block_group, "decompress", None)
+    assert unpacked_blocks([packed(payload) for payload in PAYLOADS[:-1]], Compression.LZ4) == PAYLOADS[:-1]
 
 
 @pytest.mark.parametrize("change", [-1, 1, 1 << 20])

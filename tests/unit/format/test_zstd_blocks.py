@@ -21,6 +21,7 @@ from tests.unit.format.reading import check_changed_byte, taking_few_together, u
 _MIN_TOGETHER = block_group.MIN_TOGETHER
 together = pytest.fixture(scope="module", autouse=True)(taking_few_together)
 
+MAGIC = b"\x28\xb5\x2f\xfd"
 PAYLOADS = [b"", b"x", b"ab" * 3000, bytes(5000), np.random.default_rng(1).bytes(4096), b"z" * 200_000]
 
 
@@ -46,6 +47,15 @@ def test_blocks_of_another_library() -> None:
     small = PAYLOADS[1:-1]
     assert sizes_of([frame(payload) for payload in small]) == [len(payload) for payload in small]
     assert unpacked([frame(payload) for payload in PAYLOADS]) == PAYLOADS
+
+
+def test_frames_of_one_block_are_unpacked_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(block_group, "decompress", None)
+    payloads = [*PAYLOADS[1:-1], b"ab" * 40_000]  # the size of the last one takes four bytes
+    assert unpacked([frame(payload) for payload in payloads]) == payloads
+    checked = zstandard.ZstdCompressor(write_checksum=True).compress(b"ab" * 3000)
+    run = MAGIC + b"\x60" + (5000 - 256).to_bytes(2, "little") + (5000 << 3 | 1 << 1 | 1).to_bytes(3, "little") + b"z"
+    assert unpacked([checked, run, checked]) == [b"ab" * 3000, b"z" * 5000, b"ab" * 3000]
 
 
 def test_another_library_reads_ours() -> None:
@@ -76,6 +86,7 @@ def odd_frames() -> dict[str, bytes]:
         "cut": plain[:-1],
         "no frame": b"no frame at all",
         "its head only": plain[:5],
+        "a size that is cut": MAGIC + b"\xe0" + bytes(4),
         "forged size": plain[:6] + bytes([plain[6] ^ 1]) + plain[7:],
         "of a dictionary": writer(dict_data=zstandard.ZstdCompressionDict(payload)).compress(payload),
         "skippable": b"\x50\x2a\x4d\x18\x04\0\0\0abcd",
