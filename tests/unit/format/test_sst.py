@@ -7,12 +7,14 @@ import numpy as np
 import pytest
 
 from slatespark.errors import CorruptDataError, InternalError
+from slatespark.format import sst as sst_module
 from slatespark.format.codecs import Compression
 from slatespark.format.info import Footer
 from slatespark.format.properties import decode_properties
 from slatespark.format.row import Row, RowKind, rows_to_columns
 from slatespark.format.sst import BuiltSst, SstBuilder, layout_of
 from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, MERGE, ROW_BITS, TOMBSTONE
+from slatespark.thread_pool import ThreadPool
 from tests.support.row_values import columns_to_rows
 from tests.unit.format.reading import read_sst
 
@@ -69,6 +71,16 @@ def test_large_rows_that_compress_well_fill_no_file(compression: Compression, va
         builder.add([row], np.arange(1, dtype=np.int64))
         assert not builder.reaches(value_bytes + (1 << 20))  # the open block counts in full
     assert builder.finish().size < 1 << 20
+
+
+@pytest.mark.parametrize("compression", Compression)
+def test_bytes_do_not_depend_on_threads(compression: Compression, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [Row(b"%04d" % number, number, RowKind.PUT, b"%d" % number * 9) for number in range(2000)]
+    whole = object_of(build(rows, block_size=256, compression=compression))
+    monkeypatch.setattr(sst_module, "BLOCKS_PER_TASK", 3)
+    with ThreadPool(3) as pool:
+        assert object_of(build(rows, 301, block_size=256, compression=compression, spread=pool.map)) == whole
+    assert columns_to_rows(read_sst(whole).rows) == rows
 
 
 def test_the_estimate_follows_the_file() -> None:
