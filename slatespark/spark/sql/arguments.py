@@ -89,11 +89,11 @@ def _literal(name: str | int, value: Any) -> str:
     if isinstance(value, bool):
         return str(value).upper()
     if isinstance(value, str):
-        return sql_string(value)
+        return sql_string(str.__str__(value))  # of a member of an enumeration its value, as for Spark
     if isinstance(value, bytes | bytearray):
         return f"X'{bytes(value).hex()}'"
     if isinstance(value, int):
-        return f" {value} "  # a sign before it would make a comment of a minus
+        return f" {int(value)} "  # a sign before it would make a comment of a minus
     if isinstance(value, float):
         return f" {float(value)!r}D " if math.isfinite(value) else f"CAST('{value}' AS DOUBLE)"
     if isinstance(value, Decimal) and value.is_finite():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,14 @@ import pytest
 from slatespark import OptionError
 from slatespark.spark.sql.arguments import with_literals
 from slatespark.spark.sql.mentions import find_tokens
+
+
+class Place(str, Enum):  # noqa: UP042  # f-strings show its name
+    HOME = "at home"
+
+
+class Size(int, Enum):
+    LARGE = 9
 
 
 def bound(text: str, args: Any) -> str:
@@ -25,6 +34,8 @@ def bound(text: str, args: Any) -> str:
         (True, "TRUE"),
         ("plain", "'plain'"),
         ("it's \\ ${x}", "CAST(X'69742773205c20247b787d' AS STRING)"),
+        (Place.HOME, "'at home'"),
+        (Size.LARGE, " 9 "),
         (b"\x00\xff", "X'00ff'"),
         (-5, " -5 "),
         (1.5, " 1.5D "),
