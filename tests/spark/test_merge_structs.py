@@ -65,6 +65,32 @@ def test_fields_of_structs_go_by_their_names(spark: SparkSession, tmp_path: Path
     assert "named_struct" in refused.value.todo  # a cast goes by position
 
 
+def test_structs_in_parts_of_others_go_by_their_names(spark: SparkSession, tmp_path: Path) -> None:
+    pair = "STRUCT<p: INT, q: INT>"
+    outer = f"STRUCT<n: {pair}>"
+    kinds = f"n: {pair}, l: ARRAY<ARRAY<{pair}>>, m: MAP<STRING, ARRAY<{pair}>>, k: MAP<{outer}, {outer}>"
+    table = SlateTable.create(spark, tmp_path / "nested", f"id INT, s STRUCT<{kinds}>", "id")
+    table.write(spark.createDataFrame([(1, None), (2, None)], table.toDF().schema))
+
+    def turned(p: int, q: int) -> str:
+        return f"named_struct('q', {q}, 'p', {p})"
+
+    value = (
+        f"named_struct('k', map(named_struct('n', {turned(1, 2)}), named_struct('n', {turned(3, 4)})), "
+        f"'m', map('a', array({turned(5, 6)}, NULL)), 'l', array(array({turned(7, 8)}), NULL), 'n', {turned(9, 10)})"
+    )
+    table.update("id = 1", {"s": value})
+    source = spark.sql(f"SELECT 2 AS id, {value} AS s")
+    merge(table, source).whenMatchedUpdateAll().execute()
+    for row in table.toDF().collect():
+        assert row.s.asDict() == {
+            "n": (9, 10),
+            "l": [[(7, 8)], None],
+            "m": {"a": [(5, 6), None]},
+            "k": {((1, 2),): ((3, 4),)},
+        }
+
+
 def test_parts_are_widened_and_names_may_be_any(spark: SparkSession, tmp_path: Path) -> None:
     table = SlateTable.create(spark, tmp_path / "names", "id INT, s STRUCT<`a b`: DOUBLE, `it's`: BIGINT>", "id")
     table.write(spark.sql("SELECT 1 AS id, named_struct('a b', 1.5D, 'it\\'s', 1L) AS s"))
@@ -150,3 +176,5 @@ def test_names_are_read_as_elsewhere_in_a_statement(spark: SparkSession, tmp_pat
     assert numbers() == (9, 4, 5, 10, 3)
     table.alias("y").update(set={"y.y.z": "11"})
     assert numbers() == (9, 4, 5, 11, 3)
+    table.alias("t").update(set={"s.y.z": "12"})  # no column y of a table s
+    assert numbers() == (12, 4, 5, 11, 3)

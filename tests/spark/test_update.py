@@ -119,13 +119,13 @@ def test_a_number_beyond_a_float_is_refused(spark: SparkSession, tmp_path: Path,
 
 
 def test_whole_numbers_at_the_ends_of_64_bits(spark: SparkSession, tmp_path: Path) -> None:
-    table = SlateTable.create(spark, tmp_path / "ends", "k INT, n BIGINT, f DOUBLE", "k")
-    table.write(spark.sql("SELECT 1 AS k, 5L AS n, 0.5D AS f"))
+    table = SlateTable.create(spark, tmp_path / "ends", "k INT, n BIGINT, f DOUBLE, d DECIMAL(19)", "k")
+    table.write(spark.sql("SELECT 1 AS k, 5L AS n, 0.5D AS f, CAST(1 AS DECIMAL(19)) AS d"))
     for refused in ({"n": "9223372036854775808D"}, {"n": "float(9223372036854775807)"}, {"f": "9223372036854775807"}):
         with pytest.raises(SchemaError):
             table.update("k = 1", refused)
-    assert shown(table) == [(1, 5, 0.5)]
-    table.update("k = 1", {"n": "9223372036854775807BD", "f": "-9223372036854775807 - 1"})
-    assert shown(table) == [(1, 2**63 - 1, -(2.0**63))]
+    assert shown(table) == [(1, 5, 0.5, 1)]
+    table.update("k = 1", {"n": "9223372036854775807BD", "f": "-9223372036854775807 - 1", "d": "9223372036854775807"})
+    assert shown(table) == [(1, 2**63 - 1, -(2.0**63), 2**63 - 1)]
     table.update("k = 1", {"n": "-9223372036854775808D", "f": "9223372036854774784"})
-    assert shown(table) == [(1, -(2**63), 9223372036854774784.0)]
+    assert shown(table) == [(1, -(2**63), 9223372036854774784.0, 2**63 - 1)]
