@@ -21,17 +21,22 @@ from slatespark.kernels import take_rows
 from slatespark.kernels.columns import Retention
 from slatespark.options import WriteOptions
 from slatespark.ranges import ALL_KEYS
+from slatespark.table.commit.foreign_clients import Baseline
+from slatespark.table.commit.job import WriteJob
 from slatespark.table.commit.rebase import RowShift
+from slatespark.table.commit.row_times import COMMIT_TIMES, GIVEN_TIMES
 from slatespark.table.compaction.merge import MergeRules
 from slatespark.table.cooperation import load_merge
 from slatespark.table.cooperation.load_merge import LoadRules, Output, merged_rows, run_pieces
 from slatespark.table.cooperation.load_plan import LOAD, CopiedFile, MergedKeys
 from slatespark.table.read.planning.plan import Layer
+from slatespark.table.records.operations import Operation
 from slatespark.table.rows.sorted_rows import SortedRows
 from tests.support.compaction_model import compacted
 from tests.support.failing_store import FailingStore
 from tests.support.fake_clock import FakeClock
 from tests.support.row_values import columns_to_rows
+from tests.unit.table.cooperation.test_load_plan import SEQ, sources_of, tree
 from tests.unit.table.layers import Shape, new_stores, put_file, shapes
 
 NOW_MS = 100
@@ -185,6 +190,26 @@ def test_an_operand_that_meets_its_number_needs_an_operator() -> None:
     sources = Shape(((Row(b"k", 9, value=b"v"),),), ((),), 4096, Compression.NONE)
     with pytest.raises(OptionError, match="mergeOperator"):
         merged([Row(b"k", 1, RowKind.MERGE, b"+")], sources, rules(9, 9, operator=None), 1 << 20)
+
+
+@pytest.mark.parametrize("tick_ms", [90, 130])
+@pytest.mark.parametrize("runs", [0, 1])
+def test_the_rules_are_those_of_the_version_with_the_sources(runs: int, tick_ms: int) -> None:
+    """A tombstone stays where a run lies below; times that the user gave stay where they are."""
+    below = [["a-z"]] * runs
+    manifest = replace(tree(["b-c"], *below), last_l0_clock_tick=tick_ms, recent_snapshot_min_seq=40)
+    sources = sources_of(manifest)
+    assert sources is not None
+    baseline = Baseline(7, 0, 0, last_l0_seq=SEQ - 3, wal_end=1)
+    job = WriteJob("id", Operation.COOPERATIVE_WRITE, 100, baseline, SEQ - 3, create_ts_ms=100)
+    later_ms = max(0, tick_ms - 100)
+    for times, by_ms in ((COMMIT_TIMES, later_ms), (GIVEN_TIMES, 0)):
+        found = LoadRules.of(sources, job, times, "concat")
+        assert found.shift == RowShift(3, by_ms, by_ms)
+        assert found.retention == Retention(min_seq=40, now_ms=tick_ms, drops_tombstones=not runs)
+        assert (found.merge_operator, found.moves) == ("concat", True)
+    unmoved = replace(job, baseline=replace(baseline, last_l0_seq=SEQ))
+    assert LoadRules.of(sources, unmoved, COMMIT_TIMES, None).moves is (later_ms > 0)
 
 
 @pytest.mark.parametrize("is_remote", [False, True])
