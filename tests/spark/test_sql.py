@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -21,6 +22,7 @@ from slatespark import (
     TableExistsError,
     TransactionConflictError,
 )
+from slatespark.format.ulid import make_ulid
 from slatespark.spark.frames.table_frames import TableFrames
 from slatespark.spark.sql.queries import instant_ms
 from slatespark.spark.sql.session_times import in_session_zone
@@ -320,6 +322,23 @@ def test_upkeep(run: Run, tmp_path: Path) -> None:
     (restored,) = run("RESTORE TABLE @T TO VERSION AS OF 3").collect()
     assert rows(run) == FIRST
     assert SlateStore.open(tmp_path / "t{a}").detail().version == restored.version
+
+
+def test_a_vacuum_deletes_what_is_as_old_as_it_says(run: Run, tmp_path: Path) -> None:
+    written_s = tmp_path.stat().st_mtime - 30 * 3600  # the fixture wrote there a moment ago
+    left_behind = tmp_path / "t{a}" / "compacted" / f"{make_ulid(int(written_s * 1000), 1)}.sst"
+    left_behind.write_bytes(b"of no version")
+    os.utime(left_behind, (written_s, written_s))
+    for options, action in (
+        ("RETAIN 31 HOURS", "kept"),
+        ("RETAIN 29 HOURS DRY RUN", "would delete"),
+        ("DRY RUN", "would delete"),
+        ("RETAIN 29 HOURS", "deleted"),
+    ):
+        found = {file.path: file.action for file in run(f"VACUUM @T {options}").collect()}
+        assert found[f"compacted/{left_behind.name}"] == action
+        assert left_behind.exists() == (action != "deleted")
+    assert rows(run) == FIRST
 
 
 def test_hints_and_comments_of_a_query_stay(run: Run) -> None:
