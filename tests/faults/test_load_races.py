@@ -10,6 +10,7 @@ import pytest
 
 from slatespark import InvalidRequestError, SlateStore, UnavailableError
 from slatespark.storage.local_store import LocalStore
+from slatespark.storage.object_store import ObjectStore
 from slatespark.table.cooperation import load_commit
 from slatespark.table.cooperation.claimed_job import ClaimedJob
 from tests.faults.busy_database import our_pairs
@@ -25,8 +26,8 @@ LOADED: list[Pair] = [(b"k03", b"loaded"), (b"k07", b"loaded")]
 class SteppedClock(FakeClock):
     """A clock whose sleeper lets another process take a step."""
 
-    def __init__(self, step: Callable[[], None]) -> None:
-        super().__init__(seed=7)
+    def __init__(self, step: Callable[[], None], seed: int = 7) -> None:
+        super().__init__(seed=seed)
         self.step, self.fails = step, False
 
     def now_ms(self) -> int:
@@ -55,6 +56,25 @@ def test_rows_deleted_after_the_merge_stay_deleted(tmp_path: Path) -> None:
     load.write(table_of(LOADED), ifClientActive="cooperate")
     kept = [pair for pair in BASE if pair[0] < b"k05" and pair[0] != b"k03"]
     assert our_pairs(tmp_path / "db") == sorted([*kept, *LOADED])
+
+
+def test_a_repetition_that_is_faster_takes_effect_once(tmp_path: Path) -> None:
+    """It is committed, and a later write too, between the first attempt's search for it and its job."""
+    SlateStore.create(str(tmp_path / "db"), autoCompact=False).write(table_of(BASE))
+    store = LocalStore(tmp_path / "db")
+    coordinator = Coordinator(store, FakeClock(seed=1), sources=9)
+    coordinator.start()
+
+    def write(to: ObjectStore, rows: list[Pair], seed: int, **options: Any) -> None:
+        clock = SteppedClock(coordinator.tick, seed)
+        store_on(to, clock).write(table_of(rows), ifClientActive="cooperate", **options)
+
+    def overtake() -> None:
+        write(store, LOADED, 2, txnAppId="nightly", txnVersion=7)
+        write(store, [(b"k03", b"newer")], 3)
+
+    write(FailingStore(store).run(overtake, "create", "compactions/*"), LOADED, 4, txnAppId="nightly", txnVersion=7)
+    assert our_pairs(tmp_path / "db") == sorted({**dict(BASE), **dict(LOADED), b"k03": b"newer"}.items())
 
 
 @pytest.mark.parametrize("step", ["hand_over_together", "find_commit_of"])
