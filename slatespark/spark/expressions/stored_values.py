@@ -87,7 +87,7 @@ def fit_type(value: GivenValue, wanted: DataType, *, where: str) -> str:
         return text
     ordered = _ordered(kind, wanted)
     if widens(ordered, wanted):
-        return f"CAST({_rebuilt(text, kind, wanted)} AS {sql_type(_nullable(wanted))})"
+        return f"CAST({_rebuilt(text, kind, wanted)} AS {sql_type(wanted)})"
     if isinstance(kind, StructType) and isinstance(wanted, StructType) and ordered is not kind:
         return _fit_fields(value, kind, wanted, where=where)
     if not (isinstance(kind, NumericType) and isinstance(wanted, NumericType)):
@@ -119,7 +119,7 @@ def _fit_fields(value: GivenValue, kind: StructType, wanted: StructType, *, wher
     def fitted(text: str, own: DataType, field: StructField) -> str:
         return fit_type(GivenValue(text, own), field.dataType, where=f"{where}.{field.name}")
 
-    return f"CAST({_struct_text(value.text, kind, wanted, fitted)} AS {sql_type(_nullable(wanted))})"
+    return f"CAST({_struct_text(value.text, kind, wanted, fitted)} AS {sql_type(wanted)})"
 
 
 def sql_string(text: str) -> str:
@@ -129,7 +129,7 @@ def sql_string(text: str) -> str:
 
 
 def sql_type(kind: DataType) -> str:
-    """Return the SQL text of a type; names of fields may be any."""
+    """Return the SQL text of a type, all of whose parts may be null; names of fields may be any."""
     if isinstance(kind, ArrayType):
         return f"ARRAY<{sql_type(kind.elementType)}>"
     if isinstance(kind, MapType):
@@ -243,14 +243,3 @@ def _holds_struct(kind: DataType) -> bool:
     if isinstance(kind, MapType):
         return _holds_struct(kind.keyType) or _holds_struct(kind.valueType)
     return isinstance(kind, StructType)
-
-
-def _nullable(kind: DataType) -> DataType:
-    """Return a type all of whose parts may be null: whether they are is checked when rows are written."""
-    if isinstance(kind, ArrayType):
-        return ArrayType(_nullable(kind.elementType), True)
-    if isinstance(kind, MapType):
-        return MapType(_nullable(kind.keyType), _nullable(kind.valueType), True)
-    if isinstance(kind, StructType):
-        return StructType([StructField(field.name, _nullable(field.dataType), True) for field in kind.fields])
-    return kind
