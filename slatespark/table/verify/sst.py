@@ -6,9 +6,9 @@ and the filter of one file.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +38,10 @@ from slatespark.storage import read_ahead
 from slatespark.storage.object_store import Buffer, ObjectStore
 from slatespark.table.verify.findings import Findings, key_text
 from slatespark.table.verify.rows import RowCheck, RowTotals, StatedParts
+
+# What one request fetches besides blocks: all sections of a file, unless its index or filter is very large.
+MAX_END_BYTES: Final = 16 << 20
+SMALL_FILE_BYTES: Final = 1 << 20  # up to which a request fetches the blocks as well
 
 Outcome = TypeVar("Outcome")
 
@@ -86,7 +90,7 @@ def check_sst(target: SstTarget, findings: Findings, *, window_bytes: int) -> Ss
         From the store.
     """
     before = len(findings.items) + findings.omitted
-    totals = _SstCheck(target, findings, window_bytes).run()
+    totals = _SstCheck(target, findings, window_bytes, _Object(target)).run()
     findings.objects += 1
     findings.stored_bytes += target.size
     findings.rows += totals.rows
@@ -95,11 +99,38 @@ def check_sst(target: SstTarget, findings: Findings, *, window_bytes: int) -> Ss
     return SstOutcome(len(findings.items) + findings.omitted == before, totals)
 
 
+class _Object:
+    """The bytes of a file, whose sections at the end are fetched together."""
+
+    def __init__(self, target: SstTarget) -> None:
+        self._target = target
+        end_bytes = SMALL_FILE_BYTES if target.handle is None else target.size - target.handle.info.index_offset
+        is_small = target.size <= SMALL_FILE_BYTES
+        self._start = 0 if is_small else target.size - min(max(end_bytes, FOOTER_BYTES), MAX_END_BYTES)
+        self._end: Buffer | None = None
+
+    def read(self, span: ByteRange) -> Buffer:
+        """Return some bytes; raises as `get_range`."""
+        target = self._target
+        if span.end <= span.start or span.start < self._start or span.end > target.size:
+            return target.store.get_range(target.path, span)
+        if self._end is None:
+            self._end = target.store.get_range(target.path, ByteRange(self._start, target.size))
+        return memoryview(self._end)[span.start - self._start : span.end - self._start]
+
+    def read_in_order(self, spans: Sequence[ByteRange]) -> Iterator[Buffer]:
+        """Yield the bytes of ascending ranges."""
+        if self._start == 0:
+            return map(self.read, spans)
+        return read_ahead(self._target.store, self._target.path, spans)
+
+
 @dataclass(frozen=True, slots=True)
 class _SstCheck:
     target: SstTarget
     findings: Findings
     window_bytes: int
+    object: _Object
 
     def run(self) -> RowTotals:
         footer = self._footer()
@@ -127,10 +158,7 @@ class _SstCheck:
     def _section(self, name: str, span: ByteRange | None, decode: Callable[[Buffer], Outcome]) -> Outcome | None:
         if span is None:
             return None
-        return self._attempt(name, span.start, lambda: decode(self._read(span)))
-
-    def _read(self, span: ByteRange) -> Buffer:
-        return self.target.store.get_range(self.target.path, span)
+        return self._attempt(name, span.start, lambda: decode(self.object.read(span)))
 
     def _footer(self) -> Footer | None:
         span = self._attempt("footer", 0, lambda: footer_range(self.target.size))
@@ -197,7 +225,7 @@ class _SstCheck:
         edges = check.parts.index.block_edges(info)
         groups = _windows(edges, self.window_bytes)
         spans = [ByteRange(int(edges[first]), int(edges[end])) for first, end in groups]
-        buffers = read_ahead(self.target.store, self.target.path, spans)
+        buffers = self.object.read_in_order(spans)
         for (first, end), span in zip(groups, spans, strict=True):
             try:
                 data = np.frombuffer(next(buffers), np.uint8)

@@ -19,7 +19,7 @@ from slatespark.format.sst import SstLayout, layout_of
 from slatespark.storage.local_store import LocalStore
 from slatespark.table.clock import SystemClock
 from slatespark.table.stores import open_stores
-from slatespark.table.verify import files, parts
+from slatespark.table.verify import files, parts, sst
 from slatespark.table.verify.files import FileCheck
 from slatespark.table.verify.findings import Findings
 from slatespark.table.verify.plan import VerifiedVersion
@@ -27,7 +27,9 @@ from slatespark.table.verify.run import verify_table
 from slatespark.table.verify.sst import SstOutcome, SstTarget, check_sst
 from tests.faults.jobs import stores_of
 from tests.support.failing_store import FailingStore
+from tests.support.fake_clock import FakeClock
 from tests.support.fixture_databases import FIXTURES, FixtureDatabase, fixture_databases
+from tests.support.round_trips import DistantTable
 from tests.unit.table.verify.conftest import Copy, CopyMaker, flip
 
 DATABASES = fixture_databases()
@@ -90,6 +92,15 @@ def test_no_table(tmp_path: Path) -> None:
 # --- flipped bytes --------------------------------------------------------------------------------------------------
 
 
+@pytest.fixture(params=[0, sst.SMALL_FILE_BYTES], ids=["in parts", "whole"])
+def small_file_bytes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sst, "SMALL_FILE_BYTES", request.param)
+
+
+fetched_either_way = pytest.mark.usefixtures("small_file_bytes")
+
+
+@fetched_either_way
 @pytest.mark.parametrize("case", ["codec_none", "codec_snappy", "codec_zlib", "codec_lz4", "codec_zstd"])
 @pytest.mark.parametrize("section", ["data", "filter", "index", "stats", "info"])
 def test_a_flipped_byte_is_found_in_its_section(copy_of: CopyMaker, case: str, section: str) -> None:
@@ -106,6 +117,7 @@ def test_a_flipped_byte_is_found_in_its_section(copy_of: CopyMaker, case: str, s
     assert copy.findings() == []
 
 
+@fetched_either_way
 @pytest.mark.parametrize("place", range(-10, 0))
 def test_a_flipped_byte_in_the_footer_is_found(copy_of: CopyMaker, place: int) -> None:
     copy = copy_of("codec_none")
@@ -117,6 +129,7 @@ def test_a_flipped_byte_in_the_footer_is_found(copy_of: CopyMaker, place: int) -
     assert all(finding.object.endswith(path.name) for finding in found)
 
 
+@fetched_either_way
 def test_a_flipped_byte_in_our_properties_is_found(tmp_path: Path) -> None:
     copy = own_table(tmp_path / "t")
     path = copy.newest("compacted")
@@ -125,6 +138,7 @@ def test_a_flipped_byte_in_our_properties_is_found(tmp_path: Path) -> None:
     assert (finding.section, finding.is_damage) == ("properties", True)
 
 
+@fetched_either_way
 def test_every_damaged_block_is_listed(tmp_path: Path) -> None:
     copy = own_table(tmp_path / "t")
     path = copy.newest("compacted")
@@ -137,6 +151,7 @@ def test_every_damaged_block_is_listed(tmp_path: Path) -> None:
     assert [finding.offset for finding in found] == sorted(finding.offset or 0 for finding in found)
 
 
+@fetched_either_way
 def test_every_byte_of_a_wal_file_counts(copy_of: CopyMaker) -> None:
     copy = copy_of("wal_only")
     path = copy.newest("wal")
@@ -171,6 +186,7 @@ def test_a_flipped_byte_in_a_compactions_file_is_named(copy_of: CopyMaker) -> No
 # --- objects of the wrong size, or missing --------------------------------------------------------------------------
 
 
+@fetched_either_way
 @pytest.mark.parametrize("left", [0, 5, 100])
 @pytest.mark.parametrize("folder", ["compacted", "manifest"])
 def test_truncated_objects_are_named(copy_of: CopyMaker, folder: str, left: int) -> None:
@@ -276,6 +292,7 @@ def test_a_missing_parent_is_not_damage(copy_of: CopyMaker) -> None:
 # --- manifests that contradict what is there ------------------------------------------------------------------------
 
 
+@fetched_either_way
 def test_a_manifest_that_describes_a_file_wrongly(copy_of: CopyMaker) -> None:
     copy = copy_of("codec_none")
     manifest = copy.manifest()
@@ -465,3 +482,18 @@ def test_files_that_a_collector_removes_between_two_passes(
     assert not report.is_complete
     (found,) = [finding for finding in report.findings if finding.section == section]
     assert found.what.endswith("run it again.")
+
+
+@pytest.mark.parametrize(("small", "most"), [(0, 2), (sst.SMALL_FILE_BYTES, 1)])
+def test_the_sections_of_a_file_are_fetched_together(small: int, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sst, "SMALL_FILE_BYTES", small)
+
+    def requests(files: int) -> int:
+        name, clock = f"verified-{small}-{files}", FakeClock()
+        store = SlateStore.create(f"memory://{name}", clock=clock, autoCompact=False)
+        for number in range(files):
+            store.write(pa.table({"key": [b"%d" % number], "value": [b"v"]}))
+        return DistantTable(name, clock).spent(lambda store: store.verify(parallelism=1)).requests
+
+    # No two files overlap, so the comparison of layers reads none of them again.
+    assert requests(8) - requests(3) <= 5 * most
