@@ -6,6 +6,10 @@ under `slatespark/txn/` follows, and the next commit drops the checkpoint, which
 first and the record second: a pair that has left the one is in the other. The claim comes right after the manifest that
 was searched, so no commit lies in between. See docs/explanation/how-conflicts-are-found.md,
 docs/reference/format/checkpoints.md.
+
+Pairs of other writes may come in any order, and their records stay. Those of a stream ascend, and only its last record
+is sure to be there. So a lower number is refused: its batch may have been committed and its record deleted, or it comes
+from a checkpoint location that was set back, and holds other rows.
 """
 
 from __future__ import annotations
@@ -18,10 +22,11 @@ from dataclasses import replace
 from typing import Final
 from uuid import UUID
 
-from slatespark.errors import OptionError, SlateError, TableNotFoundError
+from slatespark.errors import InvalidRequestError, OptionError, SlateError, TableNotFoundError
 from slatespark.format.manifest import Checkpoint, Manifest
 from slatespark.log_lines import log_event
 from slatespark.options import WriteOptions
+from slatespark.options.values import STREAM_APPS
 from slatespark.table.checkpoints.store import LAST_S, OWN_NAMES
 from slatespark.table.commit.handed_loads import find_committed_load
 from slatespark.table.log.manifests import fetch_latest_manifest
@@ -52,6 +57,8 @@ def find_outcome(stores: TableStores, manifest: Manifest, options: WriteOptions)
 
     Raises
     ------
+    InvalidRequestError
+        When the write is a batch of a stream of which a later one was committed.
     CorruptDataError
         When the record of the pair is damaged.
     UnavailableError
@@ -59,25 +66,40 @@ def find_outcome(stores: TableStores, manifest: Manifest, options: WriteOptions)
     """
     if options.txn is None:
         return None
-    entries = (_outcome(point) for point in manifest.checkpoints)
-    named = next((entry for entry in entries if entry and (entry.app, entry.version) == options.txn), None)
-    found = named or fetch_txn_record(stores.main, *options.txn) or find_committed_load(stores, options.txn)
+    app, number = options.txn
+    found = None
+    if not app.startswith(STREAM_APPS) or refuse_passed_batch(stores, manifest, app, number):
+        named = (entry for entry in _outcomes(manifest, app) if entry.version == number)
+        found = next(named, None) or fetch_txn_record(stores.main, app, number)
+    found = found or find_committed_load(stores, options.txn)
     if found is not None:
-        app, number = options.txn
         log_event(_log, "already-committed", stores.url, version=found.manifest_id, txnAppId=app, txnVersion=number)
     return found
 
 
-def find_last_version(stores: TableStores, manifest: Manifest, app: str, least: int) -> int | None:
-    """Return the highest committed version of an application; None if it is below `least`, or there is none.
+def refuse_passed_batch(stores: TableStores, manifest: Manifest, app: str, number: int) -> bool:
+    """Refuse a batch of a stream of which a later one was committed; return whether this one was.
 
     Parameters
     ----------
     manifest : the newest one, fetched before this is called
+
+    Raises
+    ------
+    InvalidRequestError
+        When a later one was.
     """
-    entries = filter(None, map(_outcome, manifest.checkpoints))
-    named = [entry.version for entry in entries if entry.app == app and entry.version >= least]
-    return max((*named, *list_txn_versions(stores.main, app, least=least)), default=None)
+    recorded = list_txn_versions(stores.main, app, least=number)
+    last = max((*recorded, *(entry.version for entry in _outcomes(manifest, app))), default=-1)
+    if last <= number:
+        return last == number
+    raise InvalidRequestError(
+        f"{stores.url}: batch {number} of the stream {app.removeprefix(STREAM_APPS)} comes after its batch {last}.",
+        why="The checkpoint location of the query was set back to an earlier state, or is used by two queries, or a "
+        "later run of the query was faster than this one.",
+        todo="Unless a later run goes on: start the query with a new checkpointLocation and, if it has a txnAppId, "
+        "with another one.",
+    )
 
 
 def find_earlier(
@@ -186,6 +208,11 @@ def _try_record(stores: TableStores, point: Checkpoint) -> bool:
         publish_txn_record(stores.main, outcome)
         return True
     return False
+
+
+def _outcomes(manifest: Manifest, app: str) -> list[TxnRecord]:
+    """Return the outcomes of an application that checkpoints of a version carry."""
+    return [entry for entry in map(_outcome, manifest.checkpoints) if entry is not None and entry.app == app]
 
 
 def _outcome(point: Checkpoint) -> TxnRecord | None:

@@ -12,10 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from slatespark.errors import InvalidRequestError
 from slatespark.options.values import STREAM_APPS
 from slatespark.table.clock import Clock
-from slatespark.table.commit.idempotence import find_last_version
+from slatespark.table.commit.idempotence import refuse_passed_batch
 from slatespark.table.log.manifests import find_latest_manifest
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.records.idempotent_writes import delete_txn_records
@@ -47,11 +46,6 @@ class StreamBatch:
     number: int
     name: str | None = None
 
-    def __str__(self) -> str:
-        """Return whose batch it is, for messages."""
-        whose = f"the stream {self.name}" if self.query is None else f"query {self.query}"
-        return f"batch {self.number} of {whose}"
-
     @property
     def app(self) -> str:
         """The `txnAppId` of its commits; writes that are no streams have other ones."""
@@ -78,22 +72,11 @@ def commit_batch(
     """
     if batch.name is not None and batch.query is not None:
         claim_stream_name(stores.main, batch.name, batch.query)
-    _refuse_passed(stores, batch)
     txn = replace(load.options, txn_app_id=batch.app, txn_version=batch.number)
+    if (newest := find_latest_manifest(stores)) is not None:  # the commit looks again, at the version that it follows
+        refuse_passed_batch(stores, newest.value, batch.app, batch.number)
     job = replace(load.job, max_retained=MAX_RETAINED)
     record = commit_load(stores, clock, replace(load, job=job, options=txn), outputs)
     if batch.number % CLEAN_EVERY == 0:
         delete_txn_records(stores.main, batch.app, batch.number)
     return record
-
-
-def _refuse_passed(stores: TableStores, batch: StreamBatch) -> None:
-    found = find_latest_manifest(stores)
-    last = None if found is None else find_last_version(stores, found.value, batch.app, batch.number)
-    if last is not None and last > batch.number:
-        raise InvalidRequestError(
-            f"{stores.url}: {batch} comes after its batch {last}.",
-            why="The checkpoint location of the query was set back to an earlier state, or is used by two queries.",
-            todo="Start the query with a new checkpointLocation"
-            + ("." if batch.name is None else ", and with another txnAppId."),
-        )

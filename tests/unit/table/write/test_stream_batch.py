@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -11,6 +12,7 @@ from slatespark import InvalidRequestError, SlateStore
 from slatespark.storage.local_store import LocalStore
 from slatespark.table.records.idempotent_writes import TXN_DIR
 from slatespark.table.write import stream_batch
+from slatespark.table.write.load_commit import commit_load
 from tests.support.streams import Stream
 
 
@@ -70,6 +72,37 @@ def test_numbers_below_are_refused_when_their_records_are_gone(tmp_path: Path, m
         query.write(2, letters(b"-"))
     query.write(9, letters(b"9"))
     assert value(tmp_path) == b"0123456789"
+
+
+@pytest.mark.parametrize("records", ["kept", "unwritten"])
+@pytest.mark.parametrize("passes", [1, 2, 5])
+def test_a_late_commit_takes_no_effect_once_a_later_batch_was_committed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, passes: int, records: str
+) -> None:
+    """A process that outlives its killed driver goes on when the next driver has repeated its batch."""
+    monkeypatch.setattr(stream_batch, "CLEAN_EVERY", 4)
+    query = stream(tmp_path)
+    query.write(2, letters(b"2"))
+    late = query.upload(3, letters(b"3"))
+
+    def overtaken(*args: Any, **given: Any) -> Any:
+        monkeypatch.setattr(stream_batch, "commit_load", commit_load)
+        for number in range(3, 3 + passes):
+            query.write(number, letters(b"%d" % number))
+        if records == "unwritten" and passes > 1:  # a record may fail: the manifest names the last batch
+            for path in LocalStore(tmp_path).list(TXN_DIR + "stream=3aquery/"):
+                LocalStore(tmp_path).delete(path.path)
+        return commit_load(*args, **given)
+
+    monkeypatch.setattr(stream_batch, "commit_load", overtaken)
+    if passes == 1:
+        assert late.commit() is not None
+    else:
+        with pytest.raises(InvalidRequestError):
+            late.commit()
+    assert value(tmp_path) == b"2" + b"".join(b"%d" % number for number in range(3, 3 + passes))
+    query.write(3 + passes, letters(b"-"))
+    assert (value(tmp_path) or b"").endswith(b"-")
 
 
 def test_fewer_replaced_versions_are_kept_than_of_other_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
