@@ -12,7 +12,7 @@ import pytest
 from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql.datasource import DataSourceStreamReader
 
-from slatespark import InvalidRequestError, OptionError, SlateError, SlateStore
+from slatespark import InvalidRequestError, OptionError, SchemaError, SlateError, SlateStore
 from slatespark.spark.failures import find_own_error
 from tests.support.client import Location
 from tests.support.feeds import State, applied, state_of
@@ -164,6 +164,26 @@ def test_errors_are_ours(spark: SparkSession, tmp_path: Path) -> None:
     other.folder = mirror.folder
     assert isinstance(error_of(other.start({"availableNow": True})), InvalidRequestError)
     assert other.sizes == {}
+
+
+def test_a_frame_that_was_loaded_before_a_column_was_added(spark: SparkSession, tmp_path: Path) -> None:
+    mirror = Mirror(spark, tmp_path)
+    mirror.store.write(rows(range(2)))
+    values: list[Any] = []
+
+    def run(frame: DataFrame) -> StreamingQuery:
+        writer = frame.writeStream.option("checkpointLocation", str(tmp_path / "checkpoint"))
+        take = writer.foreachBatch(lambda batch, _: values.extend(row.asDict().get("more") for row in batch.collect()))
+        return take.trigger(availableNow=True).start()
+
+    loaded = mirror.load()
+    assert run(loaded).awaitTermination(WAIT_S)
+    mirror.store.write(rows(range(2, 3)).append_column("more", pa.array(["x"])), mergeSchema=True)
+    for _ in range(2):  # a loop that starts a query again when it ends
+        assert isinstance(error_of(run(loaded)), SchemaError)
+    assert values == [None, None]
+    assert run(mirror.load()).awaitTermination(WAIT_S)
+    assert values == [None, None, "x"]
 
 
 def test_every_write_of_a_client_that_stays_open(spark: SparkSession, tmp_path: Path) -> None:

@@ -28,7 +28,12 @@ _PLACES = ("path", "walpath")
 
 
 class SlateDataSource(DataSource):
-    """A SlateDB database as a Spark table."""
+    """A SlateDB database as a Spark table.
+
+    Spark pickles it once it knows the schema, given or not, and makes all readers of a DataFrame from that.
+    """
+
+    _is_inferred = False  # nobody gave a schema
 
     @classmethod
     def name(cls) -> str:
@@ -45,6 +50,7 @@ class SlateDataSource(DataSource):
             options = self._read_options()
             codec = _fetch_codec(options)
             check_filter(options, codec)
+            self._is_inferred = True
             return _spark_schema(project(options, codec=codec))
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -81,10 +87,11 @@ class SlateDataSource(DataSource):
         return SlateStreamWriter(options, columns, overwrite=overwrite)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # Spark's name
-        """Return a reader of the changes as a stream; a schema given by the user selects columns."""
+        """Return a reader of the changes as a stream, of all columns; a schema given by the user selects some."""
         from slatespark.spark.failures import spark_errors
         from slatespark.spark.source.streaming.source import RefusedStreamReader, SlateStreamReader
-        from slatespark.table.streams.promised_columns import GOES_ON
+        from slatespark.table.stores import stores_of
+        from slatespark.table.streams.promised_columns import GOES_ON, PromisedColumns
 
         try:
             with spark_errors():
@@ -95,6 +102,8 @@ class SlateDataSource(DataSource):
                 except SchemaError as exc:
                     exc.todo = f"{exc.todo} If the columns have changed since load(), call it again: {GOES_ON}."
                     raise
+                if self._is_inferred:  # else a column that was added since would be left out for good
+                    PromisedColumns(stores_of(options).url, options, projection).require_all()
         except Exception as exc:  # its caller raises it
             return RefusedStreamReader(exc)
         return SlateStreamReader(options, projection)

@@ -29,6 +29,11 @@ class PromisedColumns:
         self.projection = projection
         self._are_all = projection.schema == project(options, codec=projection.codec).schema
 
+    def require_all(self) -> None:
+        """Raise `SchemaError` unless they are all columns that the options allow for, in their order."""
+        if not self._are_all:
+            raise self._changed()
+
     @contextlib.contextmanager
     def kept(self) -> Iterator[None]:
         """Say of a `SchemaError` how the query goes on."""
