@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
+import json
+import shutil
+from pathlib import Path
 
-from slatespark import SlateStore
+import pyarrow as pa
+import pytest
+
+from slatespark import InvalidRequestError, SlateStore
 from slatespark.storage.local_store import LocalStore
+from slatespark.table.log.manifests import fetch_manifest
+from slatespark.table.stores import open_stores
+from slatespark.table.streams.position import decode_position
 from tests.support.change_streams import Consumer
-from tests.support.client import ClientOptions, Delete, Location, Put
+from tests.support.client import Client, ClientOptions, Delete, Location, Put
 from tests.support.client_admin import read_manifest
 from tests.support.fake_clock import FakeClock
 from tests.support.live_client import LiveClient
@@ -54,3 +62,36 @@ def test_what_the_client_flushed_to_its_trees_is_shown_one_poll_later(database: 
             assert {row["key"]: row["value"] for row in consumer.state.values()} == {b"b": b"new %d" % number}
             consumer.restart()
         assert live.is_open()
+
+
+@pytest.mark.parametrize("kind", ["net", "log"])
+def test_an_older_copy_that_a_client_has_gone_on_with(database: Location, tmp_path: Path, kind: str) -> None:
+    """A version of a client has no nonce. Each time it is opened and flushes, it makes as many versions as before."""
+    copy = tmp_path / "copy"
+
+    def flush(*values: bytes) -> None:
+        for value in values:
+            with Client.open(database) as client:
+                client.put(value, value)
+                client.flush_memtable()
+
+    flush(b"a")
+    consumer = Consumer(SlateStore.open(str(database.folder)), FakeClock(), ["key"], changes=kind)
+    consumer.catch_up()
+    shutil.copytree(database.folder, copy)
+    flush(b"b")
+    consumer.catch_up()
+    mark = decode_position(json.loads(consumer.offsets[-1])).mark
+    assert mark is not None
+    stores = open_stores(str(database.folder), storage={})
+    assert fetch_manifest(stores, mark.version).nonce == 0
+    consumer.restart()
+    assert not consumer.step()
+
+    shutil.rmtree(database.folder)
+    shutil.copytree(copy, database.folder)
+    flush(b"c", b"d")
+    assert fetch_manifest(stores, mark.version).nonce == 0
+    consumer.restart()
+    with pytest.raises(InvalidRequestError):
+        consumer.step()

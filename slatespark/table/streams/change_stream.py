@@ -34,6 +34,7 @@ from slatespark.table.streams.log_stream import LogStream
 from slatespark.table.streams.position import DeliveredPart, Position, name_table, no_batch
 from slatespark.table.streams.promised_columns import PromisedColumns
 from slatespark.table.streams.throttle import Throttle
+from slatespark.table.streams.version_mark import mark_of
 from slatespark.units import duration_to_text
 
 POLL_INTERVAL_MS: Final = 1000
@@ -152,13 +153,14 @@ class ChangeStream:
         if not (is_limited and self._limits.are_given):
             return end
         key = self._limited_unit(start.version, end.version).end_of_batch(_key_of(start))
-        return end if key is None else replace(start, part=DeliveredPart(end.version, key))
+        return end if key is None else replace(start, part=DeliveredPart(end.version, key), mark=end.mark)
 
     def _next_logged(self, start: Position, *, is_limited: bool) -> Position:
         if self._last is not None:  # the rows before the log were part of this run: it ends behind them
             return start
         if start.table != self._logged_table:
             self._check_table(start)
+            self._check_mark(start)
             self._logged_table = start.table
         if start != self._initial and self._holds_first:  # the first batch, which may be repeated until then, is done
             self._checkpoints.resume_as(start.stream_id)
@@ -197,6 +199,8 @@ class ChangeStream:
         if self._is_logged(start):
             for position in {start.identity: start, end.identity: end}.values():
                 self._check_table(position)
+            if end.table != self._logged_table:  # else it comes from this run
+                self._check_mark(end)
             return self._log.plan(start, end)
         start, end = self._existing(start), self._existing(end)
         after = _version_behind(start, end)
@@ -308,9 +312,9 @@ class ChangeStream:
         if version not in self._states:
             manifest = self._manifest(version)
             snapshot = pin_version(self._stores, version, manifest)
-            self._states[version] = Position(
-                table, version, snapshot.max_seq, max(manifest.wal_id_last_seen, manifest.replay_after_wal_id)
-            )
+            last_wal = max(manifest.wal_id_last_seen, manifest.replay_after_wal_id)
+            mark = mark_of(Version(version, manifest))
+            self._states[version] = Position(table, version, snapshot.max_seq, last_wal, None, mark)
             self._snapshots[version] = snapshot
             for known in (self._states, self._snapshots, self._manifests):
                 while len(known) > _STATES:
@@ -360,6 +364,7 @@ class ChangeStream:
             return behind
         if (state.seq, state.wal) != (position.seq, position.wal):
             raise _restored(self._stores.url, position)
+        self._check_mark(position)
         return position
 
     def _behind(self, position: Position, newest: int, cause: HistoryTrimmedError) -> Position:
@@ -396,6 +401,22 @@ class ChangeStream:
                 why="The query has the checkpoint folder of another table, or the table was dropped and created again.",
                 todo="Start the query with a new checkpoint folder.",
             )
+
+    def _check_mark(self, position: Position) -> None:
+        """Raise `InvalidRequestError` where the table has another version of the number that a position is marked with.
+
+        If that version was collected, nothing is known of it.
+        """
+        mark = position.mark
+        if mark is None:
+            return
+        try:
+            found = mark_of(Version(mark.version, self._manifest(mark.version)))
+        except SnapshotExpiredError:
+            return
+        # A writer that lost a race long ago may have left a version of that number, after a collector took ours.
+        if found != mark and mark.version in list_manifests(self._stores):
+            raise _restored(self._stores.url, position)
 
 
 def _key_of(position: Position) -> bytes:

@@ -13,6 +13,7 @@ from slatespark.table.streams.limits import Limits
 from slatespark.table.streams.position import Position, no_batch
 from slatespark.table.streams.promised_columns import PromisedColumns
 from slatespark.table.streams.throttle import Throttle
+from slatespark.table.streams.version_mark import mark_of
 
 
 class LogStream:
@@ -55,13 +56,13 @@ class LogStream:
         end = self._seen
         if end == self._silent or not (_is_behind(reached, end) or end.version > reached.version):
             return start
-        plan = self.plan(start, _position(start.table, end))
+        plan = self.plan(start, self._position(start, end))
         if not plan.splits and (end.seq, end.wal) == (reached.seq, reached.wal):
             self._silent = end
             return start
         if is_limited and self._limits.are_given:
             end = cut_log(self._stores, plan, max_bytes=self._limits.size_bytes, max_rows=self._limits.rows)
-        return _position(start.table, end)
+        return self._position(start, end)
 
     def plan(self, start: Position, end: Position) -> LogPlan:
         """Return the plan of the writes between two positions.
@@ -89,7 +90,17 @@ class LogStream:
 
     def position(self, start: Position) -> Position:
         """Return the end of the log as it is known."""
-        return start if self._seen is None else _position(start.table, self._seen)
+        return start if self._seen is None else self._position(start, self._seen)
+
+    def _position(self, start: Position, end: LogPosition) -> Position:
+        """Return the position of a batch that ends at a place in the log; it costs no request to mark it.
+
+        Where a limit ends it, the version there was not read: then the mark is that of the start.
+        """
+        newest, mark = self._tail.version, start.mark
+        if newest is not None and newest.number == end.version:
+            mark = mark_of(newest)
+        return Position(start.table, end.version, end.seq, end.wal, None, mark)
 
 
 def _is_behind(reached: LogPosition, end: LogPosition) -> bool:
@@ -99,7 +110,3 @@ def _is_behind(reached: LogPosition, end: LogPosition) -> bool:
 
 def _logged(position: Position) -> LogPosition:
     return LogPosition(position.version, position.seq, position.wal)
-
-
-def _position(table: str, logged: LogPosition) -> Position:
-    return Position(table, logged.version, logged.seq, logged.wal)

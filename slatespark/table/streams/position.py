@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from slatespark.errors import InvalidRequestError, UnsupportedFormatError
+from slatespark.table.streams.version_mark import ID_DIGITS, VersionMark
 
 _FIELDS: Final = ("table", "version", "seq", "wal", "part")
+_MARK: Final = "mark"  # the first offsets that there were have none
+_MARK_ID: Final = re.compile(rf"[0-9a-f]{{{ID_DIGITS}}}", re.ASCII)
 _SEPARATOR: Final = "/"
 
 
@@ -39,6 +43,7 @@ class Position:
     seq : the last sequence number of that state
     wal : the last WAL file that it has seen
     part : how much of the changes that come next was delivered; None if none of them was delivered
+    mark : the newest version that is known to belong to the history of the position; None if none is
     """
 
     table: str
@@ -46,6 +51,7 @@ class Position:
     seq: int
     wal: int
     part: DeliveredPart | None = None
+    mark: VersionMark | None = None
 
     @property
     def identity(self) -> str:
@@ -71,14 +77,15 @@ def name_table(identity: str, stream_id: str) -> str:
 
 def encode_position(position: Position) -> dict[str, Any]:
     """Return the offset of a position: the same one for equal positions, also in the order of its fields."""
-    part = position.part
-    return {
+    part, mark = position.part, position.mark
+    offset = {
         "table": position.table,
         "version": position.version,
         "seq": position.seq,
         "wal": position.wal,
         "part": None if part is None else {"version": part.version, "key": part.key.hex()},
     }
+    return offset if mark is None else {**offset, _MARK: {"version": mark.version, "id": mark.id}}
 
 
 def decode_position(offset: Mapping[str, Any]) -> Position:
@@ -94,23 +101,32 @@ def decode_position(offset: Mapping[str, Any]) -> Position:
     try:
         table, version, seq, wal, part = (offset[name] for name in _FIELDS)
         found = None if part is None else DeliveredPart(part["version"], bytes.fromhex(part["key"]))
+        mark = _decode_mark(offset[_MARK]) if _MARK in offset else None
     except (KeyError, TypeError, ValueError) as exc:
         raise _no_offset(offset) from exc
-    numbers = [version, seq, wal, *([] if found is None else [found.version])]
+    numbers = [version, seq, wal, *(each.version for each in (found, mark) if each is not None)]
     if (
         not isinstance(table, str)
         or not table.partition(_SEPARATOR)[2]
         or any(type(number) is not int or number < 0 for number in numbers)
     ):
         raise _no_offset(offset)
-    unknown = sorted({*offset} - {*_FIELDS})
+    unknown = sorted({*offset} - {*_FIELDS, _MARK})
     if unknown:
         raise UnsupportedFormatError(
             f"The stream's offset has {', '.join(unknown)}, which this release does not know.",
             why="A later release of slatespark ran the query.",
             todo="Upgrade slatespark.",
         )
-    return Position(table, version, seq, wal, found)
+    return Position(table, version, seq, wal, found, mark)
+
+
+def _decode_mark(member: Mapping[str, Any]) -> VersionMark:
+    """Return the mark in an offset; raises `KeyError`, `TypeError` or `ValueError` when it has none."""
+    mark_id = member["id"]
+    if not _MARK_ID.fullmatch(mark_id):
+        raise ValueError(mark_id)
+    return VersionMark(member["version"], mark_id)
 
 
 def no_batch(before: int, after: int) -> InvalidRequestError:

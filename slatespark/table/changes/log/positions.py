@@ -80,6 +80,11 @@ class LogTail:
         self._version: Version[Manifest] | None = None
         self._position = BEGINNING
 
+    @property
+    def version(self) -> Version[Manifest] | None:
+        """The version in the position that was found last; None before the first look."""
+        return self._version
+
     def poll(self) -> LogPosition:
         """Return the position after everything that is written now.
 

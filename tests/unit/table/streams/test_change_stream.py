@@ -19,6 +19,7 @@ from slatespark import (
     SnapshotExpiredError,
     TableNotFoundError,
 )
+from slatespark.format.paths import manifest_path
 from slatespark.options import WriteOptions
 from slatespark.storage import open_store
 from slatespark.storage.counted_store import RequestTally
@@ -122,7 +123,8 @@ def test_offsets_say_all_and_have_one_order() -> None:
     consumer = place.consumer(maxRowsPerTrigger=2)
     consumer.catch_up()
     for text in consumer.offsets:
-        assert list(json.loads(text)) == ["table", "version", "seq", "wal", "part"]
+        marked = ["mark"] if json.loads(text)["version"] or json.loads(text)["part"] else []
+        assert list(json.loads(text)) == ["table", "version", "seq", "wal", "part", *marked]
     assert len(set(consumer.offsets)) == len(consumer.offsets) == 4
     last = decode_position(json.loads(consumer.offsets[-1]))
     assert last.version <= place.store.resolve().version
@@ -532,6 +534,100 @@ def test_a_table_of_which_an_older_copy_was_put_in_place(kind: str) -> None:
         with pytest.raises(InvalidRequestError, match="older copy"):
             consumer.step()
         consumer.restart()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"maxRowsPerTrigger": 2},
+        {"changes": "log"},
+        {"changes": "log", "maxRowsPerTrigger": 1},
+        {"changes": "log", "startingVersion": 1},
+    ],
+)
+def test_an_older_copy_that_has_gone_on(options: dict[str, Any]) -> None:
+    """Regular commits bring it to the same numbers of versions, rows and WAL files, and further."""
+    place = Place(versionRetention="7d")
+    place.store.write(rows(range(3)))
+    consumer = place.consumer(**options)
+    consumer.catch_up()
+
+    def change() -> None:
+        for n in range(1, 4):
+            place.store.write(rows(range(n, n + 1), n))
+        consumer.catch_up()
+
+    put_older_copy(place, change)
+    place.store = SlateStore.open(place.store.url, clock=place.clock)
+    for n in range(11, 17):
+        place.store.write(rows(range(n, n + 1), n))
+    for call in (consumer.step, consumer.replay, consumer.step):
+        consumer.restart()
+        with pytest.raises(InvalidRequestError, match="older copy"):
+            call()
+
+
+def test_an_older_copy_within_a_unit() -> None:
+    place = Place(versionRetention="7d")
+    place.store.write(rows(range(3)))
+    consumer = place.consumer(maxRowsPerTrigger=4)
+    consumer.catch_up()
+
+    def change() -> None:
+        place.store.write(rows(range(3), 1))
+        assert consumer.step()
+        assert decode_position(json.loads(consumer.offsets[-1])).part is not None
+
+    place.store.createCheckpoint("other")
+    put_older_copy(place, change)
+    place.store = SlateStore.open(place.store.url, clock=place.clock)
+    for n in range(11, 17):
+        place.store.write(rows(range(n, n + 1), n))
+    consumer.restart()
+    with pytest.raises(InvalidRequestError, match="older copy"):
+        consumer.step()
+
+
+@pytest.mark.parametrize("options", [{}, {"maxRowsPerTrigger": 2}, {"changes": "log"}])
+def test_offsets_of_releases_that_did_not_mark_the_version(options: dict[str, Any]) -> None:
+    place = Place(versionRetention="7d")
+    place.store.write(rows(range(3)))
+    consumer = place.consumer(**options)
+    consumer.catch_up()
+    for number, text in enumerate(consumer.offsets):
+        offset = json.loads(text)
+        offset.pop("mark", None)
+        consumer.offsets[number] = json.dumps(offset)
+    consumer.restart()
+    consumer.replay()
+    assert not consumer.step()
+    place.store.write(rows(range(2, 5), 1))
+    consumer.catch_up()
+    assert numbers(consumer.state) == numbers(place.now())
+    assert "mark" in json.loads(consumer.offsets[-1])
+
+
+def test_a_log_goes_on_from_a_version_that_was_collected() -> None:
+    """Nothing is compared then, not even with what a writer leaves that lost a race long ago."""
+    place = Place()
+    place.store.write(rows(range(3)))
+    consumer = place.consumer(changes="log")
+    consumer.catch_up()
+    reached = decode_position(json.loads(consumer.offsets[-1])).version
+    for n in range(3):
+        place.store.write(rows(range(n, n + 1), n + 1))
+    place.vacuum()
+    inner = open_store(place.store.url, {})
+    with pytest.raises(FileNotFoundError):
+        inner.get(manifest_path(reached))
+    consumer.restart()
+    assert consumer.step()
+    del consumer.offsets[-1]
+    inner.put(manifest_path(reached), [bytes(inner.get(manifest_path(place.store.resolve().version)))])
+    consumer.restart()
+    assert consumer.step()
+    assert numbers(consumer.state) == numbers(place.now())
 
 
 def test_columns_that_change_on_the_way() -> None:

@@ -9,9 +9,13 @@ import pytest
 
 from slatespark import InvalidRequestError, UnsupportedFormatError
 from slatespark.table.streams.position import DeliveredPart, Position, decode_position, encode_position
+from slatespark.table.streams.version_mark import VersionMark
 
 WHOLE = Position("0123456789abcdef/s", 7, 12, 3)
 WITHIN = Position("0123456789abcdef/s", 7, 12, 3, DeliveredPart(9, b"a\xff"))
+
+
+MARKED = Position("0123456789abcdef/s", 7, 12, 3, None, VersionMark(7, "00c0ffee00c0ffee"))
 
 
 def test_an_offset_has_plain_values_in_one_order() -> None:
@@ -19,7 +23,10 @@ def test_an_offset_has_plain_values_in_one_order() -> None:
         '{"table": "0123456789abcdef/s", "version": 7, "seq": 12, "wal": 3, "part": null}'
     )
     assert json.dumps(encode_position(WITHIN)["part"]) == '{"version": 9, "key": "61ff"}'
-    for position in (WHOLE, WITHIN):
+    assert json.dumps(encode_position(MARKED)).endswith(
+        '"part": null, "mark": {"version": 7, "id": "00c0ffee00c0ffee"}}'
+    )
+    for position in (WHOLE, WITHIN, MARKED):
         assert decode_position(json.loads(json.dumps(encode_position(position)))) == position
     assert [WHOLE.versions, WITHIN.versions] == [frozenset({7}), frozenset({7, 9})]
     assert Position("", 0, 0, 0).versions == frozenset()
@@ -38,6 +45,11 @@ def test_an_offset_has_plain_values_in_one_order() -> None:
         {"part": {"version": 9, "key": "xy"}},
         {"part": {"version": -9, "key": ""}},
         {"part": 3},
+        {"mark": None},
+        {"mark": {"version": 7}},
+        {"mark": {"version": -7, "id": "00c0ffee00c0ffee"}},
+        {"mark": {"version": 7, "id": "00C0FFEE00C0FFEE"}},
+        {"mark": {"version": 7, "id": 12}},
     ],
 )
 def test_what_is_no_offset(change: dict[str, Any]) -> None:
