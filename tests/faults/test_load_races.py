@@ -13,6 +13,8 @@ from slatespark.storage.local_store import LocalStore
 from slatespark.storage.object_store import ObjectStore
 from slatespark.table.cooperation import load_commit
 from slatespark.table.cooperation.claimed_job import ClaimedJob
+from slatespark.table.records.handed_loads import fetch_handed_loads
+from slatespark.table.records.idempotent_writes import fetch_txn_record
 from tests.faults.busy_database import our_pairs
 from tests.faults.jobs import Pair, store_on, table_of
 from tests.simulation.coordinator import Coordinator
@@ -107,6 +109,30 @@ def test_a_clock_that_fails_denies_no_load_that_was_handed_over(
     version = load.resolve().version
     assert load.write(table_of(LOADED), **options) == version
     assert load.resolve().version == version
+
+
+def test_deletes_where_no_rows_are_left(tmp_path: Path) -> None:
+    """The client ends their job without a version, so there is none to wait for."""
+    SlateStore.create(str(tmp_path / "db"), autoCompact=False).write(table_of(BASE))
+    store = LocalStore(tmp_path / "db")
+    client = Coordinator(store, FakeClock(seed=1), sources=9)
+    client.start()
+    load = store_on(FailingStore(store), SteppedClock(client.tick))
+    deletes = table_of(BASE).append_column("op", [["delete"] * len(BASE)])
+    options: dict[str, Any] = {"ifClientActive": "cooperate", "opColumn": "op"}
+    pair: dict[str, Any] = {"txnAppId": "job", "txnVersion": 1}
+    version = load.write(deletes, **options)
+    files = {meta.path for meta in store.list("compacted/")}
+    assert load.write(deletes, **options) == load.write(deletes, **options, **pair) == version
+    assert our_pairs(tmp_path / "db") == []
+    assert {meta.path for meta in store.list("compacted/")} == files
+    assert fetch_handed_loads(store) == []
+    outcome = fetch_txn_record(store, "job", 1)
+    assert outcome is not None
+    assert outcome.manifest_id == version
+    load.write(table_of(LOADED), ifClientActive="cooperate")
+    load.write(deletes, **options, **pair)
+    assert our_pairs(tmp_path / "db") == LOADED, "the pair had its effect before these rows came"
 
 
 def test_a_clock_that_fails_denies_no_compaction_that_was_handed_over(

@@ -1,7 +1,8 @@
 """The coordinator of a SlateDB client as one more actor, with its compactions left to workers.
 
-It claims the compactor epoch, lists jobs, takes back those of silent workers, and commits what workers hand over.
-Source: `docs/explanation/cooperating-with-a-client.md`.
+It claims the compactor epoch, lists jobs, takes back those of silent workers, and commits what workers hand over. As in
+SlateDB 0.18, it schedules no more jobs than are to run at once, and a job that changes nothing gets no version. Source:
+`docs/explanation/cooperating-with-a-client.md`.
 """
 
 from __future__ import annotations
@@ -34,11 +35,13 @@ class Coordinator:
     ----------
     epoch : its own
     sources : how many L0 views and runs a job of its own merges at least
+    at_once : how many jobs are scheduled or running at once
     """
 
     store: ObjectStore
     clock: Clock
     sources: int = 2
+    at_once: int = 1
     epoch: int = 0
 
     @property
@@ -110,11 +113,11 @@ class Coordinator:
         for job in listed.jobs:
             found = job
             if job.status is CompactionStatus.SUBMITTED:
-                others = [each for each in (*jobs, *listed.jobs) if each.id != job.id and is_at_work(each)]
+                others = [each for each in (*jobs, *listed.jobs[len(jobs) :]) if each.id != job.id and is_at_work(each)]
                 is_free = not any(has_l0(each) for each in others) or not has_l0(job)
                 if not is_valid(job, manifest, others):
                     found = replace(job, status=CompactionStatus.FAILED)
-                elif is_free:
+                elif is_free and sum(map(has_turn, others)) < self.at_once:
                     found = replace(job, status=CompactionStatus.SCHEDULED)
             jobs.append(found)
         return replace(listed, jobs=tuple(jobs))
@@ -125,6 +128,8 @@ class Coordinator:
         status = CompactionStatus.COMPLETED
         while True:
             number, manifest = self._newest()
+            if is_applied(job, manifest):
+                break
             if not is_valid(job, manifest, []):
                 status = CompactionStatus.FAILED
                 break
@@ -173,6 +178,11 @@ def is_at_work(job: Compaction) -> bool:
     return job.status.is_active() and job.status is not CompactionStatus.SUBMITTED
 
 
+def has_turn(job: Compaction) -> bool:
+    """Tell whether a worker may take a job, or has it."""
+    return job.status in (CompactionStatus.SCHEDULED, CompactionStatus.RUNNING)
+
+
 def is_valid(job: Compaction, manifest: Manifest, others: list[Compaction]) -> bool:
     """Tell whether a job can be scheduled or committed: its sources are neighbours, in their order."""
     spec = job.spec
@@ -192,6 +202,16 @@ def is_valid(job: Compaction, manifest: Manifest, others: list[Compaction]) -> b
         fits = all(spec.destination > run for run in runs)
     taken = {source for each in others for source in (*each.spec.l0_view_ids, *each.spec.sorted_runs)}
     return fits and not taken & set(wanted)
+
+
+def is_applied(job: Compaction, manifest: Manifest) -> bool:
+    """Tell whether a version shows the outputs of a job of runs that goes into one of them, and none of the others."""
+    spec = job.spec
+    if not isinstance(spec, TieredSpec) or spec.l0_view_ids or spec.destination not in spec.sorted_runs:
+        return False
+    found = [run for run in manifest.compacted if run.id in spec.sorted_runs]
+    views = tuple(SstView(output.id, output.id) for output in job.output_ssts)
+    return [(run.id, run.views) for run in found] == [(spec.destination, views)]
 
 
 def compacted(manifest: Manifest, job: Compaction) -> Manifest:

@@ -117,10 +117,10 @@ def shows_load(manifest: Manifest, load: HandedLoad) -> bool:
 
 def _visible_parts(load: HandedLoad) -> tuple[HandedPart, ...]:
     """Return the parts whose commit can be seen; all if it is seen of none, so that the load changes nothing."""
-    return tuple(filter(_changes_something, load.parts)) or load.parts
+    return tuple(filter(changes_something, load.parts)) or load.parts
 
 
-def _changes_something(part: HandedPart) -> bool:
+def changes_something(part: HandedPart) -> bool:
     """Tell whether a commit of the part changes its tree: deletions in an empty run leave an empty run."""
     return bool(part.l0_views or part.run_files or part.outputs)
 
@@ -128,7 +128,7 @@ def _changes_something(part: HandedPart) -> bool:
 def _has_sources(manifest: Manifest, part: HandedPart) -> bool:
     if part.l0_views:
         return bool({str(view.id) for tree in manifest.trees() for view in tree.l0} & set(part.l0_views))
-    return _changes_something(part) and _files_of_run(manifest, part.destination) == part.run_files
+    return changes_something(part) and _files_of_run(manifest, part.destination) == part.run_files
 
 
 def _shows(manifest: Manifest, part: HandedPart) -> bool:

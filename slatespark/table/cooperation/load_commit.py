@@ -31,9 +31,10 @@ from slatespark.storage import run_concurrently
 from slatespark.table.clock import Clock, now_or
 from slatespark.table.commit.definition_run import publish_growth
 from slatespark.table.commit.discard import delete_files
+from slatespark.table.commit.empty_commit import end_without_commit
 from slatespark.table.commit.expiring_ids import FileGuard
 from slatespark.table.commit.file_facts import count_rows
-from slatespark.table.commit.handed_loads import find_commit_of, record_load
+from slatespark.table.commit.handed_loads import changes_something, find_commit_of, record_load
 from slatespark.table.commit.idempotence import find_earlier
 from slatespark.table.commit.job import WriteJob
 from slatespark.table.commit.row_times import RowTimes
@@ -87,11 +88,11 @@ _log = logging.getLogger(__name__)
 
 def commit_beside_client(
     stores: TableStores, clock: Clock, job: WriteJob, outputs: Iterable[Sequence[NewFile]], options: WriteOptions
-) -> CommitRecord:
+) -> CommitRecord | None:
     """Let the client that has the database open commit the files of a load, and return the record of the commit.
 
-    If the write was committed before under its `txnAppId` and `txnVersion`, nothing is published; the record holds the
-    known facts of that commit.
+    None if the load changes nothing: it deletes keys where no files are. If the write was committed before under its
+    `txnAppId` and `txnVersion`, nothing is published; the record holds the known facts of that commit.
 
     Parameters
     ----------
@@ -114,8 +115,16 @@ def commit_beside_client(
     except CommitConflictError:
         commit.discard_all()
         raise
+    except _UnchangedError:
+        commit.discard_all()
+        end_without_commit(stores, clock, job, options)
+        return None
     delete_lease(stores.main, job.write_id)
     return record
+
+
+class _UnchangedError(Exception):
+    """A load changes no tree, so there is nothing to hand over: a client of SlateDB 0.18 would publish no version."""
 
 
 @dataclass(slots=True)
@@ -208,6 +217,8 @@ class _LoadCommit:
     ) -> CommitRecord | None:
         """Hand the files over, and return the record of their commit; None if the client refused a job.
 
+        Raises `_UnchangedError` if there is none, and none goes; the jobs are failed.
+
         Parameters
         ----------
         claimed, sources, merged : claimed job, sources and merged files of the same segments
@@ -218,6 +229,8 @@ class _LoadCommit:
             return earlier
         outputs = [self._not_older(files, job.id.timestamp_ms) for job, files in zip(claimed, merged, strict=True)]
         load = self._handed_load(claimed, sources, outputs)
+        if not any(map(changes_something, load.parts)):
+            raise _UnchangedError
         self._publish_growth(claimed[0].found.value)
         self.may_be_handed = True
         publish_handed_load(self.stores.main, load)
