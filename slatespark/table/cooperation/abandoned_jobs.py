@@ -1,4 +1,7 @@
-"""Jobs in the way that nobody works on any more: of a process of slatespark that died, or that no worker takes."""
+"""Jobs in the way that nobody works on any more: of a process of slatespark that died, or that no worker takes.
+
+Those are jobs on the same layers, and those for which a client that runs few jobs at once lets ours wait.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,11 @@
 Several are claimed, and handed over, in one version of the list each: the coordinator commits all that it finds handed
 over in one manifest.
 
+A client of SlateDB 0.18 schedules no more jobs than it may run at once, `max_concurrent_compactions`. Of jobs that
+were submitted together it has examined all once it has scheduled one. The others stay submitted: no worker may take
+them, and the scheduler leaves their sources alone. The coordinator ignores a claim of such a job, but accepts its
+outputs. So these are this worker's without a claim, until the coordinator schedules them after all.
+
 While they live a thread renews the heartbeat. The coordinator takes a job back whose worker sent none for 30 s (by
 default), so nothing is stuck when we die: the job is free again.
 """
@@ -24,6 +29,7 @@ from slatespark.format.ulid import Ulid
 from slatespark.table.clock import Clock
 from slatespark.table.cooperation.job_list import JobList
 from slatespark.table.cooperation.job_rules import (
+    NOT_BEGUN,
     VOID,
     check_outputs,
     find_job,
@@ -38,6 +44,7 @@ from slatespark.table.log.versioned_object import Version
 from slatespark.table.tasks import running
 
 HEARTBEAT_MS: Final = 3_000
+TURN_MS: Final = 500  # between two looks at jobs that wait: once they are scheduled, any worker may take them
 PATIENCE: Final = 2  # edits that may lose every race; after some more the coordinator has taken the job back
 
 _WORKER_PREFIX: Final = "slatespark-worker-"  # other than that of the jobs of commits: see table/records/workers.py
@@ -78,6 +85,7 @@ class ClaimedJob:
     entry : the job as it was listed last: running, with this worker
     worker_id : the id of this worker
     found : the newest manifest, read after the claim: what is merged, and by which rules
+    waits : the coordinator has not scheduled it yet, so it is ours without a claim
     may_be_handed : a hand-over was tried, so the outputs may be committed: they must not be deleted any more
     """
 
@@ -85,6 +93,7 @@ class ClaimedJob:
     entry: Compaction
     worker_id: str
     found: Version[Manifest]
+    waits: bool = False
     may_be_handed: bool = False
     _lost: threading.Event = field(default_factory=threading.Event)
     _ended: threading.Event = field(default_factory=threading.Event)
@@ -119,8 +128,11 @@ class ClaimedJob:
     def release(self) -> None:
         """Give the job back, for any worker to take; does nothing if it is no longer this worker's."""
 
-        def released(listed: Compactions) -> Compactions:
-            return with_job(listed, replace(self._owned(listed), status=CompactionStatus.SCHEDULED, worker=None))
+        def released(listed: Compactions) -> Compactions | None:
+            entry = self._owned(listed)
+            if entry.status in NOT_BEGUN:
+                return None
+            return with_job(listed, replace(entry, status=CompactionStatus.SCHEDULED, worker=None))
 
         with contextlib.suppress(JobLostError):
             self._end(released)
@@ -159,7 +171,7 @@ class ClaimedJob:
         worker = WorkerSpec(self.worker_id, self.jobs.heartbeat_ms())
         return replace(entry, status=CompactionStatus.COMPACTED, worker=worker, context=None)
 
-    def _end(self, change: Callable[[Compactions], Compactions]) -> None:
+    def _end(self, change: Callable[[Compactions], Compactions | None]) -> None:
         """Publish this worker's last change. If that fails, the heartbeat goes on: the job is still this worker's."""
         self._end_in(self.jobs.edit(change).value)
 
@@ -171,18 +183,24 @@ class ClaimedJob:
         return entry.worker is not None and entry.worker.worker_id == self.worker_id
 
     def _owned(self, listed: Compactions) -> Compaction:
-        """Return the job's entry; raises `JobLostError` if the list has none with this worker."""
+        """Return the job's entry; raises `JobLostError` if the list has none that is this worker's."""
         entry = find_job(listed, self.id)
-        if entry is None or entry.status is not CompactionStatus.RUNNING or not self._is_ours(entry):
-            self._lost.set()
-            raise JobLostError(str(self.id))
-        return entry
+        if entry is not None and entry.status is CompactionStatus.RUNNING and self._is_ours(entry):
+            self.waits = False
+            return entry
+        if entry is not None and self.waits and entry.status in NOT_BEGUN:
+            return entry
+        self._lost.set()
+        raise JobLostError(str(self.id))
 
     def _renewed(self, listed: Compactions) -> Compactions:
+        """Return the list with a new heartbeat, and with the claim of a job that was scheduled meanwhile."""
         if self._ended.is_set():
             return listed
-        worker = WorkerSpec(self.worker_id, self.jobs.heartbeat_ms())
-        return with_job(listed, replace(self._owned(listed), worker=worker))
+        entry = self._owned(listed)
+        if entry.status is CompactionStatus.SUBMITTED:
+            return listed
+        return with_job(listed, _begun(entry, WorkerSpec(self.worker_id, self.jobs.heartbeat_ms())))
 
 
 def hand_over_together(outputs: Mapping[ClaimedJob, Sequence[SstHandle]]) -> None:
@@ -236,13 +254,27 @@ def renew_heartbeats(claimed: Sequence[ClaimedJob]) -> None:
 
 def _renew_regularly(claimed: Sequence[ClaimedJob], interval_ms: int, ended: threading.Event) -> None:
     """Renew heartbeats until the jobs have ended, or one is lost; after a failure the next renewal catches up."""
-    while not ended.wait(interval_ms / 1000):
+    left_ms = interval_ms
+    while True:
+        pause_ms = min(left_ms, TURN_MS) if any(job.waits for job in claimed) else left_ms
+        if ended.wait(pause_ms / 1000):
+            return
+        left_ms -= pause_ms
         try:
-            renew_heartbeats(claimed)
+            if left_ms <= 0 or _has_turn(claimed):
+                left_ms = interval_ms
+                renew_heartbeats(claimed)
         except JobLostError:
             return
         except SlateError as exc:
             _log.warning("heartbeat of compaction %s: %s", claimed[0].id, exc)
+
+
+def _has_turn(claimed: Sequence[ClaimedJob]) -> bool:
+    """Tell whether the coordinator has scheduled a job that waited."""
+    listed = claimed[0].jobs.refresh().value
+    waiting = [find_job(listed, job.id) for job in claimed if job.waits]
+    return any(entry is not None and entry.status is CompactionStatus.SCHEDULED for entry in waiting)
 
 
 @contextlib.contextmanager
@@ -284,12 +316,17 @@ def claimed_jobs(
     heartbeat_ms: int = HEARTBEAT_MS,
     fails_without_sources: bool = False,
 ) -> Iterator[tuple[ClaimedJob, ...] | None]:
-    """Claim several scheduled jobs, all or none; parameters and errors as for `claimed_job`."""
+    """Claim several jobs, all or none; parameters and errors as for `claimed_job`.
+
+    One of them must be scheduled. Of jobs that were submitted together the others may wait.
+    """
     entries = _claim(jobs, job_ids, worker_id)
     if entries is None:
         yield None
         return
-    claimed = tuple(ClaimedJob(jobs, entry, worker_id, Version(0, Manifest())) for entry in entries)
+    claimed = tuple(
+        ClaimedJob(jobs, entry, worker_id, Version(0, Manifest()), waits=entry.status in NOT_BEGUN) for entry in entries
+    )
     ended = threading.Event()
     name = f"{worker_id} {job_ids[0]}"
     heart = threading.Thread(target=_renew_regularly, args=(claimed, heartbeat_ms, ended), name=name, daemon=True)
@@ -329,25 +366,39 @@ def _claim(jobs: JobList, job_ids: Sequence[Ulid], worker_id: str) -> tuple[Comp
     def claimed(listed: Compactions) -> Compactions | None:
         nonlocal were_free
         entries = found_in(listed)
-        if len(entries) < len(job_ids) or not all(is_claimable(listed, entry) for entry in entries):
+        free = [entry for entry in entries if is_claimable(listed, entry)]
+        waiting = [entry for entry in entries if _may_wait(listed, entry)]
+        if not free or len(free) + len(waiting) < len(job_ids):
             return None
         were_free = True
         worker = WorkerSpec(worker_id, jobs.heartbeat_ms())
-        for entry in entries:
-            # Without the progress of a worker before us: the newest version shows what was committed of it, and what a
-            # coordinator went on to commit would change the sources under this merge.
-            claimed = replace(entry, status=CompactionStatus.RUNNING, worker=worker, context=None)
-            listed = with_job(listed, claimed)
+        for entry in free:
+            listed = with_job(listed, _begun(entry, worker))
         return listed
 
     def is_claimed(listed: Compactions) -> bool:
         entries = found_in(listed)
-        running = [
+        ours = [
             entry
             for entry in entries
             if entry.status is CompactionStatus.RUNNING and entry.worker and entry.worker.worker_id == worker_id
         ]
-        return were_free and len(running) == len(job_ids)
+        waiting = [entry for entry in entries if entry.status in NOT_BEGUN]
+        return were_free and bool(ours) and len(ours) + len(waiting) == len(job_ids)
 
     listed = jobs.edit(claimed, is_done=is_claimed).value
     return tuple(found_in(listed)) if is_claimed(listed) else None
+
+
+def _may_wait(listed: Compactions, job: Compaction) -> bool:
+    """Tell whether a job is submitted, and none is before it that would make the coordinator refuse it."""
+    return job.status is CompactionStatus.SUBMITTED and not rivals_at_work(listed, job)
+
+
+def _begun(entry: Compaction, worker: WorkerSpec) -> Compaction:
+    """Return a job that a worker has.
+
+    It lacks the progress of a worker before: the newest version shows what was committed of it, and what a coordinator
+    went on to commit would change the sources under this merge.
+    """
+    return replace(entry, status=CompactionStatus.RUNNING, worker=worker, context=None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -12,6 +12,7 @@ from slatespark.format.ulid import Ulid
 from slatespark.table.clock import Clock
 from slatespark.table.cooperation.outcome import poll_ms
 from slatespark.table.stores import TableStores
+from slatespark.texts import name_some
 
 LOCAL_POLL_MS: Final = 10  # while a job is in the way: a client whose store is local may poll as often
 
@@ -49,25 +50,33 @@ class CoordinatorWait:
             self.is_answered = self.is_answered or any(status in _BY_COORDINATOR for _, status in news)
         self._seen = found
 
-    def pause(self, blockers: Sequence[Compaction] = ()) -> None:
+    def pause(self, blockers: Sequence[Compaction] = (), *, in_turn: Sequence[Compaction] = ()) -> None:
         """Wait a little; raises `CommitConflictError` after the time-out.
 
         Parameters
         ----------
         blockers : jobs in the way
+        in_turn : jobs for which a client that runs few at once may let ours wait
         """
         if self.clock.now_ms() >= self._end_ms:
-            raise self._given_up(blockers)
+            raise self._given_up(blockers, in_turn)
         self.clock.sleep_ms(poll_ms(self.stores) if self.stores.main.is_remote else LOCAL_POLL_MS)
 
-    def _given_up(self, blockers: Sequence[Compaction]) -> CommitConflictError:
-        if not self.is_answered and not any(job.status in _WITH_WORKER for job in blockers):
+    def _given_up(self, blockers: Sequence[Compaction], in_turn: Sequence[Compaction]) -> CommitConflictError:
+        if not self.is_answered and not any(job.status in _WITH_WORKER for job in (*blockers, *in_turn)):
             return no_coordinator(self.stores, self.timeout_ms)
         tried = f" {self.refused} jobs of this process came too late." if self.refused else ""
-        if blockers:
-            named = ", ".join(f"compaction {job.id} ({job.status.name.lower()})" for job in blockers)
+        if in_turn:
             return CommitConflictError(
-                f"{self.stores.url}: {named} are still in the way after {self.timeout_ms} ms.",
+                f"{self.stores.url}: the client still runs {_named(in_turn)} after {self.timeout_ms} ms.",
+                why="A client of SlateDB 0.18 runs no more than max_concurrent_compactions jobs at once, in all of its "
+                f"segments.{tried}",
+                todo="Try again, give a longer clientTimeout, or raise max_concurrent_compactions of the client; check "
+                "that the client runs, and a worker of it.",
+            )
+        if blockers:
+            return CommitConflictError(
+                f"{self.stores.url}: {_named(blockers)} are still in the way after {self.timeout_ms} ms.",
                 why=f"These are compactions of layers that this job needs, and a client takes one at a time.{tried}",
                 todo="Try again, or give a longer clientTimeout; check that the client runs, and a worker of it.",
             )
@@ -76,6 +85,10 @@ class CoordinatorWait:
             why=f"Its own compactions came first.{tried}",
             todo="Try again, or give a longer clientTimeout.",
         )
+
+
+def _named(jobs: Iterable[Compaction]) -> str:
+    return name_some((f"compaction {job.id} ({job.status.name.lower()})" for job in jobs), ", ")
 
 
 def no_coordinator(stores: TableStores, waited_ms: int) -> CommitConflictError:

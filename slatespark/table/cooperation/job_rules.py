@@ -6,7 +6,7 @@ and then loses rows or stops the client. See docs/reference/format/compactions.m
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from typing import Final
 
@@ -16,6 +16,7 @@ from slatespark.format.manifest import Manifest, Segment
 from slatespark.format.references import SstHandle
 from slatespark.format.ulid import Ulid
 from slatespark.table.clock import Clock, new_ulid
+from slatespark.table.commit.active_jobs import has_fresh_heartbeat
 from slatespark.table.commit.hold import working_jobs
 
 _STEP_BITS: Final = 64  # of the 80 random bits of an id
@@ -102,8 +103,30 @@ def blocking_jobs(listed: Compactions, spec: CompactionSpec, job_id: Ulid | None
 
 
 def rivals_at_work(listed: Compactions, job: Compaction) -> tuple[Compaction, ...]:
-    """Return the other jobs that overlap a job, and that a worker has begun: only one of them may be committed."""
-    return tuple(other for other in blocking_jobs(listed, job.spec, job.id) if other.status in BEGUN)
+    """Return the other jobs that overlap a job, and that a worker has begun: only one of them may be committed.
+
+    For a job that is not scheduled yet, the scheduled ones are returned too: the coordinator might refuse it.
+    """
+    at_work = (CompactionStatus.SCHEDULED, *BEGUN) if job.status is CompactionStatus.SUBMITTED else BEGUN
+    return tuple(other for other in blocking_jobs(listed, job.spec, job.id) if other.status in at_work)
+
+
+def jobs_in_turn(listed: Compactions, waiting: Collection[Ulid], now_ms: int) -> tuple[Compaction, ...]:
+    """Return the jobs for which a client of SlateDB 0.18 may let submitted ones wait.
+
+    It schedules no more than `max_concurrent_compactions`, in all segments together. A running job whose worker is
+    silent is none of them: a coordinator would have taken it back.
+
+    Parameters
+    ----------
+    waiting : the submitted ones
+    now_ms : the present
+    """
+    return tuple(
+        job
+        for job in working_jobs(listed)
+        if job.id not in waiting and (job.status is CompactionStatus.SCHEDULED or has_fresh_heartbeat(job, now_ms))
+    )
 
 
 def free_destination(manifest: Manifest, listed: Compactions) -> int:

@@ -4,7 +4,8 @@
               ^                                    |  refused: another job came first
               '------------------------------------'
 
-A job in the way that waits for its commit only need not be waited for: see `following.py`.
+A job in the way that waits for its commit only need not be waited for: see `following.py`. Of several jobs one must be
+scheduled, see `claimed_job.py`: a client may run fewer at once than a load has segments.
 
 The block merges, hands over and calls `outcome.await_commit`. Whatever goes wrong, the job does not stay behind: it is
 withdrawn, or the worker dies and the coordinator takes it back.
@@ -39,6 +40,7 @@ from slatespark.table.cooperation.job_rules import (
     NOT_BEGUN,
     blocking_jobs,
     find_job,
+    jobs_in_turn,
     next_job_id,
     same_sources,
     with_job,
@@ -181,20 +183,24 @@ class Submitter:
     def _claim(
         self, claim: contextlib.ExitStack, job_ids: Sequence[Ulid], worker_id: str, wait: CoordinatorWait
     ) -> tuple[ClaimedJob, ...] | None:
-        """Claim submitted jobs once they are scheduled; None if one will not be: another job, or worker, was faster.
+        """Claim submitted jobs once one is scheduled; None if one will not be: another job, or worker, was faster.
 
         Parameters
         ----------
         claim : holds them
         """
+        abandoned = AbandonedJobs(self.jobs)
         try:
             while self._are(job_ids, NOT_BEGUN, wait):
-                if self._are(job_ids, (CompactionStatus.SCHEDULED,), wait):
+                own = self._listed(job_ids)
+                if any(job.status is CompactionStatus.SCHEDULED for job in own):
                     claims = claimed_jobs(self.jobs, job_ids, worker_id, heartbeat_ms=self.heartbeat_ms)
                     with contextlib.suppress(CommitConflictError):  # as for the submission: others change the list
                         if (found := claim.enter_context(claims)) is not None:
                             return found
-                wait.pause()
+                in_turn = self._in_turn(own)
+                abandoned.end(in_turn)
+                wait.pause(in_turn=in_turn)
         except SourcesGoneError:
             pass
         except BaseException:
@@ -203,6 +209,16 @@ class Submitter:
             raise
         self._withdraw(job_ids)
         return None
+
+    def _listed(self, job_ids: Sequence[Ulid]) -> list[Compaction]:
+        found = (find_job(self.jobs.known, job_id) for job_id in job_ids)
+        return [job for job in found if job is not None]
+
+    def _in_turn(self, awaited: Sequence[Compaction]) -> tuple[Compaction, ...]:
+        """Return the other jobs for which some may have to wait: none unless these are all submitted."""
+        if not awaited or any(job.status is not CompactionStatus.SUBMITTED for job in awaited):
+            return ()
+        return jobs_in_turn(self.jobs.known, [job.id for job in awaited], self.jobs.heartbeat_ms())
 
     def _are(self, job_ids: Sequence[Ulid], statuses: Sequence[CompactionStatus], wait: CoordinatorWait) -> bool:
         """Tell whether all jobs are listed with one of these states."""
@@ -241,12 +257,13 @@ class Submitter:
         except (JobLostError, SourcesGoneError) as exc:
             raise CommitConflictError(
                 f"{self.stores.url}: compaction {exc} was taken from this process before it was finished.",
-                why="Its heartbeat was late, or somebody submitted another job with the same sources.",
+                why="Its heartbeat was late, another worker took it first, or somebody submitted another job with the "
+                "same sources.",
                 todo="Try again.",
             ) from exc
         finally:
             for job in claimed:
-                if job.entry.status is CompactionStatus.RUNNING:
+                if job.entry.status in (*NOT_BEGUN, CompactionStatus.RUNNING):
                     with contextlib.suppress(SlateError):
                         job.fail()
 
@@ -270,8 +287,9 @@ class Submitter:
                 return job_ids, latest
             if (job_ids := self._follow(plan, latest, listed, blockers)) is not None:
                 return job_ids, latest
-            abandoned.end(blockers)
-            wait.pause(blockers)
+            in_turn = self._in_turn(blockers)
+            abandoned.end((*blockers, *in_turn))
+            wait.pause(blockers, in_turn=in_turn)
 
     def _follow(
         self, plan: PlanJobs, latest: Version[Manifest], listed: Compactions, blockers: Sequence[Compaction]
