@@ -162,7 +162,7 @@ def spec_of_slice(
     if l0 and len({view.id for view in tree.l0}) < len(tree.l0):
         raise InvalidRequestError(
             "Two views in L0 have one id, so no compaction job can tell them apart.",
-            why="The SlateDB client joined two parts of one file in a clone.",
+            why="A SlateDB client before 0.18 joined two parts of one file in a clone.",
             todo="Write or compact once while no client is open, with ifClientActive=fail.",
         )
     views = tuple(view.id for view in tree.l0[len(tree.l0) - l0 :])
