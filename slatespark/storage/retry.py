@@ -117,6 +117,7 @@ _BY_NAME = {
 _CODE_IN_TEXT = re.compile(r"<Code>(\w+)</Code>")
 _STATUS_IN_TEXT = re.compile(r"non-2xx status code: (\d{3})")
 _TLS_TEXTS = ("InvalidContentType", "InvalidCertificate", "UnknownIssuer")
+_ANSWER_TEXTS = ("HTTP error", "Got invalid list response")  # no answer; one that was changed on its way
 _RANGE_TEXTS = ("Wanted range starting at", "value for CONTENT_RANGE header")  # the second of an empty object
 
 # Reasons of OpenSSL that no retry changes: the server speaks plain HTTP, or its certificate is not trusted.
@@ -180,7 +181,7 @@ def _by_text(error: BaseException) -> AttemptOutcome | None:
         return AttemptOutcome.PAST_END
     if "Received redirect" in text:
         return AttemptOutcome.ELSEWHERE
-    return AttemptOutcome.TRANSIENT if "HTTP error" in text else None
+    return AttemptOutcome.TRANSIENT if any(reason in text for reason in _ANSWER_TEXTS) else None
 
 
 def _by_tls(error: BaseException) -> AttemptOutcome | None:

@@ -17,10 +17,12 @@ import pytest
 from slatespark.storage import obstore_config, s3_driver
 from tests.support.server_process import QueueingServer
 
-# Faults of a request: none; close the connection before or after it took effect, or within the answer; an error, before
-# the request took effect or (with the mark) after it. With the status 200, the error says that one of several objects
-# was not deleted.
-Fault: TypeAlias = Literal["pass", "drop", "lose answer", "cut"] | tuple[int, str] | tuple[int, str, Literal["late"]]
+# Faults of a request: none; close the connection before or after it took effect, or within the answer; half an answer
+# that claims to be whole; an error, before the request took effect or (with the mark) after it. With the status 200,
+# the error says that one of several objects was not deleted.
+Fault: TypeAlias = (
+    Literal["pass", "drop", "lose answer", "cut", "halve"] | tuple[int, str] | tuple[int, str, Literal["late"]]
+)
 
 
 class FaultyProxy:
@@ -101,6 +103,9 @@ class _Handler(BaseHTTPRequestHandler):
             status, headers, answer = self._forward(body)
             if fault == "cut":
                 self._reply(status, {"Content-Length": str(len(answer)), **headers}, answer[: len(answer) // 2])
+            elif fault == "halve":
+                half = answer[: len(answer) // 2]
+                self._reply(status, {**headers, "Content-Length": str(len(half))}, half)
             elif fault == "pass":
                 self._reply(status, headers, answer)
 

@@ -164,6 +164,18 @@ def test_all_requests_fail(fault: Fault, error: type[Exception], place: Place) -
     assert place.objects() == BEFORE
 
 
+@pytest.mark.parametrize("name", ["list", "list after"])
+def test_half_a_listing_is_asked_for_again(name: str, place: Place) -> None:
+    call, result, _ = CALLS[name]
+    place.reset()
+    seen = place.break_nth("halve", 1)
+    assert call(place.store) == result
+    assert len(seen) == 2
+    place.break_all("halve")
+    with pytest.raises(UnavailableError):
+        call(place.store)
+
+
 def test_a_server_that_forgets_conditions(place: Place) -> None:
     """Nothing of a table is created where two writers could both succeed."""
     place.proxy.forgotten_headers = {"If-None-Match", "If-Match", "X-Goog-If-Generation-Match"}
