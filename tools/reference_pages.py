@@ -155,7 +155,7 @@ what happened, why, and what to do. The class says what the caller should do nex
 
 | Class | Action |
 |---|---|
-| `InvalidRequestError` | fix the call; nothing was changed |
+| `InvalidRequestError` | fix the call; nothing was changed, with [one exception](#what-may-stay) |
 | `ConflictError` | read again and write again, unless the message asks for other rows |
 | `UnavailableError` | retry later; after a commit, check first whether it succeeded |
 | `HistoryTrimmedError` | read a later point in time |
@@ -168,6 +168,16 @@ Inside Spark's own exceptions only the text of an error survives, so there it be
 line: `SchemaError: The columns are ...`. `str(error)` of an error raised by `SlateStore` or `SlateTable` does not.
 In Spark's tasks and on the command line a full disk or a missing library is a plain `SlateError`, and lack of memory a
 `MemoryLimitError`. Errors never contain credentials.
+
+## What may stay
+
+A table's [definition](table-metadata.md) is put before the version that needs it. If the store takes the one and not
+the other, as a disk may that is almost full:
+
+- `setProperties`, `dropColumns` and `setHistoryFloor` end with an `UnavailableError` that says that the change is made.
+  Only processes that have the table open do not know it before the next commit.
+- A write with `mergeSchema` ends with the error of the store, also with an `InvalidRequestError`. No row is written,
+  but the new columns, or wider types, stay. The write can be repeated.
 
 ## All classes
 

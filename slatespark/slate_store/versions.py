@@ -324,6 +324,8 @@ class Versions(OpenTable):
             When the table has no history, or the floor would fall.
         OptionError
             When the instant is in the future.
+        UnavailableError
+            When the change was made, but processes that have the table open learn it only with the next commit.
 
         Examples
         --------

@@ -340,6 +340,8 @@ class Writes(OpenTable):
         ------
         OptionError
             When a property is unknown, cannot be changed, or does not take this value.
+        UnavailableError
+            When the change was made, but processes that have the table open learn it only with the next commit.
 
         Examples
         --------
@@ -364,6 +366,8 @@ class Writes(OpenTable):
         ------
         SchemaError
             When a column does not exist or is part of the key.
+        UnavailableError
+            When the change was made, but processes that have the table open learn it only with the next commit.
 
         Examples
         --------

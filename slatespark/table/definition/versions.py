@@ -9,7 +9,13 @@ from functools import partial
 from typing import Final
 
 from slatespark.encoding.row_codec import RowCodec
-from slatespark.errors import CorruptDataError, InternalError, TableNotFoundError
+from slatespark.errors import (
+    CorruptDataError,
+    InternalError,
+    InvalidRequestError,
+    TableNotFoundError,
+    UnavailableError,
+)
 from slatespark.format.manifest import ExternalDb, Manifest
 from slatespark.format.tables import refuse_unknown_fields
 from slatespark.storage import run_ahead
@@ -181,11 +187,25 @@ def announce_definition(stores: TableStores, clock: Clock) -> None:
 
     Readers look for the definition again when they see a later version. Content and epochs stay, so a client goes on
     undisturbed. Whoever else creates a version meanwhile announces the change as well.
+
+    Raises
+    ------
+    UnavailableError
+        When the store takes no manifest. The change is made, so nobody may be told that it was refused.
     """
-    newest = fetch_latest_manifest(stores)
-    manifest = replace(newest.value, nonce=draw_nonce(clock))
-    with contextlib.suppress(RaceLostError):
-        publish_manifest(stores, newest.number + 1, manifest, newest.value, clock)
+    try:
+        newest = fetch_latest_manifest(stores)
+        manifest = replace(newest.value, nonce=draw_nonce(clock))
+        with contextlib.suppress(RaceLostError):
+            publish_manifest(stores, newest.number + 1, manifest, newest.value, clock)
+    except TableNotFoundError:  # it was dropped meanwhile
+        raise
+    except (InvalidRequestError, UnavailableError) as exc:
+        raise UnavailableError(
+            f"{stores.url}: the definition was changed, but who has the table open was not told of it.",
+            why=str(exc),
+            todo="They learn it with the next commit, or from setProperties() without arguments.",
+        ) from exc
 
 
 def evolve_definition(

@@ -11,7 +11,7 @@ from typing import Final
 import pyarrow as pa
 import pytest
 
-from slatespark import SlateStore
+from slatespark import InvalidRequestError, SlateStore, UnavailableError
 from slatespark.format.paths import MANIFEST_DIR
 from slatespark.storage.local_store import LocalStore
 from slatespark.storage.memory_store import MemoryStore
@@ -94,6 +94,28 @@ def test_a_change_that_was_never_announced_comes_with_the_next_commit(objects: O
     assert shown(on(objects)) == []
     on(objects).write(rows(3))
     assert [row["id"] for row in shown(reader)] == [3]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda table: table.setProperties(retention="1m"),
+        lambda table: table.dropColumns("v"),
+        lambda table: table.setHistoryFloor(START_MS - 1000),
+    ],
+)
+def test_a_change_that_cannot_be_announced_is_made(objects: ObjectStore, change: Callable[[SlateStore], None]) -> None:
+    """So the call was not wrong, whatever the store says of its manifest."""
+    created(objects, history="true")
+    expected = MemoryStore(f"announcements-{next(_names)}", lambda: START_MS)
+    created(expected, history="true")
+    change(on(expected))
+
+    broken = FailingStore(objects).fail("create", f"{MANIFEST_DIR}*", error=InvalidRequestError("refused"))
+    with pytest.raises(UnavailableError):
+        change(store_on(broken, FakeClock(START_MS)))
+    assert replace(on(objects).definition, created_by="") == replace(on(expected).definition, created_by="")
+    assert shown(on(objects)) == shown(on(expected))
 
 
 def test_repeating_the_change_announces_it(objects: ObjectStore) -> None:
