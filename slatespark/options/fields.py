@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from slatespark.errors import OptionError
-from slatespark.options.values import STORAGE_PREFIX, Parser, normalize_name, parse_text, unknown_option
+from slatespark.options.values import STORAGE_PREFIX, Parser, normalize_name, parse_location, unknown_option
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -87,7 +87,9 @@ MERGE_OPERATOR_DOC: Final = (
 
 def path_option(*, calls: Collection[Call]) -> Any:
     """Declare the location of the table."""
-    return option("path", doc="Location of the table: a local path or any fsspec URL.", parse=parse_text, calls=calls)
+    return option(
+        "path", doc="Location of the table: a local path or any fsspec URL.", parse=parse_location, calls=calls
+    )
 
 
 def wal_path_option(*, calls: Collection[Call]) -> Any:
@@ -95,7 +97,7 @@ def wal_path_option(*, calls: Collection[Call]) -> Any:
     return option(
         "walPath",
         doc="Location of the WAL if it is apart from the table: the folder that contains `wal/`.",
-        parse=parse_text,
+        parse=parse_location,
         calls=calls,
         default=None,
     )

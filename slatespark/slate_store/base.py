@@ -14,7 +14,7 @@ from slatespark.table.clock import Clock, SystemClock, check_clock
 from slatespark.table.read.reader import resolve_table
 from slatespark.table.read.versions.read_point import KeptPoint, ReadPoint
 from slatespark.table.records.commit_record import CommitRecord
-from slatespark.table.stores import TableStores, open_stores
+from slatespark.table.stores import TableStores, absolute_location, open_stores
 
 
 class OpenTable:
@@ -37,13 +37,17 @@ class OpenTable:
         storage: dict[str, Any],
         refresh_ms: int | None = None,
     ) -> Self:
-        path = parse_location(path, "path")
+        # Resolved once, here: later calls may be made in another working folder.
+        path = absolute_location(parse_location(path, "path"))
         wal_path = storage.pop("walPath", storage.pop("wal_path", None))
-        common = {"path": path, **{_storage_name(name): value for name, value in storage.items()}}
         if wal_path is not None:
-            common["walPath"] = wal_path = parse_location(wal_path, "walPath")
-        backend = {_storage_name(name)[len(STORAGE_PREFIX) :]: value for name, value in storage.items()}
+            wal_path = absolute_location(parse_location(wal_path, "walPath"))
+        keys = {_storage_name(name): _storage_name(name)[len(STORAGE_PREFIX) :] for name in storage}
+        backend = {keys[_storage_name(name)]: value for name, value in storage.items()}
         stores = open_stores(path, storage=backend, wal_path=wal_path)
+        common = {"path": path, **{name: stores.storage[key] for name, key in keys.items()}}
+        if wal_path is not None:
+            common["walPath"] = wal_path
         return cls(stores, SystemClock() if clock is None else check_clock(clock), common, refresh_ms)
 
     @property
@@ -80,8 +84,8 @@ class OpenTable:
 
 
 def location_options(table: OpenTable) -> dict[str, Any]:
-    """Return the options that open the same table at its path: `walPath`, and those of its storage."""
-    return {name: value for name, value in table._common.items() if name != "path"}
+    """Return the options that open the same table, in any working folder: `path`, `walPath`, those of its storage."""
+    return dict(table._common)
 
 
 def version_of(record: CommitRecord | None, latest_id: int) -> int:

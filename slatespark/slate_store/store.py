@@ -65,7 +65,7 @@ class SlateStore(Explanations, Reads, Writes, Versions, Inspection, Maintenance)
 
         Parameters
         ----------
-        path : local path or URL
+        path : local path or URL; a relative path is resolved now, for all calls
         clock : source of time, or `module:function` that returns ms since 1970; the system clock by default
         refresh : `always`: each read looks for a newer version. Or a duration: reads of the newest state take the one
             that was read last, up to this old, without a request; own writes are seen at once

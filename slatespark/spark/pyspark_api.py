@@ -115,6 +115,11 @@ def view_options(spark: Any, name: tuple[str, ...], source: str) -> dict[str, st
     return {str(entry.getKey()): str(entry.getValue()) for entry in found.entrySet()}
 
 
+def working_folder(spark: Any) -> str:
+    """Return the folder in which relative paths of a classic session begin: that of its JVM, which never changes."""
+    return str(spark._jvm.java.lang.System.getProperty("user.dir"))
+
+
 def _view_name(name: tuple[str, ...]) -> str:
     return ".".join(map(quoted, name))
 

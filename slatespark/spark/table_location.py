@@ -31,7 +31,7 @@ class TableLocation:
     @classmethod
     def of(cls, stores: TableStores, options: ReadOptions) -> TableLocation:
         """Return the location of a table for tasks, which may have another working folder."""
-        return cls(stores.url, stores.wal_url, options.storage, options.clock)
+        return cls(stores.url, stores.wal_url, stores.storage, options.clock)
 
     def __repr__(self) -> str:
         return f"TableLocation({self.path!r})"

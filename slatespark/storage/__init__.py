@@ -35,6 +35,7 @@ __all__ = [
     "Buffer",
     "ObjectMeta",
     "ObjectStore",
+    "absolute_location",
     "begin_in_order",
     "client_urls",
     "may_read_ahead",
@@ -84,13 +85,18 @@ def open_store(url: str, options: Mapping[str, object] | None = None) -> ObjectS
     return RemoteStore(url, options)
 
 
-def absolute_location(location: str) -> str:
-    """Return a location that means the same in a process with another working folder."""
+def absolute_location(location: str, folder: str = "") -> str:
+    """Return a location that means the same in a process with another working folder.
+
+    Parameters
+    ----------
+    folder : where a relative path begins; by default the working folder of this process
+    """
     scheme = _SCHEME.match(location)
     is_local = "://" not in location if scheme is None else scheme[1].lower() in ("file", "local")
     if not is_local or not location.strip() or _FEW_SLASHES.match(location):  # the last two are refused
         return location
-    return str(_local_folder(location).absolute())
+    return str((Path(folder) / _local_folder(location)).absolute())
 
 
 def open_scratch(folder: str) -> ObjectStore:

@@ -24,6 +24,7 @@ from slatespark import (
 )
 from slatespark.format.ulid import make_ulid
 from slatespark.spark.frames.table_frames import TableFrames
+from slatespark.spark.pyspark_api import working_folder
 from slatespark.spark.sql.queries import instant_ms
 from slatespark.spark.sql.session_times import in_session_zone
 
@@ -242,6 +243,16 @@ def test_views_stand_for_their_table(run: Run, spark: SparkSession, tmp_path: Pa
     with pytest.raises(Exception, match="sql_whole"):  # a name of the query's own hides the view
         run("WITH sql_whole AS (SELECT 1 AS n) SELECT n FROM sql_whole VERSION AS OF 3")
     assert len(rows(run)) == 3
+
+
+def test_a_view_of_a_relative_path_is_the_table_that_it_reads(
+    run: Run, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = os.path.relpath(tmp_path / "t{a}", working_folder(spark))
+    spark.read.format("slate").load(place).createOrReplaceTempView("sql_relative")
+    monkeypatch.chdir(tmp_path)
+    run("UPDATE sql_relative SET n = 7 WHERE tenant = 'b'")
+    assert rows(run)[2] == ("b", 1, "z", 7)
 
 
 def test_a_view_outlives_a_new_column(run: Run, spark: SparkSession, tmp_path: Path) -> None:

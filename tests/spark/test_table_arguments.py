@@ -52,6 +52,30 @@ def test_joins_and_look_ups_of_a_table_with_options(
             table.toDF(**refused)
 
 
+def test_a_relative_path_is_resolved_once(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    places = [tmp_path, tmp_path / "there"]
+    for place in places:
+        store = SlateStore.create(place / "data" / "table", "id BIGINT, name STRING", "id")
+        store.write(pa.table({"id": range(8), "name": [place.stem] * 8}))
+    monkeypatch.chdir(places[0])
+    table = SlateTable.forPath(spark, "data/table", walPath="data/table", root=".")
+    monkeypatch.chdir(places[1])
+    new = spark.createDataFrame([(1, "merged"), (8, "merged")], "id BIGINT, name STRING")
+    table.alias("t").merge(new.alias("s"), "t.id = s.id").whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
+    table.deleteRange("id = 3")
+    with table.begin() as transaction:
+        assert transaction.read(where="id = 3").collect() == []
+        transaction.write(spark.createDataFrame([(10, "begun")], "id BIGINT, name STRING"))
+    expected = dict.fromkeys((0, 2, 4, 5, 6, 7), tmp_path.stem) | {1: "merged", 8: "merged", 10: "begun"}
+    copies = table.clone("clone"), table.copyTo("copy")
+    monkeypatch.chdir("/")
+    for each in (table, *copies):
+        assert {row.id: row.name for row in each.toDF().collect()} == expected
+        assert {row.id: row.name for row in each.lookup(each.toDF("id")).collect()} == expected
+    assert table.get(1) == {"id": 1, "name": "merged"}
+    assert store.scan().read_all()["name"].to_pylist() == ["there"] * 8
+
+
 def test_names_may_hold_commas(spark: SparkSession, path: Path, asked: DataFrame) -> None:
     table, name = SlateTable.forPath(spark, path, clock=NOON), "a,b"
     spelled: Any = {"Columns": (name,), "filter": "id = 1"}

@@ -46,23 +46,23 @@ def store_arguments(storage: Mapping[str, Any]) -> dict[str, Any]:
     return {name.removeprefix(STORAGE_PREFIX): path_text(value) for name, value in storage.items()}
 
 
-def spark_options(storage: Mapping[str, Any]) -> dict[str, Any]:
-    """Return storage arguments as options of the data source."""
-    given = store_arguments(storage)
-    wal_paths = [given.pop(name) for name in _WAL_PATHS if name in given]
-    clock = given.pop(CLOCK, None)
-    options = {f"{STORAGE_PREFIX}{name}": value for name, value in given.items()}
-    apart = {WAL_PATH: wal_paths[0] if wal_paths else None, CLOCK: None if clock is None else _clock_name(clock)}
-    return {**options, **{name: value for name, value in apart.items() if value is not None}}
+def clock_option(storage: Mapping[str, Any]) -> dict[str, str]:
+    """Return the option of the data source for the clock among some arguments; none for the system clock.
 
-
-def _clock_name(clock: object) -> str:
+    Raises
+    ------
+    OptionError
+        When the clock is not given by a name.
+    """
+    clock = storage.get(CLOCK)
+    if clock is None:
+        return {}
     if not is_clock(clock):
         raise OptionError(
             f"clock: {clock!r} cannot be passed to Spark's processes.",
             todo="Give the name of a function: module:function.",
         )
-    return parse_clock(clock, CLOCK)
+    return {CLOCK: parse_clock(clock, CLOCK)}
 
 
 def _is_storage(name: str) -> bool:

@@ -118,7 +118,7 @@ class SlateTable(TableReads, TableVersions):
         Parameters
         ----------
         spark : the session that the table's jobs use
-        path : local path or URL
+        path : local path or URL; a relative path is resolved now, for all calls
         storage : `walPath`, `clock` (`module:function`), and options of the backend, as from `storageOptions(spark)`
 
         Raises
@@ -127,7 +127,13 @@ class SlateTable(TableReads, TableVersions):
             When there is no database.
         """
         store = SlateStore.open(arguments.path_text(path), **arguments.store_arguments(storage))
-        return cls(store, TableFrames(spark, arguments.path_text(path), arguments.spark_options(storage)))
+        return cls._of(spark, store, arguments.clock_option(storage))
+
+    @classmethod
+    def _of(cls, spark: SparkSession, store: SlateStore, clock: Mapping[str, str]) -> Self:
+        """Return the table that is open as `store`; its path is not resolved a second time."""
+        place = location_options(store)
+        return cls(store, TableFrames(spark, place.pop("path"), {**place, **clock}))
 
     @staticmethod
     def isSlateTable(
@@ -454,9 +460,9 @@ class SlateTable(TableReads, TableVersions):
         HistoryTrimmedError
             When the version was collected.
         """
-        self._store.clone(arguments.path_text(target), version, checkpoint, history=history, progress=progress)
-        storage = {name: value for name, value in self._frames.options.items() if name != arguments.WAL_PATH}
-        return self.forPath(self._frames.spark, target, **storage)
+        place = arguments.path_text(target)
+        made = self._store.clone(place, version, checkpoint, history=history, progress=progress)
+        return self._of(self._frames.spark, made, arguments.clock_option(self._frames.options))
 
     @taking_local_times
     def copyTo(
@@ -495,5 +501,4 @@ class SlateTable(TableReads, TableVersions):
                 runner=call.tasks(),
                 progress=call.progress,
             )
-        clock = {name: value for name, value in self._frames.options.items() if name == arguments.CLOCK}
-        return self.forPath(self._frames.spark, target, **location_options(copy), **clock)
+        return self._of(self._frames.spark, copy, arguments.clock_option(self._frames.options))

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 from slatespark.errors import OptionError
 from slatespark.options.values import STORAGE_PREFIX
 from slatespark.spark.frame_columns import quoted
-from slatespark.spark.pyspark_api import view_options
+from slatespark.spark.pyspark_api import view_options, working_folder
 from slatespark.spark.slate_table import SlateTable
 from slatespark.spark.slate_table.arguments import CLOCK, WAL_PATH
 from slatespark.spark.slate_table.reads import frames_of
 from slatespark.spark.sql.statement import FORMAT, names_path
+from slatespark.table.stores import absolute_location
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -62,7 +63,8 @@ class Catalog:
             )
         path = next(value for key, value in place.items() if key.lower() == "path")
         rest = {key: value for key, value in place.items() if key.lower() != "path"}
-        table = SlateTable.forPath(self.spark, path, **_spelled(rest)).alias(name[-1])
+        here = absolute_location(path, working_folder(self.spark))  # the view reads there, wherever this process is
+        table = SlateTable.forPath(self.spark, here, **_spelled(rest)).alias(name[-1])
         if needs_columns:
             _require_columns(view, self.view_columns(*name), frames_of(table).codec().schema.names)
         return table

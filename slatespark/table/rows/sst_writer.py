@@ -17,7 +17,7 @@ from slatespark.format.paths import sst_path
 from slatespark.options import WriteOptions
 from slatespark.options.fields import Call
 from slatespark.options.values import DEFAULT_TTL_MS, STORAGE_PREFIX, parse_location
-from slatespark.storage import open_scratch, open_store, scratch_folder
+from slatespark.storage import absolute_location, open_scratch, open_store, scratch_folder
 from slatespark.storage.object_store import ObjectStore
 from slatespark.table.clock import Clock, SystemClock, check_clock, read_clock
 from slatespark.table.definition.plan import plan_creation, plan_definition
@@ -70,7 +70,8 @@ class SstWriter:
         valueFormat: str | None = None,
         **storage: Any,
     ) -> None:
-        self._path = parse_location(path, "path")
+        given = parse_location(path, "path")
+        self._path = given if given.endswith("/") else absolute_location(given)  # one that names no file is refused
         self._schema = parse_columns(schema) if isinstance(schema, str) else schema
         self._clock = SystemClock() if clock is None else check_clock(clock)
         self._formats = {"keyColumns": keyColumns, "keyFormat": keyFormat, "valueFormat": valueFormat}

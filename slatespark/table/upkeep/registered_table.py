@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 from slatespark.options import WriteOptions
-from slatespark.options.values import STORAGE_PREFIX
-from slatespark.table.stores import TableStores, open_stores
+from slatespark.options.values import STORAGE_PREFIX, parse_location
+from slatespark.table.stores import TableStores, absolute_location, open_stores
 
 
 class OpenedTable(NamedTuple):
@@ -24,20 +24,33 @@ class RegisteredTable:
 
     Attributes
     ----------
-    path : path or URL of the table
-    storage : `walPath`, and options of the storage backend
+    path : path or URL of the table as it was given, by which the loop knows it
+    location : the same in any working folder: the loop may go on in another
+    wal_path : the location of its WAL if that is elsewhere
+    storage : options of the storage backend
     """
 
     path: str
+    location: str
+    wal_path: str | None
     storage: Mapping[str, Any]
 
     @classmethod
     def checked(cls, path: str, storage: Mapping[str, Any], options: Mapping[str, Any]) -> Self:
         """Return a table that is registered; a misspelt argument is refused now, not at its turn.
 
-        Parameters and errors as for `open`. Nothing is read, so a store that cannot be reached is not an error.
+        Nothing is read, so a store that cannot be reached is not an error.
+
+        Parameters
+        ----------
+        storage : `walPath`, and options of the storage backend
+        options : as for `open`, with its errors
         """
-        registered = cls(path, storage)
+        backend = dict(storage)
+        apart = backend.pop("walPath", backend.pop("wal_path", None))
+        wal_path = None if apart is None else absolute_location(parse_location(apart, "walPath"))
+        location = absolute_location(path)
+        registered = cls(path, location, wal_path, open_stores(location, storage=backend).storage)
         registered.open(options)
         return registered
 
@@ -53,8 +66,6 @@ class RegisteredTable:
         OptionError
             When an option is wrong.
         """
-        storage = dict(self.storage)
-        wal_path = storage.pop("walPath", storage.pop("wal_path", None))
-        located = {f"{STORAGE_PREFIX}{name}": value for name, value in storage.items()}
-        parsed = WriteOptions.parse({"path": self.path, **located, **options})
-        return OpenedTable(open_stores(self.path, storage=storage, wal_path=wal_path), parsed)
+        located = {f"{STORAGE_PREFIX}{name}": value for name, value in self.storage.items()}
+        parsed = WriteOptions.parse({"path": self.location, **located, **options})
+        return OpenedTable(open_stores(self.location, storage=self.storage, wal_path=self.wal_path), parsed)

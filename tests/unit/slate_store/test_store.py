@@ -97,6 +97,26 @@ def test_paths_may_be_path_objects(tmp_path: Path) -> None:
     assert clone.get(b"a") == SlateStore.open(tmp_path / "t").get(b"a") == {"key": b"a", "value": b"1"}
 
 
+def test_relative_paths_are_resolved_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("here", "there"):
+        (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    store, writer = SlateStore.create("t"), SstWriter("file.sst")
+    monkeypatch.chdir(tmp_path / "there")
+    writer.write(pa.table({"key": [b"a"], "value": [b"1"]}))
+    store.ingest(tmp_path / "here" / "file.sst")
+    with store.begin() as transaction:
+        transaction.write(pa.table({"key": [b"b"], "value": [b"2"]}))
+    assert store.scan().read_all()["key"].to_pylist() == [b"a", b"b"]
+    assert list((tmp_path / "there").iterdir()) == []
+
+
+def test_a_path_may_begin_or_end_with_a_space(tmp_path: Path) -> None:
+    store = SlateStore.create(f"{tmp_path}/t ")
+    store.write(pa.table({"key": [b"a"], "value": [b"1"]}))
+    assert store._read_options({}).path == f"{tmp_path}/t "
+
+
 def test_an_explanation_shows_itself() -> None:
     store = new_store("explained")
     found = store.explain(prices="get=0.4")

@@ -131,6 +131,24 @@ def test_a_table_without_auto_compact_is_compacted(clock: FakeClock) -> None:
     assert len(table.runs()) < 8
 
 
+@pytest.mark.parametrize("options", [{}, {"walPath": "table", "root": "."}])
+def test_a_table_stays_where_it_was_when_it_was_added(
+    clock: FakeClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
+) -> None:
+    tables = [SlateStore.create(tmp_path / name / "table", clock=clock, retention="2h") for name in ("here", "there")]
+    for table in tables:
+        put(table, 1)
+    clock.advance(3 * HOUR_MS)
+    monkeypatch.chdir(tmp_path / "here")
+    loops: list[Reaper | Upkeep] = [
+        Upkeep("table", duties="reap", clock=clock, **options),
+        Reaper("table", clock=clock, **options),
+    ]
+    monkeypatch.chdir(tmp_path / "there")
+    assert [outcome.error for loop in loops for outcome in loop.runOnce()] == [None] * 3
+    assert [len(table.files()) for table in tables] == [0, 1]
+
+
 def test_a_stop_is_not_lost(clock: FakeClock) -> None:
     table = create(clock)
     upkeep = Upkeep([table.url], clock=clock)
