@@ -80,6 +80,12 @@ def fetch_commit_records(
     return list(itertools.islice(_records_newest_first(store, fetch, with_late=limit is None), most))
 
 
+def newest_commit_records(store: ObjectStore, limit: int, *, sound_only: bool = False) -> Iterator[CommitRecord]:
+    """Yield what `fetch_commit_records` returns; records are read a few at a time, as they are asked for."""
+    fetch = _find_sound if sound_only else fetch_commit_record
+    return itertools.islice(_records_newest_first(store, fetch, with_late=False), limit)
+
+
 def fetch_commit_record(store: ObjectStore, manifest_id: int) -> CommitRecord | None:
     """Return the record of one commit; None if there is none."""
     path = commit_path(manifest_id)

@@ -16,7 +16,7 @@ from slatespark.storage import run_concurrently
 from slatespark.table.checkpoints.store import CheckpointFacts, checkpoint_facts
 from slatespark.table.log.manifests import fetch_manifest
 from slatespark.table.read.versions.file_properties import file_properties
-from slatespark.table.records.commits import fetch_commit_records
+from slatespark.table.records.commits import newest_commit_records
 from slatespark.table.records.operations import Operation
 from slatespark.table.retention.plan import may_hold_due_rows
 from slatespark.table.stores import TableStores
@@ -24,7 +24,7 @@ from slatespark.units import s_to_ms
 
 MAX_PINNED_VERSIONS: Final = 100  # examined, the oldest ones: each costs the read of a manifest
 
-_RECORDS_SEARCHED: Final = (10, 1000)  # for the last reap: most are among the first few
+_RECORDS_SEARCHED: Final = 1000  # for the last reap
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -87,13 +87,13 @@ def find_kept_checkpoints(
     has_own_time : whether `retired_ms` is of a clock of the table's own
     """
     live = [point for point in manifest.checkpoints if not point.expire_time_s or s_to_ms(point.expire_time_s) > now_ms]
-    reaped = (last_version or _find_last_reap(stores)) if live else None
 
-    def is_before(point: Checkpoint) -> bool:  # before the last reap: later versions show no such row
-        is_old = not has_own_time and s_to_ms(point.create_time_s) <= retired_ms
-        return is_old or (reaped is not None and point.manifest_id < reaped)
+    def is_old(point: Checkpoint) -> bool:
+        return not has_own_time and s_to_ms(point.create_time_s) <= retired_ms
 
-    before = [point for point in live if is_before(point)]
+    asked = not all(map(is_old, live))  # of a later checkpoint: versions after the last reap show no such row
+    reaped = (last_version or _find_last_reap(stores)) if asked else None
+    before = [point for point in live if is_old(point) or (reaped is not None and point.manifest_id < reaped)]
     versions = sorted({point.manifest_id for point in before})[:MAX_PINNED_VERSIONS]
     checks = [partial(_shows_due_rows, stores, version, known, retired_ms) for version in versions]
     shown = run_concurrently(checks, is_remote=stores.main.is_remote)
@@ -104,11 +104,8 @@ def find_kept_checkpoints(
 
 def _find_last_reap(stores: TableStores) -> int | None:
     """Return the version of the last reap among recent commits."""
-    for limit in _RECORDS_SEARCHED:
-        for record in fetch_commit_records(stores.main, limit, sound_only=True):
-            if record.operation == Operation.REAP:
-                return record.manifest_id
-    return None
+    records = newest_commit_records(stores.main, _RECORDS_SEARCHED, sound_only=True)
+    return next((record.manifest_id for record in records if record.operation == Operation.REAP), None)
 
 
 def _shows_due_rows(stores: TableStores, version: int, known: Mapping[Ulid, SstProperties], retired_ms: int) -> bool:

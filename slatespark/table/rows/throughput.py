@@ -14,10 +14,10 @@ from slatespark.errors import SlateError
 from slatespark.options.values import AUTO_THROUGHPUT
 from slatespark.storage.object_store import ObjectStore
 from slatespark.table.clock import Clock
-from slatespark.table.records.commits import fetch_commit_records
+from slatespark.table.records.commits import newest_commit_records
 from slatespark.table.records.leases import list_task_marks, task_mark_path
 
-_RECORDS_SEARCHED = (10, 100)  # for the last reap: in most tables it is near, and each record costs a request
+_RECORDS_SEARCHED = 100  # for the last reap: in most tables it is near
 
 
 class UploadPace:
@@ -55,10 +55,9 @@ def resolve_throughput(store: ObjectStore, given: int | None) -> int | None:
     """
     if given != AUTO_THROUGHPUT:
         return given
-    for limit in _RECORDS_SEARCHED:
-        for record in fetch_commit_records(store, limit):
-            if isinstance(record.delete_rate, int) and record.delete_rate > 0:
-                return record.delete_rate
+    for record in newest_commit_records(store, _RECORDS_SEARCHED):
+        if isinstance(record.delete_rate, int) and record.delete_rate > 0:
+            return record.delete_rate
     return None
 
 
