@@ -16,7 +16,7 @@ docs/reference/format/checkpoints.md.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -27,7 +27,6 @@ from slatespark.format.invariants import l0_watermark_ms
 from slatespark.format.manifest import Checkpoint, Manifest
 from slatespark.format.manifest_outline import ManifestOutline, decode_outline
 from slatespark.format.paths import (
-    COMPACTIONS_DIR,
     COMPACTIONS_EXTENSION,
     MANIFEST_DIR,
     MANIFEST_EXTENSION,
@@ -47,7 +46,7 @@ from slatespark.table.commit.foreign_clients import are_epochs_ours
 from slatespark.table.commit.idempotence import is_outcome, record_outcomes
 from slatespark.table.commit.version_retention import find_replaced, is_over
 from slatespark.table.commit.wal_place import fetch_state_with_wal
-from slatespark.table.definition.versions import resolve_definition
+from slatespark.table.definition.versions import fetch_defined
 from slatespark.table.gc.deletion import delete_each, delete_together
 from slatespark.table.gc.filterings import judge_filterings, list_filterings
 from slatespark.table.gc.leftovers import collect_leftovers
@@ -76,12 +75,11 @@ from slatespark.table.gc.survey import (
     Leases,
     ListedJobs,
     ListedObjects,
+    ListedRecords,
     batched_numbers,
     delete_unchanged,
     drop_dead_jobs,
     judge_workers,
-    list_claims,
-    list_commits,
     survey_jobs,
     survey_leases,
 )
@@ -91,7 +89,6 @@ from slatespark.table.log.numbered_log import NumberedLog
 from slatespark.table.log.versioned_object import RaceLostError, Version
 from slatespark.table.progress import Progress, Step
 from slatespark.table.read.versions.floor import first_proof
-from slatespark.table.records.commit_batches import list_batches_by_size
 from slatespark.table.records.server_time import fetch_server_time
 from slatespark.table.stores import TableStores
 from slatespark.table.write.empty_views import remove_empty_views
@@ -140,8 +137,8 @@ def vacuum_table(
             return collect_leftovers(stores, now_ms=now_ms, min_age_ms=min_age_ms, dry_run=dry_run)
         found = fetch_latest_manifest(stores)
     refuse_unfinished(stores, found[1])
-    fetch_state_with_wal(stores)
-    removed = remove_empty_views(stores, clock, dry_run=dry_run)
+    newest = Version(*fetch_state_with_wal(stores)[:2])
+    removed = remove_empty_views(stores, clock, newest, dry_run=dry_run)
     ahead_ms = read_clock(clock) - now_ms
     report = _Collection(
         stores, clock, now_ms, min_age_ms, dry_run, fences, progress, found_id=found[0], ahead_ms=ahead_ms
@@ -227,7 +224,9 @@ class _Collection:
         stores = self.stores
         listed = ListedObjects.of(stores)
         leases = survey_leases(stores, self.now_ms)
-        handed, filterings = list_loads(stores), list_filterings(stores)
+        handed, filterings = run_concurrently(
+            [partial(list_loads, stores), partial(list_filterings, stores)], is_remote=stores.main.is_remote
+        )
         loads = resolve_loads(
             stores,
             self.clock,
@@ -240,9 +239,10 @@ class _Collection:
         released = self._release_checkpoints()
         versions = self._decide_versions(leases, loads)
         needs = self._needs(versions, leases, loads.jobs)
+        records = ListedRecords.of(stores)
         phases = [
-            *self._phases_of_table(listed, versions, needs),
-            *self._phases_of_jobs(listed, versions, needs, leases, loads.jobs),
+            *self._phases_of_table(listed, records, versions, needs),
+            *self._phases_of_jobs(listed, records, versions, needs, leases, loads.jobs),
             _Phase("load", stores.main, loads.verdicts),
             _Phase("filtering", stores.main, judge_filterings(stores, filterings, needs)),
             _Phase(LEASE, stores.main, leases.verdicts),
@@ -260,12 +260,14 @@ class _Collection:
             unknown=needs.unknown,
         )
 
-    def _phases_of_table(self, listed: ListedObjects, versions: _ManifestPlan, needs: Needs) -> list[_Phase]:
+    def _phases_of_table(
+        self, listed: ListedObjects, records: ListedRecords, versions: _ManifestPlan, needs: Needs
+    ) -> list[_Phase]:
         """Return the phases for what clients know, in the order of deletion."""
         main, apart = self.stores.main, self.stores.wal
         return [
             _Phase("manifest", main, judge_manifests(versions.listed, versions.going, versions.reason_of)),
-            _Phase("compactions", main, self._decide_compactions(needs)),
+            _Phase("compactions", main, self._decide_compactions(records.compactions, needs)),
             _Phase("columns", main, judge_copies(listed.copies, needs)),  # no copy outlives its SST
             _Phase("sst", main, judge_ssts(listed.ssts, needs)),
             _Phase("wal", apart, judge_wal(listed.wal, needs)),
@@ -274,18 +276,23 @@ class _Collection:
         ]
 
     def _phases_of_jobs(
-        self, listed: ListedObjects, versions: _ManifestPlan, needs: Needs, leases: Leases, jobs: ListedJobs
+        self,
+        listed: ListedObjects,
+        records: ListedRecords,
+        versions: _ManifestPlan,
+        needs: Needs,
+        leases: Leases,
+        jobs: ListedJobs,
     ) -> list[_Phase]:
         """Return the phases for what slatespark's jobs have recorded, in the order of deletion."""
         main, stay = self.stores.main, versions.kept
-        claims, commits = list_claims(self.stores), list_commits(self.stores)
-        batches, small_batches = list_batches_by_size(main)
-        batched = batched_numbers(self.stores, batches, commits.keys() - set(stay))
+        batched = batched_numbers(self.stores, records.batches, records.commits.keys() - set(stay))
+        newest = max(records.batches, default=0)
         return [
-            _Phase("claim", main, judge_claims(claims, stay, self.found_id, needs)),
+            _Phase("claim", main, judge_claims(records.claims, stay, self.found_id, needs)),
             _Phase("claim", main, judge_workers(listed.workers, jobs, leases, needs)),
-            _Phase("commit record", main, judge_commits(commits, batched, stay, needs)),
-            _Phase("commit record", main, judge_small_batches(small_batches, max(batches, default=0), needs)),
+            _Phase("commit record", main, judge_commits(records.commits, batched, stay, needs)),
+            _Phase("commit record", main, judge_small_batches(records.small_batches, newest, needs)),
         ]
 
     def _act(self, kind: str, store: ObjectStore, verdicts: Iterable[Verdict]) -> list[CollectedFile]:
@@ -353,7 +360,7 @@ class _Collection:
         """Plan the manifests; the newest one is read after they are listed, so that it has every checkpoint."""
         found = ((numbered(meta.path, MANIFEST_EXTENSION), meta) for meta in self.stores.main.list(MANIFEST_DIR))
         listed = {number: meta for number, meta in found if number is not None}
-        latest = fetch_latest_manifest(self.stores)
+        latest, definition = fetch_defined(self.stores)
         planned = plan_versions(
             {number: meta.modified_ms for number, meta in listed.items()},
             latest.number,
@@ -362,7 +369,7 @@ class _Collection:
             min_age_ms=self.min_age_ms,
             busy_ms=leases.since_ms,
             busy_until_ms=leases.until_ms,
-            proof=self._proof(latest.value),
+            proof=first_proof(self.stores, latest.value) if definition.has_history else None,
             handed=loads.base,
         )
         return _ManifestPlan(latest, listed, planned)
@@ -377,13 +384,9 @@ class _Collection:
                 pins[point.manifest_id] = max(reason, pins.get(point.manifest_id, reason), key=lambda each: each.lasts)
         return pins
 
-    def _proof(self, latest: Manifest) -> int | None:
-        definition = resolve_definition(self.stores, latest)
-        return first_proof(self.stores, latest) if definition.has_history else None
-
-    def _decide_compactions(self, needs: Needs) -> list[Verdict]:
+    def _decide_compactions(self, listed: Sequence[ObjectMeta], needs: Needs) -> list[Verdict]:
         """Decide which compactions files are deleted, and declare them dead if the store can."""
-        verdicts = judge_compactions(self.stores.main.list(COMPACTIONS_DIR), needs)
+        verdicts = judge_compactions(listed, needs)
         numbers = (numbered(item.meta.path, COMPACTIONS_EXTENSION) for item in verdicts if item.goes)
         last = max((number for number in numbers if number is not None), default=0)
         stuck = self._declare_dead(compactions_log(self.stores), last)

@@ -17,13 +17,13 @@ from typing import Final
 from slatespark.errors import CorruptDataError
 from slatespark.format.compactions import Compaction, CompactionStatus, encode_compactions
 from slatespark.format.paths import COLUMNS_DIR, COMPACTED_DIR, COMPACTIONS_DIR, GC_DIR, MANIFEST_DIR, WAL_DIR, numbered
-from slatespark.storage import ObjectMeta, ObjectStore, run_concurrently
+from slatespark.storage import ObjectMeta, ObjectStore, run_ahead, run_concurrently
 from slatespark.table.commit.active_jobs import HEARTBEAT_FRESH_MS, is_own_job, runs_here
 from slatespark.table.commit.hold import working_jobs
 from slatespark.table.gc.plan import LiveLease, Needs, Reason, Verdict
 from slatespark.table.log.compactions import compactions_log, fetch_compactions
 from slatespark.table.records.claims import CLAIMS_DIR
-from slatespark.table.records.commit_batches import fetch_commit_object
+from slatespark.table.records.commit_batches import fetch_commit_object, list_batches_by_size
 from slatespark.table.records.commit_record import COMMITS_DIR
 from slatespark.table.records.json_objects import ROOT, WRITE_ID_CHARS
 from slatespark.table.records.leases import LEASE_LIFETIME_MS, LEASES_DIR, fetch_lease
@@ -247,11 +247,41 @@ class ListedObjects:
 
     @classmethod
     def of(cls, stores: TableStores) -> ListedObjects:
-        """List the objects of a table; copies before the SSTs that they belong to."""
-        return cls(
-            unfinished=list_unfinished(stores),
-            copies=stores.main.list(COLUMNS_DIR),
-            ssts=stores.main.list(COMPACTED_DIR),
-            wal=stores.wal.list(WAL_DIR),
-            workers=list_workers(stores),
-        )
+        """List the objects of a table, all at once: no verdict asks whether an object of another kind is listed."""
+        listings: list[Callable[[], Sequence[ObjectMeta]]] = [
+            partial(stores.main.list, COLUMNS_DIR),
+            partial(stores.main.list, COMPACTED_DIR),
+            partial(stores.wal.list, WAL_DIR),
+            partial(list_workers, stores),
+        ]
+        unfinished = list_unfinished(stores)
+        copies, ssts, wal, workers = run_concurrently(listings, is_remote=stores.main.is_remote)
+        return cls(unfinished, copies, ssts, wal, workers)
+
+
+@dataclass(frozen=True, slots=True)
+class ListedRecords:
+    """Objects that tell of jobs and commits, listed once it is known which versions stay.
+
+    Attributes
+    ----------
+    compactions : the files of the list of compactions
+    claims : by path, with the number of the manifest that each announces
+    commits : single commit records by version
+    batches, small_batches : of commit records, by the version they end with
+    """
+
+    compactions: Sequence[ObjectMeta]
+    claims: Mapping[str, tuple[int, ObjectMeta]]
+    commits: Mapping[int, ObjectMeta]
+    batches: Mapping[int, ObjectMeta]
+    small_batches: Mapping[int, ObjectMeta]
+
+    @classmethod
+    def of(cls, stores: TableStores) -> ListedRecords:
+        """List the records of a table, all at once."""
+        is_remote = stores.main.is_remote
+        batches = run_ahead(partial(list_batches_by_size, stores.main), is_remote=is_remote)
+        claims = run_ahead(partial(list_claims, stores), is_remote=is_remote)
+        commits = run_ahead(partial(list_commits, stores), is_remote=is_remote)
+        return cls(stores.main.list(COMPACTIONS_DIR), claims(), commits(), *batches())

@@ -25,7 +25,6 @@ from slatespark.table.commit.job import abandoned_on_error, begin_write
 from slatespark.table.commit.publication import without_l0
 from slatespark.table.commit.tree_edit import CutViews
 from slatespark.table.definition.versions import resolve_definition
-from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.log.versioned_object import Version
 from slatespark.table.read.gaps import find_empty_views
 from slatespark.table.records.operations import Operation
@@ -34,7 +33,7 @@ from slatespark.table.stores import TableStores
 _SEED_BITS: Final = 64
 
 
-def remove_empty_views(stores: TableStores, clock: Clock, *, dry_run: bool = False) -> int:
+def remove_empty_views(stores: TableStores, clock: Clock, found: Version[Manifest], *, dry_run: bool = False) -> int:
     """Publish the newest version without the views that show no row; return their number.
 
     Nothing is published if there are none, if the table cannot be written now, or if another client may have it open:
@@ -42,9 +41,9 @@ def remove_empty_views(stores: TableStores, clock: Clock, *, dry_run: bool = Fal
 
     Parameters
     ----------
+    found : the newest version
     dry_run : only count them
     """
-    found = fetch_latest_manifest(stores)
     try:
         refuse_unwritable(stores.url, found.value)
         codec = resolve_definition(stores, found.value).codec()

@@ -120,7 +120,7 @@ def test_a_vacuum_removes_them_from_a_table_that_was_vacuumed_before(
     store = sliced(clock, monkeypatch)
     clock.advance(2 * HOUR_MS)
     with monkeypatch.context() as patched:
-        patched.setattr("slatespark.table.gc.run.remove_empty_views", lambda stores, clock, *, dry_run: 0)
+        patched.setattr("slatespark.table.gc.run.remove_empty_views", lambda *_, dry_run: 0)
         assert store.vacuum("1h").counts["manifest"]
     assert len(store.verify().empty_views) == 5
     assert store.vacuum("1h").views_removed == 5
