@@ -11,6 +11,7 @@ from slatespark.options import Call, ReadOptions, WriteOptions
 from slatespark.options.fields import with_common
 from slatespark.options.values import STORAGE_PREFIX, parse_location, refuse_place
 from slatespark.table.clock import Clock, SystemClock, check_clock
+from slatespark.table.log.manifests import fetch_latest_manifest, seen_manifest
 from slatespark.table.read.reader import resolve_table
 from slatespark.table.read.versions.read_point import KeptPoint, ReadPoint
 from slatespark.table.records.commit_record import CommitRecord
@@ -88,9 +89,12 @@ def location_options(table: OpenTable) -> dict[str, Any]:
     return dict(table._common)
 
 
-def version_of(record: CommitRecord | None, latest_id: int) -> int:
-    """Return the version that a commit published; the newest one before it if it published none."""
-    return latest_id if record is None else record.manifest_id
+def version_of(stores: TableStores, record: CommitRecord | None) -> int:
+    """Return the version that a commit published; the newest one that the call has seen if it published none."""
+    if record is not None:
+        return record.manifest_id
+    seen = seen_manifest(stores)
+    return fetch_latest_manifest(stores).number if seen is None else seen.number
 
 
 def _storage_name(name: str) -> str:

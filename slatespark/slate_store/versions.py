@@ -20,7 +20,6 @@ from slatespark.options.values import (
 )
 from slatespark.shown import Listing
 from slatespark.slate_store.base import OpenTable, version_of
-from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.progress import Step, reporting_tasks
 from slatespark.table.read.versions.time_travel import resolve_version
 from slatespark.table.tasks import THREADS, TaskRunner
@@ -302,11 +301,10 @@ class Versions(OpenTable):
         after_ms = parse_time_ms(after, name="trimHistory")
         why = "A trim writes no rows: those that stay keep their times."
         parsed = self._options_of("trimHistory", Call.TRIM, options, why=why, arguments=("after",))
-        latest_id, _ = fetch_latest_manifest(self._stores)
         with showing_progress(progress, Step.REMOVING) as listener:
             tasks = reporting_tasks(runner or THREADS, listener, Step.REMOVING)
             record = trim_history(self._stores, self._clock, after_ms, parsed, runner=tasks)
-        return version_of(record, latest_id)
+        return version_of(self._stores, record)
 
     def setHistoryFloor(self, ts: int | str | datetime) -> None:
         """Raise the history floor of a table, so that compaction may drop versions that only earlier reads need.

@@ -84,7 +84,7 @@ class Writes(OpenTable):
             told = reporting_rows(rows, listener, total=total)
             record = run_load(self._stores, self._clock, load, schema, told, threads=threads)
         compact_after_write(self._stores, self._clock, record, parsed, load.job.definition)
-        return version_of(record, load.job.baseline.manifest_id)
+        return version_of(self._stores, record)
 
     def begin(self, readTimestamp: int | str | datetime | None = None, **options: Any) -> Transaction:
         """Begin a transaction: reads at one point, and writes that become visible together when it commits.
@@ -161,12 +161,11 @@ class Writes(OpenTable):
 
         parsed = parse_ingest(self._common, options)
         given = parse_locations(paths, "paths")
-        latest_id, _ = fetch_latest_manifest(self._stores)
         with showing_progress(progress, Step.INGESTING) as listener:
             tasks = reporting_tasks(runner or THREADS, listener, Step.INGESTING)
             record = ingest_files(self._stores, self._clock, given, parsed, runner=tasks)
         compact_after_write(self._stores, self._clock, record, parsed)
-        return version_of(record, latest_id)
+        return version_of(self._stores, record)
 
     def delete(self, condition: str, *, progress: AskedProgress = "auto", **options: Unpack[WriteKeywords]) -> int:
         """Delete the rows that fulfil a condition, and return the version that shows the deletion.
@@ -198,11 +197,10 @@ class Writes(OpenTable):
         from slatespark.table.write.alteration import delete_where
 
         given = self._of_call(options)
-        latest_id, _ = fetch_latest_manifest(self._stores)
         with showing_progress(progress, Step.REMOVING) as listener:
             record = delete_where(self._stores, self._clock, condition, self._common, given, progress=listener)
         compact_after_write(self._stores, self._clock, record, self._write_options(given))
-        return version_of(record, latest_id)
+        return version_of(self._stores, record)
 
     def update(
         self,
@@ -247,13 +245,12 @@ class Writes(OpenTable):
         from slatespark.table.write.update import update_where
 
         given = self._of_call(options)
-        latest_id, _ = fetch_latest_manifest(self._stores)
         with showing_progress(progress, Step.WRITING) as listener:
             record = update_where(
                 self._stores, self._clock, condition, set or {}, self._common, given, progress=listener
             )
         compact_after_write(self._stores, self._clock, record, self._write_options(given))
-        return version_of(record, latest_id)
+        return version_of(self._stores, record)
 
     def deleteRange(
         self,
@@ -302,21 +299,23 @@ class Writes(OpenTable):
         [{'day': 'tue', 'id': 1, 'n': 3}]
         """
         from slatespark.table.compaction.after_write import compact_after_write
+        from slatespark.table.definition.versions import fetch_defined
         from slatespark.table.write.alteration import delete_history_range
         from slatespark.table.write.range_replace import delete_range
 
-        latest_id, _ = fetch_latest_manifest(self._stores)
-        if self.definition.has_history:
+        found, definition = fetch_defined(self._stores)
+        if definition.has_history:
             parsed = self._delete_options(Call.DELETE_HISTORY, {"timestamp": timestamp, **options})
             with showing_progress(progress, Step.REMOVING) as listener:
                 tasks = reporting_tasks(runner or THREADS, listener, Step.REMOVING)
                 record = delete_history_range(self._stores, self._clock, where, self._common, parsed, runner=tasks)
             compact_after_write(self._stores, self._clock, record, parsed)
-            return version_of(record, latest_id)
+            return version_of(self._stores, record)
         parsed = self._delete_options(Call.DELETE_RANGE, options)
         if timestamp is not None:
             raise OptionError("timestamp: only a history table stores when rows were deleted.", todo="Omit it.")
-        return version_of(delete_range(self._stores, self._clock, where, parsed), latest_id)
+        record = delete_range(self._stores, self._clock, where, parsed, found, definition)
+        return version_of(self._stores, record)
 
     def _delete_options(self, call: Call, options: Mapping[str, Any]) -> WriteOptions:
         why = "A deletion of ranges writes no rows but tombstones, and those of a history table alone."

@@ -40,6 +40,12 @@ CALLS: Final[dict[str, tuple[list[Call], Call]]] = {
     "`write` of 1,000 rows": ([lambda store: store.write(rows(0, 1000))], lambda store: store.write(rows(0, 1000))),
     "`write` with `replaceWhere`": ([lambda store: store.write(rows(0, 1000))], replace),
     "`deleteRange`": ([replace], lambda store: store.deleteRange("id BETWEEN 5 AND 9")),
+    "`deleteRange` of keys that are not there": (
+        [lambda store: store.get(17)],
+        lambda store: store.deleteRange("id BETWEEN 90005 AND 90009"),
+    ),
+    "`update` of one row": ([replace], lambda store: store.update("id = 5", {"name": "x"})),
+    "`delete` of one row": ([replace], lambda store: store.delete("id = 5")),
     "`createCheckpoint`": ([lambda store: store.write(rows(0, 9))], lambda store: store.createCheckpoint("x")),
     "`setProperties`": ([lambda store: store.write(rows(0, 9))], lambda store: store.setProperties(retention="30d")),
 }
@@ -72,8 +78,24 @@ def measured() -> Iterator[tuple[str, Spent]]:
     yield '`get`, with `refresh="10s"`', kept.spent(lambda store: store.get(17))
     snapshot = kept.store.snapshot()
     yield "`snapshot.get`", kept.spent(lambda _: snapshot.get(17))
+    yield from upkeep()
     made("requests-history", commits=120)
     yield "`history()` of 120 commits", DistantTable("requests-history", clock).spent(lambda store: store.history())
+
+
+def upkeep() -> Iterator[tuple[str, Spent]]:
+    """Passes that find nothing to do, each the second of its process."""
+    passes: dict[str, Call] = {
+        "`reap` that finds nothing": lambda store: store.reap(),
+        "`vacuum` that finds nothing": lambda store: store.vacuum(),
+    }
+    for number, (call, run) in enumerate(passes.items()):
+        name = f"requests-upkeep-{number}"
+        clock = made(name)
+        SlateStore.open(f"memory://{name}", clock=clock).setProperties(retention="30d")
+        table = DistantTable(name, clock)
+        table.spent(run)
+        yield call, table.spent(run)
 
 
 def told() -> dict[str, Spent]:

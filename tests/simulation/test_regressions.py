@@ -34,10 +34,10 @@ def test_seed(seed: int) -> None:
 
 
 def test_a_defect_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The simulation can fail: without what prevents the last of these defects, one of the first seeds does."""
+    """The simulation can fail: without what prevents the first of these defects, one of some seeds does."""
     monkeypatch.setattr(UnmovedWal, "before_claim", lambda *_: None)
     with pytest.raises(SeedError, match="erase"):
-        _simulate_all(range(20, 60))
+        _simulate_all(range(180, 220))
 
 
 def _simulate_all(seeds: Iterable[int]) -> None:

@@ -13,8 +13,8 @@ from slatespark.table.records.leases import delete_lease
 from slatespark.table.stores import TableStores
 
 
-def end_without_commit(stores: TableStores, clock: Clock, job: WriteJob, options: WriteOptions) -> None:
-    """End a job that has nothing to commit: no version is published, and no client is fenced.
+def record_empty(stores: TableStores, clock: Clock, job: WriteJob, options: WriteOptions) -> None:
+    """Record that a job has nothing to commit: no version is published, and no client is fenced.
 
     Raises
     ------
@@ -30,4 +30,9 @@ def end_without_commit(stores: TableStores, clock: Clock, job: WriteJob, options
     outcome = outcome_of(options, job.baseline.manifest_id, job.write_id, clock.now_ms())
     if outcome is not None:  # a repeated job may produce rows, from its own later writes
         publish_txn_record(stores.main, outcome)
+
+
+def end_without_commit(stores: TableStores, clock: Clock, job: WriteJob, options: WriteOptions) -> None:
+    """End a job that has published its lease, as `record_empty` does."""
+    record_empty(stores, clock, job, options)
     delete_lease(stores.main, job.write_id)

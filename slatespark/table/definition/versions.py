@@ -63,6 +63,13 @@ def fetch_definition(stores: TableStores, manifest: Manifest | None = None) -> V
     return _inherit(stores, manifest) if own is None else own
 
 
+def fetch_defined(stores: TableStores) -> tuple[Version[Manifest], TableDefinition]:
+    """Return the newest manifest and definition, which are looked for together; raises as `fetch_latest_manifest`."""
+    fetch = DefinitionFetch(stores)
+    found = fetch_latest_manifest(stores)
+    return found, fetch.resolve(found).value
+
+
 def refuse_newer(stores: TableStores) -> None:
     """Raise `UnsupportedFormatError` if a later release wrote the definition: before anything is changed."""
     with contextlib.suppress(CorruptDataError):  # which whoever needs the definition finds

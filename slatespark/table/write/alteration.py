@@ -31,8 +31,7 @@ from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.definition.versions import (
     announce_definition,
     evolve_definition,
-    resolve_codec,
-    resolve_definition,
+    fetch_defined,
 )
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.progress import Progress, Step, reporting_tasks
@@ -40,6 +39,7 @@ from slatespark.table.read.planning.plan import Split
 from slatespark.table.read.reader import ReadPlan, fetch_read_plan, resolve_table
 from slatespark.table.read.scan import scan_split
 from slatespark.table.read.scan_settings import ScanSettings
+from slatespark.table.read.versions.read_point import ReadPoint
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.rows.sst_upload import NewFile
 from slatespark.table.stores import TableStores
@@ -57,7 +57,7 @@ from slatespark.units import ms_to_text
 
 def current_definition(stores: TableStores) -> TableDefinition:
     """Return the definition of an existing table; that of a raw table if it stores none."""
-    return resolve_definition(stores, fetch_latest_manifest(stores).value)
+    return fetch_defined(stores)[1]
 
 
 def set_properties(stores: TableStores, clock: Clock, given: Mapping[str, Any]) -> TableDefinition:
@@ -251,8 +251,7 @@ def delete_history_range(
     refuse_cooperation(write, "a history table", OTHER_MODES)
     if is_committed(stores, write):
         return None
-    codec = resolve_codec(stores, fetch_latest_manifest(stores)[1])
-    keys = ranges_to_delete(where, write, codec)
+    keys = ranges_to_delete(where, write, current_definition(stores).codec())
     instant = choose_instant(stores, clock, write)
     # Hidden rows too: a client shows expired ones, and a longer retention would show those past the present one.
     plan = _fetch_deletion_plan(stores, clock, None, common, write, keys, includeExpired=True, **instant.read)
@@ -272,9 +271,10 @@ def _fetch_deletion_plan(
     **more: Any,
 ) -> ReadPlan:
     """Return the plan of a read of the keys to be deleted."""
-    keys = resolve_codec(stores, fetch_latest_manifest(stores)[1]).key_columns
-    wanted = {"filter": condition, "columns": list(keys), "mergeOperator": write.merge_operator, **more}
-    return fetch_read_plan(stores, ReadOptions.parse({**common, **wanted}), clock, keys=ranges)
+    wanted = {"filter": condition, "mergeOperator": write.merge_operator, **more}
+    point = ReadPoint(*resolve_table(stores, ReadOptions.parse({**common, **wanted}), clock))
+    options = ReadOptions.parse({**common, **wanted, "columns": list(point.definition.codec().key_columns)})
+    return fetch_read_plan(stores, options, clock, point=point, keys=ranges)
 
 
 def _delete_rows(

@@ -9,8 +9,7 @@ from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import OptionError
 from slatespark.options import WriteOptions
 from slatespark.table.clock import Clock
-from slatespark.table.definition.versions import resolve_codec
-from slatespark.table.log.manifests import fetch_latest_manifest
+from slatespark.table.definition.versions import fetch_defined
 from slatespark.table.read.points import SoughtKeys
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.stores import TableStores
@@ -30,7 +29,7 @@ def delete_listed_keys(stores: TableStores, clock: Clock, condition: str, option
     OptionError
         When the condition cannot be parsed, or does not list keys.
     """
-    codec = resolve_codec(stores, fetch_latest_manifest(stores).value)
+    codec = fetch_defined(stores)[1].codec()
     keys = _listed_keys(condition, codec)
     packed = SoughtKeys.of(keys).packed
     columns = codec.decode([packed], np.arange(len(keys), dtype=np.int64), list(codec.key_columns))

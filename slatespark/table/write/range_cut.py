@@ -17,7 +17,7 @@ from slatespark.table.clock import Clock
 from slatespark.table.commit.tree_edit import CutViews
 from slatespark.table.read.fetch import fetch_wal_rows
 from slatespark.table.read.gaps import Gaps, find_gaps_around, is_gap
-from slatespark.table.snapshot import WalTail, fetch_newest_state
+from slatespark.table.snapshot import WalTail
 from slatespark.table.stores import TableStores
 
 _SEED_BITS: Final = 64
@@ -37,15 +37,18 @@ class RangeCut:
     holds_rows: bool
 
 
-def plan_cut(stores: TableStores, clock: Clock, keys: Sequence[KeyRange], codec: RowCodec) -> RangeCut:
+def plan_cut(
+    stores: TableStores, clock: Clock, keys: Sequence[KeyRange], codec: RowCodec, state: tuple[int, Manifest, WalTail]
+) -> RangeCut:
     """Return the edit that removes some key ranges.
 
     Parameters
     ----------
     keys : ascending, not overlapping, none empty
     codec : codec of the table
+    state : its newest version with the WAL
     """
-    _, manifest, wal = fetch_newest_state(stores)
+    _, manifest, wal = state
     gaps = find_gaps_around(stores, manifest, keys, codec, inside=True)
     edit = CutViews(tuple(keys), clock.random_bits(_SEED_BITS), gaps=gaps)
     return RangeCut(edit, _shows_rows(manifest, keys, gaps) or _has_rows(stores, manifest, wal, keys))

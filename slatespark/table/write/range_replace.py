@@ -13,24 +13,33 @@ from slatespark.options import WriteOptions
 from slatespark.ranges import KeyRange
 from slatespark.table.clock import Clock
 from slatespark.table.commit.commit import commit_write
-from slatespark.table.commit.empty_commit import end_without_commit
+from slatespark.table.commit.empty_commit import end_without_commit, record_empty
 from slatespark.table.commit.foreign_clients import OTHER_MODES, refuse_cooperation
 from slatespark.table.commit.idempotence import is_committed, refuse_pair
-from slatespark.table.commit.job import WriteJob, abandoned_on_error, begin_write
+from slatespark.table.commit.job import WriteJob, abandoned_on_error, plan_write, publish_job
 from slatespark.table.commit.read_set import ReadSet
 from slatespark.table.commit.tree_edit import CutViews
+from slatespark.table.commit.wal_place import fetch_state_with_wal
 from slatespark.table.cooperation.segment_drop import drop_segment_beside_client
-from slatespark.table.definition.versions import resolve_definition
-from slatespark.table.log.manifests import fetch_latest_manifest
+from slatespark.table.definition.table_definition import TableDefinition
+from slatespark.table.log.versioned_object import Version
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.records.operations import Operation
 from slatespark.table.rows.sst_upload import NewFile
+from slatespark.table.snapshot import fetch_newest_state
 from slatespark.table.stores import TableStores
 from slatespark.table.write.exact_ranges import find_segment, ranges_to_delete
 from slatespark.table.write.range_cut import RangeCut, plan_cut
 
 
-def delete_range(stores: TableStores, clock: Clock, where: str | None, options: WriteOptions) -> CommitRecord | None:
+def delete_range(
+    stores: TableStores,
+    clock: Clock,
+    where: str | None,
+    options: WriteOptions,
+    found: Version[Manifest],
+    definition: TableDefinition,
+) -> CommitRecord | None:
     """Delete all rows of some key ranges in one commit, without tombstones.
 
     Returns None if it was committed before, or if no row version lies in the ranges: then no version is published.
@@ -38,6 +47,7 @@ def delete_range(stores: TableStores, clock: Clock, where: str | None, options: 
     Parameters
     ----------
     where : a condition on leading key columns; None for a raw table, where `options` give the keys
+    found, definition : the newest ones
 
     Raises
     ------
@@ -49,10 +59,9 @@ def delete_range(stores: TableStores, clock: Clock, where: str | None, options: 
     """
     if is_committed(stores, options):
         return None
-    found = fetch_latest_manifest(stores)
     if found.value.segment_extractor_name is None:
         refuse_cooperation(options, "deleteRange", f"Delete rows by key. Or: {OTHER_MODES}")
-    definition = resolve_definition(stores, found.value).declaring(options.properties)
+    definition = definition.declaring(options.properties)
     if definition.has_history:
         raise OptionError(
             "deleteRange: a range cannot be cut out of a history table.",
@@ -67,9 +76,17 @@ def delete_range(stores: TableStores, clock: Clock, where: str | None, options: 
         return drop_segment_beside_client(
             stores, clock, _segment_of(keys, found.value, options), definition.codec(), options
         )
-    job = begin_write(stores, clock, operation=Operation.DELETE_RANGE, found=found, definition=definition)
+    state = fetch_state_with_wal(stores)
+    job = plan_write(
+        stores, clock, operation=Operation.DELETE_RANGE, found=Version(*state[:2]), definition=definition, state=state
+    )
+    cut = plan_cut(stores, clock, keys, definition.codec(), state)
+    if not cut.holds_rows:
+        record_empty(stores, clock, job, options)
+        return None
+    publish_job(stores, job)
     with abandoned_on_error(stores, job):
-        return commit_cut(stores, clock, job, (), options, keys)
+        return commit_write(stores, clock, job, (), options, edit=cut.edit)
 
 
 def _segment_of(keys: Sequence[KeyRange], manifest: Manifest, options: WriteOptions) -> bytes:
@@ -107,7 +124,7 @@ def commit_cut(
     if job.creates:
         cut = RangeCut(CutViews(tuple(keys), seed=0), holds_rows=False)
     else:
-        cut = plan_cut(stores, clock, keys, job.definition.codec())
+        cut = plan_cut(stores, clock, keys, job.definition.codec(), fetch_newest_state(stores))
     if not (cut.holds_rows or any(outputs) or job.creates or depends_on is not None):
         end_without_commit(stores, clock, job, options)
         return None

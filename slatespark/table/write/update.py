@@ -20,10 +20,9 @@ from slatespark.table.clock import Clock
 from slatespark.table.commit.foreign_clients import OTHER_MODES, refuse_cooperation
 from slatespark.table.commit.idempotence import is_committed
 from slatespark.table.commit.read_set import ReadSet
-from slatespark.table.definition.versions import resolve_codec
-from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.progress import Progress, reporting_rows
-from slatespark.table.read.reader import fetch_read_plan, run_read
+from slatespark.table.read.reader import fetch_read_plan, resolve_table, run_read
+from slatespark.table.read.versions.read_point import ReadPoint
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.stores import TableStores
 from slatespark.table.write.change_options import parse_change
@@ -66,10 +65,10 @@ def update_where(
     refuse_cooperation(write, "update", f"Upsert the new rows. Or: {OTHER_MODES}")
     if is_committed(stores, write):
         return None
-    codec = resolve_codec(stores, fetch_latest_manifest(stores).value)
-    values = NewValues.of(assigned, codec)
-    read = {"filter": condition, "mergeOperator": write.merge_operator}
-    plan = fetch_read_plan(stores, ReadOptions.parse({**common, **read}), clock)
+    read = ReadOptions.parse({**common, "filter": condition, "mergeOperator": write.merge_operator})
+    point = ReadPoint(*resolve_table(stores, read, clock))
+    values = NewValues.of(assigned, point.definition.codec())
+    plan = fetch_read_plan(stores, read, clock, point=point)
     empty = values.set_in(pa.RecordBatch.from_pylist([], schema=plan.schema))
     rows = reporting_rows(map(values.set_in, run_read(stores, plan)), progress)
     return load_batches(stores, clock, empty.schema, rows, write, depends_on=ReadSet.of_plan(plan))
