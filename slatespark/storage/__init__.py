@@ -77,7 +77,7 @@ def open_store(url: str, options: Mapping[str, object] | None = None) -> ObjectS
     if protocol in ("file", "local"):
         if "\0" in url:
             raise InvalidRequestError(f"{url!r} has a null character.", todo="Choose another path.")
-        return LocalStore(_local_folder(url))
+        return LocalStore(_absolute(_local_folder(url)))
     if protocol == "memory":
         return MemoryStore(url[len("memory://") :])
     from slatespark.storage.remote_store import RemoteStore
@@ -96,7 +96,16 @@ def absolute_location(location: str, folder: str = "") -> str:
     is_local = "://" not in location if scheme is None else scheme[1].lower() in ("file", "local")
     if not is_local or not location.strip() or _FEW_SLASHES.match(location):  # the last two are refused
         return location
-    return str((Path(folder) / _local_folder(location)).absolute())
+    return str(_absolute(Path(folder) / _local_folder(location)))
+
+
+def _absolute(path: Path) -> Path:
+    try:
+        return path.absolute()
+    except FileNotFoundError as exc:
+        raise InvalidRequestError(
+            f"{path} is relative to a working folder that does not exist any more.", todo="Give the whole path."
+        ) from exc
 
 
 def open_scratch(folder: str) -> ObjectStore:

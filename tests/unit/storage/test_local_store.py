@@ -280,6 +280,18 @@ def test_urls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         open_store("file://data/t")
 
 
+def test_a_relative_path_in_a_folder_that_is_gone_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    calls: list[Callable[[str], object]] = [open_store, absolute_location]
+    for call in calls:
+        with pytest.raises(InvalidRequestError, match="some/table"):
+            call("some/table")
+    assert open_store(str(tmp_path)).list("") == []
+
+
 def test_a_local_table_loads_no_driver() -> None:
     code = "import sys; from slatespark.storage import open_store; open_store('/x').list(''); print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
