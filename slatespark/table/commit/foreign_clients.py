@@ -8,13 +8,13 @@ from typing import Final
 
 from slatespark.errors import CommitConflictError, OptionError, SnapshotExpiredError
 from slatespark.format.compactions import Compactions
-from slatespark.format.manifest import Manifest, decode_manifest
+from slatespark.format.manifest import Manifest
 from slatespark.format.tables import refuse_unknown_fields
 from slatespark.options import WriteOptions
 from slatespark.storage import run_concurrently
 from slatespark.table.commit.active_jobs import has_fresh_heartbeat, is_own_job
 from slatespark.table.log.compactions import fetch_compactions
-from slatespark.table.log.manifests import manifest_log
+from slatespark.table.log.manifests import decode_version, manifest_log
 from slatespark.table.log.versioned_object import Version
 from slatespark.table.records.claims import fetch_claimed_digests, fetch_digests_between, manifest_digest
 from slatespark.table.records.commits import is_own_commit
@@ -146,7 +146,7 @@ def _find_foreign_epoch(stores: TableStores, latest: Version[Manifest], baseline
     for number in range(baseline.manifest_id + 1, latest.number + 1):
         try:
             data = bytes(log.get(number))
-            epochs = _epochs(decode_manifest(data))
+            epochs = _epochs(decode_version(stores, number, data))
             is_foreign = epochs != known and manifest_digest(data) not in fetch_claimed_digests(stores.main, number)
             if is_foreign:
                 log.get(number)  # a vacuum deletes a claim right after its manifest: was it still there?
@@ -187,7 +187,7 @@ def are_epochs_ours(stores: TableStores, latest: Version[Manifest]) -> bool:
             data = bytes(log.get(number))
         except SnapshotExpiredError:
             return False
-        manifest = decode_manifest(data)
+        manifest = decode_version(stores, number, data)
         if _epochs(manifest) != epochs:
             return False
         if is_own_commit(stores.main, number, manifest) or manifest_digest(data) in fetch_claimed_digests(

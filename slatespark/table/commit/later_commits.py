@@ -20,13 +20,13 @@ from functools import partial
 from typing import Final, TypeAlias
 
 from slatespark.errors import SnapshotExpiredError
-from slatespark.format.manifest import Manifest, Segment, decode_manifest
+from slatespark.format.manifest import Manifest, Segment
 from slatespark.format.manifest_outline import ManifestOutline, decode_outline
 from slatespark.format.ulid import Ulid
 from slatespark.ranges import ALL_KEYS, KeyRange, merge_ranges, prefix_range
 from slatespark.storage import run_concurrently
 from slatespark.table.commit.handed_loads import find_load_seq
-from slatespark.table.log.manifests import manifest_log
+from slatespark.table.log.manifests import decode_version, manifest_log
 from slatespark.table.log.versioned_object import Version
 from slatespark.table.read.planning.plan import FileSlice, SstFile
 from slatespark.table.records.claims import fetch_claimed_removals, manifest_digest
@@ -150,8 +150,7 @@ def find_later_commits(
         load_seq, filtered = _find_load(stores, versions[-1], version), filters.of(versions[-1], version)
         changes = bool(filtered) or load_seq is not None or version.last_seq > versions[-1].last_seq
         if changes or trees.may_shrink:
-            with object_context(stores.main, manifest_log(stores).path(number)):
-                manifest = decode_manifest(data)
+            manifest = decode_version(stores, number, data)
             drained = trees.drained_by(manifest)
             if changes or drained:
                 yield _commit(stores, versions, version, manifest, removals, load_seq, (*drained, *filtered))

@@ -14,7 +14,6 @@ from typing import Final
 
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import CorruptDataError, SlateError, SnapshotExpiredError
-from slatespark.format.manifest import decode_manifest
 from slatespark.options import Call, ReadOptions
 from slatespark.shown import Shown
 from slatespark.table.clock import Clock
@@ -28,7 +27,7 @@ from slatespark.table.inspection.timeline_intervals import (
     replaced_keys,
     without_slivers,
 )
-from slatespark.table.log.manifests import manifest_log
+from slatespark.table.log.manifests import fetch_manifest
 from slatespark.table.read.planning.layers import MAX_COMMIT_RECORDS, fetch_layers
 from slatespark.table.read.planning.plan import Layer
 from slatespark.table.read.versions.resolve import resolve_snapshot
@@ -121,8 +120,7 @@ def _added(records: Iterable[CommitRecord]) -> dict[str, int]:
 def _layers_before(stores: TableStores, version: int) -> tuple[Layer, ...] | None:
     """Return the layers of the previous version; None if it is gone or cannot be read."""
     try:
-        manifest = decode_manifest(bytes(manifest_log(stores).get(version - 1)))
-        return fetch_layers(stores, manifest)
+        return fetch_layers(stores, fetch_manifest(stores, version - 1))
     except (SnapshotExpiredError, FileNotFoundError, SlateError):
         return None
 

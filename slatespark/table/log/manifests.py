@@ -16,6 +16,7 @@ from slatespark.format.paths import (
     MANIFEST_EXTENSION,
     manifest_path,
 )
+from slatespark.storage.object_store import Buffer
 from slatespark.table.clock import Clock
 from slatespark.table.log.numbered_log import CollectedNumberError, NumberedLog
 from slatespark.table.log.versioned_object import RaceLostError, Version, VersionedObject
@@ -59,12 +60,11 @@ def manifest_log(stores: TableStores) -> NumberedLog:
 
 def fetch_latest_manifest(stores: TableStores) -> Version[Manifest]:
     """Return id and content of the newest manifest; raises `TableNotFoundError` when there is none."""
-    log = manifest_log(stores)
-    found = log.latest()
+    found = manifest_log(stores).latest()
     if found is None:
         raise _no_table(stores)
     number, data = found
-    return Version(number, _decode_manifest(log, number, bytes(data)))
+    return Version(number, decode_version(stores, number, data))
 
 
 def _no_table(stores: TableStores) -> TableNotFoundError:
@@ -82,7 +82,7 @@ def seen_manifest(stores: TableStores) -> Version[Manifest] | None:
     if found is None:
         return None
     number, data = found
-    return Version(number, _decode_manifest(manifest_log(stores), number, bytes(data)))
+    return Version(number, decode_version(stores, number, data))
 
 
 def note_own_commit(stores: TableStores, number: int, manifest: Manifest) -> None:
@@ -108,12 +108,11 @@ def is_at_rest(stores: TableStores, manifest: Manifest) -> bool:
 
 def fetch_newest_since(stores: TableStores, known: Version[Manifest]) -> Version[Manifest]:
     """Return the newest version, which is `known` or a later one; without a later one it costs no listing."""
-    log = manifest_log(stores)
-    found = log.latest_since(known.number)
+    found = manifest_log(stores).latest_since(known.number)
     if found is None:
         return known
     number, data = found
-    return Version(number, _decode_manifest(log, number, bytes(data)))
+    return Version(number, decode_version(stores, number, data))
 
 
 def list_manifests(stores: TableStores) -> list[int]:
@@ -138,8 +137,7 @@ def find_latest_manifest(stores: TableStores) -> Version[Manifest] | None:
 
 def fetch_manifest(stores: TableStores, number: int) -> Manifest:
     """Return one manifest version; raises `SnapshotExpiredError` when it no longer exists."""
-    log = manifest_log(stores)
-    return _decode_manifest(log, number, bytes(log.get(number)))
+    return decode_version(stores, number, manifest_log(stores).get(number))
 
 
 def later_manifests(
@@ -165,14 +163,14 @@ def later_manifests(
 
 def created_manifest(stores: TableStores, number: int) -> Manifest:
     """Return a version that these stores have perhaps created last, mostly without a request."""
-    log = manifest_log(stores)
     data = stores.heads.created(stores.main.url, MANIFEST_DIR, number)
-    return _decode_manifest(log, number, bytes(log.get(number) if data is None else data))
+    return decode_version(stores, number, manifest_log(stores).get(number) if data is None else data)
 
 
-def _decode_manifest(log: NumberedLog, number: int, data: bytes) -> Manifest:
-    with object_context(log.store, log.path(number)):
-        return _decode(data)
+def decode_version(stores: TableStores, number: int, data: Buffer) -> Manifest:
+    """Return the manifest that the object of a version holds; errors name the object."""
+    with object_context(stores.main, manifest_path(number)):
+        return _decode(bytes(data))
 
 
 def draw_nonce(clock: Clock, *, is_claim: bool = False) -> int:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from slatespark.errors import CorruptDataError, SnapshotExpiredError
-from slatespark.format.manifest import Manifest, decode_manifest
+from slatespark.format.manifest import Manifest
 from slatespark.format.paths import sst_path
 from slatespark.format.properties import SstProperties, decode_properties
 from slatespark.format.ulid import Ulid
@@ -22,7 +22,7 @@ from slatespark.ranges import ALL_KEYS
 from slatespark.table.clock import Clock, present_of_read
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.definition.versions import resolve_definition
-from slatespark.table.log.manifests import fetch_manifest, list_manifests, manifest_log
+from slatespark.table.log.manifests import decode_version, fetch_manifest, list_manifests, manifest_log
 from slatespark.table.read.fetch import fetch_wal_rows
 from slatespark.table.read.versions.file_properties import file_properties
 from slatespark.table.read.versions.sst_end import fetch_end
@@ -206,7 +206,7 @@ def _raised_by_us(stores: TableStores, record: CommitRecord, compactor_epoch: in
             data = bytes(log.get(number))
         except SnapshotExpiredError:
             continue
-        epoch = decode_manifest(data).compactor_epoch
+        epoch = decode_version(stores, number, data).compactor_epoch
         if epoch == reached:
             continue
         if epoch != reached + 1 or manifest_digest(data) not in fetch_claimed_digests(stores.main, number):

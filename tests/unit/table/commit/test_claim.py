@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import itertools
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
-from slatespark.errors import CommitConflictError, InternalError, UnsupportedFormatError
+from slatespark.errors import CommitConflictError, CorruptDataError, InternalError, UnsupportedFormatError
 from slatespark.format.compactions import (
     Compaction,
     Compactions,
@@ -23,7 +24,12 @@ from slatespark.format.ulid import Ulid
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.table.commit.active_jobs import clear_active_jobs
 from slatespark.table.commit.claim import Claim, claim_epochs, fetch_held, refuse_unwritable
-from slatespark.table.commit.foreign_clients import Baseline, refuse_foreign_client
+from slatespark.table.commit.foreign_clients import (
+    Baseline,
+    are_epochs_ours,
+    refuse_foreign_client,
+    refuse_foreign_writer,
+)
 from slatespark.table.log.compactions import fetch_compactions
 from slatespark.table.log.manifests import fetch_latest_manifest, publish_manifest
 from slatespark.table.log.versioned_object import RaceLostError, Version
@@ -281,6 +287,20 @@ def test_a_vacuum_that_deletes_a_version_and_its_claim_while_we_look(
     else:
         with pytest.raises(CommitConflictError, match="epoch 7"):
             check(stores)
+
+
+@pytest.mark.parametrize(
+    "asked", [are_epochs_ours, lambda stores, latest: refuse_foreign_writer(stores, latest, BASELINE)]
+)
+def test_a_damaged_version_is_named(
+    store: FailingStore, stores: TableStores, asked: Callable[[TableStores, Version[Manifest]], object]
+) -> None:
+    put_manifest(store, 7, BASE)
+    put_manifest(store, 8, replace(BASE, writer_epoch=4))
+    latest = fetch_latest_manifest(stores)
+    store.put(manifest_path(8), [store.get(manifest_path(8))[:-20]])
+    with pytest.raises(CorruptDataError, match=manifest_path(8)):
+        asked(stores, latest)
 
 
 def test_rows_in_the_wal_are_foreign_writes(store: FailingStore, stores: TableStores) -> None:
