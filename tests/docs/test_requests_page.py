@@ -86,6 +86,7 @@ def measured() -> Iterator[tuple[str, Spent]]:
 def upkeep() -> Iterator[tuple[str, Spent]]:
     """Passes that find nothing to do, each the second of its process."""
     passes: dict[str, Call] = {
+        "`compact(full=True)` of what is compacted": lambda store: store.compact(full=True),
         "`reap` that finds nothing": lambda store: store.reap(),
         "`vacuum` that finds nothing": lambda store: store.vacuum(),
     }

@@ -18,7 +18,7 @@ from slatespark.table.compaction.merge import MergeRules
 from slatespark.table.compaction.periodic_plan import find_due_files
 from slatespark.table.compaction.plan import CompactionPlan, Tree, trees_of
 from slatespark.table.definition.table_definition import TableDefinition
-from slatespark.table.definition.versions import fetch_definition
+from slatespark.table.definition.versions import DefinitionFetch
 from slatespark.table.log.compactions import fetch_compactions
 from slatespark.table.read.fetch import fetch_stats
 from slatespark.table.read.merge.merge_function import resolve_operator
@@ -81,10 +81,11 @@ def fetch_state(stores: TableStores, clock: Clock, now_ms: int | None) -> Compac
     ----------
     now_ms : the instant at which expiry and retention are evaluated; for the default see `resolve_destructive_now`
     """
+    fetch = DefinitionFetch(stores)
     snapshot = resolve_snapshot(stores, ReadOptions(path=stores.url), clock)
     manifest = snapshot.manifest
     refuse_unwritable(stores.url, manifest)
-    number, definition = fetch_definition(stores, manifest)
+    number, definition = fetch.resolve(snapshot.version)
     judged_ms = resolve_destructive_now(snapshot, definition, clock, now_ms)
     jobs = fetch_compactions(stores)[1].active_jobs()
     busy = [job.spec for job in jobs if is_at_work(stores, job, clock.now_ms())]

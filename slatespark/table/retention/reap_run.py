@@ -34,7 +34,7 @@ from slatespark.table.commit.read_set import ReadSet
 from slatespark.table.commit.requirements import SameRetention
 from slatespark.table.commit.row_times import GIVEN_TIMES
 from slatespark.table.commit.tree_edit import KEEP_TREES, ReplaceViews, TreeEdit
-from slatespark.table.definition.versions import fetch_definition
+from slatespark.table.definition.versions import DefinitionFetch, fetch_definition
 from slatespark.table.progress import Progress, Step
 from slatespark.table.read.fetch import fetch_wal_rows
 from slatespark.table.read.merge.cursor import window_size
@@ -246,8 +246,9 @@ class Reaping:
 
     def _read_state(self) -> ReapState | None:
         """Return the state for planning the next pass; None if nothing can be due."""
+        fetch = DefinitionFetch(self.stores)
         snapshot = resolve_snapshot(self.stores, ReadOptions(path=self.stores.url), self.clock)
-        number, definition = fetch_definition(self.stores, snapshot.manifest)
+        number, definition = fetch.resolve(snapshot.version)
         if self.now_ms is None:
             now_ms = resolve_destructive_now(snapshot, definition, self.clock, self.asked_ms)
             if definition.history_retention_ms is not None:
