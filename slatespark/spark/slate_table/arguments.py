@@ -1,15 +1,22 @@
-"""Arguments of `SlateTable`: their types, paths as text, and storage options apart from table properties."""
+"""Arguments of `SlateTable`: types, paths as text, storage options apart from table properties; frames by them."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from slatespark.errors import OptionError
 from slatespark.options.properties import parse_properties, split_creation
 from slatespark.options.values import STORAGE_PREFIX, is_clock, parse_clock
+from slatespark.slate_store.base import location_options
+from slatespark.spark.frames.table_frames import TableFrames
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from slatespark.slate_store import SlateStore
 
 WAL_PATH: Final = "walPath"
 CLOCK: Final = "clock"
@@ -44,6 +51,17 @@ def storage_arguments(properties: Mapping[str, Any]) -> dict[str, Any]:
 def store_arguments(storage: Mapping[str, Any]) -> dict[str, Any]:
     """Return storage arguments as `SlateStore` takes them: without the prefix, paths as text."""
     return {name.removeprefix(STORAGE_PREFIX): path_text(value) for name, value in storage.items()}
+
+
+def frames_of(spark: SparkSession, store: SlateStore, storage: Mapping[str, Any]) -> TableFrames:
+    """Return the rows of an open table as DataFrames; its path is not resolved a second time.
+
+    Parameters
+    ----------
+    storage : arguments that may have a clock; raises as `clock_option`
+    """
+    place = location_options(store)
+    return TableFrames(spark, place.pop("path"), {**place, **clock_option(storage)})
 
 
 def clock_option(storage: Mapping[str, Any]) -> dict[str, str]:

@@ -17,10 +17,8 @@ from slatespark.options.flags import parsing_flags
 from slatespark.options.keywords import WriteKeywords
 from slatespark.options.values import parse_text
 from slatespark.slate_store import SlateStore
-from slatespark.slate_store.base import location_options
 from slatespark.spark.expressions.assignments import Expression, checked
 from slatespark.spark.frames import facts
-from slatespark.spark.frames.table_frames import TableFrames
 from slatespark.spark.local_times import taking_local_times
 from slatespark.spark.merge.builder import SlateMergeBuilder
 from slatespark.spark.slate_table import arguments, creation
@@ -127,13 +125,7 @@ class SlateTable(TableReads, TableVersions):
             When there is no database.
         """
         store = SlateStore.open(arguments.path_text(path), **arguments.store_arguments(storage))
-        return cls._of(spark, store, arguments.clock_option(storage))
-
-    @classmethod
-    def _of(cls, spark: SparkSession, store: SlateStore, clock: Mapping[str, str]) -> Self:
-        """Return the table that is open as `store`; its path is not resolved a second time."""
-        place = location_options(store)
-        return cls(store, TableFrames(spark, place.pop("path"), {**place, **clock}))
+        return cls(store, arguments.frames_of(spark, store, storage))
 
     @staticmethod
     def isSlateTable(
@@ -460,9 +452,8 @@ class SlateTable(TableReads, TableVersions):
         HistoryTrimmedError
             When the version was collected.
         """
-        place = arguments.path_text(target)
-        made = self._store.clone(place, version, checkpoint, history=history, progress=progress)
-        return self._of(self._frames.spark, made, arguments.clock_option(self._frames.options))
+        made = self._store.clone(arguments.path_text(target), version, checkpoint, history=history, progress=progress)
+        return type(self)(made, arguments.frames_of(self._frames.spark, made, self._frames.options))
 
     @taking_local_times
     def copyTo(
@@ -501,4 +492,4 @@ class SlateTable(TableReads, TableVersions):
                 runner=call.tasks(),
                 progress=call.progress,
             )
-        return self._of(self._frames.spark, copy, arguments.clock_option(self._frames.options))
+        return type(self)(copy, arguments.frames_of(self._frames.spark, copy, self._frames.options))
