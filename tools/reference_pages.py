@@ -155,7 +155,7 @@ what happened, why, and what to do. The class says what the caller should do nex
 
 | Class | Action |
 |---|---|
-| `InvalidRequestError` | fix the call; nothing was changed, with [one exception](#what-may-stay) |
+| `InvalidRequestError` | fix the call; nothing was changed, with [one exception](#changes-that-outlast-an-error) |
 | `ConflictError` | read again and write again, unless the message asks for other rows |
 | `UnavailableError` | retry later; after a commit, check first whether it succeeded |
 | `HistoryTrimmedError` | read a later point in time |
@@ -169,15 +169,15 @@ line: `SchemaError: The columns are ...`. `str(error)` of an error raised by `Sl
 In Spark's tasks and on the command line a full disk or a missing library is a plain `SlateError`, and lack of memory a
 `MemoryLimitError`. Errors never contain credentials.
 
-## What may stay
+## Changes that outlast an error
 
-A table's [definition](table-metadata.md) is put before the version that needs it. If the store takes the one and not
-the other, as a disk may that is almost full:
+A change of a table's [definition](table-metadata.md) is stored before the version that announces it. A store may accept
+the first and refuse the second, for example a disk that is almost full:
 
-- `setProperties`, `dropColumns` and `setHistoryFloor` end with an `UnavailableError` that says that the change is made.
-  Only processes that have the table open do not know it before the next commit.
-- A write with `mergeSchema` ends with the error of the store, also with an `InvalidRequestError`. No row is written,
-  but the new columns, or wider types, stay. The write can be repeated.
+- `setProperties`, `dropColumns` and `setHistoryFloor` then raise an `UnavailableError` that says that the change was
+  made. Processes that have the table open see it with the next commit.
+- A write with `mergeSchema` raises the store's error, which may be an `InvalidRequestError`. No row is written, but new
+  columns and wider types stay. Write again.
 
 ## All classes
 

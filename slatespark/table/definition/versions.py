@@ -198,7 +198,7 @@ def announce_definition(stores: TableStores, clock: Clock) -> None:
     Raises
     ------
     UnavailableError
-        When the store takes no manifest. The change is made, so nobody may be told that it was refused.
+        When the store takes no manifest. The change was made, so it must not look refused.
     """
     try:
         newest = fetch_latest_manifest(stores)
@@ -209,9 +209,9 @@ def announce_definition(stores: TableStores, clock: Clock) -> None:
         raise
     except (InvalidRequestError, UnavailableError) as exc:
         raise UnavailableError(
-            f"{stores.url}: the definition was changed, but who has the table open was not told of it.",
+            f"{stores.url}: the definition was changed, but the change was not announced.",
             why=str(exc),
-            todo="They learn it with the next commit, or from setProperties() without arguments.",
+            todo="Do not repeat it. Processes that have the table open see it with the next commit.",
         ) from exc
 
 
