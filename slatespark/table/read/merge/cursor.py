@@ -127,7 +127,7 @@ def layer_windows(
         When bytes are damaged or keys are out of order, within a file or from file to file.
     """
     # Not in the generator below: the first reads of several layers go together.
-    return _windows(stores, layer, LayerReads(stores, layer, window_bytes, ahead_bytes), window_bytes)
+    return _windows(stores, layer, LayerReads.begin(stores, layer, window_bytes, ahead_bytes), window_bytes)
 
 
 def open_cursors(

@@ -9,8 +9,8 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
-from itertools import chain, groupby, islice, tee
-from typing import Final, TypeAlias
+from itertools import chain, groupby, islice
+from typing import Final, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,7 @@ INDEX_BYTES_AHEAD: Final = 1 << 20  # of the indexes of the next files, as they 
 MAX_INDEXES_AHEAD: Final = 8
 
 Groups: TypeAlias = list[tuple[int, int]]
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +55,9 @@ class FileReads:
         return [ByteRange(int(self.edges[a]), int(self.edges[b])) for each in self.groups for a, b in each]
 
 
+@dataclass(frozen=True, slots=True)
 class LayerReads:
-    """The reads of a layer.
+    """The reads of a layer, begun. Nothing but these iterators holds what was fetched ahead.
 
     Attributes
     ----------
@@ -63,21 +65,32 @@ class LayerReads:
     buffers : the bytes of all reads, in their order
     """
 
-    def __init__(self, stores: TableStores, layer: Layer, window_bytes: int, ahead_bytes: int | None) -> None:
+    files: Iterator[Callable[[], FileReads]]
+    buffers: Iterator[Buffer]
+
+    @classmethod
+    def begin(cls, stores: TableStores, layer: Layer, window_bytes: int, ahead_bytes: int | None) -> LayerReads:
         """Start with the index and the first reads of the first file, if there is latency.
 
         Parameters
         ----------
         stores, layer, window_bytes, ahead_bytes : as for `layer_windows`
         """
+        plan = _LayerPlan(stores, layer, window_bytes, ahead_bytes)
+        files, to_fetch = _shared(plan.in_order())
+        return cls(files, plan.fetched(to_fetch))
+
+
+class _LayerPlan:
+    """Which reads a layer takes. It knows neither iterator over them: a cycle would hold the bytes for a while."""
+
+    def __init__(self, stores: TableStores, layer: Layer, window_bytes: int, ahead_bytes: int | None) -> None:
         self._stores, self._window_bytes = stores, window_bytes
         self._files = [(file, list(parts)) for file, parts in groupby(layer.slices, key=lambda part: part.file)]
         self._is_remote = any(stores.at(root).is_remote for root in {file.root for file, _ in self._files})
         # What is taken next counts as ahead, but will be the window.
         self._max_bytes = window_bytes + (2 * window_bytes if ahead_bytes is None else ahead_bytes)
         self._ahead = deque([self._start(0, begins=True)] if self._files else [])
-        self.files, to_fetch = tee(self._in_order())
-        self.buffers = self._fetched(to_fetch)
 
     def _start(self, number: int, *, begins: bool = False) -> Callable[[], FileReads]:
         begins = begins and may_read_ahead(is_remote=self._is_remote)
@@ -99,7 +112,7 @@ class LayerReads:
         store = self._stores.at(reads.file.root)
         return ((partial(store.get_range, reads.file.path, span), len(span)) for span in reads.spans())
 
-    def _in_order(self) -> Iterator[Callable[[], FileReads]]:
+    def in_order(self) -> Iterator[Callable[[], FileReads]]:
         """Yield the reads of each file; the indexes of the next ones are fetched meanwhile."""
         ahead_bytes = 0
         for number in range(len(self._files)):
@@ -115,7 +128,8 @@ class LayerReads:
                 ahead_bytes -= self._files[number][0].info.index_len
             yield self._ahead.popleft()
 
-    def _fetched(self, files: Iterator[Callable[[], FileReads]]) -> Iterator[Buffer]:
+    def fetched(self, files: Iterator[Callable[[], FileReads]]) -> Iterator[Buffer]:
+        """Yield the bytes of the reads of some files, which are all of the layer."""
         first = next(files, None)
         if first is None:
             return
@@ -132,6 +146,28 @@ class LayerReads:
             except SlateError:
                 return  # it is raised where the windows of the file are wanted
             yield from self._tasks(reads)
+
+
+def _shared(items: Iterator[Item]) -> tuple[Iterator[Item], Iterator[Item]]:
+    """Return two iterators over the same items, each of which goes once both have passed it.
+
+    `itertools.tee` keeps up to 57 of them longer, here with the index of a file each.
+    """
+    one, other = deque[Item](), deque[Item]()
+    return _one_of_two(items, one, other), _one_of_two(items, other, one)
+
+
+def _one_of_two(items: Iterator[Item], own: deque[Item], other: deque[Item]) -> Iterator[Item]:
+    while True:
+        if not own:
+            try:
+                item = next(items)
+            except StopIteration:
+                return
+            own.append(item)
+            other.append(item)
+            del item
+        yield own.popleft()
 
 
 def group_blocks(edges: NDArray[np.int64], first: int, end: int, window_bytes: int) -> Groups:

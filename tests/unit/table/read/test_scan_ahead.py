@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
-from collections.abc import Callable, Sequence
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 
 import pyarrow as pa
 import pytest
 
 from slatespark import SlateStore, SnapshotExpiredError
+from slatespark.format.index import SstIndex
 from slatespark.format.row import Row
 from slatespark.ranges import ByteRange
 from slatespark.storage.memory_store import MemoryStore
@@ -19,10 +23,12 @@ from slatespark.table.read.fetch import fetch_index, indexes
 from slatespark.table.read.merge.cursor import (
     MAX_BYTES_AHEAD,
     MAX_WINDOW_BYTES,
+    MIN_WINDOW_BYTES,
     bytes_ahead,
     layer_windows,
     window_size,
 )
+from slatespark.table.read.merge.layer_reads import MAX_INDEXES_AHEAD, MAX_READS_AHEAD
 from slatespark.table.read.planning.plan import Layer
 from slatespark.table.stores import TableStores
 from tests.support.fake_clock import FakeClock
@@ -180,3 +186,66 @@ def test_an_error_in_a_later_file_is_raised_when_it_is_reached(lost: str) -> Non
     assert [next(windows).rows.key(0) for _ in range(2)] == [b"0", b"1"]
     with pytest.raises(SnapshotExpiredError):
         next(windows)
+
+
+class Answer(bytearray):
+    """Bytes of which a test knows whether somebody still holds them."""
+
+
+class AnsweringStore(MemoryStore):
+    """A remote store that remembers its answers, weakly."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.answers: list[weakref.ref[Answer]] = []
+
+    @property
+    def is_remote(self) -> bool:
+        return True
+
+    def get_range(self, path: str, span: ByteRange) -> Buffer:
+        answer = Answer(super().get_range(path, span))
+        self.answers.append(weakref.ref(answer))
+        return answer
+
+    def held(self) -> int:
+        return sum(answer() is not None for answer in self.answers)
+
+
+@pytest.fixture
+def no_collections() -> Iterator[None]:
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("no_collections")
+@pytest.mark.parametrize("taken", [0, 1, 3, 20])
+def test_nothing_is_held_once_a_reader_has_gone(taken: int) -> None:
+    store = AnsweringStore(f"reader-gone-{taken}")
+    stores = TableStores(store, store)
+    rows = [[Row(b"%02d%03d" % (file, row), 1, value=bytes(1000)) for row in range(200)] for file in range(4)]
+    layer = Layer("run", tuple(put_file(stores, each) for each in rows))
+    windows = layer_windows(stores, layer, MIN_WINDOW_BYTES)
+    assert sum(1 for _ in islice(windows, taken)) <= taken
+    del windows  # as a limit drops a scan
+    indexes.clear()
+    wait_until(lambda: store.held() == 0)
+
+
+@pytest.mark.usefixtures("no_collections")
+@pytest.mark.parametrize("make", [MemoryStore, AnsweringStore])
+def test_indexes_of_files_that_were_read_are_let_go(
+    make: Callable[[str], MemoryStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(indexes, "_limit_bytes", 0)
+    store = make(f"indexes-{make.__name__}")
+    stores = TableStores(store, store)
+    layer = Layer("run", tuple(put_file(stores, [Row(b"%03d" % file, 1, value=b"v")]) for file in range(60)))
+    before = sum(isinstance(each, SstIndex) for each in gc.get_objects())
+    windows = layer_windows(stores, layer, MIN_WINDOW_BYTES)
+    assert len(list(islice(windows, 50))) == 50
+    assert (
+        sum(isinstance(each, SstIndex) for each in gc.get_objects()) - before < MAX_READS_AHEAD + MAX_INDEXES_AHEAD + 3
+    )
