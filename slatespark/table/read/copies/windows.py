@@ -43,7 +43,12 @@ class CopyReads:
     ahead_bytes: int
 
     def layer_windows(self, stores: TableStores, layer: Layer, window_bytes: int) -> Iterator[Window]:
-        """Yield the windows of a layer; raises as `cursor.layer_windows`."""
+        """Return the windows of a layer; raises as `cursor.layer_windows`."""
+        if self.parts.keys().isdisjoint(layer.slices):  # its first read starts at once
+            return layer_windows(stores, layer, window_bytes, ahead_bytes=self.ahead_bytes)
+        return self._some_copied(stores, layer, window_bytes)
+
+    def _some_copied(self, stores: TableStores, layer: Layer, window_bytes: int) -> Iterator[Window]:
         for is_copied, slices in groupby(layer.slices, key=self.parts.__contains__):
             if not is_copied:
                 rest = Layer(layer.name, tuple(slices))

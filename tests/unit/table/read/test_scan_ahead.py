@@ -156,6 +156,24 @@ def test_the_layers_of_a_merge_are_read_together(kind: str) -> None:
     assert round_trips(kind, 8, call) <= round_trips(kind, 3, call)
 
 
+def round_trips_above_copies(layers: int) -> int:
+    clock, name = FakeClock(), f"above-copies-{layers}"
+    rows = pa.table({"id": range(3000), "value": [b"v"] * 3000}, SCHEMA)
+    store = SlateStore.create(f"memory://{name}", SCHEMA, "id", clock=clock, columnar=True, autoCompact=False)
+    store.write(rows)
+    store.compact(full=True)
+    for _ in range(layers):
+        clock.advance(1000)
+        store.write(rows)
+    indexes.clear()
+    table = DistantTable(name, clock)
+    return table.spent(lambda store: store.scan(columns="id", useCopies=True, parallelism=1).read_all()).round_trips
+
+
+def test_layers_above_copies_are_read_together() -> None:
+    assert round_trips_above_copies(5) <= round_trips_above_copies(1)
+
+
 def round_trips_of_a_run(files: int) -> int:
     clock, name = FakeClock(), f"run-of-{files}"
     store = SlateStore.create(f"memory://{name}", SCHEMA, "id", clock=clock)
