@@ -31,7 +31,7 @@ from slatespark.format.info import (
 from slatespark.format.manifest import SstHandle
 from slatespark.format.properties import BlockBounds, SstProperties, decode_properties, gap_range
 from slatespark.format.stats import decode_stats_section
-from slatespark.format.wal import is_of_wal, is_old_fence
+from slatespark.format.wal import END_BYTES, is_of_wal, is_old_fence
 from slatespark.kernels import decode_blocks
 from slatespark.ranges import ByteRange
 from slatespark.storage import read_ahead
@@ -90,7 +90,7 @@ def check_sst(target: SstTarget, findings: Findings, *, window_bytes: int) -> Ss
         From the store.
     """
     before = len(findings.items) + findings.omitted
-    totals = _SstCheck(target, findings, window_bytes, _Object(target)).run()
+    totals = _SstCheck(target, findings, window_bytes, _Content(target)).run()
     findings.objects += 1
     findings.stored_bytes += target.size
     findings.rows += totals.rows
@@ -99,14 +99,15 @@ def check_sst(target: SstTarget, findings: Findings, *, window_bytes: int) -> Ss
     return SstOutcome(len(findings.items) + findings.omitted == before, totals)
 
 
-class _Object:
-    """The bytes of a file, whose sections at the end are fetched together."""
+class _Content:
+    """The bytes of a file. Its sections, which lie at its end, are fetched together, and a small file whole."""
 
     def __init__(self, target: SstTarget) -> None:
         self._target = target
-        end_bytes = SMALL_FILE_BYTES if target.handle is None else target.size - target.handle.info.index_offset
-        is_small = target.size <= SMALL_FILE_BYTES
-        self._start = 0 if is_small else target.size - min(max(end_bytes, FOOTER_BYTES), MAX_END_BYTES)
+        end_bytes = END_BYTES if target.handle is None else target.size - target.handle.info.index_offset
+        self._is_small = target.size <= SMALL_FILE_BYTES
+        wanted = min(max(end_bytes, FOOTER_BYTES), MAX_END_BYTES)
+        self._start = 0 if self._is_small else max(0, target.size - wanted)
         self._end: Buffer | None = None
 
     def read(self, span: ByteRange) -> Buffer:
@@ -118,10 +119,11 @@ class _Object:
             self._end = target.store.get_range(target.path, ByteRange(self._start, target.size))
         return memoryview(self._end)[span.start - self._start : span.end - self._start]
 
-    def read_in_order(self, spans: Sequence[ByteRange]) -> Iterator[Buffer]:
-        """Yield the bytes of ascending ranges."""
-        if self._start == 0:
+    def read_blocks(self, spans: Sequence[ByteRange]) -> Iterator[Buffer]:
+        """Yield the bytes of ascending ranges, once the sections are decoded."""
+        if self._is_small:
             return map(self.read, spans)
+        self._end = None
         return read_ahead(self._target.store, self._target.path, spans)
 
 
@@ -130,7 +132,7 @@ class _SstCheck:
     target: SstTarget
     findings: Findings
     window_bytes: int
-    object: _Object
+    content: _Content
 
     def run(self) -> RowTotals:
         footer = self._footer()
@@ -158,7 +160,7 @@ class _SstCheck:
     def _section(self, name: str, span: ByteRange | None, decode: Callable[[Buffer], Outcome]) -> Outcome | None:
         if span is None:
             return None
-        return self._attempt(name, span.start, lambda: decode(self.object.read(span)))
+        return self._attempt(name, span.start, lambda: decode(self.content.read(span)))
 
     def _footer(self) -> Footer | None:
         span = self._attempt("footer", 0, lambda: footer_range(self.target.size))
@@ -225,7 +227,7 @@ class _SstCheck:
         edges = check.parts.index.block_edges(info)
         groups = _windows(edges, self.window_bytes)
         spans = [ByteRange(int(edges[first]), int(edges[end])) for first, end in groups]
-        buffers = self.object.read_in_order(spans)
+        buffers = self.content.read_blocks(spans)
         for (first, end), span in zip(groups, spans, strict=True):
             try:
                 data = np.frombuffer(next(buffers), np.uint8)
