@@ -75,15 +75,16 @@ def fetch_commit_records(
     CorruptDataError
         When a damaged record is not in a sound batch either.
     """
+    return list(newest_commit_records(store, limit, sound_only=sound_only))
+
+
+def newest_commit_records(
+    store: ObjectStore, limit: int | None = None, *, sound_only: bool = False
+) -> Iterator[CommitRecord]:
+    """Yield what `fetch_commit_records` returns; records are read a few at a time, as they are asked for."""
     most = None if limit is None else min(limit, sys.maxsize)
     fetch = _find_sound if sound_only else fetch_commit_record
-    return list(itertools.islice(_records_newest_first(store, fetch, with_late=limit is None), most))
-
-
-def newest_commit_records(store: ObjectStore, limit: int, *, sound_only: bool = False) -> Iterator[CommitRecord]:
-    """Yield what `fetch_commit_records` returns; records are read a few at a time, as they are asked for."""
-    fetch = _find_sound if sound_only else fetch_commit_record
-    return itertools.islice(_records_newest_first(store, fetch, with_late=False), limit)
+    return itertools.islice(_records_newest_first(store, fetch, with_late=limit is None), most)
 
 
 def fetch_commit_record(store: ObjectStore, manifest_id: int) -> CommitRecord | None:
