@@ -43,10 +43,10 @@ class OpenTable:
         wal_path = storage.pop("walPath", storage.pop("wal_path", None))
         if wal_path is not None:
             wal_path = absolute_location(parse_location(wal_path, "walPath"))
-        keys = {_storage_name(name): _storage_name(name)[len(STORAGE_PREFIX) :] for name in storage}
-        backend = {keys[_storage_name(name)]: value for name, value in storage.items()}
+        given = {_storage_name(name): value for name, value in storage.items()}
+        backend = {name[len(STORAGE_PREFIX) :]: value for name, value in given.items()}
         stores = open_stores(path, storage=backend, wal_path=wal_path)
-        common = {"path": path, **{name: stores.storage[key] for name, key in keys.items()}}
+        common = {"path": path, **{name: stores.storage[name[len(STORAGE_PREFIX) :]] for name in given}}
         if wal_path is not None:
             common["walPath"] = wal_path
         return cls(stores, SystemClock() if clock is None else check_clock(clock), common, refresh_ms)
