@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache, partial
 from itertools import chain, groupby, islice
 from typing import Final, TypeAlias, TypeVar
@@ -40,7 +40,7 @@ class FileReads:
     slices : slices in key order
     edges : (n + 1,) where the blocks of the file lie
     groups : of each slice, the blocks [a, b) that are read and decoded together
-    begun : its first reads, if they were started as soon as the index was there
+    begun : its first reads, if they were started as soon as the index was there; they are taken out
     """
 
     file: SstFile
@@ -90,10 +90,10 @@ class _LayerPlan:
         self._is_remote = any(stores.at(root).is_remote for root in {file.root for file, _ in self._files})
         # What is taken next counts as ahead, but will be the window.
         self._max_bytes = window_bytes + (2 * window_bytes if ahead_bytes is None else ahead_bytes)
-        self._ahead = deque([self._start(0, begins=True)] if self._files else [])
+        self._ahead = deque([self._start(0)] if self._files else [])
 
-    def _start(self, number: int, *, begins: bool = False) -> Callable[[], FileReads]:
-        begins = begins and may_read_ahead(is_remote=self._is_remote)
+    def _start(self, number: int) -> Callable[[], FileReads]:
+        begins = number == 0 and may_read_ahead(is_remote=self._is_remote)
         return cache(run_ahead(partial(self._find, *self._files[number], begins=begins), is_remote=self._is_remote))
 
     def _find(self, file: SstFile, slices: Sequence[FileSlice], *, begins: bool) -> FileReads:
@@ -101,11 +101,9 @@ class _LayerPlan:
         edges = index.block_edges(file.info)
         groups = [group_blocks(edges, *index.blocks_for(part.keys), self._window_bytes) for part in slices]
         reads = FileReads(file, slices, index, edges, groups)
-        if not begins:
-            return reads
-        return replace(
-            reads, begun=begin_in_order(self._tasks(reads), depth=MAX_READS_AHEAD, max_bytes=self._max_bytes)
-        )
+        if begins:
+            reads.begun.extend(begin_in_order(self._tasks(reads), depth=MAX_READS_AHEAD, max_bytes=self._max_bytes))
+        return reads
 
     def _tasks(self, reads: FileReads) -> Iterator[tuple[Callable[[], Buffer], int]]:
         """Yield a task for each read, and the bytes that it returns."""
