@@ -102,7 +102,7 @@ def decode_wal_files(files: Sequence[Buffer]) -> RowColumns | None:
     lengths = np.array([len(view) for view in views], np.int64)
     shifts = np.repeat(np.cumsum(lengths) - lengths, places.counts)
     edges = np.append(places.starts + shifts, places.ends[-1] + shifts[-1])
-    data = np.frombuffer(b"".join(views), np.uint8)
+    data = np.concatenate([np.frombuffer(view, np.uint8) for view in views])
     blocks = unpack_blocks(data, edges, stored_bytes, compression, limit_bytes=_WHOLE_FILE)
     rows = decode_blocks(blocks.data, blocks.starts, blocks.ends, version=version, ordered=False)
     _check_seqs(rows)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import partial
-from typing import Final, Generic, TypeVar
+from itertools import chain
+from typing import Final, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -28,10 +30,12 @@ from slatespark.table.read.planning.wal_share import NO_ROWS, WalShare
 from slatespark.table.snapshot import WalTail
 from slatespark.table.stores import TableStores
 from slatespark.table.stores import object_context as object_context
+from slatespark.table.tasks import ThreadRunner
 
 INDEX_CACHE_BYTES = 16 << 20
 FILTER_CACHE_BYTES = 32 << 20
-WAL_BATCH_BYTES: Final = 4 << 20  # decoded at a time: a call has a fixed cost, and most files are small
+WAL_BATCH_BYTES: Final = 8 << 20  # decoded at a time: a call has a fixed cost, and most files are small
+WAL_THREADS: Final = ThreadRunner(min(2, os.cpu_count() or 1))
 # Requested ahead from a store with latency. Most files are small, but the client may write one of 64 MiB.
 WAL_FILES_AHEAD: Final = 31
 WAL_BYTES_AHEAD: Final = 64 << 20
@@ -163,22 +167,41 @@ def fetch_wal_share(stores: TableStores, tail: WalTail, above_seq: int, keys: Ke
     CorruptDataError
         When a file is damaged or sequence numbers do not grow from file to file (docs/reference/format/wal.md).
     """
+    decode = partial(_decode_within, stores, keys)
     wanted: list[RowColumns] = []
     reached = -1
-    for files in _few_at_a_time(_wal_objects(stores, tail)):
-        for number, rows in _decoded(stores, files):
-            if not len(rows):
-                continue
-            if int(rows.seqs[0]) <= reached:
+    with closing(WAL_THREADS.ahead(decode, _few_at_a_time(_wal_objects(stores, tail)))) as decoded:
+        for part in chain.from_iterable(decoded):
+            if part.first_seq <= reached:
                 raise CorruptDataError(
-                    f"first seq is {int(rows.seqs[0])}, but an earlier file reached {reached}.",
-                    path=f"{stores.wal.url}/{wal_path(number)}",
+                    f"first seq is {part.first_seq}, but an earlier file reached {reached}.",
+                    path=f"{stores.wal.url}/{wal_path(part.number)}",
                 )
-            reached = int(rows.seqs[-1])
-            if reached > above_seq and len(inside := positions_within(rows, keys)):
-                # Few rows of a file must not hold all of its bytes.
-                wanted.append(rows if len(inside) == len(rows) else take_rows([rows], inside))
+            reached = part.last_seq
+            if reached > above_seq and len(part.rows):
+                wanted.append(part.rows)
     return _sorted_newest_first(wanted, above_seq)
+
+
+class _WalPart(NamedTuple):
+    """The rows of some WAL files in a range of keys; the id is that of the first file, the seqs are of all rows."""
+
+    number: int
+    first_seq: int
+    last_seq: int
+    rows: RowColumns
+
+
+def _decode_within(stores: TableStores, keys: KeyRange, files: Sequence[tuple[int, Buffer]]) -> list[_WalPart]:
+    """Decode WAL files; returns nothing of a file without rows."""
+    parts = []
+    for number, rows in _decoded(stores, files):
+        if len(rows):
+            inside = positions_within(rows, keys)
+            # Few rows of a file must not hold all of its bytes.
+            kept = rows if len(inside) == len(rows) else take_rows([rows], inside)
+            parts.append(_WalPart(number, int(rows.seqs[0]), int(rows.seqs[-1]), kept))
+    return parts
 
 
 def _decoded(stores: TableStores, files: Sequence[tuple[int, Buffer]]) -> Iterator[tuple[int, RowColumns]]:

@@ -211,9 +211,16 @@ def test_small_files_are_decoded_together(monkeypatch: pytest.MonkeyPatch) -> No
     assert calls == [1, 300]
 
 
-def test_small_files_of_all_kinds() -> None:
+@pytest.fixture(params=[1, 300, fetch.WAL_BATCH_BYTES])
+def batch_bytes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    """What is decoded together: one file, a few, or all of them. Several groups are decoded on threads."""
+    monkeypatch.setattr(fetch, "WAL_BATCH_BYTES", request.param)
+    return int(request.param)
+
+
+def test_small_files_of_all_kinds(batch_bytes: int) -> None:
     """Fences, two codecs, a later version, a deletion, a row that has expired, and operands of several files."""
-    place = WalPlace("memory://wal-tail/kinds")
+    place = WalPlace(f"memory://wal-tail/kinds-{batch_bytes}")
     expected = {b"all": b"01234", b"again": b"new", b"lasting": b"v"}
     place.add(Row(b"again", 0, value=b"old"), Row(b"gone", 0, value=b"v"))
     for number in range(5):
@@ -225,8 +232,8 @@ def test_small_files_of_all_kinds() -> None:
 
 
 @pytest.mark.parametrize("place", [0, 7, 19])
-def test_a_damaged_file_among_small_ones_is_named(place: int) -> None:
-    table = WalPlace(f"memory://wal-tail/damaged-{place}")
+def test_a_damaged_file_among_small_ones_is_named(place: int, batch_bytes: int) -> None:
+    table = WalPlace(f"memory://wal-tail/damaged-{place}-{batch_bytes}")
     paths = [table.add(Row(b"%02d" % number, 0, value=b"v" * 30)) for number in range(20)]
     data = bytearray(table.stores.wal.get(paths[place]))
     data[10] ^= 1
@@ -236,8 +243,8 @@ def test_a_damaged_file_among_small_ones_is_named(place: int) -> None:
     assert caught.value.path.endswith(paths[place])
 
 
-def test_a_small_file_out_of_order_is_named() -> None:
-    table = WalPlace("memory://wal-tail/out-of-order")
+def test_a_small_file_out_of_order_is_named(batch_bytes: int) -> None:
+    table = WalPlace(f"memory://wal-tail/out-of-order-{batch_bytes}")
     paths = [table.add(Row(b"%02d" % number, 0, value=b"v")) for number in range(20)]
     table.stores.wal.put(paths[7], [encode_wal([Row(b"x", 1, value=b"v")])])
     with pytest.raises(CorruptDataError) as caught:
