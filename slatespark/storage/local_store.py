@@ -32,8 +32,9 @@ from slatespark.storage.mapped_files import MappedFiles
 from slatespark.storage.object_store import Buffer, ObjectMeta
 from slatespark.units import ns_to_ms
 
-# Below this size, pread is cheaper than the page faults of a map.
+# Below these sizes, pread is cheaper than the page faults of a map. The map of a whole object serves nobody again.
 MAP_BYTES = 128 << 10
+MAP_OBJECT_BYTES = 1 << 20
 
 _NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG)
 _NOT_ALLOWED = (errno.EACCES, errno.EPERM, errno.EROFS)
@@ -80,7 +81,7 @@ class LocalStore:
     def get(self, path: str) -> Buffer:
         """Return a whole object."""
         with self._translated_errors("read", path), self._opened(path) as (descriptor, status):
-            return self._read(path, ByteRange(0, status.st_size), descriptor, status)
+            return self._read(path, ByteRange(0, status.st_size), descriptor, status, MAP_OBJECT_BYTES)
 
     def get_range(self, path: str, span: ByteRange) -> Buffer:
         """Return the bytes `[span.start, span.end)`."""
@@ -89,12 +90,15 @@ class LocalStore:
     def get_ranges(self, path: str, spans: Sequence[ByteRange]) -> list[Buffer]:
         """Return several ranges of one object, in the given order."""
         with self._translated_errors("read", path), self._opened(path) as (descriptor, status):
-            return [self._read(path, span, descriptor, status) for span in spans]
+            return [self._read(path, span, descriptor, status, MAP_BYTES) for span in spans]
 
     def head(self, path: str) -> ObjectMeta:
         """Return size and modification time of an object."""
-        with self._translated_errors("look up", path), self._opened(path) as (_, status):
-            return ObjectMeta(path, status.st_size, ns_to_ms(status.st_mtime_ns))
+        with self._translated_errors("look up", path):
+            meta = _meta_of(self._file(path), path)
+        if meta is None:
+            raise no_such_object(f"{self.url}/{path}")
+        return meta
 
     def list(self, prefix: str, start_after: str = "") -> list[ObjectMeta]:
         """Return the objects directly in the folder `prefix`, ascending by path."""
@@ -187,15 +191,18 @@ class LocalStore:
 
     @contextmanager
     def _opened(self, path: str) -> Iterator[tuple[int, os.stat_result]]:
-        with self._file(path).open("rb", buffering=0) as file:
-            status = os.fstat(file.fileno())
+        descriptor = os.open(self._file(path), os.O_RDONLY)
+        try:
+            status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):
                 raise IsADirectoryError(errno.EISDIR, "not a file", path)
-            yield file.fileno(), status
+            yield descriptor, status
+        finally:
+            os.close(descriptor)
 
-    def _read(self, path: str, span: ByteRange, descriptor: int, status: os.stat_result) -> Buffer:
+    def _read(self, path: str, span: ByteRange, descriptor: int, status: os.stat_result, map_bytes: int) -> Buffer:
         check_span(path, span, status.st_size)
-        if len(span) >= MAP_BYTES:
+        if len(span) >= map_bytes:
             return self._maps.view(descriptor, status)[span.start : span.end]
         data = os.pread(descriptor, len(span), span.start)
         if len(data) < len(span):

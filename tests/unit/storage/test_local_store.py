@@ -17,7 +17,7 @@ from slatespark.errors import InvalidRequestError, UnavailableError
 from slatespark.format.paths import numbered
 from slatespark.ranges import ByteRange
 from slatespark.storage import absolute_location, durable_files, mapped_files, open_store
-from slatespark.storage.local_store import MAP_BYTES, LocalStore
+from slatespark.storage.local_store import MAP_BYTES, MAP_OBJECT_BYTES, LocalStore
 from slatespark.storage.mapped_files import MappedFiles
 from slatespark.storage.object_store import ObjectStore
 from tests.support.store_contract import StoreContract
@@ -215,6 +215,9 @@ def test_large_ranges_are_not_copied(tmp_path: Path) -> None:
     assert one.readonly
     assert one.obj is two.obj
     assert isinstance(store.get_range("x", ByteRange(0, 100)), bytes)
+    store.put("y", [bytes(MAP_OBJECT_BYTES)])
+    assert isinstance(store.get("y"), memoryview)
+    assert isinstance(store.get("x"), bytes)
 
 
 def test_the_map_cache_is_bounded_and_views_outlive_it(tmp_path: Path) -> None:
@@ -223,7 +226,7 @@ def test_the_map_cache_is_bounded_and_views_outlive_it(tmp_path: Path) -> None:
     views = []
     for number in range(6):
         store.put(f"{number}", [bytes([number]) * MAP_BYTES])
-        views.append(store.get(f"{number}"))
+        views.append(store.get_range(f"{number}", ByteRange(0, MAP_BYTES)))
     assert len(store._maps._maps) == 2
     store._maps._maps.clear()
     del store
@@ -237,7 +240,7 @@ def test_all_stores_of_a_process_share_a_bound_of_maps(tmp_path: Path, monkeypat
 
     def kept(store: LocalStore) -> int:
         for number in range(6):
-            assert len(store.get(f"{number}")) == MAP_BYTES
+            assert len(store.get_range(f"{number}", ByteRange(0, MAP_BYTES))) == MAP_BYTES
         return len(store._maps._maps)
 
     first = LocalStore(tmp_path)
@@ -254,14 +257,15 @@ def test_all_stores_of_a_process_share_a_bound_of_maps(tmp_path: Path, monkeypat
     assert kept(first) == 4
 
 
-def test_a_file_changed_in_place_is_mapped_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize("size", [MAP_BYTES, MAP_OBJECT_BYTES])
+def test_a_file_changed_in_place_is_mapped_again(tmp_path: Path, size: int) -> None:
     store = LocalStore(tmp_path)
-    store.put("x", [b"a" * MAP_BYTES])
-    before = store.get("x")
+    store.put("x", [b"a" * size])
+    whole, part = store.get("x"), store.get_range("x", ByteRange(0, size))
     with (tmp_path / "x").open("ab") as file:
-        file.write(b"b" * MAP_BYTES)
-    assert store.get("x") == b"a" * MAP_BYTES + b"b" * MAP_BYTES
-    assert before == b"a" * MAP_BYTES
+        file.write(b"b" * size)
+    assert store.get("x") == store.get_range("x", ByteRange(0, 2 * size)) == b"a" * size + b"b" * size
+    assert whole == part == b"a" * size
 
 
 def test_urls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
