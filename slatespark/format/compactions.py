@@ -11,7 +11,6 @@ In version 1 a tiered job has no destination field; the destination is its lowes
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
@@ -30,6 +29,7 @@ from slatespark.format._generated import TieredCompactionSpec as TieredTable
 from slatespark.format._generated import Ulid as UlidTable
 from slatespark.format._generated import WorkerSpec as WorkerTable
 from slatespark.format.codecs import Buffer
+from slatespark.format.envelope import open_envelope, seal_envelope
 from slatespark.format.references import (
     BytesRange,
     SstHandle,
@@ -54,9 +54,6 @@ from slatespark.format.verifier import verify
 from slatespark.format.wire_table import WireTable
 from slatespark.format.wire_tables import COMPACTIONS_V1
 
-VERSION: Final = 2  # on disk, do not change
-
-_VERSION = struct.Struct(">H")
 _TIERED: Final = 1
 _DRAIN: Final = 2
 _TIERED_CONTEXT: Final = 1
@@ -172,16 +169,7 @@ def decode_compactions(data: Buffer) -> Compactions:
     CorruptDataError : damaged
     UnsupportedFormatError : unknown envelope version, or unknown kind or status of a job
     """
-    if len(data) <= _VERSION.size:
-        raise CorruptDataError(f"Compactions file has {len(data)} bytes, expected more than {_VERSION.size}.", offset=0)
-    (version,) = _VERSION.unpack_from(data)
-    if version not in (1, VERSION):
-        raise UnsupportedFormatError(
-            f"Compactions file has version {version}, expected 1 or 2.",
-            why="A newer release wrote it.",
-            todo="Upgrade slatespark.",
-        )
-    body = memoryview(data)[_VERSION.size :]
+    version, body = open_envelope(data, "Compactions file")
     unknown_fields = verify(body, COMPACTIONS_V1, what="compactions file")
     table = CompactionsTable.CompactionsV1.GetRootAs(body)
     entries = items_of(table.RecentCompactionsLength(), table.RecentCompactions)
@@ -290,7 +278,7 @@ def encode_compactions(compactions: Compactions) -> bytes:
     CompactionsTable.AddCompactorEpoch(builder, compactions.compactor_epoch)
     CompactionsTable.AddRecentCompactions(builder, jobs)
     builder.Finish(CompactionsTable.End(builder))
-    return _VERSION.pack(VERSION) + bytes(builder.Output())
+    return seal_envelope(builder.Output())
 
 
 def _put_job(builder: flatbuffers.Builder, job: Compaction) -> int:

@@ -11,18 +11,17 @@ A manifest of version 1 is decoded to the same dataclass, with the SST ids as vi
 
 from __future__ import annotations
 
-import struct
 from typing import Final
 
 import flatbuffers
 
-from slatespark.errors import CorruptDataError, UnsupportedFormatError
 from slatespark.format._generated import Checkpoint as CheckpointTable
 from slatespark.format._generated import ExternalDb as ExternalDbTable
 from slatespark.format._generated import ManifestV2 as ManifestTable
 from slatespark.format._generated import Segment as SegmentTable
 from slatespark.format._generated import WriterCheckpoint as WriterCheckpointTable
 from slatespark.format.codecs import Buffer
+from slatespark.format.envelope import open_envelope, seal_envelope
 from slatespark.format.manifest_check import check_readable
 from slatespark.format.manifest_state import NO_TICK, Checkpoint, ExternalDb, Manifest, Segment
 from slatespark.format.manifest_tables import checkpoint_of, external_db_of, optional_ulid_of, sst_map_of, tracker_of
@@ -81,9 +80,6 @@ __all__ = [
     "encode_manifest",
 ]
 
-VERSION: Final = 2  # on disk, do not change
-
-_VERSION = struct.Struct(">H")
 _WRITER_CHECKPOINT: Final = 1
 
 _SSTS, _L0, _COMPACTED, _CHECKPOINTS, _SEGMENTS = field_numbers(
@@ -107,21 +103,12 @@ def decode_manifest(data: Buffer) -> Manifest:
 
 def decode_as_stored(data: Buffer) -> Manifest:
     """Decode a manifest object and change nothing; errors as of `decode_manifest`."""
-    if len(data) <= _VERSION.size:
-        raise CorruptDataError(f"Manifest has {len(data)} bytes, expected more than {_VERSION.size}.", offset=0)
-    (version,) = _VERSION.unpack_from(data)
-    body = memoryview(data)[_VERSION.size :]
+    version, body = open_envelope(data, "Manifest")
     if version == 1:
         manifest = decode_manifest_v1(body)
-    elif version == VERSION:
+    else:
         unknown_fields = verify(body, MANIFEST_V2, what="manifest")
         manifest = _manifest_of(ManifestTable.ManifestV2.GetRootAs(body), unknown_fields)
-    else:
-        raise UnsupportedFormatError(
-            f"Manifest has version {version}, expected 1 or 2.",
-            why="A newer release wrote it.",
-            todo="Upgrade slatespark.",
-        )
     check_readable(manifest)
     return manifest
 
@@ -178,7 +165,7 @@ def encode_manifest(manifest: Manifest) -> bytes:
     refuse_unknown_fields(manifest.unknown_fields, "The manifest")
     builder = TemplateBuilder(1024 + 256 * len(manifest.ssts))
     builder.Finish(_put_manifest(builder, manifest))
-    return _VERSION.pack(VERSION) + bytes(builder.Output())
+    return seal_envelope(builder.Output())
 
 
 def _put_manifest(builder: TemplateBuilder, manifest: Manifest) -> int:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Final
 
-from slatespark.errors import CorruptDataError, UnsupportedFormatError
 from slatespark.format.codecs import Buffer
+from slatespark.format.envelope import open_envelope
 from slatespark.format.tables import ulid_at
 from slatespark.format.ulid import Ulid
 from slatespark.format.verifier import Kind, Slot, Table, verify
@@ -30,7 +30,6 @@ from slatespark.format.wire_tables import (
     UUID,
 )
 
-_VERSION = struct.Struct(">H")
 _ROOT = struct.Struct("<I")
 
 
@@ -123,12 +122,7 @@ def decode_outline(data: Buffer) -> ManifestOutline:
     CorruptDataError : damaged in the fields of the outline
     UnsupportedFormatError : unknown version of the envelope
     """
-    if len(data) <= _VERSION.size:
-        raise CorruptDataError(f"Manifest has {len(data)} bytes, expected more than {_VERSION.size}.", offset=0)
-    (version,) = _VERSION.unpack_from(data)
-    body = memoryview(data)[_VERSION.size :]
-    if version not in (1, 2):
-        raise UnsupportedFormatError(f"Manifest has version {version}, expected 1 or 2.")
+    version, body = open_envelope(data, "Manifest")
     verify(body, _V1 if version == 1 else _V2, what="manifest")
     table = WireTable(body, _ROOT.unpack_from(body)[0])
     return _outline_of_v1(table) if version == 1 else _outline_of_v2(table)

@@ -5,7 +5,6 @@ Every checksum and bound is verified on the way; a damaged object is a `CorruptD
 
 from __future__ import annotations
 
-import struct
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
@@ -14,6 +13,7 @@ from typing import Any, Final
 from slatespark.encoding.row_codec import RAW_CODEC, RowCodec
 from slatespark.errors import InvalidRequestError, SlateError, TableNotFoundError
 from slatespark.format.compactions import Compaction, decode_compactions
+from slatespark.format.envelope import open_envelope
 from slatespark.format.manifest import decode_as_stored
 from slatespark.format.manifest_state import Manifest
 from slatespark.format.paths import (
@@ -52,7 +52,6 @@ _FOLDERS: Final[Mapping[str, tuple[str, Callable[[int], str]]]] = {
     COMPACTIONS_DIR: (COMPACTIONS_EXTENSION, compactions_path),
     WAL_DIR: (SST_EXTENSION, wal_path),
 }
-_VERSION: Final = struct.Struct(">H")
 _DIGITS: Final = 20  # of the largest number
 
 
@@ -206,7 +205,7 @@ def _decoded(store: ObjectStore, path: str, decode: Callable[[Buffer], Any]) -> 
         raise _missing(f"{store.url}/{path}") from exc
     with object_context(store, path):
         found = decode(data)
-    return len(data), _VERSION.unpack_from(data)[0], found
+    return len(data), open_envelope(data, path)[0], found
 
 
 def _manifest_content(manifest: Manifest) -> dict[str, Any]:

@@ -93,9 +93,9 @@ def test_the_envelope_is_checked() -> None:
     data = encode_compactions(STATE)
     with pytest.raises(UnsupportedFormatError, match="version"):
         decode_compactions(b"\0\3" + data[2:])
-    for short in (b"", b"\0\2"):
+    for damaged in (b"", b"\0\2", b"\0\0" + data[2:], b"<html>"):
         with pytest.raises(CorruptDataError):
-            decode_compactions(short)
+            decode_compactions(damaged)
 
 
 def test_a_job_listed_twice_is_refused() -> None:
