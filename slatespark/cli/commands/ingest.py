@@ -9,10 +9,12 @@ import typer
 
 from slatespark.cli.app import app
 from slatespark.cli.arguments import AsJson, IngestOption, MergeSchema, Storage, TablePath
+from slatespark.cli.commit_facts import was_committed
 from slatespark.cli.files.file_formats import format_by_suffix
 from slatespark.cli.output import EXIT_FAILED, asked_progress, failing_with
 from slatespark.cli.table_arguments import call_with, write_arguments
 from slatespark.errors import InvalidRequestError
+from slatespark.table.records.operations import Operation
 from slatespark.texts import plural
 
 
@@ -42,7 +44,7 @@ def ingest(
     version = call_with([arguments.options], store.ingest, files, progress=asked_progress(as_json=as_json))
     if as_json:
         typer.echo(json.dumps({"version": version, "files": len(files)}))
-    elif version == before:
+    elif not was_committed(store, version, Operation.INGEST, before=before):
         typer.echo(f"Nothing was ingested: the files have no rows, or were ingested before. Version {version}.")
     else:
         typer.echo(f"Ingested {plural(len(files), 'file')}; version {version}.")

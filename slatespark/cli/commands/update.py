@@ -10,7 +10,7 @@ import typer
 
 from slatespark.cli.app import app
 from slatespark.cli.arguments import AsJson, AsText, Storage, TablePath, Where, WriteOption
-from slatespark.cli.committed_rows import count_committed
+from slatespark.cli.commit_facts import count_committed
 from slatespark.cli.files.input_values import array_of_json
 from slatespark.cli.files.json_rows import parse_object
 from slatespark.cli.output import EXIT_FAILED, asked_progress, failing_with, show_commit

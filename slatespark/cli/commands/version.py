@@ -9,6 +9,7 @@ import typer
 
 from slatespark.cli.app import app
 from slatespark.cli.arguments import AsJson
+from slatespark.cli.commit_facts import was_committed
 from slatespark.cli.output import EXIT_FAILED, asked_progress, failing_with, json_document
 from slatespark.cli.parameter_groups import committed_table, located_table, taking
 from slatespark.cli.table_arguments import TableArguments, call_with, parse_storage
@@ -16,6 +17,7 @@ from slatespark.display.checkpoints_text import checkpoint_expiry, checkpoints_t
 from slatespark.errors import InvalidRequestError, OptionError
 from slatespark.table.checkpoints.store import CheckpointFacts
 from slatespark.table.commit.version_retention import is_retained
+from slatespark.table.records.operations import Operation
 from slatespark.texts import is_encodable, plural
 
 checkpoint_app = typer.Typer(help="Protect versions of a table from garbage collection.", no_args_is_help=True)
@@ -140,7 +142,7 @@ def trim(
     store = table.open_store()
     before = store.detail().version
     made = call_with([table.options], store.trimHistory, after, progress=asked_progress(as_json=as_json))
-    undo = made - 1 if made > before else None
+    undo = made - 1 if was_committed(store, made, Operation.TRIM, before=before) else None
     if as_json:
         typer.echo(json.dumps({"version": made, "undo": undo}))
     elif undo is None:

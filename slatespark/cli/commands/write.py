@@ -23,7 +23,7 @@ from slatespark.cli.arguments import (
     Where,
     WriteOption,
 )
-from slatespark.cli.committed_rows import count_committed
+from slatespark.cli.commit_facts import count_committed
 from slatespark.cli.files.file_formats import FileFormat
 from slatespark.cli.files.json_rows import batch_of_objects, parse_object, schema_of_objects
 from slatespark.cli.files.read_files import CountedRows, read_files

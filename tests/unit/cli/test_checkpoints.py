@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -100,3 +101,16 @@ def test_trim_and_undo(tmp_path: Path) -> None:
     done("restore", table, "--version", "4")
     assert store.get(b"a") == {"key": b"a", "value": b"new"}
     refused("OptionError", "trim", table, "--after", "soon")
+
+
+def test_a_commit_of_another_writer_is_no_trim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = SlateStore.create(str(tmp_path / "t"), history=True)
+    trim = SlateStore.trimHistory
+
+    def beside_a_writer(mine: SlateStore, after: str, **named: Any) -> int:
+        store.write(pa.table({"key": [b"a"], "value": [b"v"]}), timestamp=500)
+        return trim(mine, after, **named)
+
+    monkeypatch.setattr(SlateStore, "trimHistory", beside_a_writer)
+    assert answer("trim", tmp_path / "t", "--after", "2000") == {"version": store.detail().version, "undo": None}
+    assert done("trim", tmp_path / "t", "--after", "2000").startswith("No row version")
