@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from slatespark.errors import OptionError
 from slatespark.options.flags import parsing_flags
+from slatespark.options.values import parse_flag
 from slatespark.slate_store.maintenance import Maintenance
 from slatespark.slate_store.reading import Reads
 from slatespark.table.retention.reap_arguments import ARGUMENTS as REAP_ARGUMENTS
@@ -140,7 +141,7 @@ class Explanations(Reads, Maintenance):
 
         parsed = self._erase_options(_without(options, "where", "keys", "releaseVersions", *_OF_RUN))
         chosen = self._chosen("erase", (), options.get("where"), options.get("keys"), parsed)
-        release = bool(options.get("releaseVersions"))
+        release = parse_flag(options.get("releaseVersions", False), "releaseVersions")
         return explain_erasure(self._stores, self._clock, chosen, parsed, release_versions=release, prices=prices)
 
     def _run(self, facts: ExplanationFacts, options: dict[str, Any], again: Requests) -> ExplanationFacts:

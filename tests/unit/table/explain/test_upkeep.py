@@ -11,6 +11,7 @@ import pytest
 from slatespark import SlateStore
 from slatespark.slate_store.explanation import Explanation
 from slatespark.table.compaction.report import CompactionReport
+from slatespark.table.explain.cost import RequestRange
 from slatespark.table.explain.explanation import EraseOutlook, ReapOutlook
 from slatespark.table.gc.absence_report import AbsenceReport
 from slatespark.table.gc.report import VacuumReport
@@ -250,6 +251,14 @@ def test_to_explain_an_erasure_changes_nothing(store: SlateStore) -> None:
     assert store.scan().read_all() == before
     assert found.estimated_cost is not None
     assert 0 < found.estimated_cost[0] < found.estimated_cost[1]
+
+
+def test_flags_of_an_erasure_may_be_text(store: SlateStore) -> None:
+    def estimated(given: bool | str) -> RequestRange:
+        return store.explain("erase", keys=[1500], releaseVersions=given).estimated
+
+    estimated(False)  # fills the caches
+    assert estimated("false") == estimated(False) != estimated(True)
 
 
 def test_an_erasure_from_kept_versions(clock: FakeClock) -> None:
