@@ -5,19 +5,21 @@ They come from the manifest, the definition and a few listings. Only counting ro
 
 from __future__ import annotations
 
-import struct
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from slatespark.encoding.row_codec import RAW_CODEC, RowCodec
 from slatespark.encoding.type_names import sql_type
 from slatespark.errors import TableNotFoundError
 from slatespark.format.codecs import Compression
+from slatespark.format.envelope import open_envelope
 from slatespark.format.manifest import NO_TICK, Manifest
 from slatespark.format.segments import KeySegments
 from slatespark.options import Call, ReadOptions
 from slatespark.shown import Shown
+from slatespark.storage import run_ahead
 from slatespark.table.checkpoints.store import CheckpointFacts, checkpoint_facts
 from slatespark.table.clock import Clock
 from slatespark.table.definition.table_definition import TableDefinition
@@ -34,8 +36,6 @@ from slatespark.table.read.versions.floor import HistoryFloors, find_floors
 from slatespark.table.read.versions.resolve import resolve_snapshot
 from slatespark.table.snapshot import Snapshot
 from slatespark.table.stores import TableStores
-
-_ENVELOPE = struct.Struct(">H")
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,15 +219,20 @@ def _table_facts(
     *,
     count_rows: bool = False,
 ) -> TableFacts:
-    manifest, files, log = snapshot.manifest, distinct_files(layers), manifest_log(stores)
+    is_remote = stores.main.is_remote
+    copies_of = run_ahead(partial(list_copies, stores.main), is_remote=is_remote)
+    stored = run_ahead(partial(manifest_log(stores).get, snapshot.manifest_id), is_remote=is_remote)
+    jobs = run_ahead(partial(_jobs, stores), is_remote=is_remote)
+    versions = run_ahead(partial(list_manifests, stores), is_remote=is_remote)
+    manifest, files = snapshot.manifest, distinct_files(layers)
     borrowed = {sst_id for database in manifest.external_dbs for sst_id in database.sst_ids}
     owned = {file.id for file in files} - borrowed
-    copies = [meta for sst_id, meta in list_copies(stores.main).items() if sst_id in owned]
+    copies = [meta for sst_id, meta in copies_of().items() if sst_id in owned]
     return TableFacts(
         url=stores.url,
         kind="unknown" if definition is None else "typed" if definition[1].is_typed else "raw",
         version=snapshot.manifest_id,
-        manifest_format=_ENVELOPE.unpack_from(log.get(snapshot.manifest_id))[0],
+        manifest_format=open_envelope(stored(), "Manifest")[0],
         sst_formats=tuple(sorted({file.format_version for file in files})),
         writer_epoch=manifest.writer_epoch,
         compactor_epoch=manifest.compactor_epoch,
@@ -243,8 +248,8 @@ def _table_facts(
         wal=_wal(snapshot),
         checkpoints=tuple(checkpoint_facts(point) for point in manifest.checkpoints),
         external=_external(manifest),
-        jobs=_jobs(stores),
-        versions=tuple(list_manifests(stores)),
+        jobs=jobs(),
+        versions=tuple(versions()),
         definition=None if definition is None else _definition(*definition),
         segment_extractor=manifest.segment_extractor_name,
         copies=len(copies),

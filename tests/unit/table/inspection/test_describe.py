@@ -18,6 +18,7 @@ from slatespark.table.records.commit_record import COMMITS_DIR
 from slatespark.table.stores import open_stores
 from tests.support.fake_clock import FakeClock
 from tests.support.fixture_databases import FIXTURES, FixtureDatabase, fixture_databases
+from tests.support.round_trips import DistantTable
 
 DATABASES = fixture_databases()
 
@@ -180,3 +181,9 @@ def test_none_is_no_property_of_a_new_table() -> None:
     )
     assert store.definition.properties == {}
     SlateStore.drop(store.url)
+
+
+def test_what_a_description_lists_is_fetched_together() -> None:
+    SlateStore.create("memory://described", "id BIGINT", "id", clock=(clock := FakeClock()))
+    spent = DistantTable("described", clock).spent(lambda store: store.detail())
+    assert spent.round_trips <= spent.requests - 3  # copies, jobs, versions, and the newest of them
