@@ -21,7 +21,7 @@ class CommandLine:
 
 COMMANDS: Final[dict[str, CommandLine]] = {
     "describe": CommandLine(
-        "inspect", "Show the facts of a table: columns, properties, version, layers, files, WAL, checkpoints."
+        "inspect", "Describe a table: columns, properties, version, layers, files, WAL, checkpoints."
     ),
     "history": CommandLine("inspect", "List the versions of a table, newest first: time, writer and operation."),
     "files": CommandLine("inspect", "List the files of a table, layer by layer, newest first."),

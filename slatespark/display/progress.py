@@ -46,7 +46,7 @@ def showing_progress(asked: AskedProgress, step: Step) -> Iterator[Progress | No
         yield asked
         return
     if asked != "auto" and asked is not False and asked is not None:
-        raise OptionError(f"progress: {asked!r} is not acceptable.", todo='Give "auto", False or a function.')
+        raise OptionError(f"progress: {asked!r} is not valid.", todo='Give "auto", False or a function.')
     canvas = find_canvas() if asked == "auto" else None
     if canvas is None or not _SHOWN.acquire(blocking=False):
         yield None

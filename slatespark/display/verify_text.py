@@ -43,8 +43,8 @@ def _verdict(report: VerifyReport) -> str:
     damages = report.omitted + sum(finding.is_damage for finding in report.findings)
     gaps = sum(not finding.is_damage for finding in report.findings)
     if not damages and not gaps:
-        return "Everything is sound."
-    parts = [plural(damages, "fault") + " found"] if damages else ["No fault found"]
+        return "No faults found."
+    parts = [plural(damages, "fault") + " found"] if damages else ["No faults found"]
     if gaps:
         parts.append(f"{plural(gaps, 'part')} could not be checked")
     return f"{', '.join(parts)}."

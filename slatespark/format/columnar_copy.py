@@ -204,7 +204,7 @@ def end_range(tail: Buffer, size: int) -> ByteRange:
     length, magic = _TAIL.unpack(memoryview(tail)[-_TAIL.size :]) if len(memoryview(tail)) >= _TAIL.size else (0, b"")
     start = size - _TAIL.size - length - _SEAL.size
     if magic != _PARQUET_MAGIC or start < len(_PARQUET_MAGIC):
-        raise CorruptDataError("the columnar copy does not end as a Parquet file.", why="It is cut, or damaged.")
+        raise CorruptDataError("the columnar copy does not end as a Parquet file.", why="It is truncated or damaged.")
     return ByteRange(start, size)
 
 

@@ -124,14 +124,14 @@ class FeedOptions:
     )
     fail_on_data_loss: bool | None = _feed_option(
         "failOnDataLoss",
-        doc="Stream: `false` goes on with the next version that exists if the one to go on from was collected. What "
-        "changed in between is left out. `true` ends the query with an error.",
+        doc="Stream: `false` continues with the next version that exists if the one to continue from was collected. "
+        "Changes in between are lost. `true` ends the query with an error.",
         parse=parse_flag,
         shown="`true`",
     )
     stream_retention_ms: int | None = _feed_option(
         "streamRetention",
-        doc="Stream: how long the versions that it needs to go on are kept after it stopped; at least a second.",
+        doc="Stream: how long the versions that it needs to continue are kept after it stopped; at least a second.",
         parse=parse_duration_of(1000),
         shown="`24h`",
     )

@@ -106,7 +106,7 @@ def parse_stream_id(value: object, name: str) -> str:
     text = parse_text(value, name)
     if not _STREAM_ID.fullmatch(text):
         raise OptionError(
-            f"{name}: {text!r} is not acceptable.", todo="Give at most 100 letters, digits, dots, hyphens, underscores."
+            f"{name}: {text!r} is not valid.", todo="Give at most 100 letters, digits, dots, hyphens, underscores."
         )
     return text
 
@@ -128,9 +128,7 @@ def parse_count(low: int, high: int) -> Parser:
         is_text = text.isascii() and text.isdigit() and len(text) <= MAX_DIGITS
         number = int(text) if is_text else whole_number(value)
         if number is None or not low <= number <= high:
-            raise OptionError(
-                f"{name}: {value!r} is not acceptable.", todo=f"Give a whole number from {low} to {high}."
-            )
+            raise OptionError(f"{name}: {value!r} is not valid.", todo=f"Give a whole number from {low} to {high}.")
         return number
 
     return parse
@@ -145,7 +143,7 @@ def parse_throughput(value: object, name: str) -> int:
         text = float(text)
     if not isinstance(text, int | float) or isinstance(text, bool) or not 0.001 <= text <= 1_000_000:
         raise OptionError(
-            f"{name}: {value!r} is not acceptable.",
+            f"{name}: {value!r} is not valid.",
             todo="Give millions of bytes per second, from 0.001 to 1000000, or auto.",
         )
     return round(text * 1_000_000)
@@ -157,7 +155,7 @@ def parse_choice(*choices: str) -> Parser:
     def parse(value: object, name: str) -> str:
         text = value.strip().lower() if isinstance(value, str) else value
         if text not in choices:
-            raise OptionError(f"{name}: {value!r} is not acceptable.", todo=f"Choose one of {', '.join(choices)}.")
+            raise OptionError(f"{name}: {value!r} is not valid.", todo=f"Choose one of {', '.join(choices)}.")
         return str(text)
 
     return parse
@@ -216,7 +214,7 @@ def parse_bytes_or_text(value: object, name: str) -> bytes:
         match = _HEX_LITERAL.fullmatch(value)
         data = bytes.fromhex(match[1]) if match else value.encode(errors="surrogatepass")
     if not isinstance(data, bytes | bytearray | memoryview) or not len(data):
-        raise OptionError(f"{name}: {value!r} is not acceptable.", todo="Give some text, or bytes like X'00'.")
+        raise OptionError(f"{name}: {value!r} is not valid.", todo="Give some text, or bytes like X'00'.")
     return bytes(data)
 
 

@@ -366,7 +366,7 @@ class WriteOptions:
     if_client_active: str = option(
         "ifClientActive",
         doc="`fail` refuses to commit if a SlateDB client was active on the table during the write. `fence` commits "
-        "and fences that client. `cooperate` hands the rows to the client, which commits them itself and goes on "
+        "and fences that client. `cooperate` hands the rows to the client, which commits them itself and continues "
         "undisturbed; for upserts, deletes of keys, merge operands, compactions, and dropping one segment.",
         parse=parse_choice("fail", "fence", "cooperate"),
         calls=(*_COMMIT, Call.REAP, Call.COMPACT, Call.UPKEEP, *_REMOVALS),

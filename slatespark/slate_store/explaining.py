@@ -75,7 +75,7 @@ class Explanations(Reads, Maintenance):
         from slatespark.table.explain.cost import PriceList
 
         if operation not in OPERATIONS:
-            raise OptionError(f"operation: {operation!r} is not acceptable.", todo=f"Choose {', '.join(OPERATIONS)}.")
+            raise OptionError(f"operation: {operation!r} is not valid.", todo=f"Choose {', '.join(OPERATIONS)}.")
         if "dryRun" in options:
             raise OptionError("explain takes no dryRun.", todo="Give analyze=True to run the operation.")
         given = PriceList.parse(prices)

@@ -149,7 +149,7 @@ class Maintenance(OpenTable):
         now : the instant at which retention is evaluated; by default one minute before the clock, or the last clock
             tick if that is later; with `clock=custom` the tick
         runner : rewrites files of which most rows are due, each in a task; by default on threads of this process
-        progress : a bar where one can be seen; see `SlateStore.compact`
+        progress : the progress bar; see `SlateStore.compact`
         options : options of new files and of the commits, such as `ifClientActive`
 
         Raises
@@ -204,7 +204,7 @@ class Maintenance(OpenTable):
         fences : delete WAL fences too. They stop fenced writers that have not noticed yet, so use this only if no
             client has been suspended for longer than `minAge`
         force : allow a `minAge` below an hour: running reads, writes and clones may lose files that they need
-        progress : a bar where one can be seen; see `SlateStore.compact`
+        progress : the progress bar; see `SlateStore.compact`
 
         Raises
         ------
@@ -267,7 +267,7 @@ class Maintenance(OpenTable):
         releaseVersions : give up replaced versions that hold copies, which `versionRetention`, a compaction or a
             restore would keep for a while. They cannot be read any more
         runner : rewrites the files that hold the keys, each view in a task; by default on threads of this process
-        progress : a bar where one can be seen; see `SlateStore.compact`
+        progress : the progress bar; see `SlateStore.compact`
         options : `startKey`, `endKey` or `keyPrefix` of a raw table; of the commit, and how files are written:
             `ifClientActive`, `ifLastSeq`, `compression`, ...
 
@@ -327,7 +327,7 @@ class Maintenance(OpenTable):
         Parameters
         ----------
         key, where, keys : as for `erase`
-        progress : a bar where one can be seen; see `SlateStore.compact`
+        progress : the progress bar; see `SlateStore.compact`
         options : `startKey`, `endKey` or `keyPrefix` of a raw table
 
         Raises
@@ -384,7 +384,7 @@ class Maintenance(OpenTable):
         ----------
         allVersions : check every existing version, not only the newest
         parallelism : threads that read and check; by default one per processor
-        progress : a bar where one can be seen; see `SlateStore.compact`
+        progress : the progress bar; see `SlateStore.compact`
 
         Returns
         -------

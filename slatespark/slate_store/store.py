@@ -154,17 +154,17 @@ class SlateStore(Explanations, Reads, Writes, Versions, Inspection, Maintenance)
     ) -> DropReport:
         """Delete the table at `path` for good, with all of its objects and nothing else, and return a report.
 
-        From the first moment on readers find either the whole table or none. A drop that died is finished by the next
+        Readers immediately find either the whole table or none. A drop that died is finished by the next
         one. The checkpoints by which other tables keep files for a clone go with the clone.
 
         Parameters
         ----------
         path : local path or URL
-        force : go on although checkpoints, running jobs or a SlateDB client may need the table, or its newest manifest
+        force : drop it even if checkpoints, running jobs or a SlateDB client may need the table, or its newest manifest
             cannot be read; never where a clone may read its files
         dryRun : only report what would be deleted, and who may need it
         clock : source of time as for `open`
-        progress : a bar where one can be seen; see `SlateStore.compact`
+        progress : the progress bar; see `SlateStore.compact`
         storage : as for `open`
 
         Raises
@@ -172,7 +172,7 @@ class SlateStore(Explanations, Reads, Writes, Versions, Inspection, Maintenance)
         TableNotFoundError
             When there is no database at `path`.
         InvalidRequestError
-            When somebody may still need the table; the message names them.
+            When the table may still be needed; the message says by whom.
 
         Examples
         --------

@@ -200,7 +200,7 @@ class Versions(OpenTable):
         Parameters
         ----------
         version : a manifest id, as in `history()`
-        progress : a bar where one can be seen; see `SlateStore.compact`
+        progress : the progress bar; see `SlateStore.compact`
         options : options of the commit, and how files are written: `ifClientActive`, `ifLastSeq`, `compression`, ...
 
         Raises
@@ -232,7 +232,7 @@ class Versions(OpenTable):
         Parameters
         ----------
         timestamp : ms since the epoch, ISO text or a datetime
-        progress : a bar where one can be seen; see `SlateStore.compact`
+        progress : the progress bar; see `SlateStore.compact`
         options : options of the commit, and how files are written: `ifClientActive`, `ifLastSeq`, `compression`, ...
 
         Raises
@@ -273,7 +273,7 @@ class Versions(OpenTable):
         ----------
         after : ms since the epoch, ISO text or a datetime; later row versions are removed
         runner : reads and rewrites files, each view in a task; by default on threads of this process
-        progress : a bar where one can be seen; see `SlateStore.compact`
+        progress : the progress bar; see `SlateStore.compact`
         options : options of the commit, and how files are written: `ifClientActive`, `ifLastSeq`, `compression`, ...
 
         Raises
@@ -362,7 +362,7 @@ class Versions(OpenTable):
         version, checkpoint : what to clone, one of them or neither for the newest state
         history : whether the clone is a history table, also of a plain one: its rows are valid from their `create_ts`
             on, and its history floor is the time of the clone, or that of the version cloned
-        progress : a bar where one can be seen; see `SlateStore.compact`
+        progress : the progress bar; see `SlateStore.compact`
 
         Raises
         ------
@@ -419,7 +419,7 @@ class Versions(OpenTable):
         versionAsOf, timestampAsOf, checkpoint : what to copy, one of them or none for the newest state; an instant
             stands for the latest version committed at or before it
         runner : copies files; by default on threads of this process
-        progress : a bar where one can be seen; see `SlateStore.compact`
+        progress : the progress bar; see `SlateStore.compact`
 
         Raises
         ------

@@ -46,7 +46,7 @@ class Writes(OpenTable):
         mode : `append` upserts; `overwrite` replaces the table, or the key range that `replaceWhere` names
         parallelism : threads that sort, merge and upload; by default one per processor, up to two. Each takes
             `writeBuffer` and builds a file, which is some 300 MiB with the default sizes
-        progress : a bar where one can be seen; see `SlateStore.compact`
+        progress : the progress bar; see `SlateStore.compact`
         options : write options
 
         Raises
@@ -71,7 +71,7 @@ class Writes(OpenTable):
         from slatespark.table.write.load_run import WRITE_THREADS, run_load
 
         if mode not in ("append", "overwrite"):
-            raise OptionError(f"mode: {mode!r} is not acceptable.", todo="Choose append or overwrite.")
+            raise OptionError(f"mode: {mode!r} is not valid.", todo="Choose append or overwrite.")
         parsed = self._write_options(options)
         threads = WRITE_THREADS if parallelism is None else ThreadRunner(thread_count(parallelism))
         schema, rows = as_batches(batches)
@@ -135,7 +135,7 @@ class Writes(OpenTable):
         ----------
         paths : local paths or URLs; files of a table without history may not share keys
         runner : checks and writes the files, each in a task; by default on threads of this process
-        progress : a bar where one can be seen; see `SlateStore.compact`
+        progress : the progress bar; see `SlateStore.compact`
         options : write options: sizes and codec of the new files, `timestamp`, `mergeSchema`, options of the commit
 
         Raises
@@ -168,12 +168,12 @@ class Writes(OpenTable):
         return version_of(self._stores, record)
 
     def delete(self, condition: str, *, progress: AskedProgress = "auto", **options: Unpack[WriteKeywords]) -> int:
-        """Delete the rows that fulfil a condition, and return the version that shows the deletion.
+        """Delete the rows that match a condition, and return the version that shows the deletion.
 
         Parameters
         ----------
         condition : a condition like the read option `filter`: `tenant = 'a' AND day < '2026-01-01'`
-        progress : a bar where one can be seen; see `SlateStore.compact`
+        progress : the progress bar; see `SlateStore.compact`
         options : write options that apply to a deletion: `timestamp`, sizes, options of the commit
 
         Raises
@@ -210,14 +210,14 @@ class Writes(OpenTable):
         progress: AskedProgress = "auto",
         **options: Unpack[WriteKeywords],
     ) -> int:
-        """Set columns of the rows that fulfil a condition, and return the version that shows the new values.
+        """Set columns of the rows that match a condition, and return the version that shows the new values.
 
         Parameters
         ----------
         condition : a condition like the read option `filter`: `tenant = 'a' AND day < '2026-01-01'`; None for all rows
         set : new values by column: Python values, pyarrow scalars, or pyarrow expressions over the columns of the row,
             such as `pc.field("n") + 1`
-        progress : a bar where one can be seen; see `SlateStore.compact`
+        progress : the progress bar; see `SlateStore.compact`
         options : write options that apply to stored rows, such as `ttl`: an updated row expires like a row that is
             written now
 
@@ -274,7 +274,7 @@ class Writes(OpenTable):
             column that an alternative names; for a raw table give `startKey`, `endKey` or `keyPrefix` instead
         timestamp : history tables: the time of the deletion; by default that of the commit
         runner : history tables: searches the intervals and writes the tombstones; by default on threads of this process
-        progress : a bar where one can be seen; see `SlateStore.compact`
+        progress : the progress bar; see `SlateStore.compact`
         options : `startKey`, `endKey` or `keyPrefix` of a raw table; of the commit, and how files are written:
             `txnAppId`, `ifClientActive`, `compression`, ...
 

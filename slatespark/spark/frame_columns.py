@@ -76,11 +76,11 @@ def select_columns(rows: DataFrame, names: Sequence[str]) -> DataFrame:
     Raises
     ------
     SchemaError
-        When one is missing, or asked for twice.
+        When one is missing, or requested twice.
     """
     found = resolve_columns(names, rows.columns, called="Column")
     if len(set(found)) != len(found):
-        raise SchemaError(f"A column is asked for twice: {', '.join(names)}.", todo="Ask for each column once.")
+        raise SchemaError(f"A column is requested twice: {', '.join(names)}.", todo="Request each column once.")
     return rows.select(*map(quoted, found))
 
 

@@ -42,7 +42,7 @@ def storageOptions(spark: SparkSession, path: str = "s3a://") -> dict[str, str]:
 
     - `s3a://`: of `fs.s3a.*`, and of `fs.s3a.bucket.NAME.*` first, keys and session token, endpoint, region, TLS, path
       style, encryption, requester pays, anonymous access.
-    - `abfss://`: of `fs.azure.*`, those of the account first, account key, fixed signature, and the service principal.
+    - `abfss://`: of `fs.azure.*`, those of the account first, account key, fixed SAS token, and the service principal.
     - `gs://`: of `fs.gs.*`, key file of a service account, server, anonymous access.
 
     Other credential providers, and files such as core-site.xml, are not read; without them the environment of the

@@ -272,7 +272,7 @@ class SlateTransaction:
         TransactionConflictError
             When keys that the transaction depends on have changed since its read point; nothing was published.
         OptionError, ClockRegressionError
-            When the timestamp is not acceptable; the transaction is unchanged.
+            When the timestamp is not valid; the transaction is unchanged.
         CommitConflictError
             When a SlateDB client is active on the table, or other writers won every race.
         UnavailableError

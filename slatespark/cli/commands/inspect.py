@@ -36,7 +36,7 @@ def describe(
     rows: CountRows = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show the facts of a table: columns, properties, version, layers, files, WAL, checkpoints."""
+    """Describe a table: columns, properties, version, layers, files, WAL, checkpoints."""
     facts = describe_table(stores_of(options), options, resolve_clock(options.clock), count_rows=rows)
     typer.echo(json_document(facts) if as_json else describe_text(facts))
 

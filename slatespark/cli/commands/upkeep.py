@@ -60,7 +60,7 @@ def upkeep(
 ) -> None:
     """Do the regular work of tables until it is stopped: retention, compaction, vacuum, history floor.
 
-    What fails is tried again, and stops nothing else. SIGTERM and SIGINT end it after the step in hand. Exit code 0:
+    What fails is tried again, and stops nothing else. SIGTERM and SIGINT end it after the current step. Exit code 0:
     stopped, or with --once all was done; 1: with --once something failed.
     """
     arguments = write_arguments(tables[0], {}, option=option, storage=storage)

@@ -62,7 +62,7 @@ def worker(
 ) -> None:
     """Merge the compactions that live SlateDB clients hand over, until it is stopped.
 
-    SIGTERM and SIGINT release the jobs in hand. Exit code 0: stopped, or with --once all jobs were merged; 1: with
+    SIGTERM and SIGINT release the jobs being merged. Exit code 0: stopped, or with --once all jobs were merged; 1: with
     --once a job or a database failed.
     """
     arguments = command_arguments(tables[0], option=option, storage=storage)

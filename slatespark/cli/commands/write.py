@@ -93,7 +93,9 @@ def delete(
     by_range: Annotated[
         bool,
         typer.Option(
-            "--range", help="With --where on leading key columns: delete that key range without reading rows."
+            "--range",
+            help="Delete a key range without reading rows: that of --where on leading key columns, or for a raw table "
+            "that of --option startKey, endKey or keyPrefix.",
         ),
     ] = False,
     option: DeleteOption = None,
@@ -103,7 +105,9 @@ def delete(
 ) -> None:
     """Delete the row of one key, or with --where all rows that match."""
     if by_range and key:
-        raise OptionError("delete --range takes no key as argument.", todo="Give --where.")
+        raise OptionError(
+            "delete --range takes no key as argument.", todo="Give --where, or --option keyPrefix of a raw table."
+        )
     if not by_range and bool(key) == (where is not None):
         raise OptionError("delete takes a key as arguments, or --where.", todo="Give one of them.")
     arguments = write_arguments(table, {}, option=option, storage=storage)

@@ -195,7 +195,7 @@ class TableFrames:
     def load(self, rows: DataFrame, mode: str, options: Mapping[str, Any], *, progress: AskedProgress = "auto") -> None:
         """Write rows sorted by key; see `SlateTable.write`."""
         if mode not in ("append", "overwrite"):
-            raise OptionError(f"mode: {mode!r} is not acceptable.", todo="Choose append or overwrite.")
+            raise OptionError(f"mode: {mode!r} is not valid.", todo="Choose append or overwrite.")
         require_frame(rows, "write")
         self.write(sort_for_load(rows, self.key_columns()), mode, options, progress=progress)
 

@@ -175,7 +175,7 @@ class SlateMergeBuilder:
 
         Parameters
         ----------
-        progress : a bar where one can be seen; see `SlateTable.write`
+        progress : the progress bar; see `SlateTable.write`
         writeOptions : write options that apply to stored rows, such as `ttl` for updated and inserted rows
 
         Raises

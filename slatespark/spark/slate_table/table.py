@@ -165,9 +165,9 @@ class SlateTable(TableReads, TableVersions):
         ----------
         spark : a session, or the path
         path : local path or URL
-        force : go on although somebody may need the table, but never where a clone may read its files
+        force : drop it even if it may still be needed, but never where a clone may read its files
         dryRun : only report what would be deleted, and who may need it
-        progress : a bar where one can be seen; see `SlateTable.write`
+        progress : the progress bar; see `SlateTable.write`
         storage : as for `forPath`
 
         Raises
@@ -175,7 +175,7 @@ class SlateTable(TableReads, TableVersions):
         TableNotFoundError
             When there is no database at `path`.
         InvalidRequestError
-            When somebody may still need the table; the message names them.
+            When the table may still be needed; the message says by whom.
         """
         return creation.drop_table(spark if path is None else path, storage, progress, force=force, dry_run=dryRun)
 
@@ -229,7 +229,7 @@ class SlateTable(TableReads, TableVersions):
         Parameters
         ----------
         paths : local paths or URLs of the files, which executors can read too
-        progress : a bar where one can be seen; see `SlateTable.write`
+        progress : the progress bar; see `SlateTable.write`
         writeOptions : those of `SlateStore.ingest`
 
         Raises
@@ -254,7 +254,7 @@ class SlateTable(TableReads, TableVersions):
         Parameters
         ----------
         condition : a Column, or any SQL expression of Spark as text
-        progress : a bar where one can be seen; see `SlateTable.write`
+        progress : the progress bar; see `SlateTable.write`
         writeOptions : write options that apply to a deletion: `timestamp`, sizes, options of the commit
 
         Raises
@@ -284,7 +284,7 @@ class SlateTable(TableReads, TableVersions):
         ----------
         condition : a Column, or any SQL expression of Spark as text
         set : for each column, the new value as SQL text or a Column, which see the row's old values
-        progress : a bar where one can be seen; see `SlateTable.write`
+        progress : the progress bar; see `SlateTable.write`
         writeOptions : write options for stored rows, such as `ttl`: an updated row expires like one that is written now
 
         Raises
@@ -321,7 +321,7 @@ class SlateTable(TableReads, TableVersions):
         ----------
         where : comparisons on leading key columns, as for `SlateStore.deleteRange`
         timestamp : history tables: the time of the deletion; by default that of the commit
-        progress : a bar where one can be seen; see `SlateTable.write`
+        progress : the progress bar; see `SlateTable.write`
         writeOptions : options of the range and the commit, and how files are written; see `SlateStore.deleteRange`
 
         Raises
@@ -442,7 +442,7 @@ class SlateTable(TableReads, TableVersions):
         target : an empty location in the same store
         version, checkpoint : what to clone, one of them or neither for the newest state
         history : whether the clone is a history table, also of a plain one; see `SlateStore.clone`
-        progress : a bar where one can be seen; see `SlateTable.write`
+        progress : the progress bar; see `SlateTable.write`
 
         Raises
         ------
@@ -473,7 +473,7 @@ class SlateTable(TableReads, TableVersions):
         target : an empty location
         storage : options of the target's store, for executors too; by default this table's, if of the same kind
         versionAsOf, timestampAsOf, checkpoint : what to copy; see `SlateStore.copyTo`
-        progress : a bar where one can be seen; see `SlateTable.write`
+        progress : the progress bar; see `SlateTable.write`
 
         Raises
         ------

@@ -133,7 +133,7 @@ class TableUpkeep:
         where : merge everything in key ranges
         filters : decide about every version that would be kept, if anything is merged; they travel to the executors
         now : the instant at which expiry and retention are evaluated
-        progress : a bar where one can be seen; see `SlateTable.write`
+        progress : the progress bar; see `SlateTable.write`
         options : further arguments of `SlateStore.compact`, and write options
 
         Raises
@@ -175,7 +175,7 @@ class TableUpkeep:
             default, rewrites have these limits for each four tasks that Spark runs at a time
         now : the instant at which retention is evaluated; by default a minute before the system clock, or the last
             clock tick if that is later; with `clock=custom` the tick
-        progress : a bar where one can be seen; see `SlateTable.write`
+        progress : the progress bar; see `SlateTable.write`
         writeOptions : write options, such as `ifClientActive`
 
         Raises
@@ -206,7 +206,7 @@ class TableUpkeep:
         dryRun : only report what would be deleted
         fences : delete WAL fences too; see `SlateStore.vacuum`
         force : allow a `minAge` below an hour; see `SlateStore.vacuum`
-        progress : a bar where one can be seen; see `SlateTable.write`
+        progress : the progress bar; see `SlateTable.write`
 
         Raises
         ------
@@ -241,7 +241,7 @@ class TableUpkeep:
         where : instead of a key, a condition on leading key columns, as for `deleteRange`
         keys : instead of a key, a DataFrame with the key columns, which is collected, or what `SlateStore.erase` takes
         releaseVersions : give up replaced versions that hold copies
-        progress : a bar where one can be seen; see `SlateTable.write`
+        progress : the progress bar; see `SlateTable.write`
         options : those of `SlateStore.erase`
 
         Raises
@@ -278,7 +278,7 @@ class TableUpkeep:
         Parameters
         ----------
         key, where, keys : as for `erase`
-        progress : a bar where one can be seen; see `SlateTable.write`
+        progress : the progress bar; see `SlateTable.write`
         options : `startKey`, `endKey` or `keyPrefix` of a raw table
 
         Raises
@@ -317,7 +317,7 @@ class TableUpkeep:
         ----------
         allVersions : check every existing version, not only the newest
         parallelism : threads of the driver that read and check; by default one per processor
-        progress : a bar where one can be seen; see `SlateTable.write`
+        progress : the progress bar; see `SlateTable.write`
 
         Returns
         -------

@@ -148,7 +148,7 @@ class TableVersions(TableUpkeep):
         Parameters
         ----------
         version : a manifest id, as in `history()`
-        progress : a bar where one can be seen; see `SlateTable.write`
+        progress : the progress bar; see `SlateTable.write`
         writeOptions : options of the commit, and how files are written; see `SlateStore.restoreToVersion`
 
         Raises
@@ -167,7 +167,7 @@ class TableVersions(TableUpkeep):
         Parameters
         ----------
         timestamp : ms since the epoch, ISO text or a datetime
-        progress : a bar where one can be seen; see `SlateTable.write`
+        progress : the progress bar; see `SlateTable.write`
         writeOptions : options of the commit, and how files are written; see `SlateStore.restoreToVersion`
 
         Raises
@@ -200,14 +200,14 @@ class TableVersions(TableUpkeep):
 
     @taking_local_times
     def trimHistory(self, after: Instant, *, progress: AskedProgress = "auto", **writeOptions: Any) -> int:
-        """Remove everything a history table learnt after an instant, by a Spark job; see `SlateStore.trimHistory`.
+        """Remove row versions of a history table after an instant, by a Spark job; see `SlateStore.trimHistory`.
 
         Each view of a file that may hold later versions is a task.
 
         Parameters
         ----------
         after : ms since the epoch, ISO text or a datetime; later row versions are removed
-        progress : a bar where one can be seen; see `SlateTable.write`
+        progress : the progress bar; see `SlateTable.write`
         writeOptions : options of the commit, and how files are written; see `SlateStore.trimHistory`
 
         Raises

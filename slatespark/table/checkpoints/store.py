@@ -314,7 +314,7 @@ def _check_name(name: str) -> None:
     """Refuse reserved names, and names that a manifest cannot hold or a line cannot show."""
     if name.startswith(OWN_NAMES):
         raise InvalidRequestError(
-            f"The checkpoint name {name!r} is not acceptable.",
+            f"The checkpoint name {name!r} is not valid.",
             why=f"Names that begin with {OWN_NAMES} are reserved for slatespark itself.",
             todo="Choose another name.",
         )

@@ -15,11 +15,11 @@ def check_tick(stores: TableStores, tick_ms: int, now_ms: int | None) -> None:
     """Refuse a table whose last tick is in the future; `now_ms` is None for a table with its own clock."""
     if now_ms is not None and tick_ms > now_ms + MAX_AHEAD_MS:
         raise ClockRegressionError(
-            f"{stores.url}: the last clock tick is {ms_to_text(tick_ms)} ({tick_ms}), our clock says "
+            f"{stores.url}: the last clock tick is {ms_to_text(tick_ms)} ({tick_ms}), the local clock says "
             f"{ms_to_text(now_ms)} ({now_ms}).",
             why="Rows may not be older than the last tick, and a tick in the future would block SlateDB clients.",
-            todo=f"Reads still work. Write again from {ms_to_text(tick_ms - MAX_AHEAD_MS)} by our clock, or correct "
-            "the clock.",
+            todo=f"Reads still work. Write again from {ms_to_text(tick_ms - MAX_AHEAD_MS)} by the local clock, or "
+            "correct the clock.",
         )
 
 
@@ -39,7 +39,7 @@ def check_not_ahead(given: str, timestamp_ms: int, now_ms: int | None) -> None:
     """Refuse a time in the future; `now_ms` as for `check_tick`."""
     if now_ms is not None and timestamp_ms > now_ms + MAX_AHEAD_MS:
         raise ClockRegressionError(
-            f"{given}, our clock says {ms_to_text(now_ms)} ({now_ms}).",
+            f"{given}, the local clock says {ms_to_text(now_ms)} ({now_ms}).",
             why="A clock tick in the future would block SlateDB clients.",
             todo="Give a timestamp that is not in the future.",
         )

@@ -68,7 +68,7 @@ class SizeTiers:
             )
         if not isinstance(threshold, int | float) or not 1 <= threshold < math.inf:
             raise OptionError(
-                f"includeSizeThreshold: {threshold!r} is not acceptable.", todo="Give a number of 1 or more, like 4."
+                f"includeSizeThreshold: {threshold!r} is not valid.", todo="Give a number of 1 or more, like 4."
             )
         return cls(least, most, float(threshold))
 

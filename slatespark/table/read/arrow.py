@@ -135,7 +135,7 @@ def project(options: ReadOptions, columns: Sequence[str] | None = None, *, codec
     Raises
     ------
     SchemaError
-        When a column does not exist, or is asked for twice.
+        When a column does not exist, or is requested twice.
     """
     metadata = [f"_{name}" for name in options.metadata_columns]
     if options.shows_intervals:
@@ -148,7 +148,7 @@ def project(options: ReadOptions, columns: Sequence[str] | None = None, *, codec
     asked = columns or options.columns or offered
     names = tuple(_resolve_name(name, offered) for name in asked)
     if len(set(names)) != len(names):
-        raise SchemaError(f"A column is asked for twice: {', '.join(asked)}.", todo="Ask for each column once.")
+        raise SchemaError(f"A column is requested twice: {', '.join(asked)}.", todo="Request each column once.")
     shows_deletes = options.include_deleted or options.read_versions == "all"
     shows_deletes = shows_deletes or options.shows_log or not options.with_pre_images
     labels = tuple(columns) if columns and tuple(columns) != names else None

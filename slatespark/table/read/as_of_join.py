@@ -109,7 +109,7 @@ def parse_join(common: Mapping[str, Any], given: Mapping[str, Any], how: str) ->
         When one is unknown or malformed, or does not apply to an as-of join.
     """
     if how not in HOWS:
-        raise OptionError(f"how: {how!r} is not acceptable.", todo=f"Choose {' or '.join(HOWS)}.")
+        raise OptionError(f"how: {how!r} is not valid.", todo=f"Choose {' or '.join(HOWS)}.")
     taken = option_keys(ReadOptions, Call.AS_OF_JOIN)
     if (other := find_other(ReadOptions, given, taken, ["how"])) is not None:
         raise OptionError(
@@ -202,7 +202,7 @@ def _refuse_trimmed(stores: TableStores, plan: AsOfJoin, probes: _Probes) -> Non
     if floor_ms is not None and len(probes.times) and int(probes.times[0]) < floor_ms:
         raise HistoryTrimmedError(
             f"{stores.url}: column {plan.time_column} has {time_text(int(probes.times[0]))}, and the row versions of "
-            "then are not all there any more.",
+            "that time are no longer complete.",
             why="They lie below the history floor, or another client's compaction may have dropped some.",
             todo=f"Filter rows before {time_text(floor_ms)} out.",
         )

@@ -386,7 +386,7 @@ def options_for_order(order: str, options: Mapping[str, Any], *, threads: int = 
         For another order.
     """
     if order not in ("asc", "desc"):
-        raise OptionError(f"order: {order!r} is not acceptable.", todo="Choose asc or desc.")
+        raise OptionError(f"order: {order!r} is not valid.", todo="Choose asc or desc.")
     small = DESCENDING_SPLIT_BYTES if order == "desc" else PARALLEL_SPLIT_BYTES if threads > 1 else None
     if small is None or "splitsize" in map(normalize_name, options):
         return dict(options)

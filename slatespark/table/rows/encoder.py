@@ -29,7 +29,7 @@ from slatespark.table.rows.row_times import times_of
 from slatespark.table.rows.sequence import Ranks, rank_values
 from slatespark.units import MAX_MS
 
-MAX_KEY_BYTES: Final = 65535  # the limit of both block versions (docs/reference/format/rows.md)
+MAX_KEY_BYTES: Final = 65535  # all that version 1 of a block can hold (docs/reference/format/rows.md)
 OPERATIONS: Final = ("put", "delete", "merge")
 
 _FLAGS: Final = {"put": 0, "delete": TOMBSTONE, "merge": MERGE, "upsert": 0}

@@ -377,7 +377,7 @@ class ChangeStream:
                 why=f"It was collected: versions are kept for streamRetention "
                 f"({duration_to_text(self._retention_ms)}) after a stream stopped, or until another query takes its "
                 "streamId, or its checkpoints are deleted.",
-                todo="Start a query with a new checkpoint folder, which begins with all rows of the table; or set "
+                todo="Start a query with a new checkpoint location, which begins with all rows of the table; or set "
                 "failOnDataLoss=false to leave out what changed until the next version that exists.",
             ) from cause
         for version in [number for number in list_manifests(self._stores) if number >= lost] or [newest]:
@@ -398,8 +398,8 @@ class ChangeStream:
         if found != position.identity:
             raise InvalidRequestError(
                 f"{self._stores.url} is not the table that the stream has read so far.",
-                why="The query has the checkpoint folder of another table, or the table was dropped and created again.",
-                todo="Start the query with a new checkpoint folder.",
+                why="The checkpoint location belongs to another table, or the table was dropped and created again.",
+                todo="Start the query with a new checkpoint location.",
             )
 
     def _check_mark(self, position: Position) -> None:
@@ -440,5 +440,5 @@ def _restored(url: str, position: Position) -> InvalidRequestError:
         f"{url}: the stream has read version {max(position.versions)} with sequence number {position.seq}, "
         "which the table does not have.",
         why="An older copy of the table was put in its place.",
-        todo="Start the query with a new checkpoint folder, which begins with all rows of the table.",
+        todo="Start the query with a new checkpoint location, which begins with all rows of the table.",
     )

@@ -77,7 +77,7 @@ class LogStream:
         if start.part is not None or end.part is not None:
             raise InvalidRequestError(
                 f"{self._stores.url}: the offset is of a stream of kind net.",
-                todo="Start the query with a new checkpoint folder, or with changes=net.",
+                todo="Start the query with a new checkpoint location, or with changes=net.",
             )
         if start.version > end.version:
             raise no_batch(start.version, end.version)

@@ -133,14 +133,14 @@ def no_batch(before: int, after: int) -> InvalidRequestError:
     """Return the error for a batch that a stream has never had, from one version to another."""
     return InvalidRequestError(
         f"No batch of the stream goes from version {before} to version {after}.",
-        why="Other options say where the stream starts, or its checkpoint folder was changed.",
-        todo="Start the query with the options that it had, or with a new checkpoint folder.",
+        why="Other options say where the stream starts, or its checkpoint location was changed.",
+        todo="Start the query with the options that it had, or with a new checkpoint location.",
     )
 
 
 def _no_offset(offset: object) -> InvalidRequestError:
     return InvalidRequestError(
         f"{offset!r} is not an offset of a slate stream.",
-        why="The checkpoint folder of the query belongs to another source.",
-        todo="Start the query with a new checkpoint folder.",
+        why="The checkpoint location of the query belongs to another source.",
+        todo="Start the query with a new checkpoint location.",
     )

@@ -377,7 +377,7 @@ class Transaction:
             Naming keys that the transaction locked, or read and wrote, and that have changed since its read point;
             nothing was published.
         OptionError, ClockRegressionError
-            When the timestamp is not acceptable; the transaction is unchanged.
+            When the timestamp is not valid; the transaction is unchanged.
         CommitConflictError
             When a SlateDB client is active on the table, or other writers won every race.
         UnavailableError

@@ -446,7 +446,7 @@ def _by_name(given: object) -> Mapping[str, Any]:
     if isinstance(given, Mapping) and all(isinstance(name, str) for name in given):
         return given
     raise OptionError(  # without the value: it may hold credentials
-        f"storage: {type(given).__name__} is not acceptable.",
+        f"storage: {type(given).__name__} is not valid.",
         todo="Give a dict of the options of the target's store by their names.",
     )
 

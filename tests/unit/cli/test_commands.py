@@ -139,7 +139,7 @@ def test_files() -> None:
 def test_verify_of_a_sound_table() -> None:
     result = run("verify", FIXTURES / "compacted", "--all-versions")
     assert result.exit_code == 0
-    assert result.stdout.endswith("Everything is sound.\n")
+    assert result.stdout.endswith("No faults found.\n")
 
 
 def test_verify_of_a_damaged_table(tmp_path: Path) -> None:

@@ -43,4 +43,4 @@ def test_errors_are_one_line(tmp_path: Path) -> None:
     SlateStore.create(str(tmp_path / "t"))
     failed = run(tmp_path / "t", "--per", "week")
     assert (failed.exit_code, failed.stdout) == (1, "")
-    assert failed.stderr == "OptionError: per: 'week' is not acceptable. Choose one of hour, day.\n"
+    assert failed.stderr == "OptionError: per: 'week' is not valid. Choose one of hour, day.\n"

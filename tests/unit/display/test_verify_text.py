@@ -25,7 +25,7 @@ def test_rows_of_the_wal_are_counted_apart() -> None:
 
 
 def test_a_sound_table_is_called_so() -> None:
-    assert verify_text(VerifyReport("t", (1,), (), 1, 1, 0, ())).endswith("Everything is sound.")
+    assert verify_text(VerifyReport("t", (1,), (), 1, 1, 0, ())).endswith("No faults found.")
 
 
 def test_what_an_object_holds_does_not_command_the_terminal() -> None:

@@ -156,5 +156,5 @@ def refuse_backwards(stores: TableStores, start: LogPosition, end: LogPosition) 
         raise InvalidRequestError(
             f"{stores.url}: the log ends at {end}, before {start}.",
             why="An older copy of the table was put in its place, or the position is of another table.",
-            todo="Start from a version that exists; a stream, with a new checkpoint folder.",
+            todo="Start from a version that exists; a stream, with a new checkpoint location.",
         )

@@ -102,7 +102,7 @@ def _fetch(stores: TableStores, part: CopyPart, groups: list[CopyGroup]) -> list
         found = iter(store.get_ranges(path, [span for spans in by_group for span in spans]))
         chunks = [{span.start: next(found) for span in spans} for spans in by_group]
         if bytes(store.get_range(path, seal_range(footer, part.meta.size))) != footer.seal:
-            raise CorruptDataError("the columnar copy was written anew while it was read.")
+            raise CorruptDataError("the columnar copy was rewritten while it was read.")
     return [GroupChunks(footer.metadata, group.number, data) for group, data in zip(groups, chunks, strict=True)]
 
 

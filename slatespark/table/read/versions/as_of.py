@@ -123,7 +123,7 @@ def _refuse_lost(stores: TableStores, snapshot: Snapshot, definition: TableDefin
     floor_ms = history_floor(stores, snapshot.manifest, definition)
     if floor_ms is not None and time_ms < floor_ms:
         raise HistoryTrimmedError(
-            f"{stores.url}: the row versions of {time_text(time_ms)} are not all there any more.",
+            f"{stores.url}: the row versions of {time_text(time_ms)} are no longer complete.",
             why="They lie below the history floor, or another client's compaction may have dropped some.",
             todo=f"The earliest time that can be answered is {time_text(floor_ms)}.",
         )

@@ -193,7 +193,7 @@ def _unknown(stores: TableStores, kept: KeptVersions, before: int | None, after:
         f"{kept.manifest(number).last_l0_seq} (version {number})" for number in (before, after) if number is not None
     ]
     return HistoryTrimmedError(
-        f"{stores.url}: the rows as of sequence number {seq} are not all there any more.",
+        f"{stores.url}: the rows as of sequence number {seq} are no longer complete.",
         why="The version that had them was garbage-collected, and later ones may have merged or dropped rows."
         if before is None or before < after - 1
         else f"Version {after} dropped rows, merged older versions of rows with newer ones, or made all rows of its "

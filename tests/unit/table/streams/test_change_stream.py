@@ -481,9 +481,9 @@ def test_an_offset_of_another_table() -> None:
     stranger.step()
     stranger.offsets = consumer.offsets
     stranger.restart()
-    with pytest.raises(InvalidRequestError, match="checkpoint folder"):
+    with pytest.raises(InvalidRequestError, match="checkpoint location"):
         stranger.step()
-    with pytest.raises(InvalidRequestError, match="checkpoint folder"):
+    with pytest.raises(InvalidRequestError, match="checkpoint location"):
         stranger.replay()
 
 

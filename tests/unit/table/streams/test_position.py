@@ -59,7 +59,7 @@ def test_what_is_no_offset(change: dict[str, Any]) -> None:
 
 def test_an_offset_of_another_source() -> None:
     for offset in ({}, {"index": 3}, {"table": "a"}):
-        with pytest.raises(InvalidRequestError, match="checkpoint folder"):
+        with pytest.raises(InvalidRequestError, match="checkpoint location"):
             decode_position(offset)
 
 
