@@ -19,7 +19,6 @@ from slatespark.table.clock import Clock, now_or
 from slatespark.table.columns.write import CopyOutcome
 from slatespark.table.commit.discard import delete_files, delete_unshown
 from slatespark.table.commit.foreign_clients import Baseline, refuse_foreign_job
-from slatespark.table.commit.idempotence import refuse_pair
 from slatespark.table.commit.job import WriteJob, abandon_write, begin_write
 from slatespark.table.commit.requirements import Requirement
 from slatespark.table.commit.tree_edit import MergeRuns
@@ -115,7 +114,6 @@ def compact_table(
         When the sources changed meanwhile, or a SlateDB client is active.
     """
     given = WriteOptions.parse({"path": stores.url}) if options is None else options
-    refuse_pair(given, "a compaction")
     request.check(given)
     compaction = _Compaction(
         stores=stores,

@@ -28,7 +28,6 @@ from slatespark.ranges import ALL_KEYS
 from slatespark.table.clock import Clock, back_off_ms
 from slatespark.table.commit.commit import commit_write
 from slatespark.table.commit.foreign_clients import OTHER_MODES, refuse_cooperation
-from slatespark.table.commit.idempotence import refuse_pair
 from slatespark.table.commit.job import WriteJob, abandoned_on_error, begin_write
 from slatespark.table.commit.read_set import ReadSet
 from slatespark.table.commit.requirements import SameRetention
@@ -183,7 +182,6 @@ class Reaping:
     ) -> Self:
         """Return a reap that has not begun; parameters as for `reap_table`."""
         given = WriteOptions.parse({"path": stores.url}) if options is None else options
-        refuse_pair(given, "a reap")
         refuse_cooperation(given, "a reap", OTHER_MODES)
         return cls(
             stores,

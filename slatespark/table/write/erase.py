@@ -33,7 +33,6 @@ from slatespark.table.commit.claim import refuse_unwritable
 from slatespark.table.commit.commit import commit_write
 from slatespark.table.commit.discard import delete_unshown
 from slatespark.table.commit.foreign_clients import OTHER_MODES, Baseline, refuse_cooperation, refuse_foreign_client
-from slatespark.table.commit.idempotence import refuse_pair
 from slatespark.table.commit.job import WriteJob, abandoned_on_error, begin_write
 from slatespark.table.commit.read_set import ReadSet
 from slatespark.table.commit.requirements import UnmovedWal
@@ -150,7 +149,6 @@ def _erasing(
     runner: TaskRunner = THREADS,
     progress: Progress | None = None,
 ) -> _Erasing:
-    refuse_pair(options, "an erasure")
     refuse_cooperation(options, "an erasure", OTHER_MODES)
     return _Erasing(stores, clock, tuple(keys), options, runner, progress)
 

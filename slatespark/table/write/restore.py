@@ -31,7 +31,7 @@ from slatespark.table.commit.claim import refuse_unwritable
 from slatespark.table.commit.commit import commit_write
 from slatespark.table.commit.drain import upload_tail
 from slatespark.table.commit.foreign_clients import OTHER_MODES, refuse_cooperation
-from slatespark.table.commit.idempotence import TXN_NAMES, refuse_pair
+from slatespark.table.commit.idempotence import TXN_NAMES
 from slatespark.table.commit.job import abandoned_on_error, begin_write
 from slatespark.table.commit.requirements import LastSeq
 from slatespark.table.commit.version_retention import RETAINED_NAMES
@@ -75,7 +75,6 @@ def restore_to_version(
         When the database cannot be written.
     """
     options = options or WriteOptions(path=stores.url)
-    refuse_pair(options, "a restore")
     refuse_cooperation(options, "a restore", OTHER_MODES)
     refuse_unwritable(stores.url, fetch_latest_manifest(stores)[1])
     refuse_newer(stores)

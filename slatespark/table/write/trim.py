@@ -24,7 +24,6 @@ from slatespark.ranges import ALL_KEYS
 from slatespark.table.clock import Clock
 from slatespark.table.commit.commit import commit_write
 from slatespark.table.commit.foreign_clients import OTHER_MODES, refuse_cooperation
-from slatespark.table.commit.idempotence import refuse_pair
 from slatespark.table.commit.job import abandon_write, abandoned_on_error, begin_write
 from slatespark.table.commit.requirements import LastSeq
 from slatespark.table.definition.versions import resolve_definition
@@ -77,7 +76,6 @@ def trim_history(
         When another commit came first, or a SlateDB client is active.
     """
     options = options or WriteOptions(path=stores.url)
-    refuse_pair(options, "a trim")
     refuse_cooperation(options, "a trim", OTHER_MODES)
     snapshot = resolve_snapshot(stores, ReadOptions(path=stores.url), clock)
     definition = resolve_definition(stores, snapshot.manifest).declaring(options.properties)
