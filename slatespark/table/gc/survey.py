@@ -25,12 +25,11 @@ from slatespark.table.log.compactions import compactions_log, fetch_compactions
 from slatespark.table.records.claims import CLAIMS_DIR
 from slatespark.table.records.commit_batches import fetch_commit_object, list_batches_by_size
 from slatespark.table.records.commit_record import COMMITS_DIR
-from slatespark.table.records.json_objects import ROOT, WRITE_ID_CHARS
+from slatespark.table.records.json_objects import JSON_SUFFIX, ROOT, WRITE_ID_CHARS, list_numbered
 from slatespark.table.records.leases import LEASE_LIFETIME_MS, LEASES_DIR, fetch_lease
 from slatespark.table.records.workers import worker_path
 from slatespark.table.stores import TableStores
 
-_JSON: Final = "json"
 _ATTEMPTS: Final = 4
 _FRACTION_MS: Final = 1000
 
@@ -65,18 +64,18 @@ class Leases:
 def survey_leases(stores: TableStores, now_ms: int) -> Leases:
     """Return the running jobs. An unreadable lease counts for the lifetime of a lease after it was put."""
     listed = stores.main.list(LEASES_DIR)
-    own = [meta for meta in listed if meta.path.endswith(f".{_JSON}")]
+    own = [meta for meta in listed if meta.path.endswith(JSON_SUFFIX)]
     fetches = [partial(_judge_lease, stores, meta, now_ms) for meta in own]
     found = [item for item in run_concurrently(fetches, is_remote=stores.main.is_remote) if item is not None]
     live = tuple(lease for lease, _ in found if lease is not None)
     ids = {lease.write_id for lease in live}
-    leases = [_judge_mark(meta, ids) for meta in listed if meta not in own]
-    return Leases(live, (*leases, *(verdict for _, verdict in found)))
+    marks = [_judge_mark(meta, ids) for meta in listed if not meta.path.endswith(JSON_SUFFIX)]
+    return Leases(live, (*marks, *(verdict for _, verdict in found)))
 
 
 def _judge_lease(stores: TableStores, meta: ObjectMeta, now_ms: int) -> tuple[LiveLease | None, Verdict] | None:
     created_ms: int | None = None
-    name = meta.path.removeprefix(LEASES_DIR).removesuffix(f".{_JSON}")
+    name = meta.path.removeprefix(LEASES_DIR).removesuffix(JSON_SUFFIX)
     try:
         lease = fetch_lease(stores.main, meta.path)
         if lease is None:
@@ -170,15 +169,15 @@ def list_claims(stores: TableStores) -> dict[str, tuple[int, ObjectMeta]]:
     """Return the claims by path, with the number of the manifest that each announces."""
     found = {}
     for meta in stores.main.list(CLAIMS_DIR):
-        number = numbered(f"{meta.path.removeprefix(CLAIMS_DIR).partition('-')[0]}.{_JSON}", _JSON)
-        if number is not None and meta.path.endswith(f".{_JSON}"):
+        number = numbered(f"{meta.path.removeprefix(CLAIMS_DIR).partition('-')[0]}{JSON_SUFFIX}", JSON_SUFFIX[1:])
+        if number is not None and meta.path.endswith(JSON_SUFFIX):
             found[meta.path] = number, meta
     return found
 
 
 def list_workers(stores: TableStores) -> list[ObjectMeta]:
     """Return the records that identify workers of slatespark's compactions."""
-    prefix = worker_path("").removesuffix(f".{_JSON}")
+    prefix = worker_path("").removesuffix(JSON_SUFFIX)
     return [meta for meta in stores.main.list(CLAIMS_DIR) if meta.path.startswith(prefix)]
 
 
@@ -192,11 +191,6 @@ def judge_workers(workers: Collection[ObjectMeta], jobs: ListedJobs, leases: Lea
         kept = Reason("its compaction is running") if is_running else needs.young_reason(meta.modified_ms)
         verdicts.append(Verdict.on(meta, kept, "its compaction is no longer listed"))
     return verdicts
-
-
-def list_commits(stores: TableStores) -> dict[int, ObjectMeta]:
-    """Return the single commit records by version."""
-    return _by_number(stores, COMMITS_DIR)
 
 
 def batched_numbers(stores: TableStores, batches: Mapping[int, ObjectMeta], wanted: Collection[int]) -> set[int]:
@@ -214,11 +208,6 @@ def batched_numbers(stores: TableStores, batches: Mapping[int, ObjectMeta], want
             records = fetch_commit_object(stores.main, batches[high])
             found |= {record.manifest_id for record in records if low < record.manifest_id <= high}
     return found
-
-
-def _by_number(stores: TableStores, folder: str) -> dict[int, ObjectMeta]:
-    found = ((numbered(meta.path, _JSON), meta) for meta in stores.main.list(folder))
-    return {number: meta for number, meta in found if number is not None}
 
 
 def list_unfinished(stores: TableStores) -> list[tuple[str, ObjectMeta]]:
@@ -283,5 +272,5 @@ class ListedRecords:
         is_remote = stores.main.is_remote
         batches = run_ahead(partial(list_batches_by_size, stores.main), is_remote=is_remote)
         claims = run_ahead(partial(list_claims, stores), is_remote=is_remote)
-        commits = run_ahead(partial(list_commits, stores), is_remote=is_remote)
+        commits = run_ahead(partial(list_numbered, stores.main, COMMITS_DIR), is_remote=is_remote)
         return cls(stores.main.list(COMPACTIONS_DIR), claims(), commits(), *batches())
