@@ -55,7 +55,7 @@ from slatespark.table.gc.drop_plan import (
     judge_checkpoints,
     split_own,
 )
-from slatespark.table.gc.survey import list_unfinished, survey_leases
+from slatespark.table.gc.survey import FOLDERS, list_unfinished, survey_leases
 from slatespark.table.log.compactions import fetch_compactions
 from slatespark.table.log.manifests import fetch_latest_manifest, manifest_log
 from slatespark.table.log.versioned_object import Version
@@ -67,8 +67,6 @@ from slatespark.units import ms_to_text
 CLIENT_QUIET_MS: Final = 60_000  # a client that wrote within this time may still be open
 _LAST: Final = (1 << 64) - 1
 _ATTEMPTS: Final = 10  # at manifests of writers that do not know yet
-
-_FOLDERS: Final = (MANIFEST_DIR, WAL_DIR, COMPACTED_DIR, COMPACTIONS_DIR, GC_DIR, ROOT)
 
 
 def drop_table(
@@ -245,7 +243,7 @@ class _Drop:
             if kind != MANIFESTS:
                 self._delete(kind)
         stores.main.delete(DELETING_MARKER)
-        stores.main.prune(_FOLDERS)
+        stores.main.prune(FOLDERS)
         if stores.wal_is_apart:
             stores.wal.prune([WAL_DIR])
         return released

@@ -33,7 +33,7 @@ from slatespark.table.stores import TableStores
 _ATTEMPTS: Final = 4
 _FRACTION_MS: Final = 1000
 
-# Folders in or below which a killed writer may leave a temporary file.
+# In or below these are all objects of a table, and the temporary files that a killed writer may leave.
 FOLDERS: Final = (MANIFEST_DIR, WAL_DIR, COMPACTED_DIR, COMPACTIONS_DIR, GC_DIR, ROOT)
 
 
