@@ -89,6 +89,30 @@ def retired_groups(
     return old & ~np.logical_or.reduceat(counted & ~is_retired, starts)
 
 
+def key_sizes(first: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Return the number of versions of each key.
+
+    Parameters
+    ----------
+    first : (n,) True where a new key begins; the first version is always one
+    """
+    return np.diff(np.flatnonzero(first), append=len(first))
+
+
+def below_group(first: NDArray[np.bool_], goes_on: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return which versions lie below the first version of their key at which a read stops.
+
+    Parameters
+    ----------
+    first : (n,) True where a new key begins; the first version is always one
+    goes_on : (n,) True at versions below which a read goes on, such as merge operands
+    """
+    ends = ~goes_on
+    before: NDArray[np.int64] = np.cumsum(ends) - ends
+    hidden: NDArray[np.bool_] = before > np.repeat(before[first], key_sizes(first))
+    return hidden
+
+
 def ends_after(times: NDArray[np.int64], duration_ms: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Return the end of a duration from each time on, and whether the sum fits 64 bits."""
     latest_ms = MAX_MS - duration_ms

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from slatespark.errors import OptionError
 from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE
-from slatespark.kernels.lifetimes import reached, retired_groups
+from slatespark.kernels.lifetimes import below_group, key_sizes, reached, retired_groups
 from slatespark.table.read.merge.retention import retired_until_ms
 from slatespark.units import parse_duration_ms, parse_time_ms
 
@@ -258,30 +258,6 @@ def newest_of_key(versions: pa.RecordBatch) -> NDArray[np.bool_]:
     if len(keys) > 1:
         first[1:] = pc.not_equal(keys[1:], keys[:-1]).to_numpy(zero_copy_only=False)
     return first
-
-
-def key_sizes(first: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Return the number of versions of each key.
-
-    Parameters
-    ----------
-    first : which versions are the newest of their keys
-    """
-    return np.diff(np.flatnonzero(first), append=len(first))
-
-
-def below_group(first: NDArray[np.bool_], goes_on: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return which versions lie below the first version of their key at which a read stops.
-
-    Parameters
-    ----------
-    first : which versions are the newest of their keys
-    goes_on : for each version, whether a read does not stop there
-    """
-    ends = ~goes_on
-    before: NDArray[np.int64] = np.cumsum(ends) - ends
-    hidden: NDArray[np.bool_] = before > np.repeat(before[first], key_sizes(first))
-    return hidden
 
 
 def _is_op(versions: pa.RecordBatch, op: str) -> NDArray[np.bool_]:

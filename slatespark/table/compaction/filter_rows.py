@@ -18,7 +18,8 @@ from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import InvalidRequestError
 from slatespark.kernels import gather_fields, gather_keys, key_lengths, new_key_mask, take_rows, value_lengths
 from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, MERGE, TOMBSTONE, RowColumns, packed_rows
-from slatespark.table.compaction.filter import CompactionFilter, below_group
+from slatespark.kernels.lifetimes import below_group
+from slatespark.table.compaction.filter import CompactionFilter
 from slatespark.table.compaction.filter_decisions import Action, CheckedDecisions, call_filter
 from slatespark.table.read.arrow import (
     MAX_BATCH_BYTES,

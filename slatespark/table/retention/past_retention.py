@@ -24,7 +24,7 @@ from slatespark.kernels import (
     value_lengths,
 )
 from slatespark.kernels.columns import HAS_CREATE, MERGE, TOMBSTONE, RowColumns, Selection
-from slatespark.kernels.lifetimes import expired, is_live, reached, retired, retired_groups
+from slatespark.kernels.lifetimes import below_group, expired, is_live, key_sizes, reached, retired, retired_groups
 from slatespark.kernels.results import Fields
 from slatespark.ranges import KeyRange
 from slatespark.table.read.planning.row_cuts import keys_alone
@@ -131,24 +131,11 @@ def _key(sources: Sequence[RowColumns], row: NDArray[np.int64]) -> bytes:
 def _retired_groups(fields: Fields, first: NDArray[np.bool_], now_ms: int, retired_ms: int) -> NDArray[np.bool_]:
     """Return for each key whether its visible row is due."""
     starts = np.flatnonzero(first)
-    grouped = ~_below_group(fields, first) & is_live(fields)
+    grouped = ~below_group(first, (fields.flags & MERGE) != 0) & is_live(fields)
     shown = grouped & ~expired(fields, now_ms)
-    counts = np.where(np.repeat(np.logical_or.reduceat(shown, starts), _sizes(first)), shown, grouped)
+    counts = np.where(np.repeat(np.logical_or.reduceat(shown, starts), key_sizes(first)), shown, grouped)
     created = counts & ((fields.flags & HAS_CREATE) != 0)
     return retired_groups(created, counts & retired(fields, retired_ms), starts)
-
-
-def _below_group(fields: Fields, first: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return which rows lie below the group of their key."""
-    is_base = (fields.flags & MERGE) == 0
-    before = np.cumsum(is_base) - is_base
-    below: NDArray[np.bool_] = before > np.repeat(before[first], _sizes(first))
-    return below
-
-
-def _sizes(first: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Return how many rows each key has."""
-    return np.diff(np.flatnonzero(first), append=len(first))
 
 
 # --- rewriting a file -----------------------------------------------------------------------------------------------
@@ -184,9 +171,9 @@ def surviving_rows(rows: RowColumns, low: int, high: int, older: Sequence[KeyRan
     """
     positions = np.arange(low, high, dtype=np.int64)
     fields, first = gather_fields([rows], positions), new_key_mask([rows], positions)
-    starts, sizes = np.flatnonzero(first), _sizes(first)
+    starts, sizes = np.flatnonzero(first), key_sizes(first)
     due = retired(fields, retired_ms)
-    below = _below_group(fields, first)
+    below = below_group(first, (fields.flags & MERGE) != 0)
     group_goes = np.repeat(np.logical_and.reduceat(below | due, starts), sizes)
     rest_goes = np.repeat(np.logical_and.reduceat(~below | due, starts), sizes)
     opens_rest = below.copy()
