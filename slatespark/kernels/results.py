@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -73,6 +74,16 @@ class Fields:
     flags: NDArray[np.uint8]
     create_ts: NDArray[np.int64]
     expire_ts: NDArray[np.int64]
+
+    @classmethod
+    def joined(cls, parts: Sequence[Fields]) -> Fields:
+        """Return the fields of the rows of all parts, in their order; one part at least."""
+        return cls(
+            seqs=np.concatenate([part.seqs for part in parts]),
+            flags=np.concatenate([part.flags for part in parts]),
+            create_ts=np.concatenate([part.create_ts for part in parts]),
+            expire_ts=np.concatenate([part.expire_ts for part in parts]),
+        )
 
 
 @dataclass(slots=True)

@@ -263,12 +263,7 @@ class LayerMerge:
             span = np.arange(low, high, dtype=np.int64)
             parts.append(gather_fields([rows], span))
             self.keeper.refuse_operands(parts[-1], [rows], span)
-        return Fields(
-            seqs=np.concatenate([part.seqs for part in parts]),
-            flags=np.concatenate([part.flags for part in parts]),
-            create_ts=np.concatenate([part.create_ts for part in parts]),
-            expire_ts=np.concatenate([part.expire_ts for part in parts]),
-        )
+        return Fields.joined(parts)
 
     def _key_pieces(self, key: bytes, marks: NDArray[np.uint8]) -> Iterator[SortedRows]:
         """Yield the kept versions of a key, which is read a second time."""

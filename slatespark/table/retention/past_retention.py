@@ -113,12 +113,7 @@ def _whole_keys(
 def _joined(
     head: tuple[Sequence[RowColumns], NDArray[np.int64]], waiting: Sequence[Fields]
 ) -> tuple[Sequence[RowColumns], NDArray[np.int64], Fields, NDArray[np.bool_]]:
-    fields = Fields(
-        seqs=np.concatenate([part.seqs for part in waiting]),
-        flags=np.concatenate([part.flags for part in waiting]),
-        create_ts=np.concatenate([part.create_ts for part in waiting]),
-        expire_ts=np.concatenate([part.expire_ts for part in waiting]),
-    )
+    fields = Fields.joined(waiting)
     first = np.zeros(len(fields.seqs), np.bool_)
     first[0] = True
     return head[0], np.repeat(head[1], len(first)), fields, first
