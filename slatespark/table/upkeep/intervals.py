@@ -18,3 +18,8 @@ def parse_intervals(shortest: str | int | timedelta, longest: str | int | timede
             todo="Give a shorter minInterval, or a longer maxInterval.",
         )
     return min_ms, max_ms
+
+
+def pause_after(failures: int, shortest_ms: int, longest_ms: int) -> int:
+    """Return how long to leave alone what has failed so many times in a row, in ms; it doubles with each failure."""
+    return min(longest_ms, shortest_ms << min(failures - 1, 30))

@@ -21,7 +21,7 @@ from slatespark.table.retention.reap_report import ReapReport
 from slatespark.table.retention.reap_run import Reaping
 from slatespark.table.retention.reap_survey import ReapSurvey, outline_cache
 from slatespark.table.stores import table_path, table_paths
-from slatespark.table.upkeep.intervals import parse_intervals
+from slatespark.table.upkeep.intervals import parse_intervals, pause_after
 from slatespark.table.upkeep.registered_table import RegisteredTable
 from slatespark.table.upkeep.table_loop import StepResult, TableLoop
 from slatespark.units import parse_time_ms
@@ -198,7 +198,7 @@ class Reaper:
             wait_ms = table.reaping.step()
         except Exception as exc:  # an unexpected error must not stop the other tables
             table.reaping, table.failures = None, table.failures + 1
-            pause_ms = min(self._max_ms, self._min_ms << min(table.failures - 1, 30))
+            pause_ms = pause_after(table.failures, self._min_ms, self._max_ms)
             error = as_slate_error(exc, table.registered.path)
             outcome = ReapOutcome(table.registered.path, None, error, read_clock(self._clock) + pause_ms)
             return StepResult(outcome.next_ms, outcome)

@@ -23,7 +23,7 @@ from slatespark.table.retention.reap_arguments import ReapLimits
 from slatespark.table.retention.reap_run import Reaping
 from slatespark.table.stores import table_path, table_paths
 from slatespark.table.upkeep.duties import DUTIES, FOLLOWS_CHANGES, DutyContext, DutyOutcome, DutyReport
-from slatespark.table.upkeep.intervals import parse_intervals
+from slatespark.table.upkeep.intervals import parse_intervals, pause_after
 from slatespark.table.upkeep.registered_table import OpenedTable, RegisteredTable
 from slatespark.table.upkeep.table_loop import StepResult, TableLoop
 from slatespark.units import parse_time_ms
@@ -339,7 +339,7 @@ class Upkeep:
         return min([now_ms + self._min_ms, *due])
 
     def _pause(self, failures: int) -> int:
-        return min(self._max_ms, self._min_ms << min(failures - 1, 30))
+        return pause_after(failures, self._min_ms, self._max_ms)
 
 
 def _is_due(plan: _Plan, now_ms: int) -> bool:
