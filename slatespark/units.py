@@ -147,6 +147,11 @@ def ms_to_text(ms: int) -> str:
         return str(ms)
 
 
+def time_text(time_ms: int) -> str:
+    """Return an instant for a message: as text, and in ms."""
+    return f"{ms_to_text(time_ms)} ({time_ms})"
+
+
 def ms_to_s(ms: int) -> int:
     """Return whole seconds, rounded down."""
     return ms // 1000

@@ -42,7 +42,7 @@ from slatespark.table.rows.sst_upload import NewFile, new_layer
 from slatespark.table.snapshot import fetch_newest_state
 from slatespark.table.stores import TableStores
 from slatespark.texts import MAX_NAMED, name_some
-from slatespark.units import ms_to_text
+from slatespark.units import time_text
 
 _CHUNK_KEYS: Final = 1 << 14  # looked up together
 
@@ -309,7 +309,7 @@ class ReadCheck:
         read_ms = self.reads.read_ts_ms
         if read_ms is None:
             return f"after sequence number {self.reads.read_seq}"
-        return f"since the read timestamp {ms_to_text(read_ms)} ({read_ms})"
+        return f"since the read timestamp {time_text(read_ms)}"
 
     def unknown(self) -> TransactionConflictError:
         """Return the conflict of a read set of which it is unknown whether it has changed."""

@@ -29,7 +29,7 @@ from slatespark.table.read.versions.file_properties import file_properties
 from slatespark.table.rows.sst_upload import NewFile, new_layer
 from slatespark.table.stores import TableStores
 from slatespark.texts import MAX_NAMED, name_some
-from slatespark.units import MAX_MS, ms_to_text
+from slatespark.units import MAX_MS, ms_to_text, time_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +66,8 @@ def check_above_floor(stores: TableStores, floor_ms: int | None, files: Sequence
     if floor_ms is None or oldest_ms >= floor_ms:
         return
     raise CommitConflictError(
-        f"{stores.url}: the oldest version of the write, {ms_to_text(oldest_ms)} ({oldest_ms}), is below the history "
-        f"floor, {ms_to_text(floor_ms)} ({floor_ms}).",
+        f"{stores.url}: the oldest version of the write, {time_text(oldest_ms)}, is below the history "
+        f"floor, {time_text(floor_ms)}.",
         why="Compactions drop deletions below the floor, so the order of versions cannot be checked there.",
         todo="Omit these rows, or give them times at or above the floor.",
     )

@@ -15,7 +15,7 @@ from slatespark.table.commit.row_times import RowTimes
 from slatespark.table.commit.write_time import check_not_ahead, check_timestamp
 from slatespark.table.rows.sst_upload import NewFile
 from slatespark.table.stores import TableStores
-from slatespark.units import MIN_MS, ms_to_text
+from slatespark.units import MIN_MS, time_text
 
 Outputs: TypeAlias = tuple[tuple[NewFile, ...], ...]  # files per task, in key order; a later task is newer
 
@@ -77,7 +77,7 @@ class OwnRows:
         """Refuse rows with their own times that are in the future."""
         if self.times.per_row and any(self.outputs):
             newest_ms = self.newest_ms
-            given = f"{self.stores.url}: the newest time of the rows is {ms_to_text(newest_ms)} ({newest_ms})"
+            given = f"{self.stores.url}: the newest time of the rows is {time_text(newest_ms)}"
             check_not_ahead(given, newest_ms, self.present_ms)
 
     def move_above(self, reached_seq: int, tick_ms: int, *, is_rehearsal: bool = False) -> bool:

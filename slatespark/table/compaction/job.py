@@ -46,7 +46,7 @@ from slatespark.table.records.leases import LEASE_LIFETIME_MS, renew_lease
 from slatespark.table.records.workers import delete_worker, publish_worker
 from slatespark.table.stores import TableStores
 from slatespark.table.tasks import running
-from slatespark.units import ms_to_text
+from slatespark.units import ms_to_text, time_text
 
 HEARTBEAT_S: Final = 10.0  # a coordinator reclaims a job after 30 s without one
 
@@ -187,8 +187,8 @@ def _list_job(stores: TableStores, clock: Clock, spec: TieredSpec, worker: Worke
         newest_ms = max((job.id.timestamp_ms for job in listed.jobs), default=0)  # ids of jobs ascend
         if newest_ms > now_ms + MAX_AHEAD_MS:
             raise ClockRegressionError(
-                f"{stores.url}: the newest compaction was created at {ms_to_text(newest_ms)} ({newest_ms}), the local "
-                f"clock says {ms_to_text(now_ms)} ({now_ms}).",
+                f"{stores.url}: the newest compaction was created at {time_text(newest_ms)}, the local clock says "
+                f"{time_text(now_ms)}.",
                 why="Compaction ids ascend, and may not be in the future.",
                 todo=f"Correct the clock, or compact again once it has reached {ms_to_text(newest_ms - MAX_AHEAD_MS)}.",
             )

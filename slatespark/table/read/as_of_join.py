@@ -31,9 +31,8 @@ from slatespark.table.read.merge.validity import Intervals, ValiditySettings, in
 from slatespark.table.read.planning.plan import Layer, plan_points
 from slatespark.table.read.scan import split_intervals
 from slatespark.table.read.scan_settings import ScanSettings
-from slatespark.table.read.versions.time_travel import time_text
 from slatespark.table.stores import TableStores
-from slatespark.units import MAX_MS
+from slatespark.units import MAX_MS, time_text
 
 MAX_CHUNK_ROWS: Final = 1 << 16  # joined together: lookups of many keys cost less for each
 MAX_CHUNK_BYTES: Final = 16 << 20

@@ -8,7 +8,7 @@ from slatespark.errors import OptionError
 from slatespark.table.clock import Clock, read_clock
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.snapshot import Snapshot
-from slatespark.units import ms_to_text
+from slatespark.units import time_text
 
 SKEW_MS: Final = 60_000  # other clocks may be this far behind: deleted rows must be past retention by them too
 
@@ -22,7 +22,7 @@ def resolve_destructive_now(snapshot: Snapshot, definition: TableDefinition, clo
     if now_ms > present_ms:
         says = "the last clock tick is" if has_own_time else "it is"
         raise OptionError(
-            f"now: {ms_to_text(now_ms)} ({now_ms}) is in the future, {says} {ms_to_text(present_ms)} ({present_ms}).",
+            f"now: {time_text(now_ms)} is in the future, {says} {time_text(present_ms)}.",
             why="It would delete rows that are not past retention yet.",
             todo="Give an instant in the past, or none.",
         )

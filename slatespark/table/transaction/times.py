@@ -10,7 +10,7 @@ from slatespark.table.commit.write_time import check_timestamp
 from slatespark.table.read.versions.read_point import ReadPoint
 from slatespark.table.snapshot import fetch_newest_state
 from slatespark.table.stores import TableStores
-from slatespark.units import MIN_MS, ms_to_text
+from slatespark.units import MIN_MS, time_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class CommitTimes:
         definition, seen_ms = self.point.definition, self._seen_ms
         if seen_ms is not None and given_ms <= seen_ms:
             how = "may have read rows of" if self.read_ms is None else "reads as of"
-            raise _not_above(given_ms, f"it {how} {ms_to_text(seen_ms)} ({seen_ms})")
+            raise _not_above(given_ms, f"it {how} {time_text(seen_ms)}")
         present_ms = None if definition.has_own_time else self.now_ms
         check_timestamp(stores, given_ms, MIN_MS if definition.has_history else self.reached.tick_ms, present_ms)
         return given_ms
@@ -108,7 +108,7 @@ def provisional_ms(job: WriteJob, point: ReadPoint) -> int:
 
 def _not_above(given_ms: int, fact: str) -> OptionError:
     return OptionError(
-        f"timestamp: {ms_to_text(given_ms)} ({given_ms}) is not above all that the transaction has read: {fact}.",
+        f"timestamp: {time_text(given_ms)} is not above all that the transaction has read: {fact}.",
         why="Its rows would appear older than the reads that they depend on.",
         todo="Give a later timestamp, or begin with an earlier readTimestamp.",
     )

@@ -52,7 +52,7 @@ from slatespark.table.write.load import Load
 from slatespark.table.write.load_commit import commit_load
 from slatespark.table.write.load_plan import begin_load
 from slatespark.table.write.load_task import run_task
-from slatespark.units import ms_to_text
+from slatespark.units import time_text
 
 
 def current_definition(stores: TableStores) -> TableDefinition:
@@ -115,7 +115,7 @@ def raise_history_floor(stores: TableStores, clock: Clock, floor_ms: int) -> Tab
 
     if floor_ms > present_ms:
         raise OptionError(
-            f"{stores.url}: {ms_to_text(floor_ms)} ({floor_ms}) is in the future.",
+            f"{stores.url}: {time_text(floor_ms)} is in the future.",
             todo="Give an instant in the past.",
         )
     raised = raise_bounds(stores, clock, fetch_latest_manifest(stores), change)
@@ -132,8 +132,7 @@ def _check_floor(stores: TableStores, definition: TableDefinition, floor_ms: int
     known_ms = definition.full_history_ts_low_ms
     if known_ms is not None and floor_ms < known_ms:
         raise InvalidRequestError(
-            f"{stores.url}: {ms_to_text(floor_ms)} ({floor_ms}) is below the history floor, {ms_to_text(known_ms)} "
-            f"({known_ms}).",
+            f"{stores.url}: {time_text(floor_ms)} is below the history floor, {time_text(known_ms)}.",
             why="The floor can only rise: versions below it may be gone.",
             todo="Give a later instant.",
         )

@@ -42,7 +42,7 @@ from slatespark.table.snapshot import Snapshot
 from slatespark.table.stores import TableStores
 from slatespark.table.tasks import THREADS, TaskRunner
 from slatespark.table.write.trimmed_trees import TrimTrees
-from slatespark.units import ms_to_text
+from slatespark.units import time_text
 
 WINDOW_BYTES: Final = 4 << 20
 
@@ -88,8 +88,8 @@ def trim_history(
     floor_ms = history_floor(stores, snapshot.manifest, definition)
     if floor_ms is not None and after_ms < floor_ms:
         raise HistoryTrimmedError(
-            f"{stores.url}: some row versions of {_text(after_ms)} may be gone.",
-            todo=f"The earliest time to trim to is {_text(floor_ms)}.",
+            f"{stores.url}: some row versions of {time_text(after_ms)} may be gone.",
+            todo=f"The earliest time to trim to is {time_text(floor_ms)}.",
         )
     found = snapshot.version
     job = begin_write(stores, clock, operation=Operation.TRIM, found=found, definition=definition)
@@ -161,7 +161,3 @@ class _Trimming:
     def _upload(self, pieces: Iterable[SortedRows]) -> tuple[NewFile, ...]:
         rows = (piece for piece in pieces if len(piece.rows))
         return upload_sorted(self.stores.main, rows, self.options, self.clock, self.planned_ms, segments=self.segments)
-
-
-def _text(time_ms: int) -> str:
-    return f"{ms_to_text(time_ms)} ({time_ms})"

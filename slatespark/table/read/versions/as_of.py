@@ -17,9 +17,10 @@ from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.read.versions.as_of_seq import find_seq
 from slatespark.table.read.versions.floor import find_later_beginning, history_floor, judged_definition
 from slatespark.table.read.versions.kept_versions import KeptVersions
-from slatespark.table.read.versions.time_travel import Timeline, time_text
+from slatespark.table.read.versions.time_travel import Timeline
 from slatespark.table.snapshot import Snapshot, fetch_newest_state, make_snapshot, pin_version
 from slatespark.table.stores import TableStores
+from slatespark.units import time_text
 
 
 def resolve_as_of(stores: TableStores, options: ReadOptions, clock: Clock) -> Snapshot:

@@ -20,7 +20,7 @@ from slatespark.table.read.versions.unnumbered import lost_segment, may_differ
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.snapshot import fetch_wal_tail
 from slatespark.table.stores import TableStores
-from slatespark.units import ms_to_text
+from slatespark.units import time_text
 
 _KEEP: Final = "To keep versions, set the table property versionRetention, or make checkpoints."
 
@@ -170,8 +170,3 @@ class Timeline:
             todo=f"The earliest later time that can be answered is {time_text(self.time_ms(after))}, that of version "
             f"{after}; version {before} shows {time_text(self.time_ms(before))}. {_KEEP}",
         )
-
-
-def time_text(time_ms: int) -> str:
-    """Return an instant for a message: as text, and in ms."""
-    return f"{ms_to_text(time_ms)} ({time_ms})"
