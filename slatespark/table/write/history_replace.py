@@ -12,7 +12,6 @@ from slatespark.options.values import STORAGE_PREFIX
 from slatespark.table.clock import Clock
 from slatespark.table.commit.job import WriteJob
 from slatespark.table.commit.read_set import ReadSet
-from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.read.planning.plan import Split
 from slatespark.table.read.reader import ReadPlan, fetch_read_plan, resolve_table
 from slatespark.table.read.scan import scan_split
@@ -25,7 +24,7 @@ from slatespark.table.rows.sst_upload import NewFile, upload_task
 from slatespark.table.rows.task_sorter import TaskSorter
 from slatespark.table.snapshot import Snapshot
 from slatespark.table.stores import TableStores
-from slatespark.table.tasks import THREADS, TaskRunner
+from slatespark.table.tasks import THREADS
 from slatespark.table.write.load import TOMBSTONE_TASK
 
 
@@ -35,15 +34,12 @@ def upload_tombstones(
     job: WriteJob,
     options: WriteOptions,
     bounds: KeyBounds,
-    *,
-    runner: TaskRunner = THREADS,
 ) -> tuple[tuple[NewFile, ...], ReadSet]:
     """Upload a tombstone for each row of some intervals that exists as of the write's time.
 
     Parameters
     ----------
-    bounds : the intervals
-    runner : searches the intervals and writes the tombstones, a split in each task; by default threads of this process
+    bounds : the intervals; threads of this process search them and write the tombstones, a split in each task
 
     Returns
     -------
@@ -61,9 +57,9 @@ def upload_tombstones(
         return (), ReadSet.of(instant.empty, ranges=bounds.ranges, written=())
     plan = _plan_intervals(stores, clock, job, options, bounds, instant)
     deletes = WriteOptions(path=options.path, operation="delete")
-    encoder = plan_encoder(plan.schema, _definition(job).codec(), deletes)
+    encoder = plan_encoder(plan.schema, job.definition.codec(), deletes)
     upload = partial(_upload_split, stores, clock, job, options, encoder, plan.settings)
-    files = tuple(chain.from_iterable(runner(upload, plan.splits)))  # the splits are in key order
+    files = tuple(chain.from_iterable(THREADS(upload, plan.splits)))  # the splits are in key order
     return files, ReadSet.of_plan(plan)
 
 
@@ -121,7 +117,7 @@ def _plan_intervals(
     """Return the plan of a read of the existing keys."""
     read = {
         "path": options.path,
-        "columns": _definition(job).codec().key_columns,
+        "columns": job.definition.codec().key_columns,
         "mergeOperator": options.merge_operator,
         "includeExpired": True,  # a client, or a longer retention, would show hidden rows
         **instant.read,
@@ -129,7 +125,3 @@ def _plan_intervals(
         **{f"{STORAGE_PREFIX}{name}": value for name, value in options.storage.items()},
     }
     return fetch_read_plan(stores, ReadOptions.parse(read), clock, keys=bounds.ranges)
-
-
-def _definition(job: WriteJob) -> TableDefinition:
-    return job.definition
