@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, Self
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import InternalError
 from slatespark.ranges import ALL_KEYS, KeyRange, merge_ranges, overlapping_ranges
+from slatespark.table.records.json_objects import hex_bounds, range_of_hex
 from slatespark.table.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -119,9 +120,9 @@ class ReadSet:
             "manifest_id": self.manifest_id,
             "read_seq": self.read_seq,
             "keys": [key.hex() for key in self.keys],
-            "ranges": [_hex_pair(keys) for keys in self.ranges],
+            "ranges": [hex_bounds(keys) for keys in self.ranges],
             "read_ts_ms": self.read_ts_ms,
-            "written": [_hex_pair(keys) for keys in self.written],
+            "written": [hex_bounds(keys) for keys in self.written],
             "operands_only": self.operands_only,
         }
         return json.dumps(content, separators=(",", ":"))
@@ -132,7 +133,9 @@ class ReadSet:
         try:
             content = json.loads(text)
             keys = tuple(bytes.fromhex(key) for key in content.pop("keys"))
-            ranges, written = (tuple(map(_range_of, content.pop(name))) for name in ("ranges", "written"))
+            ranges, written = (
+                tuple(range_of_hex(*bounds) for bounds in content.pop(name)) for name in ("ranges", "written")
+            )
             return cls(keys=keys, ranges=ranges, written=written, **content)
         except (ValueError, TypeError, AttributeError, KeyError) as exc:
             raise InternalError(f"The read set of a write cannot be decoded: {exc!r}.") from exc
@@ -141,12 +144,3 @@ class ReadSet:
 def _lies_in(key: bytes, ranges: Sequence[KeyRange]) -> bool:
     at = bisect_right(ranges, key, key=lambda keys: keys.start) - 1
     return at >= 0 and ranges[at].contains(key)
-
-
-def _hex_pair(keys: KeyRange) -> tuple[str, str | None]:
-    return keys.start.hex(), None if keys.end is None else keys.end.hex()
-
-
-def _range_of(pair: tuple[str, str | None]) -> KeyRange:
-    start, end = pair
-    return KeyRange(bytes.fromhex(start), None if end is None else bytes.fromhex(end))

@@ -63,7 +63,7 @@ WRITE_ID: Final = re.compile(rf"[0-9a-f]{{{WRITE_ID_CHARS}}}")
 
 
 def hex_bounds(keys: KeyRange) -> tuple[str, str | None]:
-    """Return a range as commit records store it."""
+    """Return a range as JSON holds it: in commit records, claims, and the read sets of writes."""
     return keys.start.hex(), None if keys.end is None else keys.end.hex()
 
 
