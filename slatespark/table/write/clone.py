@@ -158,9 +158,7 @@ def _publish(made: TableStores, clock: Clock, number: int, manifest: Manifest, b
     try:
         publish_manifest(made, number, manifest, before, clock)
     except RaceLostError as exc:
-        raise TableExistsError(
-            f"{made.url}: another process created a table there.", todo="Choose another path."
-        ) from exc
+        raise _lost_place(made) from exc
 
 
 @contextlib.contextmanager
@@ -230,9 +228,7 @@ def _publish_definition(made: TableStores, definition: TableDefinition, added: l
     try:
         publish_definition(made, Version(1, definition))
     except RaceLostError as exc:
-        raise TableExistsError(
-            f"{made.url}: another process created a table there.", todo="Choose another path."
-        ) from exc
+        raise _lost_place(made) from exc
     added.append(definition_path(1))
 
 
@@ -274,6 +270,10 @@ def _exists(made: TableStores) -> TableExistsError:
         why="A clone needs an empty location. An unfinished clone cannot be continued.",
         todo="Choose another path, or delete that folder.",
     )
+
+
+def _lost_place(made: TableStores) -> TableExistsError:
+    return TableExistsError(f"{made.url}: another process created a table there.", todo="Choose another path.")
 
 
 def _common_root(stores: TableStores, made: TableStores, version: Manifest) -> str:
