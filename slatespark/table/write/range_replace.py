@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from slatespark.errors import OptionError
 from slatespark.format.manifest import Manifest
 from slatespark.options import WriteOptions
 from slatespark.ranges import KeyRange
@@ -40,7 +39,7 @@ def delete_range(
     found: Version[Manifest],
     definition: TableDefinition,
 ) -> CommitRecord | None:
-    """Delete all rows of some key ranges in one commit, without tombstones.
+    """Delete all rows of some key ranges in one commit, without tombstones. Requires: a table without history.
 
     Returns None if it was committed before, or if no row version lies in the ranges: then no version is published.
 
@@ -52,8 +51,8 @@ def delete_range(
     Raises
     ------
     OptionError
-        When the condition is not exactly a set of key ranges, or on a history table; with
-        `ifClientActive=cooperate` also when it is not exactly one segment, or with `ifLastSeq`.
+        When the condition is not exactly a set of key ranges; with `ifClientActive=cooperate` also when it is not
+        exactly one segment, or with `ifLastSeq`.
     CommitConflictError, UnsupportedFormatError
         As `commit_write`, or `drop_segment_beside_client`.
     """
@@ -62,12 +61,6 @@ def delete_range(
     if found.value.segment_extractor_name is None:
         refuse_cooperation(options, "deleteRange", f"Delete rows by key. Or: {OTHER_MODES}")
     definition = definition.declaring(options.properties)
-    if definition.has_history:
-        raise OptionError(
-            "deleteRange: a range cannot be cut out of a history table.",
-            why="This would remove its past.",
-            todo="Give the range as a condition on key columns.",
-        )
     keys = ranges_to_delete(where, options, definition.codec())
     if options.cooperates:
         refuse_pair(options, "deleteRange beside a client")
