@@ -47,7 +47,6 @@ def verify_table(
     *,
     all_versions: bool = False,
     parallelism: int | None = None,
-    buffer_bytes: int = BUFFER_BYTES,
     progress: Progress | None = None,
 ) -> VerifyReport:
     """Read every byte of a table's newest state, and return the findings.
@@ -57,7 +56,6 @@ def verify_table(
     stores, clock : the table, and the time at which the expiry of checkpoints is evaluated
     all_versions : check every existing manifest and its files, not only the newest
     parallelism : threads that read and check; None is one per processor
-    buffer_bytes : memory for stored bytes when layers are compared
     progress : called regularly
 
     Raises
@@ -69,7 +67,7 @@ def verify_table(
     """
     findings, listener, runner = Findings(), progress or _ignore, ThreadRunner(thread_count(parallelism))
     files = FileCheck(stores, findings, listener, runner)
-    return _Verification(stores, clock, all_versions, buffer_bytes, listener, runner, findings, files).run()
+    return _Verification(stores, clock, all_versions, listener, runner, findings, files).run()
 
 
 def _ignore(step: Step, done: int, total: int) -> None:
@@ -81,7 +79,6 @@ class _Verification:
     stores: TableStores
     clock: Clock
     all_versions: bool
-    buffer_bytes: int
     progress: Progress
     runner: TaskRunner
     findings: Findings
@@ -252,7 +249,7 @@ class _Verification:
                 layers = layers_of(version.layers, (part for pair in new_pairs for part in pair))
                 url = self._url(manifest_path(version.number))
                 check_layer_order(
-                    self.stores, layers, self.findings, self.runner, buffer_bytes=self.buffer_bytes, object_url=url
+                    self.stores, layers, self.findings, self.runner, buffer_bytes=BUFFER_BYTES, object_url=url
                 )
 
     def _check_times(self, newest: VerifiedVersion) -> None:
@@ -273,9 +270,7 @@ class _Verification:
                 if part.file not in self.files.unsound and part.file.id not in self.files.unreachable
             )
             layers, url = layers_of(newest.layers, sound), self._url(manifest_path(newest.number))
-            check_time_order(
-                self.stores, layers, self.findings, self.runner, buffer_bytes=self.buffer_bytes, object_url=url
-            )
+            check_time_order(self.stores, layers, self.findings, self.runner, buffer_bytes=BUFFER_BYTES, object_url=url)
 
     def _check_opens(self) -> None:
         """Note what keeps readers from a table of which all parts are sound: a WAL without its last fence."""
