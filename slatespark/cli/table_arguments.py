@@ -208,7 +208,7 @@ def parse_storage(given: list[str] | None, flag: str = "--storage") -> dict[str,
     return options
 
 
-# --- private helpers ------------------------------------------------------------------------------------------------
+# --- options, and the location apart from them ------------------------------------------------------------------------
 
 
 def _joined(

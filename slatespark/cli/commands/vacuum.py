@@ -13,7 +13,6 @@ from slatespark.cli.parameter_groups import located_table, taking
 from slatespark.cli.table_arguments import TableArguments
 from slatespark.display.vacuum_text import vacuum_text
 from slatespark.options.values import parse_min_age
-from slatespark.table.clock import SystemClock
 from slatespark.table.gc.run import vacuum_table
 from slatespark.table.progress import Step
 
@@ -57,7 +56,7 @@ def vacuum(
     min_age_ms = check_min_age(min_age, is_forced=force or dry_run)
     with progress_bar(Step.DELETING, as_json=as_json) as progress:
         report = vacuum_table(
-            stores, SystemClock(), min_age_ms=min_age_ms, dry_run=dry_run, fences=fences, progress=progress
+            stores, table.clock, min_age_ms=min_age_ms, dry_run=dry_run, fences=fences, progress=progress
         )
     typer.echo(json_document(report) if as_json else vacuum_text(report, with_kept=show_all))
 

@@ -12,7 +12,6 @@ from slatespark.cli.output import EXIT_FAILED, EXIT_UNCHECKED, failing_with, jso
 from slatespark.cli.parameter_groups import located_table, taking
 from slatespark.cli.table_arguments import TableArguments
 from slatespark.display.verify_text import verify_text
-from slatespark.table.clock import SystemClock
 from slatespark.table.progress import Step
 from slatespark.table.verify.run import verify_table
 
@@ -37,7 +36,7 @@ def verify(
     stores = table.open_stores()
     with progress_bar(Step.CHECKING, as_json=as_json) as progress:
         report = verify_table(
-            stores, SystemClock(), all_versions=all_versions, parallelism=parallelism, progress=progress
+            stores, table.clock, all_versions=all_versions, parallelism=parallelism, progress=progress
         )
     typer.echo(json_document(report) if as_json else verify_text(report))
     if report.has_damage:
