@@ -76,7 +76,7 @@ def is_readable(change: ManifestChange) -> str | None:
 
 def every_sst_is_referenced(change: ManifestChange) -> str | None:
     """Refuse an SST that no view references. Source: `manifest.md`."""
-    referenced = {view.sst_id for view in change.new.views()}
+    referenced = change.new.shown_ssts()
     return _first("no view references SST {}", (ulid for ulid in change.new.ssts if ulid not in referenced))
 
 

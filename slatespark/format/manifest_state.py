@@ -133,6 +133,10 @@ class Manifest:
             for run in tree.compacted:
                 yield from run.views
 
+    def shown_ssts(self) -> set[Ulid]:
+        """Return the ids of the SSTs that any view shows."""
+        return {view.sst_id for view in self.views()}
+
     def run_ids(self) -> tuple[int, ...]:
         """Return the ids of all sorted runs of all trees."""
         return tuple(run.id for tree in self.trees() for run in tree.compacted)

@@ -23,7 +23,7 @@ def refuse_released(stores: TableStores, source: Manifest, latest: Manifest) -> 
     source : the version
     latest : the newest one
     """
-    shown = {view.sst_id for view in latest.views()}
+    shown = latest.shown_ssts()
     for database in used_databases(source):
         if shown.issuperset(database.sst_ids):
             continue

@@ -71,7 +71,7 @@ def next_manifest(base: Manifest, change: CommitChange, *, now_ms: int, nonce: i
     taken = (*base.run_ids(), *edited.run_ids())  # a run id is never reused, not even after everything was dropped
     grown = add_runs(edited, _new_runs(change), taken)
     grown = grown.with_trees(tree for tree in grown.trees() if not (tree.prefix and tree.is_empty()))
-    shown = {view.sst_id for view in grown.views()}
+    shown = grown.shown_ssts()
     last_seq = max(base.last_l0_seq + 1, change.last_seq)
     new_handles = [file.handle for files in (change.drained, *change.outputs) for file in files]
     return replace(

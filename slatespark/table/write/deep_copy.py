@@ -31,7 +31,6 @@ from slatespark.format.paths import (
 )
 from slatespark.format.segments import WHOLE, KeySegments
 from slatespark.format.sst_check import check_sst
-from slatespark.format.ulid import Ulid
 from slatespark.options import WriteOptions
 from slatespark.options.values import STORAGE_PREFIX, normalize_name
 from slatespark.storage.object_store import ObjectStore
@@ -179,7 +178,7 @@ def plan_copy(
         compactor_epoch=0,
         replay_after_wal_id=0,
         wal_id_last_seen=0,
-        ssts=base.ssts.keeping(_shown(source)).adding([file.handle for file in drained]),
+        ssts=base.ssts.keeping(source.shown_ssts()).adding([file.handle for file in drained]),
         checkpoints=(),
         last_l0_seq=max(base.last_l0_seq, tail.last_seq),
         last_l0_clock_tick=max(base.last_l0_clock_tick, NO_TICK if tail.tick_ms is None else tail.tick_ms),
@@ -256,13 +255,9 @@ def _hold(stores: TableStores, clock: Clock, version: int | None, checkpoint: st
 # --- files ----------------------------------------------------------------------------------------------------------
 
 
-def _shown(manifest: Manifest) -> set[Ulid]:
-    return {view.sst_id for view in manifest.views()}
-
-
 def _copy_files(guard: _Guard, source: Manifest, runner: TaskRunner, progress: Progress | None) -> None:
     stores, made = guard.stores, guard.made
-    roots, shown = external_roots(stores, source), _shown(source)
+    roots, shown = external_roots(stores, source), source.shown_ssts()
     found = {meta.path: meta.size for meta in made.main.list(COMPACTED_DIR)}
     copies = list_copies(stores.main)
     files = [

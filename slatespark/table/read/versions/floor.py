@@ -15,7 +15,6 @@ from slatespark.errors import CorruptDataError, SnapshotExpiredError
 from slatespark.format.manifest import Manifest
 from slatespark.format.paths import sst_path
 from slatespark.format.properties import SstProperties, decode_properties
-from slatespark.format.ulid import Ulid
 from slatespark.kernels.columns import HAS_CREATE
 from slatespark.options import ReadOptions
 from slatespark.ranges import ALL_KEYS
@@ -155,7 +154,7 @@ def _properties_of_all(stores: TableStores, manifest: Manifest) -> Iterator[SstP
 
     A clone has no records of its parent's files, so they are asked themselves.
     """
-    shown = _shown(manifest)
+    shown = manifest.shown_ssts()
     known = file_properties(stores, manifest)
     yield from (known[sst_id] for sst_id in shown & known.keys())
     roots = external_roots(stores, manifest)
@@ -226,8 +225,4 @@ def _changed_nothing(stores: TableStores, record: CommitRecord, manifest: Manife
         own = fetch_manifest(stores, record.manifest_id)
     except SnapshotExpiredError:
         return False
-    return own.last_l0_seq == manifest.last_l0_seq and _shown(own) == _shown(manifest)
-
-
-def _shown(manifest: Manifest) -> set[Ulid]:
-    return {view.sst_id for view in manifest.views()}
+    return own.last_l0_seq == manifest.last_l0_seq and own.shown_ssts() == manifest.shown_ssts()
