@@ -17,8 +17,14 @@ MAX_MS: Final = 2**63 - 1
 MAX_CALENDAR_MS: Final = 253_402_300_799_999  # the end of the year 9999
 MIN_MS: Final = -(2**63)
 
+MINUTE_MS: Final = 60_000
+HOUR_MS: Final = 60 * MINUTE_MS
+DAY_MS: Final = 24 * HOUR_MS
+WEEK_MS: Final = 7 * DAY_MS
+DAY_US: Final = 1000 * DAY_MS
+
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_UNIT_MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+_UNIT_MS: Final = {"ms": 1, "s": 1000, "m": MINUTE_MS, "h": HOUR_MS, "d": DAY_MS, "w": WEEK_MS}
 _UNIT_BYTES: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 _MAX_CHARS: Final = 100  # no valid value is longer; for thousands of digits Python raises an error of its own
@@ -169,7 +175,7 @@ def ns_to_ms(ns: int) -> int:
 
 def duration_to_text(ms: int) -> str:
     """Return a duration in the largest unit that divides it, as `parse_duration_ms` accepts it: `24h`, `90m`."""
-    factors = {"h": 3_600_000, "m": 60_000, "s": 1000}
+    factors = {"h": HOUR_MS, "m": MINUTE_MS, "s": 1000}
     return next((f"{ms // factor}{unit}" for unit, factor in factors.items() if ms and ms % factor == 0), f"{ms}ms")
 
 

@@ -32,6 +32,7 @@ from slatespark.kernels.avro_program import (
     DecodeProgram,
 )
 from slatespark.kernels.flat import BYTES
+from slatespark.units import DAY_US
 
 _WIRES: Final = {
     "boolean": BOOLEAN,
@@ -43,14 +44,13 @@ _WIRES: Final = {
     "string": TEXT,
 }
 
-_MICROS_PER_DAY: Final = 86_400_000_000
 _INT64: Final = (-(2**63), 2**63 - 1)
 _RANGES: Final = {
     pa.int8(): (-(2**7), 2**7 - 1),
     pa.int16(): (-(2**15), 2**15 - 1),
     pa.int32(): (-(2**31), 2**31 - 1),
     pa.date32(): (-(2**31), 2**31 - 1),
-    pa.time64("ns"): (0, _MICROS_PER_DAY - 1),
+    pa.time64("ns"): (0, DAY_US - 1),
 }
 
 # For the type of a column, the types that it can be read from: Avro type, and logical type (Avro's or slatespark's).

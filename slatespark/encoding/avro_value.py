@@ -19,11 +19,12 @@ from slatespark.encoding.avro_resolution import DecodePlan, avro_node, plan_deco
 from slatespark.encoding.avro_schema import fingerprint
 from slatespark.encoding.nested_decode import decode_nested
 from slatespark.encoding.nested_encode import encode_nested
-from slatespark.encoding.plain_values import MICROS_PER_DAY, require_utf8
+from slatespark.encoding.plain_values import require_utf8
 from slatespark.errors import InternalError, InvalidRequestError, SchemaError
 from slatespark.kernels import RowColumns, decode_avro, encode_avro
 from slatespark.kernels.avro_program import FINE, MALFORMED, MARKER, UNKNOWN_FINGERPRINT, EncodeProgram
 from slatespark.kernels.flat import FlatColumn
+from slatespark.units import DAY_US
 
 __all__ = ["FINE", "MALFORMED", "MARKER", "UNKNOWN_FINGERPRINT", "decode_avro_values", "encode_avro_values"]
 
@@ -159,7 +160,7 @@ def _micros(column: FlatColumn, name: str) -> FlatColumn:
     valid = np.True_ if column.valid is None else column.valid != 0
     if ((micros * _NANOS_PER_MICRO != nanos) & valid).any():
         raise SchemaError(f"Column {name} holds a time that is not a whole microsecond.", todo="Round it.")
-    if (((micros < 0) | (micros >= MICROS_PER_DAY)) & valid).any():
+    if (((micros < 0) | (micros >= DAY_US)) & valid).any():
         raise SchemaError(f"Column {name} holds a time that is not within a day.", todo="Filter such rows out.")
     return FlatColumn(column.kind, micros.view(np.uint8), valid=column.valid)
 

@@ -12,7 +12,8 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from slatespark.encoding.plain_values import MICROS_PER_DAY, whole_micros
+from slatespark.encoding.plain_values import whole_micros
+from slatespark.units import DAY_US
 
 Convert = Callable[[Any], Any]
 
@@ -127,7 +128,7 @@ def _long_year(text: str) -> str:
 
 def _clock(nanos: int) -> str:
     micros = whole_micros(nanos)
-    if not 0 <= micros < MICROS_PER_DAY:
+    if not 0 <= micros < DAY_US:
         raise ValueError("out of the range of its type")
     return str(np.datetime64(micros, "us"))[11:]
 
@@ -216,7 +217,7 @@ def _local_micros(value: Any) -> int:
     date, separator, clock = _require_type(str, value).partition("T")
     if not separator:
         raise ValueError("not a time")
-    return _require_range(_days(date) * MICROS_PER_DAY + _micros_of_day(clock))
+    return _require_range(_days(date) * DAY_US + _micros_of_day(clock))
 
 
 def _micros(value: Any) -> int:

@@ -9,10 +9,10 @@ from typing import Any, Final
 import pyarrow as pa
 
 from slatespark.errors import SchemaError
+from slatespark.units import DAY_US
 
 CHUNK_ROWS: Final = 4096  # rows that exist as Python objects at a time
 
-MICROS_PER_DAY: Final = 86_400_000_000
 
 # Raised by Python and pyarrow for a value that does not fit its type.
 VALUE_ERRORS: Final = (pa.ArrowException, ValueError, TypeError, OverflowError, ArithmeticError, RecursionError)
@@ -79,7 +79,7 @@ def whole_micros(nanos: int) -> int:
     micros, rest = divmod(nanos, 1000)
     if rest:
         raise ValueError("a time is not a whole microsecond")
-    if not 0 <= micros < MICROS_PER_DAY:
+    if not 0 <= micros < DAY_US:
         raise ValueError("a time is not within a day")
     return micros
 
@@ -93,7 +93,7 @@ def decimal_of(number: int, kind: pa.DataType) -> Decimal:
 
 def nanos_of(micros: int) -> int:
     """Return a time of day in nanoseconds; raises `ValueError` if it is not within a day."""
-    if not 0 <= micros < MICROS_PER_DAY:
+    if not 0 <= micros < DAY_US:
         raise ValueError("out of the range of its type")
     return micros * 1000
 

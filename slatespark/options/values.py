@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 
 from slatespark.errors import OptionError
 from slatespark.ranges import ALL_KEYS, KeyRange, prefix_range
-from slatespark.units import parse_bytes, parse_duration_ms, parse_time_ms, whole_number
+from slatespark.units import DAY_MS, HOUR_MS, MINUTE_MS, parse_bytes, parse_duration_ms, parse_time_ms, whole_number
 
 MIB: Final = 1 << 20
 
@@ -23,9 +23,7 @@ DEFAULT_TTL_MS: Final = -1  # stands for the table's defaultTtl
 AUTO_THROUGHPUT: Final = -1  # stands for the rate of the table's last reap
 MAX_APP_ID_BYTES: Final = 512  # part of a checkpoint's name, which manifests repeat
 STREAM_APPS: Final = "stream:"  # of the batches of streams, before the name of each
-MINUTE_MS: Final = 60_000
-HOUR_MS: Final = 60 * MINUTE_MS
-MAX_TTL_MS: Final = 1000 * 365 * 24 * HOUR_MS  # 1,000 years
+MAX_TTL_MS: Final = 1000 * 365 * DAY_MS  # 1,000 years
 MAX_DIGITS: Final = 20  # of a number as text; for thousands of them Python raises an error of its own
 
 _NEAR: Final = 0.6  # similarity of names

@@ -16,9 +16,9 @@ from slatespark.cli.signals import stopped_by_signals
 from slatespark.cli.table_arguments import call_with, write_arguments
 from slatespark.display.reap_text import reap_text
 from slatespark.errors import OptionError
-from slatespark.options.values import HOUR_MS
 from slatespark.table.progress import Step
 from slatespark.table.upkeep.reaper import Reaper, ReapOutcome
+from slatespark.units import HOUR_MS
 
 
 @app.command()

@@ -13,8 +13,8 @@ from slatespark.cli.output import EXIT_FAILED, failing_with
 from slatespark.cli.signals import stopped_by_signals
 from slatespark.cli.table_arguments import call_with, write_arguments
 from slatespark.display.upkeep_text import upkeep_text
-from slatespark.options.values import HOUR_MS
 from slatespark.table.upkeep.upkeep import Upkeep, UpkeepOutcome
+from slatespark.units import HOUR_MS
 
 
 @app.command()

@@ -8,10 +8,11 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from slatespark.units import DAY_US
+
 _EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001  # only subtracted from times that have no zone either
 _CYCLE_YEARS: Final = 400
 _CYCLE_DAYS: Final = 146_097
-_DAY_US: Final = 86_400_000_000
 
 _FAR: Final = re.compile(r"([+-]?\d{3,7})(-\d\d-\d\d(?:[T ]\d\d:\d\d:\d\d(?:\.\d{1,6})?)?)", re.ASCII)
 _DURATION: Final = re.compile(
@@ -34,7 +35,7 @@ def parse_days(value: Any, kind: pa.DataType) -> int:
     text = _text(value)
     if len(text) < len("2026-01-31") or "T" in text or " " in text:
         raise ValueError("Write it like 2026-01-31.")
-    return _since_epoch_us(text) // _DAY_US
+    return _since_epoch_us(text) // DAY_US
 
 
 def parse_timestamp_us(value: Any, kind: pa.DataType) -> int:
@@ -65,7 +66,7 @@ def _since_epoch_us(text: str) -> int:
     # The calendar repeats every 400 years: compute the same time in a supported cycle, and add the cycles in between.
     cycles, near = divmod(int(match[1]) - 2000, _CYCLE_YEARS)
     moment = datetime.fromisoformat(f"{near + 2000:04d}{match[2]}")
-    return (moment - _EPOCH) // timedelta(microseconds=1) + cycles * _CYCLE_DAYS * _DAY_US
+    return (moment - _EPOCH) // timedelta(microseconds=1) + cycles * _CYCLE_DAYS * DAY_US
 
 
 def parse_duration_us(value: Any, kind: pa.DataType) -> int:

@@ -19,8 +19,9 @@ from slatespark.table.commit.job import WriteJob
 from slatespark.table.records.leases import LEASE_LIFETIME_MS, fetch_lease, lease_path, renew_lease
 from slatespark.table.rows.sst_upload import NewFile
 from slatespark.table.stores import TableStores
+from slatespark.units import HOUR_MS
 
-LEASE_MARGIN_MS: Final = 3_600_000  # a collector's clock may be ahead of the local one
+LEASE_MARGIN_MS: Final = HOUR_MS  # a collector's clock may be ahead of the local one
 
 
 @dataclass(slots=True)
@@ -103,7 +104,7 @@ def copy_under_new_ids(stores: TableStores, clock: Clock, files: Iterable[NewFil
     except SnapshotExpiredError as exc:
         raise CommitConflictError(
             f"{stores.url}: files of this write were collected before its commit.",
-            why=f"Its lease of {LEASE_LIFETIME_MS // 3_600_000} hours expired.",
+            why=f"Its lease of {LEASE_LIFETIME_MS // HOUR_MS} hours expired.",
             todo="Write again, and commit within that time.",
         ) from exc
 

@@ -23,12 +23,12 @@ from slatespark.table.log.versioned_object import Version
 from slatespark.table.records.commits import fetch_commit_record
 from slatespark.table.records.operations import Operation
 from slatespark.table.stores import TableStores
-from slatespark.units import ms_to_s, s_to_ms
+from slatespark.units import WEEK_MS, ms_to_s, s_to_ms
 
 RETAINED_NAMES: Final = f"{OWN_NAMES}version/"  # thinned when there are many
 UNDO_NAMES: Final = f"{OWN_NAMES}undo/"  # what a restore or a trim replaced: never thinned
 MAX_RETAINED: Final = 1000  # each costs about 85 bytes in every manifest
-UNDO_LIFETIME_MS: Final = 604_800_000  # of the version before a restore, at least
+UNDO_LIFETIME_MS: Final = WEEK_MS  # of the version before a restore, at least
 READERS_LIFETIME_MS: Final = 900_000  # of the version before a compaction, as the client keeps it for readers
 
 # Any table keeps the version before for this long: to undo the commit, or for reads of the merged files.

@@ -42,9 +42,10 @@ from slatespark.table.read.versions.file_properties import file_properties
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.retention.destructive_now import default_destructive_now
 from slatespark.table.stores import TableStores
+from slatespark.units import HOUR_MS
 
 WRITES_PER_ROUND: Final = 8  # of many segments that are due at once, each write merges the runs of so small a part
-RETRY_MS: Final = 3_600_000  # pause after a failure, for due files
+RETRY_MS: Final = HOUR_MS  # pause after a failure, for due files
 
 
 def compact_automatically(

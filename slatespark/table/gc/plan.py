@@ -16,12 +16,12 @@ from slatespark.format.compactions import Compaction, CompactionStatus
 from slatespark.format.paths import COMPACTIONS_EXTENSION, SST_EXTENSION, copy_id, numbered, sst_id
 from slatespark.format.ulid import Ulid
 from slatespark.storage import ObjectMeta
-from slatespark.units import duration_to_text, ms_to_text
+from slatespark.units import HOUR_MS, duration_to_text, ms_to_text
 
 # A client's own collector keeps younger files by default: the client may be about to publish them.
 CLIENT_MIN_AGE_MS: Final = 300_000
 _SKEW_MS: Final = 600_000  # between the clock of a job and that of the store
-UNFINISHED_MIN_AGE_MS: Final = 3_600_000  # writing a file takes less
+UNFINISHED_MIN_AGE_MS: Final = HOUR_MS  # writing a file takes less
 
 FOREIGN: Final = "not an object of a SlateDB database"
 

@@ -92,8 +92,9 @@ from slatespark.table.read.versions.floor import first_proof
 from slatespark.table.records.server_time import fetch_server_time
 from slatespark.table.stores import TableStores
 from slatespark.table.write.empty_views import remove_empty_views
+from slatespark.units import DAY_MS
 
-MIN_AGE_MS: Final = 86_400_000
+MIN_AGE_MS: Final = DAY_MS
 LEASE: Final = "lease"
 _PARALLEL_REQUESTS: Final = 64
 

@@ -10,12 +10,12 @@ from typing import Final
 from slatespark.errors import CorruptDataError, SlateError
 from slatespark.storage import ObjectStore
 from slatespark.table.records.json_objects import ROOT, WRITE_ID, decode_json, encode_json
-from slatespark.units import MAX_MS
+from slatespark.units import DAY_MS, MAX_MS
 
 LEASES_DIR: Final = f"{ROOT}leases/"
 
 
-LEASE_LIFETIME_MS: Final = 86_400_000  # longer than any reasonable job; afterwards a job counts as crashed
+LEASE_LIFETIME_MS: Final = DAY_MS  # longer than any reasonable job; afterwards a job counts as crashed
 
 
 def lease_path(write_id: str) -> str:

@@ -23,10 +23,8 @@ from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, ROW_BITS, TOMBSTO
 from slatespark.kernels.lifetimes import ends_after
 from slatespark.ranges import KeyRange
 from slatespark.table.read.planning.plan import FileSlice
-from slatespark.units import MAX_MS
+from slatespark.units import DAY_MS, HOUR_MS, MAX_MS
 
-HOUR_MS: Final = 3_600_000
-DAY_MS: Final = 86_400_000
 PERIODS: Final = {"hour": HOUR_MS, "day": DAY_MS}
 HORIZON_DAYS: Final = 3660  # later expiries are one group: an instant may be in any year
 HOURLY_DAYS: Final = 3  # if everything expires within this many days, periods are hours by default

@@ -27,7 +27,6 @@ from slatespark.table.read.reader import resolve_table
 from slatespark.table.read.versions.file_properties import recorded_properties
 from slatespark.table.retention.expiry_files import fetch_outline, read_blocks
 from slatespark.table.retention.expiry_plan import (
-    HOUR_MS,
     PERIODS,
     ExpirySlots,
     FileOutline,
@@ -40,6 +39,7 @@ from slatespark.table.retention.expiry_plan import (
 from slatespark.table.retention.expiry_tally import ExpiryReport, ExpiryTally, count_rows, list_parts
 from slatespark.table.snapshot import Snapshot
 from slatespark.table.stores import OWN_ROOT, TableStores, object_context
+from slatespark.units import HOUR_MS
 
 PARALLEL_OUTLINES: Final = 8  # each takes the memory of an index
 OUTLINES_BYTES: Final = 16 << 20  # of outlines held

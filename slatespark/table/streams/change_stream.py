@@ -35,10 +35,10 @@ from slatespark.table.streams.position import DeliveredPart, Position, name_tabl
 from slatespark.table.streams.promised_columns import PromisedColumns
 from slatespark.table.streams.throttle import Throttle
 from slatespark.table.streams.version_mark import mark_of
-from slatespark.units import duration_to_text
+from slatespark.units import DAY_MS, duration_to_text
 
 POLL_INTERVAL_MS: Final = 1000
-STREAM_RETENTION_MS: Final = 24 * 3_600_000
+STREAM_RETENTION_MS: Final = DAY_MS
 
 _STATES: Final = 8
 

@@ -43,8 +43,9 @@ from slatespark.table.rows.sst_upload import NewFile
 from slatespark.table.snapshot import fetch_wal_tail
 from slatespark.table.stores import TableStores
 from slatespark.table.write.restored_trees import RestoreTrees
+from slatespark.units import HOUR_MS
 
-NEEDED_MS: Final = 3_600_000  # a version must be kept from collectors for longer than its restore takes
+NEEDED_MS: Final = HOUR_MS  # a version must be kept from collectors for longer than its restore takes
 HOLD_NAMES: Final = f"{OWN_NAMES}restore/"
 HOLD_MS: Final = 2 * NEEDED_MS  # so that the next restore of the same version needs no new checkpoint
 

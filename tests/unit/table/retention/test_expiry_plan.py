@@ -16,7 +16,6 @@ from slatespark.kernels import gather_fields
 from slatespark.ranges import KeyRange
 from slatespark.table.read.planning.plan import FileSlice, SstFile
 from slatespark.table.retention.expiry_plan import (
-    HOUR_MS,
     PERIODS,
     ExpirySlots,
     FileOutline,
@@ -26,6 +25,7 @@ from slatespark.table.retention.expiry_plan import (
 )
 from slatespark.table.retention.expiry_tally import ExpiryTally, count_rows, list_parts
 from slatespark.table.stores import OWN_ROOT
+from slatespark.units import HOUR_MS
 from tests.support.golden import DATA, Case, run_golden
 
 BLOCK_BYTES = 100
