@@ -22,7 +22,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from slatespark.encoding.predicates.datetimes import US_PER_DAY, parse_date, parse_timestamp
+from slatespark.encoding.predicates.datetimes import BLANKS, US_PER_DAY, parse_date, parse_timestamp
 from slatespark.encoding.predicates.intervals import Interval
 from slatespark.encoding.predicates.literals import (
     BINARY,
@@ -49,7 +49,6 @@ from slatespark.encoding.predicates.source_span import filter_error
 from slatespark.encoding.type_names import sql_type
 from slatespark.errors import OptionError
 
-_BLANKS: Final = "".join(map(chr, range(0x21)))  # Spark trims these
 _INTEGER: Final = re.compile(r"[+-]?\d{1,40}", re.ASCII)
 _DOUBLE: Final = re.compile(r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|inf|infinity)|nan", re.ASCII | re.IGNORECASE)
 _TRUE: Final = ("t", "true", "y", "yes", "1")
@@ -125,7 +124,7 @@ def _boolean(literal: Literal, field: pa.Field) -> bool:
         return bool(literal.value)
     if literal.kind != STRING:
         raise _cannot_compare(literal, field, "Write true or false.")
-    text = literal.value.strip(_BLANKS).lower()
+    text = literal.value.strip(BLANKS).lower()
     if text not in (*_TRUE, *_FALSE):
         raise _invalid_value(literal, field, "Write true or false.")
     return text in _TRUE
@@ -164,14 +163,14 @@ def _clip(start: int, end: int, kind: pa.DataType) -> Interval:
 
 
 def _integer(literal: Literal, field: pa.Field) -> Fraction:
-    text = literal.value.strip(_BLANKS)
+    text = literal.value.strip(BLANKS)
     if _INTEGER.fullmatch(text) is None or not -(2**63) <= int(text) < 2**63:
         raise _invalid_value(literal, field, "Write a whole number.")
     return Fraction(int(text))
 
 
 def _double(literal: Literal, field: pa.Field) -> float:
-    text = literal.value.strip(_BLANKS)
+    text = literal.value.strip(BLANKS)
     if _DOUBLE.fullmatch(text) is None:
         raise _invalid_value(literal, field, "Write a number, 'NaN' or 'Infinity'.")
     return float(text)

@@ -12,7 +12,7 @@ US_PER_S: Final = 1_000_000
 US_PER_DAY: Final = 86_400 * US_PER_S
 NS_PER_US: Final = 1000
 
-_BLANKS: Final = "".join(map(chr, range(0x21)))  # Spark trims these
+BLANKS: Final = "".join(map(chr, range(0x21)))  # Spark trims these
 _DATE: Final = re.compile(r"([+-]?)(\d{4,7})(?:-(\d{1,2})(?:-(\d{1,2})(?:[ T].*)?)?)?", re.ASCII | re.DOTALL)
 _CLOCK: Final = r"(\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?"
 _TIMESTAMP: Final = re.compile(
@@ -34,7 +34,7 @@ def parse_date(text: str) -> int | None:
 
     `2026`, `2026-1` and `2026-01-31` are dates; a time of day after the day is ignored.
     """
-    match = _DATE.fullmatch(text.strip(_BLANKS))
+    match = _DATE.fullmatch(text.strip(BLANKS))
     if match is None:
         return None
     sign, year, month, day = match.groups()
@@ -50,7 +50,7 @@ def parse_timestamp(text: str, *, with_offset: bool) -> int | None:
     text : `2026-01-31 12:00:00.5+01:00`. Everything after the year may be omitted; only six decimals count
     with_offset : whether the offset counts; it does not for a TIMESTAMP_NTZ
     """
-    match = _TIMESTAMP.fullmatch(text.strip(_BLANKS))
+    match = _TIMESTAMP.fullmatch(text.strip(BLANKS))
     if match is None:
         return None
     sign, year, month, day, hour, minute, second, fraction, zone = match.groups()
@@ -65,7 +65,7 @@ def parse_timestamp(text: str, *, with_offset: bool) -> int | None:
 
 def parse_time(text: str) -> int | None:
     """Return nanoseconds since midnight, or None if the text is not a time of day."""
-    match = _TIME.fullmatch(text.strip(_BLANKS))
+    match = _TIME.fullmatch(text.strip(BLANKS))
     if match is None:
         return None
     clock = _clock_us(match[1], match[2], match[3] or "0", match[4] or "")
