@@ -31,13 +31,12 @@ from slatespark.table.cooperation.load_plan import (
     LoadSources,
     MergedKeys,
     Piece,
-    stored_bytes,
 )
 from slatespark.table.read.fetch import sample_index
 from slatespark.table.read.merge.cursor import LayerCursor, Window, layer_windows, window_size
 from slatespark.table.read.merge.merge_function import fold_rows, no_operator, resolve_operator, row_at
 from slatespark.table.read.merge.windows import LongKey, MergeWindow, whole_key_windows
-from slatespark.table.read.planning.plan import Layer, plan_splits, range_size
+from slatespark.table.read.planning.plan import Layer, plan_splits, range_size, stored_bytes
 from slatespark.table.rows.row_keeper import RowKeeper
 from slatespark.table.rows.sorted_rows import SortedRows
 from slatespark.table.rows.sst_upload import upload_sorted

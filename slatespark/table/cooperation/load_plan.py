@@ -17,7 +17,7 @@ from slatespark.format.manifest import Manifest, Segment, SortedRun
 from slatespark.format.ulid import Ulid
 from slatespark.ranges import KeyRange
 from slatespark.table.cooperation.job_rules import find_tree, spec_of_slice
-from slatespark.table.read.planning.plan import FileSlice, Layer, cut_layers
+from slatespark.table.read.planning.plan import FileSlice, Layer, cut_layers, stored_bytes
 from slatespark.table.rows.sst_upload import NewFile
 from slatespark.table.stores import OWN_ROOT
 
@@ -143,11 +143,6 @@ def _sources_of(
         if found.share_keys or not share_keys:
             return found
     return None
-
-
-def stored_bytes(layers: Iterable[Layer]) -> int:
-    """Return the stored bytes of all files of some layers."""
-    return sum(part.file.data_bytes for layer in layers for part in layer.slices)
 
 
 @dataclass(frozen=True, slots=True)

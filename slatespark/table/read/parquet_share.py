@@ -28,7 +28,7 @@ from slatespark.table.read.copies.part import without_slices
 from slatespark.table.read.copies.usable import KnownCopies, covered_slices, refusal
 from slatespark.table.read.fetch import measure_slice
 from slatespark.table.read.planning.key_cover import KeyCover
-from slatespark.table.read.planning.plan import FileSlice, Layer, Split, cut_to_ranges, plan_ranges
+from slatespark.table.read.planning.plan import FileSlice, Layer, Split, cut_to_ranges, plan_ranges, stored_bytes
 from slatespark.table.read.reader import ReadPlan
 from slatespark.table.read.scan import scan_split
 from slatespark.table.read.wal_tail import share_tail
@@ -115,7 +115,7 @@ def plan_parquet_share(stores: TableStores, plan: ReadPlan, options: ReadOptions
         stored_bytes=sum(part.file.data_bytes for part in footers),
         shadows=shadows.rows,
         rest=replace(plan, splits=_rest(stores, plan, options, others)) if footers else plan,
-        rest_bytes=_stored_bytes(others),
+        rest_bytes=stored_bytes(others),
         reasons=dict(Counter(reasons.values()).most_common()),
     )
 
@@ -130,10 +130,6 @@ def _needed_layers(plan: ReadPlan) -> tuple[Layer, ...]:
     needed = {part.file for split in plan.splits for layer in split.layers for part in layer.slices}
     layers = (Layer(layer.name, tuple(part for part in layer.slices if part.file in needed)) for layer in plan.layers)
     return tuple(layer for layer in layers if layer.slices)
-
-
-def _stored_bytes(layers: Sequence[Layer]) -> int:
-    return sum(part.file.data_bytes for layer in layers for part in layer.slices)
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
@@ -233,7 +229,7 @@ def _fetch_shadows(
     layers = () if keys is None else cut_to_ranges(above, (keys,))
     if keys is None or not (layers or settings.has_tail):
         return _Shadows.of([], codec)
-    if _stored_bytes(layers) + sum(settings.wal.sizes) > SHADOW_BYTES or (settings.has_tail and not settings.wal.sizes):
+    if stored_bytes(layers) + sum(settings.wal.sizes) > SHADOW_BYTES or (settings.has_tail and not settings.wal.sizes):
         return None
     # A key is hidden by whatever is newest above, also by a deletion, and by a row that has expired.
     shown = replace(settings.visibility, include_deleted=True, include_expired=True)

@@ -151,6 +151,11 @@ def plan_layers(manifest: Manifest, roots: dict[Ulid, str]) -> tuple[Layer, ...]
     return tuple(layers)
 
 
+def stored_bytes(layers: Iterable[Layer]) -> int:
+    """Return the stored bytes of the files of some layers; a file counts as often as it occurs."""
+    return sum(part.file.data_bytes for layer in layers for part in layer.slices)
+
+
 def cut_layers(layers: Sequence[Layer], keys: KeyRange) -> tuple[Layer, ...]:
     """Return the layers that meet `keys`, cut to it."""
     cut = (Layer(layer.name, cut_slices(layer, keys)) for layer in layers)
