@@ -22,7 +22,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from slatespark.encoding.predicates.datetimes import BLANKS, US_PER_DAY, parse_date, parse_timestamp
+from slatespark.encoding.predicates.datetimes import BLANKS, parse_date, parse_timestamp
 from slatespark.encoding.predicates.intervals import Interval
 from slatespark.encoding.predicates.literals import (
     BINARY,
@@ -48,6 +48,7 @@ from slatespark.encoding.predicates.ordering import (
 from slatespark.encoding.predicates.source_span import filter_error
 from slatespark.encoding.type_names import sql_type
 from slatespark.errors import OptionError
+from slatespark.units import DAY_US
 
 _INTEGER: Final = re.compile(r"[+-]?\d{1,40}", re.ASCII)
 _DOUBLE: Final = re.compile(r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|inf|infinity)|nan", re.ASCII | re.IGNORECASE)
@@ -194,8 +195,8 @@ def _equal_instants(literal: Literal, field: pa.Field) -> Interval:
     if is_date:
         if literal.kind == DATE:
             return literal.value, literal.value + 1
-        return _clip(-(-literal.value // US_PER_DAY), literal.value // US_PER_DAY + 1, field.type)
-    us = literal.value if literal.kind == TIMESTAMP else literal.value * US_PER_DAY
+        return _clip(-(-literal.value // DAY_US), literal.value // DAY_US + 1, field.type)
+    us = literal.value if literal.kind == TIMESTAMP else literal.value * DAY_US
     return _clip(us, us + 1, field.type)
 
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from slatespark.units import DAY_US
+
 US_PER_S: Final = 1_000_000
-US_PER_DAY: Final = 86_400 * US_PER_S
+
 NS_PER_US: Final = 1000
 
 BLANKS: Final = "".join(map(chr, range(0x21)))  # Spark trims these
@@ -59,7 +61,7 @@ def parse_timestamp(text: str, *, with_offset: bool) -> int | None:
     offset = _offset_s(zone or "Z")
     if days is None or clock is None or offset is None:
         return None
-    moment = days * US_PER_DAY + clock - (offset * US_PER_S if with_offset else 0)
+    moment = days * DAY_US + clock - (offset * US_PER_S if with_offset else 0)
     return moment if -(2**63) <= moment < 2**63 else None
 
 
