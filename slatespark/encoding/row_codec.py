@@ -23,7 +23,8 @@ VALUE_FORMATS: Final = ("avro", "json", "utf8", "raw")
 
 MAX_VALUE_BYTES: Final = 2**31 - 1  # that a read can decode: offsets of an Arrow array have 32 bits
 
-_BYTES_TYPES: Final = {"raw": pa.binary(), "utf8": pa.string()}
+BYTES_TYPES: Final = {"raw": pa.binary(), "utf8": pa.string()}  # formats of a single column, and its type
+WITH_COLUMNS: Final = ("avro", "json")  # value formats of any columns, in which different bytes may say the same
 _NOT_UTF8: Final = 2
 _FINGERPRINT_BYTES: Final = 8
 
@@ -202,7 +203,7 @@ class RowCodec(Escaped):
 
     def _decode_keys(self, sources: Sequence[RowColumns], rows: NDArray[np.int64], names: Sequence[str]) -> Decoded:
         if self.key_format != "tuple":
-            return _text_or_bytes(names[0], _BYTES_TYPES[self.key_format], *gather_keys(sources, rows), nulls=None)
+            return _text_or_bytes(names[0], BYTES_TYPES[self.key_format], *gather_keys(sources, rows), nulls=None)
         types = [item.type for item in self.key_fields]
         arrays, status = decode_tuple_keys(sources, rows, types, [name in names for name in self.key_columns])
         return {name: array for name, array in zip(self.key_columns, arrays, strict=True) if array is not None}, status
@@ -219,7 +220,7 @@ class RowCodec(Escaped):
         if self.value_format == "json":
             return decode_json_values(sources, rows, fields=self.value_fields, wanted=names)
         nulls = (gather_fields(sources, rows).flags & TOMBSTONE) != 0 if with_deletes else None
-        return _text_or_bytes(names[0], _BYTES_TYPES[self.value_format], *gather_values(sources, rows), nulls=nulls)
+        return _text_or_bytes(names[0], BYTES_TYPES[self.value_format], *gather_values(sources, rows), nulls=nulls)
 
     def _undecodable(
         self, sources: Sequence[RowColumns], row: NDArray[np.int64], status: int, part: str, where: str

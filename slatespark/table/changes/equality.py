@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from slatespark.encoding.row_codec import RowCodec
+from slatespark.encoding.row_codec import WITH_COLUMNS, RowCodec
 from slatespark.kernels import gather_values, value_lengths
 from slatespark.kernels.columns import RowColumns
-
-_DESCRIBED: Final = ("avro", "json")  # formats in which different bytes may say the same
 
 
 def same_values(sources: Sequence[RowColumns], left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -37,7 +34,7 @@ def same_rows(
     """
     same = same_values(sources, left, right)
     indices = np.flatnonzero(~same)
-    if len(indices) and codec.value_format in _DESCRIBED:
+    if len(indices) and codec.value_format in WITH_COLUMNS:
         same[indices] = _decode_equal(sources, left[indices], right[indices], codec)
     return same
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +12,7 @@ import pyarrow.types as kinds
 from numpy.typing import NDArray
 
 from slatespark.encoding.exact_cast import cast_column
-from slatespark.encoding.row_codec import RowCodec
+from slatespark.encoding.row_codec import WITH_COLUMNS, RowCodec
 from slatespark.encoding.schema import find_name
 from slatespark.errors import InvalidRequestError, SchemaError
 from slatespark.kernels import gather_fields, gather_keys, new_key_mask
@@ -22,8 +21,6 @@ from slatespark.table.compaction.filter import ACTIONS, CompactionFilter, Filter
 from slatespark.table.read.planning.key_prefixes import name_key
 from slatespark.table.rows.row_expiry import Expiries, expire_at, same_expiry
 from slatespark.table.rows.sorted_rows import SortedRows
-
-_TAKES_NULLS: Final = ("avro", "json")  # value formats
 
 
 class Action(IntEnum):
@@ -164,7 +161,7 @@ class _FilterCall:
     ) -> pa.ChunkedArray:
         wanted = pa.chunked_array([column]) if isinstance(column, pa.Array) else column
         wanted = wanted.filter(mask)
-        if wanted.null_count and not (field.nullable and self.codec.value_format in _TAKES_NULLS):
+        if wanted.null_count and not (field.nullable and self.codec.value_format in WITH_COLUMNS):
             row = np.flatnonzero(replaced)[int(np.flatnonzero(wanted.is_null().to_numpy())[0])]
             raise self._refused(f"returned null for {field.name} of {self._key(int(row))}, which takes no nulls.")
         try:

@@ -13,6 +13,7 @@ import pyarrow.types as kinds
 
 from slatespark.encoding.collations import require_byte_order
 from slatespark.encoding.column_types import all_nullable, canonical_schema
+from slatespark.encoding.row_codec import BYTES_TYPES
 from slatespark.encoding.schema import find_misread, find_name, merge_schemas
 from slatespark.encoding.tuple_key import require_key_type
 from slatespark.encoding.type_names import sql_type
@@ -27,9 +28,6 @@ from slatespark.options.properties import (
 )
 from slatespark.table.definition.columns import check_distinct, resolve_op_column
 from slatespark.table.definition.table_definition import NO_DEFINITION, TableDefinition
-
-_SINGLE: dict[str, pa.DataType] = {"raw": pa.binary(), "utf8": pa.string()}
-
 
 # --- creation -------------------------------------------------------------------------------------------------------
 
@@ -92,13 +90,13 @@ def _check_formats(definition: TableDefinition) -> None:
             require_key_type(field)
     else:
         _check_single(codec.key_fields, "key", "keyFormat", definition.key_format)
-    if definition.value_format in _SINGLE:
+    if definition.value_format in BYTES_TYPES:
         _check_single(codec.value_fields, "value", "valueFormat", definition.value_format)
 
 
 def _check_single(fields: Sequence[pa.Field], part: str, option: str, chosen: str) -> None:
     """Refuse columns that cannot be stored directly as bytes."""
-    kind = _SINGLE[chosen]
+    kind = BYTES_TYPES[chosen]
     if len(fields) != 1 or fields[0].type != kind:
         found = ", ".join(f"{field.name} {sql_type(field)}" for field in fields) or "none"
         raise SchemaError(

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from slatespark.encoding import arrow_compute as pc
 from slatespark.encoding.exact_cast import cast_column
-from slatespark.encoding.row_codec import RowCodec
+from slatespark.encoding.row_codec import WITH_COLUMNS, RowCodec
 from slatespark.encoding.schema import find_name
 from slatespark.errors import InvalidRequestError, SchemaError
 from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, MERGE, TOMBSTONE, RowColumns
@@ -193,7 +193,7 @@ class RowEncoder:
         live = table.filter(pa.array(~deleted)) if deleted.any() else table
         fields = self.codec.value_fields
         values = _cast(live, fields)
-        takes_nulls = self.codec.value_format in ("avro", "json")
+        takes_nulls = self.codec.value_format in WITH_COLUMNS
         _check_nulls(values, [field for field in fields if not (takes_nulls and field.nullable)], "Column")
         data, offsets = self.codec.encode_values(values)
         if len(live) == len(table):

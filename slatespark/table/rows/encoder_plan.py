@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 import pyarrow as pa
 
 from slatespark.encoding.collations import require_byte_order
 from slatespark.encoding.exact_cast import incompatible, takes_rows
-from slatespark.encoding.row_codec import RAW_CODEC, RowCodec
+from slatespark.encoding.row_codec import RAW_CODEC, WITH_COLUMNS, RowCodec
 from slatespark.encoding.schema import find_name
 from slatespark.errors import OptionError, SchemaError
 from slatespark.options import WriteOptions
@@ -19,8 +18,6 @@ from slatespark.table.rows.encoder import RowEncoder, check_takes_operands
 from slatespark.table.rows.row_expiry import check_expire_at_type, check_ttl_type
 from slatespark.table.rows.row_times import check_timestamp_type
 from slatespark.table.rows.sequence import check_sequence_type
-
-WITH_COLUMNS: Final = ("avro", "json")  # value formats that hold any columns
 
 
 def plan_encoder(schema: pa.Schema, codec: RowCodec, options: WriteOptions, *, own_time: bool = False) -> RowEncoder:

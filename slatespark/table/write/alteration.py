@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from slatespark.encoding.row_codec import BYTES_TYPES
 from slatespark.encoding.schema import find_name
 from slatespark.errors import InvalidRequestError, OptionError, SchemaError
 from slatespark.options import Call, ReadOptions, WriteOptions
@@ -158,7 +159,7 @@ def drop_columns(stores: TableStores, clock: Clock, names: tuple[str, ...]) -> T
 
 
 def _without(current: TableDefinition, names: tuple[str, ...]) -> TableDefinition:
-    if current.schema is None or current.value_format in ("raw", "utf8"):
+    if current.schema is None or current.value_format in BYTES_TYPES:
         raise SchemaError(
             f"Columns of a table with valueFormat {current.value_format} cannot be dropped.",
             todo="Write the rows to a new table.",
