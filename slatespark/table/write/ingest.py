@@ -50,7 +50,6 @@ from slatespark.table.stores import OWN_ROOT, TableStores, object_context
 from slatespark.table.tasks import THREADS, TaskRunner
 from slatespark.table.write.load_plan import check_times
 
-# The options of rows were given to SstWriter.
 _LOCAL: Final = "file://"
 _SOME_COLUMN: Final = "_create_ts"  # in place of the column of times, which no table has as its own
 
