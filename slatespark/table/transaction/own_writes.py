@@ -13,6 +13,7 @@ from slatespark.errors import CommitConflictError
 from slatespark.format.segments import KeySegments
 from slatespark.kernels import gather_fields, new_key_mask
 from slatespark.kernels.columns import MERGE, RowColumns, Visibility
+from slatespark.kernels.lifetimes import below_group
 from slatespark.options import WriteOptions
 from slatespark.table.clock import Clock
 from slatespark.table.commit.publication import stack_outputs
@@ -130,11 +131,8 @@ def _shown(sources: list[RowColumns], rows: NDArray[np.int64]) -> SortedRows:
     ----------
     rows : rows in file order
     """
-    first = new_key_mask(sources, rows)
-    plain = (gather_fields(sources, rows).flags & MERGE) == 0
-    above = np.cumsum(plain) - plain  # count of earlier rows that hide all below them
-    starts = np.maximum.accumulate(np.where(first, np.arange(len(rows)), 0))
-    return SortedRows(sources, rows[above == above[starts]], is_scattered=True)
+    hidden = below_group(new_key_mask(sources, rows), (gather_fields(sources, rows).flags & MERGE) != 0)
+    return SortedRows(sources, rows[~hidden], is_scattered=True)
 
 
 def move_writes(
