@@ -70,7 +70,7 @@ def resolve_loads(
 
 @dataclass(slots=True)
 class _LoadResolution:
-    """A settlement in progress.
+    """A resolution in progress.
 
     Attributes
     ----------
