@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from slatespark.errors import OptionError
@@ -24,8 +23,6 @@ _WAL_PATHS: Final = (WAL_PATH, "wal_path")
 
 PathArgument: TypeAlias = str | os.PathLike[str]
 Names: TypeAlias = Sequence[str] | str  # a list, or a comma list
-Instant: TypeAlias = int | str | datetime  # ms since the epoch, ISO text or a datetime
-Duration: TypeAlias = str | int | timedelta  # text such as `7d`, ms or a timedelta
 Prices: TypeAlias = Mapping[str, float | str] | str  # by name, or text such as `get=0.0004,put=0.005`
 
 

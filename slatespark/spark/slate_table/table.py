@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 from slatespark.display.progress import AskedProgress
 from slatespark.errors import TableExistsError
 from slatespark.options.flags import parsing_flags
-from slatespark.options.keywords import WriteKeywords
+from slatespark.options.keywords import Instant, WriteKeywords
 from slatespark.options.values import parse_text
 from slatespark.slate_store import SlateStore
 from slatespark.spark.expressions.assignments import Expression, checked
@@ -22,7 +22,7 @@ from slatespark.spark.frames import facts
 from slatespark.spark.local_times import taking_local_times
 from slatespark.spark.merge.builder import SlateMergeBuilder
 from slatespark.spark.slate_table import arguments, creation
-from slatespark.spark.slate_table.arguments import Instant, Names, PathArgument
+from slatespark.spark.slate_table.arguments import Names, PathArgument
 from slatespark.spark.slate_table.reads import TableReads
 from slatespark.spark.slate_table.versions import TableVersions
 from slatespark.spark.table_location import TableLocation

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 
 from slatespark.display.progress import AskedProgress, showing_progress
 from slatespark.options.flags import parsing_flags
+from slatespark.options.keywords import Instant
 from slatespark.slate_store import SlateStore
 from slatespark.spark.frame_columns import quoted, resolve_columns
 from slatespark.spark.frames import facts
@@ -21,7 +22,7 @@ from slatespark.spark.jobs.range_merges import SparkRunner, check_filters_travel
 from slatespark.spark.jobs.run_job import beside_spark, described, job_text
 from slatespark.spark.jobs.task_runner import SparkTasks
 from slatespark.spark.local_times import local_key, local_keys, taking_local_times
-from slatespark.spark.slate_table.arguments import Instant, Prices
+from slatespark.spark.slate_table.arguments import Prices
 from slatespark.spark.slate_table.creation import no_name
 from slatespark.spark.slate_table.optimize import SlateOptimizeBuilder
 from slatespark.spark.type_mapping import without_lengths

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from slatespark.display.progress import AskedProgress
+from slatespark.options.keywords import Duration, Instant
 from slatespark.spark.frames import facts
 from slatespark.spark.local_times import taking_local_times
-from slatespark.spark.slate_table.arguments import Duration, Instant
 from slatespark.spark.slate_table.upkeep import TableUpkeep
 from slatespark.table.checkpoints.store import CheckpointFacts
 from slatespark.table.inspection.resolution import Resolution
