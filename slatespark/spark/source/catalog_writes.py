@@ -15,13 +15,13 @@ from slatespark.options import no_path
 
 _EXECUTION: Final = "spark.sql.execution.id"
 _OUTERMOST: Final = "spark.sql.execution.root.id"
-_STREAM: Final = "sql.streaming.queryId"  # whose batches are executions too: `foreachBatch` writes within one
+QUERY_ID: Final = "sql.streaming.queryId"  # of a stream, by its checkpoint location; the id of a run changes
 
 
 def refuse_catalog_write(context: TaskContext) -> None:
     """Raise `OptionError` if the task belongs to a write that fills a new table of Spark's catalog."""
-    outermost, stream = context.getLocalProperty(_OUTERMOST), context.getLocalProperty(_STREAM)
-    if outermost is None or stream is not None:
+    outermost, stream = context.getLocalProperty(_OUTERMOST), context.getLocalProperty(QUERY_ID)
+    if outermost is None or stream is not None:  # batches are executions too: `foreachBatch` writes within one
         return
     if context.getLocalProperty(_EXECUTION) != outermost:
         raise no_path("A catalog table cannot be written here.")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -19,6 +19,7 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 from slatespark.errors import InternalError
 from slatespark.options.streaming import StreamWriteOptions
 from slatespark.spark.failures import spark_errors
+from slatespark.spark.source.catalog_writes import QUERY_ID
 from slatespark.spark.source.partitions import require_messages
 from slatespark.spark.worker import freeze_gc
 from slatespark.table.clock import Clock, resolve_clock
@@ -32,8 +33,6 @@ from slatespark.table.write.load_commit import commit_load
 from slatespark.table.write.load_plan import begin_load
 from slatespark.table.write.load_task import run_task
 from slatespark.table.write.stream_batch import StreamBatch, commit_batch
-
-_QUERY_ID: Final = "sql.streaming.queryId"  # of the checkpoint location; the id of a run changes
 
 
 @dataclass
@@ -72,7 +71,7 @@ class SlateStreamWriter(DataSourceStreamArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Upload the rows of one task as sorted files."""
         context = TaskContext.get()
-        query = None if context is None else context.getLocalProperty(_QUERY_ID)
+        query = None if context is None else context.getLocalProperty(QUERY_ID)
         if context is None or query is None or self._load is None:
             raise InternalError("A task of a stream has no context, no query, or no plan.")
         load = self._load
