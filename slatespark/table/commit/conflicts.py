@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import SnapshotExpiredError, TransactionConflictError
-from slatespark.format.manifest import Manifest, SstHandle
+from slatespark.format.manifest import Manifest
 from slatespark.format.properties import SstProperties
 from slatespark.kernels import new_key_mask
 from slatespark.kernels.columns import HAS_CREATE, MERGE, RowColumns
@@ -197,7 +197,7 @@ class ReadCheck:
     def _open_layers(self, parts: Iterable[FileSlice], files: Sequence[NewFile]) -> list[Layer]:
         """Return those parts of files that may hold later versions of keys of the read set."""
         wanted = [part for part in parts if self._is_wanted(part, files)]
-        handles = [SstHandle(part.file.id, part.file.info, part.file.format_version) for part in wanted]
+        handles = [part.file.handle for part in wanted]
         known = recorded_properties(self.stores, handles) if wanted else {}
         return [Layer("later", (part,)) for part in wanted if self._may_be_later(known.get(part.file.id))]
 

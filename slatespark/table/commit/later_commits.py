@@ -203,12 +203,7 @@ def _commit(
     known = before[-1].sst_ids
     fresh = [handle for sst_id, handle in manifest.ssts.items() if sst_id not in known]
     roots = external_roots(stores, manifest)
-    added = tuple(
-        FileSlice(
-            SstFile(roots.get(handle.id, OWN_ROOT), handle.id, handle.info, handle.format_version), handle.key_range()
-        )
-        for handle in fresh
-    )
+    added = tuple(FileSlice(SstFile.of(handle, roots.get(handle.id, OWN_ROOT)), handle.key_range()) for handle in fresh)
     takes_away = version.has_nonce and version.number > 1  # the first version has nothing to remove
     removed = _removed_by(stores, before, version, removals) if takes_away else ()
     return LaterCommit(version.number, added, merge_ranges((*removed, *gone)), load_seq)

@@ -133,7 +133,7 @@ def run_pieces(
 
     def copied(piece: CopiedFile) -> list[Output]:
         file = piece.part.file
-        handle = SstHandle(file.id, file.info, file.format_version)
+        handle = file.handle
         return [Output(copy_sst(stores, clock, handle, planned_ms), None)]
 
     steps: list[Callable[[], list[Output]]] = []

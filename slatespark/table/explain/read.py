@@ -9,7 +9,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from slatespark.format.manifest import SstHandle
 from slatespark.format.paths import SST_EXTENSION, WAL_DIR, numbered, wal_path
 from slatespark.options import ReadOptions
 from slatespark.ranges import KeyRange, point_range
@@ -123,7 +122,7 @@ def _skipped(stores: TableStores, plan: ReadPlan, used: frozenset[SstFile]) -> M
     slices = [part for layer in plan.layers for part in layer.slices if part.file in skipped]
     ranges = [keys for split in plan.splits for keys in _keys_of(split)]
     inside = {part.file for part in slices if _meets(part, ranges)}
-    own = [SstHandle(file.id, file.info, file.format_version) for file in inside if file.root == OWN_ROOT]
+    own = [file.handle for file in inside if file.root == OWN_ROOT]
     known, rule = recorded_properties(stores, own), skip_rule(plan.settings)
     reasons = Counter(skip_reason(known[file.id], rule) if file in inside else OUTSIDE for file in skipped)
     return dict(reasons.most_common())

@@ -23,7 +23,7 @@ from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import ConflictError, CorruptDataError, SnapshotExpiredError, UnsupportedFormatError
 from slatespark.format.compactions import decode_compactions
 from slatespark.format.info import decode_footer, decode_info_section, footer_range, info_range
-from slatespark.format.manifest import Manifest, SstHandle
+from slatespark.format.manifest import Manifest
 from slatespark.format.named_keys import NamedKey, first_named, names_in_compactions, names_in_manifest
 from slatespark.format.paths import (
     COLUMNS_DIR,
@@ -206,7 +206,7 @@ class _AbsenceSearch:
             for ulid, root in external_roots(self.stores, manifest).items():
                 if ulid in manifest.ssts:
                     handle = manifest.ssts[ulid]
-                    borrowed[root, sst_path(ulid)] = SstFile(root, ulid, handle.info, handle.format_version)
+                    borrowed[root, sst_path(ulid)] = SstFile.of(handle, root)
         yield from borrowed.items()
 
     # --- rows -------------------------------------------------------------------------------------------------------
@@ -236,7 +236,7 @@ class _AbsenceSearch:
         return SstFile(OWN_ROOT, ulid, info, footer.version)
 
     def _count_sst(self, file: SstFile, count: _AbsenceCount) -> None:
-        whole = SstHandle(file.id, file.info, file.format_version).key_range()
+        whole = file.handle.key_range()
         parts = tuple(FileSlice(file, part) for part in parts_within(self.keys, whole))
         for window in layer_windows(self.stores, Layer("file", parts), WINDOW_BYTES):
             count.add(window.rows, window.low, window.high)

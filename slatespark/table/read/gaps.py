@@ -68,7 +68,7 @@ def find_gaps_around(
         within = parts_within(keys, shown)
         if within:
             beside = parts_within(outside, shown)
-            file = SstFile(roots.get(handle.id, OWN_ROOT), handle.id, handle.info, handle.format_version)
+            file = SstFile.of(handle, roots.get(handle.id, OWN_ROOT))
             asked.setdefault(file, []).extend(
                 [*(within if inside else ()), *(beside if len(beside) <= _MAX_PARTS else ())]
             )
@@ -111,7 +111,7 @@ def find_empty_views(stores: TableStores, manifest: Manifest, codec: RowCodec) -
         handle = manifest.ssts[view.sst_id]
         shown = view.key_range(handle)
         if not shows_an_end(shown, handle.info):
-            file = SstFile(roots.get(handle.id, OWN_ROOT), handle.id, handle.info, handle.format_version)
+            file = SstFile.of(handle, roots.get(handle.id, OWN_ROOT))
             asked.setdefault(file, []).append(shown)
     return find_gaps(stores, asked, codec)
 

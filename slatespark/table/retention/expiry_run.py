@@ -10,7 +10,6 @@ from typing import Final
 import numpy as np
 
 from slatespark.errors import OptionError
-from slatespark.format.manifest import SstHandle
 from slatespark.format.paths import wal_path
 from slatespark.format.properties import SstProperties
 from slatespark.format.wal import decode_wal
@@ -150,7 +149,7 @@ class _ExpiryCount:
     def _recorded(self) -> dict[SstFile, SstProperties]:
         """Return properties from commit records; reads no more records than reading the files would cost requests."""
         own = {file.id: file for file in self.shown if file.root == OWN_ROOT}
-        handles = [SstHandle(file.id, file.info, file.format_version) for file in own.values()]
+        handles = [file.handle for file in own.values()]
         limit = min(MAX_COMMIT_RECORDS, REQUESTS_PER_FILE * len(own))
         found = recorded_properties(self.stores, handles, limit=limit)
         return {own[sst_id]: properties for sst_id, properties in found.items() if is_plausible(properties)}

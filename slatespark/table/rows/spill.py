@@ -41,7 +41,7 @@ from slatespark.table.rows.versions import (
     times_of_seqs,
     whole,
 )
-from slatespark.table.stores import OWN_ROOT, TableStores
+from slatespark.table.stores import TableStores
 
 SPILL_BLOCK_BYTES = 65536
 PART_BYTES: Final = 16 << 20  # a smaller range is not worth a thread
@@ -96,7 +96,7 @@ class Spill:
         built = builder.finish()
         handle = SstHandle(make_ulid(number, number), built.info, SST_FORMAT_VERSION)
         self.stores.main.put(sst_path(handle.id), built.parts)
-        return FileSlice(SstFile(OWN_ROOT, handle.id, handle.info, handle.format_version), handle.key_range())
+        return FileSlice(SstFile.of(handle), handle.key_range())
 
     def parts(self, most: int) -> list[KeyRange]:
         """Return key ranges, ascending, that `merge` can take at a time: a few that are worth a thread each."""

@@ -68,7 +68,7 @@ class NewFile:
     def whole(self) -> FileSlice:
         """Return all of it, for reading."""
         handle = self.handle
-        return FileSlice(SstFile(self.root, handle.id, handle.info, handle.format_version), handle.key_range())
+        return FileSlice(SstFile.of(handle, self.root), handle.key_range())
 
     def renamed(self, sst_id: Ulid) -> NewFile:
         """Return the same file under another id."""

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
-from slatespark.format.manifest import SstHandle
 from slatespark.format.paths import COMPACTED_DIR, SST_EXTENSION, WAL_DIR, manifest_path, numbered, wal_path
 from slatespark.format.ulid import Ulid
 from slatespark.storage.object_store import ObjectStore
@@ -164,7 +163,7 @@ def _check_file(
     size = sizes[file.root].get(file.path)
     if size is None:
         return _CheckedFile(Findings(), None, 0)
-    handle = SstHandle(file.id, file.info, file.format_version)
+    handle = file.handle
     checked = _check_sst(SstTarget(stores.at(file.root), file.path, size, handle))
     if checked.outcome is not None and checked.outcome.is_sound:
         replace(copies, findings=checked.findings).check(file)

@@ -46,7 +46,7 @@ from slatespark.table.rows.spill import Spill, numbered
 from slatespark.table.rows.sst_upload import NewFile, new_layer, upload_sorted
 from slatespark.table.rows.sst_writer import open_file
 from slatespark.table.rows.throughput import clear_marks, marked_pace, resolve_throughput
-from slatespark.table.stores import OWN_ROOT, TableStores, object_context
+from slatespark.table.stores import TableStores, object_context
 from slatespark.table.tasks import THREADS, TaskRunner
 from slatespark.table.write.load_plan import check_times
 
@@ -312,7 +312,7 @@ def _copy(folder: str, file: ExternalSstFile, storage: Mapping[str, str]) -> tup
     scratch, ulid = open_scratch(folder), make_ulid(0, 0)
     scratch.put(sst_path(ulid), [data])
     whole = SstHandle(ulid, file.end.info, file.end.format_version)
-    part = FileSlice(SstFile(OWN_ROOT, ulid, whole.info, whole.format_version), whole.key_range())
+    part = FileSlice(SstFile.of(whole), whole.key_range())
     return TableStores(main=scratch, wal=scratch), part
 
 

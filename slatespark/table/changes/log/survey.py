@@ -207,7 +207,7 @@ def _file(stores: TableStores, manifest: Manifest, sst_id: Ulid) -> SstFile | No
     handle = manifest.ssts.get(sst_id)
     if handle is None:
         return None
-    return SstFile(external_roots(stores, manifest).get(sst_id, OWN_ROOT), sst_id, handle.info, handle.format_version)
+    return SstFile.of(handle, external_roots(stores, manifest).get(sst_id, OWN_ROOT))
 
 
 def _is_there(stores: TableStores, file: SstFile | None) -> bool:

@@ -23,7 +23,7 @@ def view_slices(stores: TableStores, manifest: Manifest) -> dict[SstView, FileSl
     found = {}
     for view in manifest.views():
         handle = manifest.ssts[view.sst_id]
-        file = SstFile(roots.get(handle.id, OWN_ROOT), handle.id, handle.info, handle.format_version)
+        file = SstFile.of(handle, roots.get(handle.id, OWN_ROOT))
         found[view] = FileSlice(file, view.key_range(handle))
     return found
 

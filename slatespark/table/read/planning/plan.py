@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Final
 
 from slatespark.format.info import SstInfo
-from slatespark.format.manifest import Manifest, SortedRun, SstView
+from slatespark.format.manifest import Manifest, SortedRun, SstHandle, SstView
 from slatespark.format.paths import sst_path
 from slatespark.format.ulid import Ulid
 from slatespark.ranges import ALL_KEYS, KeyRange, key_after
@@ -43,6 +43,16 @@ class SstFile:
     id: Ulid
     info: SstInfo
     format_version: int
+
+    @classmethod
+    def of(cls, handle: SstHandle, root: str = OWN_ROOT) -> SstFile:
+        """Return the SST that a manifest names, of the database with this root."""
+        return cls(root, handle.id, handle.info, handle.format_version)
+
+    @property
+    def handle(self) -> SstHandle:
+        """The SST as a manifest names it."""
+        return SstHandle(self.id, self.info, self.format_version)
 
     @property
     def path(self) -> str:
@@ -128,10 +138,7 @@ def plan_layers(manifest: Manifest, roots: dict[Ulid, str]) -> tuple[Layer, ...]
     manifest : any version
     roots : for SSTs of other databases, the URL of the owner (docs/reference/format/clones.md)
     """
-    files = {
-        handle.id: SstFile(roots.get(handle.id, OWN_ROOT), handle.id, handle.info, handle.format_version)
-        for handle in manifest.ssts.values()
-    }
+    files = {handle.id: SstFile.of(handle, roots.get(handle.id, OWN_ROOT)) for handle in manifest.ssts.values()}
 
     def tree(l0: Sequence[SstView], runs: Sequence[SortedRun]) -> Iterable[Layer]:
         for view in l0:
