@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from slatespark.format.row import Row, rows_to_columns
 from slatespark.table.retention.expiry_plan import (
-    HOUR_MS,
     PERIODS,
     ExpirySlots,
 )
 from slatespark.table.retention.expiry_tally import ExpiryTally, count_rows
+from slatespark.units import HOUR_MS
 from tests.unit.table.retention.test_expiry_plan import DAY_MS
 
 INSTANTS = st.integers(-(2**63), 2**63 - 1)
