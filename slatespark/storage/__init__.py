@@ -27,6 +27,7 @@ from slatespark.storage.readahead import (
     read_ahead,
     run_ahead,
     run_concurrently,
+    run_in_groups,
     run_in_order,
 )
 
@@ -44,6 +45,7 @@ __all__ = [
     "read_ahead",
     "run_ahead",
     "run_concurrently",
+    "run_in_groups",
     "run_in_order",
     "scratch_folder",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import TypeAlias, TypeVar
@@ -15,6 +15,7 @@ from slatespark.storage.object_store import Buffer, ObjectStore
 from slatespark.thread_pool import ThreadPool
 
 T = TypeVar("T")
+Item = TypeVar("Item")
 
 Begun: TypeAlias = tuple[Future[T], int]  # a task that was started, and the size of its result
 
@@ -130,6 +131,18 @@ def run_concurrently(tasks: Sequence[Callable[[], T]], *, is_remote: bool) -> li
     finally:
         for answer in answers:
             answer.cancel()
+
+
+def run_in_groups(
+    call: Callable[[Item], T], items: Sequence[Item], *, is_remote: bool, size: int = MAX_THREADS
+) -> Iterator[tuple[Item, T]]:
+    """Yield items with the result of a call for each, in their order; the calls of a group as by `run_concurrently`.
+
+    So a caller of thousands holds the results of one group, and may end before the next one is begun.
+    """
+    for at in range(0, len(items), size):
+        some = items[at : at + size]
+        yield from zip(some, run_concurrently([partial(call, item) for item in some], is_remote=is_remote), strict=True)
 
 
 def run_ahead(task: Callable[[], T], *, is_remote: bool) -> Callable[[], T]:

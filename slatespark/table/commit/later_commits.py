@@ -16,15 +16,14 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
-from functools import partial
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from slatespark.errors import SnapshotExpiredError
 from slatespark.format.manifest import Manifest, Segment
 from slatespark.format.manifest_outline import ManifestOutline, decode_outline
 from slatespark.format.ulid import Ulid
 from slatespark.ranges import ALL_KEYS, KeyRange, merge_ranges, prefix_range
-from slatespark.storage import run_concurrently
+from slatespark.storage import run_in_groups
 from slatespark.table.commit.handed_loads import find_load_seq
 from slatespark.table.log.manifests import decode_version, manifest_log
 from slatespark.table.log.versioned_object import Version
@@ -32,8 +31,6 @@ from slatespark.table.read.planning.plan import FileSlice, SstFile
 from slatespark.table.records.claims import fetch_claimed_removals, manifest_digest
 from slatespark.table.records.filtered_jobs import FilteredJob, fetch_filtered_jobs
 from slatespark.table.stores import OWN_ROOT, TableStores, external_roots, object_context
-
-_PARALLEL_REQUESTS: Final = 32
 
 _Removals: TypeAlias = Mapping[str, tuple[KeyRange, ...]]  # by digest of the manifest that announced them
 
@@ -183,11 +180,8 @@ def _outlined(stores: TableStores, number: int, data: bytes) -> _Version:
 
 
 def _fetch_between(stores: TableStores, since_id: int, latest_id: int) -> Iterator[tuple[int, bytes]]:
-    log = manifest_log(stores)
-    for first in range(since_id + 1, latest_id, _PARALLEL_REQUESTS):
-        numbers = range(first, min(first + _PARALLEL_REQUESTS, latest_id))
-        found = run_concurrently([partial(log.get, number) for number in numbers], is_remote=stores.main.is_remote)
-        yield from zip(numbers, map(bytes, found), strict=True)
+    found = run_in_groups(manifest_log(stores).get, range(since_id + 1, latest_id), is_remote=stores.main.is_remote)
+    return ((number, bytes(data)) for number, data in found)
 
 
 def _commit(

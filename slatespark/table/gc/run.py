@@ -34,7 +34,7 @@ from slatespark.format.paths import (
 )
 from slatespark.format.ulid import Ulid
 from slatespark.log_lines import log_event
-from slatespark.storage import Buffer, ObjectMeta, ObjectStore, run_concurrently
+from slatespark.storage import Buffer, ObjectMeta, ObjectStore, run_concurrently, run_in_groups
 from slatespark.table.checkpoints.store import (
     CheckpointFacts,
     checkpoint_facts,
@@ -96,7 +96,6 @@ from slatespark.units import DAY_MS
 
 MIN_AGE_MS: Final = DAY_MS
 LEASE: Final = "lease"
-_PARALLEL_REQUESTS: Final = 64
 
 _log = logging.getLogger(__name__)
 
@@ -440,22 +439,19 @@ class _Collection:
         kept: list[KeptVersion] = []
         shown_by: dict[Ulid, KeptVersion] = {}
         unknown = None
-        for at in range(0, len(numbers), _PARALLEL_REQUESTS):
-            some = numbers[at : at + _PARALLEL_REQUESTS]
-            fetches = [partial(self._fetch_manifest, number) for number in some]
-            for number, data in zip(some, run_concurrently(fetches, is_remote=self.stores.main.is_remote), strict=True):
-                if data is None:
-                    is_latest = number == versions.latest.number
-                    unknown = _gone_text(number, pins.get(number), is_latest=is_latest) or unknown
-                    continue
-                try:
-                    outline = decode_outline(data)
-                except (CorruptDataError, UnsupportedFormatError) as exc:
-                    why = pins[number].text if number in pins else str(exc)
-                    unknown = f"version {number} cannot be read and may need it: {why}"
-                    continue
-                kept.append(_kept_version(number, outline, versions))
-                shown_by.update(dict.fromkeys(outline.sst_ids, kept[-1]))  # an outline is large: it is not kept
+        for number, data in run_in_groups(self._fetch_manifest, numbers, is_remote=self.stores.main.is_remote):
+            if data is None:
+                is_latest = number == versions.latest.number
+                unknown = _gone_text(number, pins.get(number), is_latest=is_latest) or unknown
+                continue
+            try:
+                outline = decode_outline(data)
+            except (CorruptDataError, UnsupportedFormatError) as exc:
+                why = pins[number].text if number in pins else str(exc)
+                unknown = f"version {number} cannot be read and may need it: {why}"
+                continue
+            kept.append(_kept_version(number, outline, versions))
+            shown_by.update(dict.fromkeys(outline.sst_ids, kept[-1]))  # an outline is large: it is not kept
         return tuple(sorted(kept, key=lambda version: version.number)), shown_by, unknown
 
     def _fetch_manifest(self, number: int) -> Buffer | None:

@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final
 
 from slatespark.errors import CorruptDataError, SnapshotExpiredError, UnsupportedFormatError
 from slatespark.format.manifest_outline import ManifestOutline, decode_outline
 from slatespark.shown import Shown
-from slatespark.storage import run_concurrently
+from slatespark.storage import run_in_groups
 from slatespark.table.inspection.version_changes import CLAIMED, VersionChange, compare_versions
 from slatespark.table.log.manifests import fetch_latest_manifest, list_manifests, manifest_log
 from slatespark.table.log.numbered_log import NumberedLog
@@ -23,8 +22,6 @@ from slatespark.table.read.versions.kept_versions import order_times, stored_tim
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.records.commits import fetch_commit_records
 from slatespark.table.stores import TableStores
-
-_PARALLEL_READS: Final = 32  # manifests read at the same time
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -106,16 +103,11 @@ def _is_claim(records: Mapping[int, CommitRecord], number: int) -> bool:
 def _changes(log: NumberedLog, numbers: Sequence[int]) -> Iterator[tuple[int, VersionChange]]:
     """Yield the changes of some versions, ascending; nothing for a version that is gone or damaged."""
     before: tuple[int, ManifestOutline | None] = (0, None)
-    for at in range(0, len(numbers), _PARALLEL_READS):
-        some = numbers[at : at + _PARALLEL_READS]
-        outlines = run_concurrently(
-            [partial(_fetch_outline, log, number) for number in some], is_remote=log.store.is_remote
-        )
-        for number, after in zip(some, outlines, strict=True):
-            if after is not None:
-                known = before[1] if before[0] == number - 1 else None
-                yield number, compare_versions(known, after, is_first=number == 1)
-            before = number, after
+    for number, after in run_in_groups(partial(_fetch_outline, log), numbers, is_remote=log.store.is_remote):
+        if after is not None:
+            known = before[1] if before[0] == number - 1 else None
+            yield number, compare_versions(known, after, is_first=number == 1)
+        before = number, after
 
 
 def _fetch_outline(log: NumberedLog, number: int) -> ManifestOutline | None:

@@ -16,9 +16,8 @@ from typing import Final, NamedTuple
 
 from slatespark.errors import CorruptDataError
 from slatespark.ranges import KeyRange
-from slatespark.storage import ObjectStore, run_concurrently
+from slatespark.storage import ObjectStore, run_in_groups
 from slatespark.table.records.json_objects import (
-    PARALLEL_REQUESTS,
     ROOT,
     decode_json,
     encode_json,
@@ -116,18 +115,15 @@ def fetch_digests_between(store: ObjectStore, first_id: int, last_id: int) -> di
     """Return the digests recorded for manifests [first_id, last_id], by id; those without any are left out."""
     claims = _list_claims(store, first_id, last_id)
     found: dict[int, frozenset[str]] = {}
-    for at in range(0, len(claims), PARALLEL_REQUESTS):
-        some = claims[at : at + PARALLEL_REQUESTS]
-        fetches = [partial(_fetch_digest, store, claim.path) for claim in some]
-        for claim, digest in zip(some, run_concurrently(fetches, is_remote=store.is_remote), strict=True):
-            if digest is not None:
-                found[claim.manifest_id] = found.get(claim.manifest_id, frozenset()) | {digest}
+    for claim, digest in run_in_groups(partial(_fetch_digest, store), claims, is_remote=store.is_remote):
+        if digest is not None:
+            found[claim.manifest_id] = found.get(claim.manifest_id, frozenset()) | {digest}
     return found
 
 
-def _fetch_digest(store: ObjectStore, path: str) -> str | None:
+def _fetch_digest(store: ObjectStore, claim: _Stored) -> str | None:
     with contextlib.suppress(FileNotFoundError):
-        return str(decode_json(path, bytes(store.get(path))).get("sha256"))
+        return str(decode_json(claim.path, bytes(store.get(claim.path))).get("sha256"))
     return None
 
 
@@ -143,17 +139,14 @@ def fetch_claimed_removals(store: ObjectStore, first_id: int, last_id: int) -> d
     The ranges by digest of the manifest, without damaged claims and those that record none.
     """
     claims = _list_claims(store, first_id, last_id)
-    found: dict[str, tuple[KeyRange, ...]] = {}
-    for at in range(0, len(claims), PARALLEL_REQUESTS):
-        fetches = [partial(_fetch_removals, store, claim.path) for claim in claims[at : at + PARALLEL_REQUESTS]]
-        found.update(each for each in run_concurrently(fetches, is_remote=store.is_remote) if each is not None)
-    return found
+    found = run_in_groups(partial(_fetch_removals, store), claims, is_remote=store.is_remote)
+    return dict(removal for _, removal in found if removal is not None)
 
 
-def _fetch_removals(store: ObjectStore, path: str) -> tuple[str, tuple[KeyRange, ...]] | None:
+def _fetch_removals(store: ObjectStore, claim: _Stored) -> tuple[str, tuple[KeyRange, ...]] | None:
     with contextlib.suppress(FileNotFoundError, CorruptDataError, KeyError, TypeError, ValueError):
-        claim = decode_json(path, bytes(store.get(path)))
-        return str(claim["sha256"]), tuple(range_of_hex(*bounds) for bounds in claim["removes"])
+        content = decode_json(claim.path, bytes(store.get(claim.path)))
+        return str(content["sha256"]), tuple(range_of_hex(*bounds) for bounds in content["removes"])
     return None
 
 

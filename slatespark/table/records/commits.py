@@ -17,7 +17,7 @@ from typing import Final, TypeAlias
 from slatespark.errors import CorruptDataError, SlateError
 from slatespark.format.manifest_state import Manifest
 from slatespark.log_lines import log_event
-from slatespark.storage import ObjectStore, run_concurrently
+from slatespark.storage import ObjectStore, run_concurrently, run_in_groups
 from slatespark.table.records.commit_batches import (
     batch_commit_records,
     fetch_commit_object,
@@ -141,18 +141,20 @@ def _records_newest_first(store: ObjectStore, fetch: _FetchRecord, *, with_late:
     newest = max(batches, default=0)
     singles = sorted(list_numbered(store, COMMITS_DIR, "" if with_late else commit_path(newest_large)), reverse=True)
     recent = [number for number in singles if number > newest]
-    for at in range(0, len(recent), PARALLEL_REQUESTS):
-        yield from _fetch_singles(store, fetch, recent[at : at + PARALLEL_REQUESTS])
+    singly = run_in_groups(partial(fetch, store), recent, is_remote=store.is_remote)
+    yield from (record for _, record in singly if record is not None)
     spans = list(itertools.pairwise([*sorted(batches, reverse=True), 0]))
-    for at in range(0, len(spans), _PARALLEL_BATCHES):
-        some = spans[at : at + _PARALLEL_BATCHES]
-        fetches = [partial(fetch_commit_object, store, batches[high]) for high, _ in some]
-        for (high, low), records in zip(some, run_concurrently(fetches, is_remote=store.is_remote), strict=True):
-            # Batches of two writers may overlap.
-            found = {record.manifest_id: record for record in records if low < record.manifest_id <= high}
-            late = [number for number in singles if low < number <= high and number not in found]
-            found |= {record.manifest_id: record for record in _fetch_singles(store, fetch, late)}
-            yield from (found[number] for number in sorted(found, reverse=True))
+
+    def fetch_batch(span: tuple[int, int]) -> list[CommitRecord]:
+        return fetch_commit_object(store, batches[span[0]])
+
+    together = run_in_groups(fetch_batch, spans, is_remote=store.is_remote, size=_PARALLEL_BATCHES)
+    for (high, low), records in together:
+        # Batches of two writers may overlap.
+        found = {record.manifest_id: record for record in records if low < record.manifest_id <= high}
+        late = [number for number in singles if low < number <= high and number not in found]
+        found |= {record.manifest_id: record for record in _fetch_singles(store, fetch, late)}
+        yield from (found[number] for number in sorted(found, reverse=True))
 
 
 def _fetch_singles(store: ObjectStore, fetch: _FetchRecord, numbers: Sequence[int]) -> list[CommitRecord]:

@@ -14,10 +14,10 @@ from typing import Any, Final
 from slatespark.errors import CorruptDataError
 from slatespark.format.named_keys import NamedKey, first_named
 from slatespark.ranges import ALL_KEYS, KeyRange
-from slatespark.storage import ObjectStore, run_concurrently
+from slatespark.storage import ObjectStore, run_in_groups
 from slatespark.table.records.claims import CLAIMS_DIR
 from slatespark.table.records.commit_record import BATCHES_DIR, CHECKSUM, COMMITS_DIR, FORGOTTEN, with_checksum
-from slatespark.table.records.json_objects import PARALLEL_REQUESTS, decode_json, encode_json, hex_bounds
+from slatespark.table.records.json_objects import decode_json, encode_json, hex_bounds
 
 _FOLDERS: Final = (COMMITS_DIR, BATCHES_DIR, CLAIMS_DIR)
 _REPLACED: Final = "replaced"
@@ -51,15 +51,12 @@ def forget_keys(store: ObjectStore, ranges: Sequence[KeyRange]) -> int:
 def _fetch_records(store: ObjectStore) -> Iterator[tuple[str, dict[str, Any] | None]]:
     """Yield path and content of all commit records, batches of them, and claims; None for a damaged one."""
     paths = [meta.path for folder in _FOLDERS for meta in store.list(folder) if meta.size]
-    for at in range(0, len(paths), PARALLEL_REQUESTS):
-        some = paths[at : at + PARALLEL_REQUESTS]
-        found = run_concurrently([partial(_fetch, store, path) for path in some], is_remote=store.is_remote)
-        for path, data in zip(some, found, strict=True):
-            if data is not None:
-                content = None
-                with contextlib.suppress(CorruptDataError):
-                    content = decode_json(path, data)
-                yield path, content
+    for path, data in run_in_groups(partial(_fetch, store), paths, is_remote=store.is_remote):
+        if data is not None:
+            content = None
+            with contextlib.suppress(CorruptDataError):
+                content = decode_json(path, data)
+            yield path, content
 
 
 def _fetch(store: ObjectStore, path: str) -> bytes | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Final
 
 import numpy as np
@@ -16,7 +15,7 @@ from slatespark.format.wal import decode_wal
 from slatespark.kernels import key_span
 from slatespark.options import Call, ReadOptions
 from slatespark.options.values import parse_choice
-from slatespark.storage import run_concurrently
+from slatespark.storage import run_in_groups
 from slatespark.table.clock import Clock
 from slatespark.table.read.fetch import SectionCache
 from slatespark.table.read.merge.cursor import window_size
@@ -183,11 +182,9 @@ class _ExpiryCount:
                 self.blocks_read += len(first_rows)
 
     def _outlines(self, files: Sequence[SstFile]) -> Iterator[tuple[SstFile, FileOutline]]:
-        """Yield files with their outlines; fetches a few at a time."""
-        for at in range(0, len(files), PARALLEL_OUTLINES):
-            some = files[at : at + PARALLEL_OUTLINES]
-            fetches = [partial(self._outline, file) for file in some]
-            yield from zip(some, run_concurrently(fetches, is_remote=self.stores.main.is_remote), strict=True)
+        """Return files with their outlines; fetches a few at a time."""
+        is_remote = self.stores.main.is_remote
+        return run_in_groups(self._outline, files, is_remote=is_remote, size=PARALLEL_OUTLINES)
 
     def _outline(self, file: SstFile) -> FileOutline:
         """Return the outline of a file, which is usually cached the second time."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Final
 
 import numpy as np
@@ -15,7 +14,7 @@ from slatespark.format.properties import BlockBounds, SstProperties, bounds_of, 
 from slatespark.format.ulid import Ulid
 from slatespark.kernels import gather_fields
 from slatespark.kernels.columns import MERGE, TOMBSTONE
-from slatespark.storage import run_concurrently
+from slatespark.storage import run_in_groups
 from slatespark.table.read.fetch import SectionCache
 from slatespark.table.read.planning.plan import FileSlice, Layer, SstFile
 from slatespark.table.read.versions.file_properties import file_properties
@@ -93,10 +92,10 @@ class ReapSurvey:
         yield from zip(due, self._outlines([view.stored.part.file for view in due]), strict=True)
 
     def _outlines(self, files: Sequence[SstFile]) -> Iterator[FileOutline]:
-        """Yield the outlines of files; fetches a few at a time."""
-        for at in range(0, len(files), PARALLEL_OUTLINES):
-            fetches = [partial(self.outline, file) for file in files[at : at + PARALLEL_OUTLINES]]
-            yield from run_concurrently(fetches, is_remote=self.stores.main.is_remote)
+        """Return the outlines of files; fetches a few at a time."""
+        is_remote = self.stores.main.is_remote
+        found = run_in_groups(self.outline, files, is_remote=is_remote, size=PARALLEL_OUTLINES)
+        return (outline for _, outline in found)
 
 
 def survey_file(stores: TableStores, file: SstFile, *, window_bytes: int) -> FileOutline:
