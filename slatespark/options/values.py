@@ -18,6 +18,7 @@ from slatespark.units import DAY_MS, HOUR_MS, MINUTE_MS, parse_bytes, parse_dura
 MIB: Final = 1 << 20
 
 STORAGE_PREFIX: Final = "storage."
+WAL_PATH: Final = "walPath"
 METADATA_COLUMNS: Final = ("key", "seq", "op", "create_ts", "expire_ts")
 DEFAULT_TTL_MS: Final = -1  # stands for the table's defaultTtl
 AUTO_THROUGHPUT: Final = -1  # stands for the rate of the table's last reap

@@ -9,13 +9,13 @@ from typing import Any, Self
 
 from slatespark.options import Call, ReadOptions, WriteOptions
 from slatespark.options.fields import with_common
-from slatespark.options.values import STORAGE_PREFIX, parse_location, refuse_place
+from slatespark.options.values import STORAGE_PREFIX, WAL_PATH, parse_location, refuse_place
 from slatespark.table.clock import Clock, SystemClock, check_clock
 from slatespark.table.log.manifests import fetch_latest_manifest, seen_manifest
 from slatespark.table.read.reader import resolve_table
 from slatespark.table.read.versions.read_point import KeptPoint, ReadPoint
 from slatespark.table.records.commit_record import CommitRecord
-from slatespark.table.stores import TableStores, absolute_location, open_stores
+from slatespark.table.stores import TableStores, absolute_location, open_stores, split_wal_path
 
 
 class OpenTable:
@@ -40,15 +40,13 @@ class OpenTable:
     ) -> Self:
         # Resolved once, here: later calls may be made in another working folder.
         path = absolute_location(parse_location(path, "path"))
-        wal_path = storage.pop("walPath", storage.pop("wal_path", None))
-        if wal_path is not None:
-            wal_path = absolute_location(parse_location(wal_path, "walPath"))
+        wal_path, storage = split_wal_path(storage)
         given = {_storage_name(name): value for name, value in storage.items()}
         backend = {name[len(STORAGE_PREFIX) :]: value for name, value in given.items()}
         stores = open_stores(path, storage=backend, wal_path=wal_path)
         common = {"path": path, **{name: stores.storage[name[len(STORAGE_PREFIX) :]] for name in given}}
         if wal_path is not None:
-            common["walPath"] = wal_path
+            common[WAL_PATH] = wal_path
         return cls(stores, SystemClock() if clock is None else check_clock(clock), common, refresh_ms)
 
     @property

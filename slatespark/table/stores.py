@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from slatespark.errors import (
     CorruptDataError,
@@ -20,7 +20,7 @@ from slatespark.errors import (
 from slatespark.format.manifest_state import ExternalDb, Manifest
 from slatespark.format.paths import MANIFEST_DIR, sst_path
 from slatespark.format.ulid import Ulid
-from slatespark.options.values import parse_location
+from slatespark.options.values import WAL_PATH, parse_location, with_own_spelling
 from slatespark.storage import absolute_location as absolute_location
 from slatespark.storage import client_urls, open_store
 from slatespark.storage.object_store import ObjectStore
@@ -94,6 +94,21 @@ def table_paths(tables: Iterable[str | os.PathLike[str]] | str | os.PathLike[str
     """Return the paths or URLs of some tables; one alone is no sequence of letters."""
     given = tables if isinstance(tables, Iterable) and not isinstance(tables, str | os.PathLike) else [tables]
     return [table_path(each) for each in given]
+
+
+def split_wal_path(storage: Mapping[str, Any]) -> tuple[str | None, dict[str, Any]]:
+    """Return the location of a WAL that lies apart, and the options of the storage backend.
+
+    A relative path is resolved now; None stands for a WAL beside the other objects.
+
+    Raises
+    ------
+    OptionError
+        When `walPath` is not a location, or given in two spellings.
+    """
+    backend = with_own_spelling(storage, [WAL_PATH])
+    given = backend.pop(WAL_PATH, None)
+    return None if given is None else absolute_location(parse_location(given, WAL_PATH)), backend
 
 
 def open_stores(path: str, *, storage: Mapping[str, str], wal_path: str | None = None) -> TableStores:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from slatespark.errors import OptionError
 from slatespark.options.properties import parse_properties, split_creation
-from slatespark.options.values import STORAGE_PREFIX, is_clock, parse_clock
+from slatespark.options.values import STORAGE_PREFIX, WAL_PATH, is_clock, normalize_name, parse_clock
 from slatespark.slate_store.base import location_options
 from slatespark.spark.frames.table_frames import TableFrames
 
@@ -17,9 +17,7 @@ if TYPE_CHECKING:
 
     from slatespark.slate_store import SlateStore
 
-WAL_PATH: Final = "walPath"
 CLOCK: Final = "clock"
-_WAL_PATHS: Final = (WAL_PATH, "wal_path")
 
 PathArgument: TypeAlias = str | os.PathLike[str]
 Names: TypeAlias = Sequence[str] | str  # a list, or a comma list
@@ -81,4 +79,4 @@ def clock_option(storage: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _is_storage(name: str) -> bool:
-    return name.startswith(STORAGE_PREFIX) or name in _WAL_PATHS
+    return name.startswith(STORAGE_PREFIX) or normalize_name(name) == normalize_name(WAL_PATH)

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from slatespark.errors import OptionError
-from slatespark.options.values import STORAGE_PREFIX
+from slatespark.options.values import STORAGE_PREFIX, WAL_PATH
 from slatespark.spark.frame_columns import quoted
 from slatespark.spark.pyspark_api import view_options, working_folder
 from slatespark.spark.slate_table import SlateTable
-from slatespark.spark.slate_table.arguments import CLOCK, WAL_PATH
+from slatespark.spark.slate_table.arguments import CLOCK
 from slatespark.spark.slate_table.reads import frames_of
 from slatespark.spark.sql.statement import FORMAT, names_path
 from slatespark.table.stores import absolute_location

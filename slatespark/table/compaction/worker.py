@@ -24,7 +24,7 @@ from slatespark.table.compaction.worker_session import Listener, ServedDatabase,
 from slatespark.table.cooperation.claimed_job import new_worker_id
 from slatespark.table.cooperation.job_list import JobList
 from slatespark.table.read.merge.merge_function import resolve_operator
-from slatespark.table.stores import TableStores, open_stores, table_path, table_paths
+from slatespark.table.stores import TableStores, open_stores, split_wal_path, table_path, table_paths
 from slatespark.table.tasks import thread_count
 from slatespark.units import parse_duration_ms, parse_time_ms
 
@@ -182,9 +182,8 @@ class Worker:
 
 def _open(path: str, storage: Mapping[str, Any]) -> TableStores:
     """Return the stores of a database; only filters that remove rows past retention look at its WAL."""
-    rest = dict(storage)
-    wal_paths = [rest.pop(name) for name in ("walPath", "wal_path") if name in rest]
-    return open_stores(path, storage=rest, wal_path=wal_paths[0] if wal_paths else None)
+    wal_path, backend = split_wal_path(storage)
+    return open_stores(path, storage=backend, wal_path=wal_path)
 
 
 def _positive(value: str | int | timedelta, name: str) -> int:

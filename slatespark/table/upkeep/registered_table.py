@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 from slatespark.options import WriteOptions
-from slatespark.options.values import STORAGE_PREFIX, parse_location
-from slatespark.table.stores import TableStores, absolute_location, open_stores
+from slatespark.options.values import STORAGE_PREFIX
+from slatespark.table.stores import TableStores, absolute_location, open_stores, split_wal_path
 
 
 class OpenedTable(NamedTuple):
@@ -46,9 +46,7 @@ class RegisteredTable:
         storage : `walPath`, and options of the storage backend
         options : as for `open`, with its errors
         """
-        backend = dict(storage)
-        apart = backend.pop("walPath", backend.pop("wal_path", None))
-        wal_path = None if apart is None else absolute_location(parse_location(apart, "walPath"))
+        wal_path, backend = split_wal_path(storage)
         location = absolute_location(path)
         registered = cls(path, location, wal_path, open_stores(location, storage=backend).storage)
         registered.open(options)

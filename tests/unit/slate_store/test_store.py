@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from slatespark import (
+    CompactionWorker,
     InvalidRequestError,
     OptionError,
     SchemaError,
@@ -17,6 +18,7 @@ from slatespark import (
     SstWriter,
     TableExistsError,
     TableNotFoundError,
+    Upkeep,
 )
 from tests.support.client import Client, ClientOptions, Location, Ttl
 
@@ -173,6 +175,18 @@ def test_a_local_path_that_no_folder_can_have(name: str, tmp_path: Path) -> None
                 call(path)
         with pytest.raises(InvalidRequestError):
             SlateStore.create(tmp_path / "t", walPath=path)
+
+
+@pytest.mark.parametrize("opened", [SlateStore.open, CompactionWorker, Upkeep])
+@pytest.mark.parametrize(
+    "given", [{"walPath": 5}, {"walPath": ""}, {"walPath": "memory://a", "wal_path": "memory://b"}]
+)
+def test_a_location_of_the_wal_that_is_none_or_given_twice(
+    opened: Callable[..., object], given: dict[str, Any]
+) -> None:
+    url = new_store(f"wal-paths-{opened.__name__}-{list(given.values())}").url
+    with pytest.raises(OptionError):
+        opened(url, **given)
 
 
 def test_a_schema_without_key_columns(tmp_path: Path) -> None:

@@ -10,12 +10,12 @@ import pyarrow as pa
 import pytest
 
 from slatespark import (
+    CorruptDataError,
     InvalidRequestError,
     OptionError,
     Reaper,
     SlateStore,
     TableNotFoundError,
-    UnsupportedFormatError,
 )
 from slatespark.format.paths import manifest_path
 from slatespark.options import WriteOptions
@@ -100,7 +100,7 @@ def test_a_failing_table_is_retried_with_backoff_and_stops_no_other() -> None:
     store.put(latest, [b"damaged"])
     reaper = Reaper([broken.url, sound.url], clock=clock, minInterval="1m", maxInterval="20m")
     first = reaper.runOnce()
-    assert isinstance(first[0].error, UnsupportedFormatError)
+    assert isinstance(first[0].error, CorruptDataError)
     assert first[0].report is None
     assert first[1].error is None
     found = looks(reaper, START_MS + 61 * MINUTE_MS + 30_000)
