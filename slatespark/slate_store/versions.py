@@ -298,7 +298,7 @@ class Versions(OpenTable):
         """
         from slatespark.table.write.trim import trim_history
 
-        after_ms = parse_time_ms(after, name="trimHistory")
+        after_ms = parse_time_ms(after, name="after")
         why = "A trim writes no rows: those that stay keep their times."
         parsed = self._options_of("trimHistory", Call.TRIM, options, why=why, arguments=("after",))
         with showing_progress(progress, Step.REMOVING) as listener:
@@ -342,7 +342,7 @@ class Versions(OpenTable):
         """
         from slatespark.table.write.alteration import raise_history_floor
 
-        raise_history_floor(self._stores, self._clock, parse_time_ms(ts, name="setHistoryFloor"))
+        raise_history_floor(self._stores, self._clock, parse_time_ms(ts, name="ts"))
 
     @parsing_flags
     def clone(

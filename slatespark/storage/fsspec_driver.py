@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import inspect
-import os
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from slatespark.errors import InvalidRequestError
 from slatespark.ranges import ByteRange
 from slatespark.storage.credentials import BackendOptions
 from slatespark.storage.known_options import constructor_options, refuse_unknown_options
 from slatespark.storage.object_store import Buffer, ObjectMeta
+from slatespark.storage.shared_clients import SharedClients
 from slatespark.units import ns_to_ms, parse_time_ms
 
 # Concurrent requests of one call, for drivers that support it.
@@ -22,17 +22,12 @@ CONCURRENCY = 16
 CONDITIONAL_CREATE = frozenset({"s3", "gs", "gcs", "abfs", "abfss", "az"})
 
 
-# By process (a child must not use its parent's connections), protocol and options. Entries live as long as the process,
-# so all tables of one store share connections. No lock needed: in a race, `setdefault` returns the first one to both.
-_FILE_SYSTEMS: dict[tuple[int, str, object], Any] = {}
+_FILE_SYSTEMS: Final = SharedClients[Any]()
 
 
 def shared_file_system(protocol: str, options: BackendOptions, make: Callable[[], Any]) -> Any:
     """Return the file system of this process for a protocol and options; `make` creates it on the first call."""
-    key = (os.getpid(), protocol, options.identity())
-    if key not in _FILE_SYSTEMS:
-        _FILE_SYSTEMS.setdefault(key, make())
-    return _FILE_SYSTEMS[key]
+    return _FILE_SYSTEMS.get((protocol, options.identity()), make)
 
 
 class FsspecDriver:

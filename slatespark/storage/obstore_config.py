@@ -17,6 +17,7 @@ from slatespark.storage.known_options import AZURE_OPTIONS, GOOGLE_OPTIONS, S3_O
 from slatespark.storage.s3_config import s3_arguments, s3_place
 from slatespark.storage.s3_driver import is_amazon, timeout_s
 from slatespark.storage.server_options import server_endpoint, trusted_certificates
+from slatespark.storage.shared_clients import SharedClients
 
 S3: Final = "s3"
 GOOGLE: Final = "gs"
@@ -84,24 +85,23 @@ def import_obstore() -> Any:
         raise InvalidRequestError("obstore is not installed.", why=str(exc), todo="Install it with pip.") from exc
 
 
-# By process and what identifies a client. Entries live as long as the process, so tables share connections.
-_CLIENTS: dict[tuple[object, ...], Any] = {}
+_CLIENTS: Final = SharedClients[Any]()
 
 
 def open_bucket(bucket: Bucket, options: BackendOptions) -> tuple[Any, str | None]:
     """Return obstore's client of a bucket, and the URL of its server if that is not the provider's own."""
     arguments, endpoint = _arguments(bucket, options)
-    key = (os.getpid(), bucket.provider, bucket.name, bucket.account, endpoint, options.identity())
-    if key not in _CLIENTS:
+
+    def make() -> Any:
         import_obstore()
         module = importlib.import_module("obstore.store")
         kind = {S3: module.S3Store, GOOGLE: module.GCSStore, AZURE: module.AzureStore}[bucket.provider]
-        if bucket.provider == S3:
-            arguments |= s3_place(bucket.name, options, arguments)
+        place = s3_place(bucket.name, options, arguments) if bucket.provider == S3 else {}
         client_options = _client_options(bucket, options, endpoint)
-        client = kind(bucket.name, client_options=client_options, retry_config=_RETRIES, **arguments)
-        _CLIENTS.setdefault(key, client)
-    return _CLIENTS[key], None if endpoint is not None and is_amazon(endpoint) else endpoint
+        return kind(bucket.name, client_options=client_options, retry_config=_RETRIES, **(arguments | place))
+
+    client = _CLIENTS.get((bucket.provider, bucket.name, bucket.account, endpoint, options.identity()), make)
+    return client, None if endpoint is not None and is_amazon(endpoint) else endpoint
 
 
 def _arguments(bucket: Bucket, options: BackendOptions) -> tuple[dict[str, Any], str | None]:
