@@ -1,8 +1,9 @@
 """A shallow clone: a separate table that begins with the files of another one. See docs/reference/format/clones.md.
 
 The order of writes is the client's. Until manifest 2 the clone is marked as unfinished, and no process writes to it. An
-expiring checkpoint of the parent keeps the clone's files until a permanent one replaces it. An error in between undoes
-both; a crash leaves a folder that later clones refuse to reuse, and perhaps that checkpoint.
+expiring checkpoint of the parent keeps the clone's files until a permanent one replaces it. An error before that
+undoes both; a crash, or a store that stops answering, leaves a folder that later clones refuse to reuse, and perhaps
+that checkpoint.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 from uuid import UUID
 
@@ -31,6 +32,7 @@ from slatespark.table.checkpoints.store import (
 from slatespark.table.clock import Clock, new_uuid
 from slatespark.table.commit.job import draw_write_id
 from slatespark.table.commit.remains import refuse_occupied
+from slatespark.table.definition.definition_json import encode_definition
 from slatespark.table.definition.table_definition import NO_DEFINITION, TableDefinition
 from slatespark.table.definition.versions import (
     definition_path,
@@ -113,12 +115,13 @@ def clone_table(
     if history and not definition.has_history:
         definition = _with_history(stores, Version(number, source), definition, began_ms)
     unfinished = plan_clone(source, [owner.entry for owner in owners], draw_nonce(clock))
-    _publish(made, clock, 1, unfinished, source)
-    with _undone_on_error(made, clock, owners) as added:
+    with _undone_on_error(_Attempt(made, clock, owners, unfinished, definition)) as attempt:
+        _publish(made, clock, 1, unfinished, source)
         _keep_files(owners, clock, f"{CLONE_NAMES}{_path_below(root, made.url)}")
-        _publish_definition(made, definition, added)
-        _copy_wal(stores, made, source, added)
-    _publish(made, clock, 2, replace(unfinished, initialized=True, nonce=draw_nonce(clock)), unfinished)
+        _publish_definition(made, definition)
+        _copy_wal(stores, made, source, attempt.copied)
+        attempt.may_be_finished = True
+        _publish(made, clock, 2, replace(unfinished, initialized=True, nonce=draw_nonce(clock)), unfinished)
     record = _record(source, clock)
     publish_commit_record(made.main, record)
     return record
@@ -161,23 +164,55 @@ def _publish(made: TableStores, clock: Clock, number: int, manifest: Manifest, b
         raise _lost_place(made) from exc
 
 
-@contextlib.contextmanager
-def _undone_on_error(made: TableStores, clock: Clock, owners: Sequence[FileOwner]) -> Iterator[list[str]]:
-    """Remove an unfinished clone if the block raises: what it added to the target, and its checkpoints at the owners.
+@dataclass(slots=True)
+class _Attempt:
+    """A clone in the making, and what undoes it.
 
-    The block appends the paths of objects that it adds. After it the clone may be finished, even if no answer says so.
+    Attributes
+    ----------
+    unfinished, definition : its first manifest and its definition, as they are published
+    copied : paths of the WAL files that it has copied, or has begun to copy
+    may_be_finished : whether manifest 2 may exist
     """
-    added: list[str] = []
-    try:
-        yield added
-    except BaseException:
+
+    made: TableStores
+    clock: Clock
+    owners: Sequence[FileOwner]
+    unfinished: Manifest
+    definition: TableDefinition
+    copied: list[str] = field(default_factory=list)
+    may_be_finished: bool = False
+
+    def undo(self) -> None:
+        """Remove what the clone added to the target, and its checkpoints at the owners."""
         with contextlib.suppress(SlateError):
-            made.main.delete_many(added)
-            made.main.delete(manifest_path(1))  # last: until then nobody else creates a table here
-            made.main.prune([MANIFEST_DIR, WAL_DIR, ROOT])
-        for owner in owners:
+            self._clear_target()
+        for owner in self.owners:
             with contextlib.suppress(SlateError):  # it may not have been made yet
-                delete_checkpoint(owner.stores, clock, str(owner.entry.final_checkpoint_id))
+                delete_checkpoint(owner.stores, self.clock, str(owner.entry.final_checkpoint_id))
+
+    def _clear_target(self) -> None:
+        """Delete our objects there. An error does not tell whether they are ours, or there at all, so they are read."""
+        main = self.made.main
+        if fetch_manifest(self.made, 1).nonce != self.unfinished.nonce:
+            return
+        main.delete_many(self.copied)
+        with contextlib.suppress(FileNotFoundError):
+            if main.get(definition_path(1)) == encode_definition(self.definition):
+                main.delete(definition_path(1))
+        main.delete(manifest_path(1))  # last: until then nobody else creates a table here
+        main.prune([MANIFEST_DIR, WAL_DIR, ROOT])
+
+
+@contextlib.contextmanager
+def _undone_on_error(attempt: _Attempt) -> Iterator[_Attempt]:
+    """Undo a clone if the block raises, unless it may be finished: then only a refusal says that it is not."""
+    try:
+        yield attempt
+    except BaseException as exc:
+        is_refusal = isinstance(exc, InvalidRequestError) and not isinstance(exc, TableExistsError)
+        if is_refusal or not attempt.may_be_finished:
+            attempt.undo()
         raise
 
 
@@ -222,17 +257,16 @@ def _with_history(
     return replace(definition, properties=properties, full_history_ts_low_ms=floor_ms)
 
 
-def _publish_definition(made: TableStores, definition: TableDefinition, added: list[str]) -> None:
+def _publish_definition(made: TableStores, definition: TableDefinition) -> None:
     if definition == NO_DEFINITION:
         return
     try:
         publish_definition(made, Version(1, definition))
     except RaceLostError as exc:
         raise _lost_place(made) from exc
-    added.append(definition_path(1))
 
 
-def _copy_wal(stores: TableStores, made: TableStores, source: Manifest, added: list[str]) -> None:
+def _copy_wal(stores: TableStores, made: TableStores, source: Manifest, copied: list[str]) -> None:
     """Copy the WAL files that the version refers to, fences included: their ids must leave no gap."""
     for number in range(source.replay_after_wal_id + 1, source.wal_id_last_seen + 1):
         path = wal_path(number)
@@ -242,7 +276,7 @@ def _copy_wal(stores: TableStores, made: TableStores, source: Manifest, added: l
             raise SnapshotExpiredError(
                 f"{stores.wal.url}/{path} does not exist.", why="It was collected.", todo="Clone a newer version."
             ) from exc
-        added.append(path)
+        copied.append(path)
         made.main.put(path, [data])
 
 

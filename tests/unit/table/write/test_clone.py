@@ -13,7 +13,6 @@ from slatespark import (
     HistoryTrimmedError,
     InvalidRequestError,
     OptionError,
-    SlateError,
     SlateStore,
     TableExistsError,
     UnavailableError,
@@ -200,7 +199,7 @@ def test_names_that_no_manifest_can_hold_are_refused(parent: str, tmp_path: Path
 # --- failures -------------------------------------------------------------------------------------------------------
 
 
-def failing_clone(parent: SlateStore, target: FailingStore, error: type[SlateError]) -> None:
+def failing_clone(parent: SlateStore, target: FailingStore, error: type[BaseException]) -> None:
     """Clone `parent` to a place that fails, and check that the error is the expected one."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("slatespark.table.write.clone.open_stores", lambda *_, **__: stores_of(target))
@@ -226,6 +225,46 @@ def test_a_clone_that_fails_leaves_nothing(family: Family, step: tuple[Operation
     assert list(inner.list_below("")) == []
     assert [lasting(parent) for parent in parents] == before
     assert rows(parents[-1].clone(family.at("c"))) == rows(family.parent)
+
+
+@pytest.mark.parametrize("error", [UnavailableError("lost"), KeyboardInterrupt()], ids=type)
+@pytest.mark.parametrize(
+    ("operation", "path", "moment"),
+    [
+        ("create", manifest_path(1), "after"),
+        ("get", "gc/*", "before"),  # which confirms manifest 1
+        ("create", "slatespark/table/*", "after"),
+        ("put", "wal/*", "after"),
+    ],
+)
+def test_a_clone_whose_answer_is_lost_leaves_nothing(
+    family: Family, operation: Operation, path: str, moment: Moment, error: BaseException
+) -> None:
+    family.parent.setProperties(defaultTtl="7d")
+    inner = MemoryStore(family.at("c").removeprefix("memory://"))
+    target = FailingStore(inner).fail(operation, path, moment=moment, error=error)
+    failing_clone(family.parent, target, type(error))
+    assert list(inner.list_below("")) == []
+    assert lasting(family.parent) == []
+    assert rows(family.parent.clone(family.at("c"))) == rows(family.parent)
+
+
+def test_a_clone_whose_last_step_is_refused_leaves_nothing(family: Family) -> None:
+    inner = MemoryStore(family.at("c").removeprefix("memory://"))
+    target = FailingStore(inner).fail("create", manifest_path(2), error=InvalidRequestError("refused"))
+    failing_clone(family.parent, target, InvalidRequestError)
+    assert list(inner.list_below("")) == []
+    assert lasting(family.parent) == []
+
+
+def test_the_table_of_another_creator_stays(family: Family) -> None:
+    inner = MemoryStore(family.at("c").removeprefix("memory://"))
+
+    def overtake() -> None:
+        SlateStore.create(inner.url, "id BIGINT", "id")
+
+    failing_clone(family.parent, FailingStore(inner).run(overtake, "create", manifest_path(1)), TableExistsError)
+    assert SlateStore.open(inner.url).definition.key_columns == ("id",)
 
 
 def test_a_wal_file_that_is_collected_meanwhile(family: Family) -> None:
