@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from slatespark import SlateError, SlateStore
-from slatespark.errors import SchemaError
+from slatespark.errors import SchemaError, UnavailableError
 from slatespark.format.paths import COMPACTED_DIR
 from slatespark.format.row import RowKind
 from slatespark.storage.memory_store import MemoryStore
@@ -179,3 +179,24 @@ def test_a_commit_that_moves_the_key_out_of_the_wal(objects: dict[str, bytes]) -
         assert KEY not in rows, nth
         assert rows.items() >= dict(OTHERS).items()
         assert rows[b"w"] == b"2"
+
+
+@pytest.mark.parametrize("error", [UnavailableError("The answer is lost."), KilledError()], ids=type)
+def test_an_erasure_of_a_history_table_that_left_no_record(error: BaseException) -> None:
+    """The versions before it stay as the proof that nobody dropped any history, until there is a record again."""
+    clock = FakeClock()
+    inner = MemoryStore(f"erase-faults-{next(_names)}", clock.now_ms)
+    columns = "id BIGINT, v STRING"
+    table = SlateStore.create(inner.url, columns, "id", clock=clock, history=True, versionRetention="none")
+    for value in ("a", "b"):
+        table.write(pa.table({"id": [1, 2], "v": [value, value]}))
+    store = FailingStore(inner).fail("create", "manifest/*", nth=2, moment="after", error=error)  # after the claim
+    with pytest.raises(type(error)):
+        store_on(store, clock).erase(1)
+    clock.advance(DAY_MS + 1000)  # past the lease
+    report = store_on(inner, clock).erase(1)
+    assert report.gone
+    assert report.erasure is not None
+    assert report.erasure.removed.rows == 0, "they went before"
+    assert store_on(inner, clock).scan(columns="id,v", readVersions="all").read_all().num_rows == 2
+    assert store_on(inner, clock).erase(1).version == report.version, "no further version"

@@ -3,7 +3,8 @@
 1. One commit rewrites the files that hold the keys (`write.erase`).
 2. Records forget intervals that name the keys, and finished jobs leave the newest `.compactions` if they do.
 3. A vacuum that minds no age deletes old versions, their files, and WAL files. Jobs, checkpoints, clones and clients
-   keep what they need.
+   keep what they need. A history table keeps versions as a proof where the newest one has no record; another commit
+   gives it one.
 4. The proof names what still holds a copy, and until when.
 
 Each step can be repeated, so an erasure that was interrupted is simply called again.
@@ -14,8 +15,10 @@ See docs/explanation/how-keys-are-erased.md.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 
+from slatespark.errors import ConflictError
 from slatespark.format.compactions import Compactions
 from slatespark.format.manifest import Checkpoint
 from slatespark.format.named_keys import first_named, names_in_compactions
@@ -34,6 +37,7 @@ from slatespark.table.log.compactions import compactions_object
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.log.versioned_object import Version
 from slatespark.table.progress import Progress
+from slatespark.table.read.versions.floor import first_proof
 from slatespark.table.records.named_keys import forget_keys
 from slatespark.table.stores import TableStores
 from slatespark.table.tasks import THREADS, TaskRunner
@@ -73,6 +77,9 @@ def erase_keys(
     records = forget_keys(stores.main, keys) + _forget_finished_jobs(stores, clock, keys)
     deleted = list(vacuum_table(stores, clock, min_age_ms=0, progress=progress).collected)
     report = prove_absent(stores, clock, keys, progress=progress)
+    if definition.has_history and _proof_has_copies(stores, report) and _ends_proof(stores, clock, keys, options):
+        deleted += vacuum_table(stores, clock, min_age_ms=0, progress=progress).collected
+        report = prove_absent(stores, clock, keys, progress=progress)
     released: tuple[CheckpointFacts, ...] = ()
     if release_versions:
         released = _release_versions(stores, clock, report)
@@ -85,6 +92,24 @@ def erase_keys(
 
 def _size(files: Sequence[CollectedFile]) -> int:
     return sum(file.size for file in files)
+
+
+def _proof_has_copies(stores: TableStores, report: AbsenceReport) -> bool:
+    """Tell whether versions with copies stay as the proof that other clients dropped nothing of a history table.
+
+    They do while the newest commit has no record, as after an erasure that was killed, or whose answer was lost.
+    """
+    older = {version for location in report.found for version in location.versions if version < report.version}
+    proof = first_proof(stores, fetch_latest_manifest(stores)[1]) if older else None
+    return proof is not None and max(older) >= proof
+
+
+def _ends_proof(stores: TableStores, clock: Clock, keys: Sequence[KeyRange], options: WriteOptions) -> bool:
+    """Publish a version with a record, which needs no earlier versions as its proof; return whether it was."""
+    with suppress(ConflictError):  # a client is active, or the other commit has a record
+        erase_rows(stores, clock, keys, options, always_commits=True)
+        return True
+    return False
 
 
 def _release_versions(stores: TableStores, clock: Clock, report: AbsenceReport) -> tuple[CheckpointFacts, ...]:

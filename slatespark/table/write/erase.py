@@ -114,6 +114,7 @@ def erase_rows(
     keys: Sequence[KeyRange],
     options: WriteOptions,
     *,
+    always_commits: bool = False,
     runner: TaskRunner = THREADS,
     progress: Progress | None = None,
 ) -> ErasedRows:
@@ -125,6 +126,7 @@ def erase_rows(
     ----------
     keys : ascending, not overlapping, none empty
     options : `ifClientActive`, and how files are written
+    always_commits : whether to publish a version, and its record, even if the newest one has no row of the keys
     runner : rewrites views, each in a task; by default threads of this process
 
     Raises
@@ -138,7 +140,9 @@ def erase_rows(
     TransactionConflictError
         When other commits kept writing the keys.
     """
-    return _erasing(stores, clock, keys, options, runner, progress).run()
+    erasing = _erasing(stores, clock, keys, options, runner, progress)
+    erasing.always_commits = always_commits
+    return erasing.run()
 
 
 def _erasing(
@@ -191,6 +195,7 @@ class _Erasing:
     options: WriteOptions
     runner: TaskRunner
     progress: Progress | None
+    always_commits: bool = False
     baseline: Baseline | None = None  # a client that was active since then is not fenced unless asked
 
     def run(self) -> ErasedRows:
@@ -210,7 +215,7 @@ class _Erasing:
     def _attempt(self) -> ErasedRows:
         snapshot = self.newest_snapshot()
         found = self.survey(snapshot)
-        if not found.is_any:
+        if not found.is_any and not self.always_commits:
             return ErasedRows()
         definition = resolve_definition(self.stores, snapshot.manifest).declaring(self.options.properties)
         job = begin_write(
