@@ -155,7 +155,7 @@ what happened, why, and what to do. The class says what the caller should do nex
 
 | Class | Action |
 |---|---|
-| `InvalidRequestError` | fix the call; nothing was changed, with [one exception](#changes-that-outlast-an-error) |
+| `InvalidRequestError` | fix the call; nothing was changed, with [few exceptions](#changes-that-outlast-an-error) |
 | `ConflictError` | read again and write again, unless the message asks for other rows |
 | `UnavailableError` | retry later; after a commit, check first whether it succeeded |
 | `HistoryTrimmedError` | read a later point in time |
@@ -178,6 +178,10 @@ the first and refuse the second, for example a disk that is almost full:
   made. Processes that have the table open see it with the next commit.
 - A write with `mergeSchema` raises the store's error, which may be an `InvalidRequestError`. No row is written, but new
   columns and wider types stay. Write again.
+
+`erase`, `reap`, `compact` and `vacuum` take several steps. If the store refuses a later one, they raise its error,
+which may be an `InvalidRequestError`, and what was done by then stays. For example, credentials that may write rows but
+not delete files let `erase` publish a version without the keys, and then fail. Call again once nothing is refused.
 
 ## All classes
 

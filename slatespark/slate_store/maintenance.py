@@ -283,7 +283,8 @@ class Maintenance(OpenTable):
             When a SlateDB client is active, or other commits kept writing the keys; nothing was changed.
         CorruptDataError, ConflictError
             When an object cannot be read, or the table changed faster than it could be searched for copies. What was
-            erased by then stays erased; the next call searches again.
+            erased by then stays erased; the next call searches again. So it is when the store refuses to delete, which
+            is an `InvalidRequestError`, too.
 
         Examples
         --------

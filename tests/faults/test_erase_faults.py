@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from slatespark import SlateError, SlateStore
-from slatespark.errors import SchemaError, UnavailableError
+from slatespark.errors import InvalidRequestError, SchemaError, UnavailableError
 from slatespark.format.paths import COMPACTED_DIR
 from slatespark.format.row import RowKind
 from slatespark.storage.memory_store import MemoryStore
@@ -200,3 +200,16 @@ def test_an_erasure_of_a_history_table_that_left_no_record(error: BaseException)
     assert report.erasure.removed.rows == 0, "they went before"
     assert store_on(inner, clock).scan(columns="id,v", readVersions="all").read_all().num_rows == 2
     assert store_on(inner, clock).erase(1).version == report.version, "no further version"
+
+
+def test_a_store_that_refuses_to_delete(objects: dict[str, bytes]) -> None:
+    """As to the credentials of a writer: the version without the key stays, and the next call does the rest."""
+    clock = FakeClock()
+    store = FailingStore(copy_of(objects, clock))
+    store.fail("delete", f"{COMPACTED_DIR}*", times=10**9, error=InvalidRequestError("Cannot delete."))
+    with pytest.raises(InvalidRequestError):
+        store_on(store, clock).erase(KEY)
+    inner = store_on(store.inner, clock)
+    assert not any(place.is_current for place in inner.proveAbsent(KEY).found)
+    assert inner.erase(KEY).gone
+    assert rows_of(store.inner) == OTHERS
