@@ -175,39 +175,64 @@ def as_manifest(layers: Layers, tick_ms: int, last_seq: int, *, replay_after: in
     )
 
 
+SHAPES: list[dict[str, Any]] = [
+    {},
+    {"splitSize": 20},
+    {"filter": "value < X'36'"},
+    {"filter": "key IN (X'61', X'6262', X'64')"},
+    {"startKey": b"b", "endKey": b"d"},
+    {"includeExpired": True},
+]
+RETENTIONS_MS = [None, None, 60, 120]
+
+
 @settings(max_examples=examples(75))
-@given(st.data(), st.sampled_from([0, 0, 30, 100]), st.sampled_from([None, None, 60, 120]))
-def test_it_makes_one_state_from_the_other(data: st.DataObject, passed_ms: int, retention_ms: int | None) -> None:
+@given(st.data(), st.sampled_from([0, 0, 30, 100]), st.sampled_from(RETENTIONS_MS), st.sampled_from(SHAPES))
+def test_it_makes_one_state_from_the_other(
+    data: st.DataObject, passed_ms: int, retention_ms: int | None, shape: dict[str, Any]
+) -> None:
+    stores = new_stores()
+    maker = Maker(data, stores)
+    old = maker.layers()
+    before = as_manifest(old, TICK_MS, maker.seq, replay_after=0, seen=0)
+    new = maker.changed(old)
+    after = as_manifest(new, TICK_MS + passed_ms, maker.seq, replay_after=0, seen=0)
+    check_between(stores, before, after, retention_ms, shape)
+
+
+@settings(max_examples=examples(50))
+@given(st.data(), st.sampled_from([0, 100]), st.sampled_from(RETENTIONS_MS), st.sampled_from(SHAPES))
+def test_rows_in_the_wal(data: st.DataObject, passed_ms: int, retention_ms: int | None, shape: dict[str, Any]) -> None:
+    """Either version sees some files of the WAL, of which a flush has put the first ones into a tree by the later."""
     stores = new_stores()
     maker = Maker(data, stores)
     old = maker.layers()
     old_seq = maker.seq
-    new, new_seq, flushed = old, old_seq, 0
-    logged: list[list[Row]] = []
-    if data.draw(st.integers(0, 3)):
-        new = maker.changed(old)
-        new_seq = maker.seq
-    else:  # rows in the WAL, of which a flush puts some into a tree
-        keys = data.draw(st.lists(st.sampled_from(KEYS), min_size=1, max_size=3))
-        logged = [[maker.row(key, [RowKind.PUT, RowKind.DELETE])] for key in keys]
-        flushed = data.draw(st.integers(0, len(logged)))
-        newest = {row.key: row for [row] in logged[:flushed]}
-        if newest:
-            new, new_seq = [maker.stored(list(newest.values())), *old], max(row.seq for row in newest.values())
-    seen = data.draw(st.integers(0, len(logged)))
+    logged = [
+        [maker.row(key, [RowKind.PUT, RowKind.DELETE])]
+        for key in data.draw(st.lists(st.sampled_from(KEYS), min_size=2, max_size=4))
+    ]
     for number, rows in enumerate(logged, 1):
         stores.wal.put(wal_path(number), [encode_wal(rows)])
-    manifests = (
-        as_manifest(old, TICK_MS, old_seq, replay_after=0, seen=seen),
-        as_manifest(new, TICK_MS + passed_ms, new_seq, replay_after=flushed, seen=max(seen, flushed)),
-    )
-    for number, manifest in enumerate(manifests, 1):
+    new_seen = data.draw(st.integers(1, len(logged)))
+    flushed, old_seen = data.draw(st.integers(0, new_seen)), data.draw(st.integers(0, new_seen))
+    newest = {row.key: row for [row] in logged[:flushed]}
+    is_replaced = data.draw(st.integers(0, 3)) == 0  # the rows go with their range, and are in no file
+    new = [maker.stored(list(newest.values())), *old] if newest and not is_replaced else old
+    new_seq = max((row.seq for row in newest.values()), default=old_seq)
+    before = as_manifest(old, TICK_MS, old_seq, replay_after=0, seen=old_seen)
+    after = as_manifest(new, TICK_MS + passed_ms, new_seq, replay_after=flushed, seen=new_seen)
+    check_between(stores, before, after, retention_ms, shape)
+
+
+def check_between(
+    stores: TableStores, before: Manifest, after: Manifest, retention_ms: int | None, shape: dict[str, Any]
+) -> None:
+    for number, manifest in enumerate((before, after), 1):
         stores.main.put(manifest_path(number), [encode_manifest(manifest)])
     properties = {"mergeOperator": "concat"} | ({} if retention_ms is None else {"retention": f"{retention_ms}ms"})
     publish_definition(stores, DefinitionVersion(1, TableDefinition(properties=properties)))
     store = SlateStore(stores, FakeClock(PRESENT_MS), {"path": stores.url})
-    shapes: list[dict[str, Any]] = [{}, {"splitSize": 20}, {"filter": "value < X'36'"}, {"includeExpired": True}]
-    options = data.draw(st.sampled_from(shapes))
-    check_feed(store, ["key"], 1, 2, **options)
+    check_feed(store, ["key"], 1, 2, **shape)
     check_feed(store, ["key"], 0, 2)
     check_ignored(store, ["key"], 1, 2)
