@@ -17,8 +17,8 @@ from slatespark.table.records.commit_batches import (
     list_batches,
     list_commit_objects,
 )
-from slatespark.table.records.commit_record import BATCHES_DIR, COMMITS_DIR
-from slatespark.table.records.commits import fetch_commit_records, publish_commit_record
+from slatespark.table.records.commit_record import BATCHES_DIR, COMMITS_DIR, commit_path
+from slatespark.table.records.commits import fetch_commit_records, fetch_records_between, publish_commit_record
 from tests.support.failing_store import FailingStore
 from tests.unit.table.records.test_commits import record
 
@@ -160,3 +160,34 @@ def test_failures_to_write_a_batch_are_ignored(store: FailingStore, operation: s
     store.cues.clear()
     assert ids(store) == list(range(201, 0, -2))
     assert batch_paths(store) == []
+
+
+def test_more_records_than_are_fetched_at_once(store: FailingStore) -> None:
+    numbers = [number for number in range(2, 200) if number % 10 > 1]  # those that check for a batch are missing
+    publish(store, numbers)
+    assert not store.list(BATCHES_DIR)
+    assert ids(store) == numbers[::-1]
+    assert ids(store, 70) == numbers[:-71:-1]
+
+
+@pytest.mark.parametrize("are_batched", [False, True], ids=["singles", "batches"])
+def test_records_between_two_versions(store: FailingStore, are_batched: bool) -> None:
+    publish(store, range(1, 601, 2))
+    if are_batched:
+        for number in range(1, 400, 2):
+            store.delete(commit_path(number))
+    for first, last in [(1, 1), (3, 8), (100, 110), (199, 201), (150, 450), (1, 601), (590, 700)]:
+        wanted = {number: record(number) for number in range(1, 601, 2) if first <= number <= last}
+        assert fetch_records_between(store, first, last) == wanted
+
+
+def test_records_between_cost_no_more_than_they_need(store: FailingStore) -> None:
+    publish(store, range(1, 601, 2))
+    store.calls.clear()
+    fetch_records_between(store, 101, 101)
+    assert (requests(store, "get"), requests(store, "list")) == (1, 0)
+    for number in range(1, 400, 2):
+        store.delete(commit_path(number))
+    store.calls.clear()
+    fetch_records_between(store, 1, 199)
+    assert [call.path for call in store.calls if call.operation == "get"] == batch_paths(store)[:1]
