@@ -12,6 +12,7 @@ from slatespark.format.paths import manifest_path
 from slatespark.options import ReadOptions
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.table.changes.bounds import resolve_bounds
+from slatespark.table.records.commit_record import commit_path
 from slatespark.table.stores import TableStores
 from tests.support.failing_store import FailingStore
 from tests.support.fake_clock import FakeClock
@@ -64,6 +65,40 @@ def test_instants(table: Table) -> None:
     assert table.bounds(startingVersion=3, endingTimestamp=fifth + 1) == (2, 5)
 
 
+def test_instants_around_the_first_version(table: Table) -> None:
+    created = table.times_ms[1]
+    assert table.bounds(startingTimestamp=created) == (0, 7)
+    assert table.bounds(startingTimestamp=created, startingBoundInclusive=False) == (1, 7)
+    assert table.bounds(startingTimestamp=created + 1) == (1, 7)
+    assert table.bounds(startingTimestamp=0, endingTimestamp=created) == (0, 1)
+    with pytest.raises(HistoryTrimmedError):
+        table.bounds(startingTimestamp=0, endingTimestamp=created - 1)
+
+
+def test_the_record_of_the_first_version_tells_when_there_was_none() -> None:
+    clock = FakeClock()
+    clock.advance(-10 * DAY_MS)
+    store = SlateStore.create("memory://bounds/first-collected", clock=clock)
+    created = clock.now_ms()
+    for key in (b"a", b"b"):
+        clock.advance(DAY_MS)
+        newest = store.write(pa.table({"key": [key], "value": [b"v"]}))
+    store._stores.main.delete(manifest_path(1))
+
+    def before(time_ms: int) -> int:
+        options = ReadOptions.parse({"path": store.url, "readChangeFeed": True, "startingTimestamp": time_ms})
+        found = resolve_bounds(store._stores, options, clock)
+        assert found.after == newest
+        return found.before
+
+    assert before(created) == 0
+    with pytest.raises(HistoryTrimmedError):
+        before(created + 1)
+    store._stores.main.delete(commit_path(1))
+    with pytest.raises(HistoryTrimmedError):
+        before(created)
+
+
 def test_nothing_yet(table: Table) -> None:
     """A consumer that has the newest version asks for the one after it."""
     assert table.bounds(startingVersion=8) == (7, 7)
@@ -102,6 +137,14 @@ def test_without_its_claim_a_commit_starts_from_the_version_before(table: Table)
     delete(table, 4)
     assert table.bounds(startingVersion=5) == (3, 7)
     delete(table, 3)
+    with pytest.raises(HistoryTrimmedError):
+        table.bounds(startingVersion=5)
+
+
+def test_a_version_of_a_client_starts_from_the_one_before_alone(table: Table) -> None:
+    """No record tells that nothing was in between."""
+    table.store._stores.main.delete(commit_path(5))
+    delete(table, 4)
     with pytest.raises(HistoryTrimmedError):
         table.bounds(startingVersion=5)
 
