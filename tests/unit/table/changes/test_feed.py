@@ -184,3 +184,12 @@ def test_a_column_that_the_feed_adds() -> None:
     with pytest.raises(SchemaError):
         store.changes(startingVersion=1)
     assert store.scan().read_all().num_rows == 0
+
+
+def test_rows_that_differed_in_a_column_that_is_gone() -> None:
+    store = new_store()
+    before = store.write(rows(range(3)))
+    store.write(rows(range(2), 1))
+    store.dropColumns("n")
+    after = store.write(pa.table({"id": [2, 3]}))
+    assert read_feed(store, before, after) == [("insert", {"id": 3})]
