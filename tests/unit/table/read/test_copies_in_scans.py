@@ -28,7 +28,7 @@ from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read import batch_cuts, materialise
 from slatespark.table.read.arrow import Projection
 from slatespark.table.read.copies import windows as copy_windows
-from slatespark.table.read.copies.choice import USED
+from slatespark.table.read.copies.choice import NO_COPY, USED
 from slatespark.table.read.copies.part import CopyPart
 from slatespark.table.read.copies.rows import copy_rows, read_columns
 from slatespark.table.read.copies.stored import footers
@@ -211,6 +211,20 @@ def test_newer_rows_lie_above(place: Place) -> None:
     place.clock.advance(2 * 3_600_000)
     assert place.check(columns="id, c1") == {USED: 1}
     assert place.check(columns="id, c1", includeExpired=True) == {USED: 1}
+
+
+@pytest.mark.parametrize("missing", [0, 1, -1])
+def test_a_file_without_a_copy_among_others(monkeypatch: pytest.MonkeyPatch, missing: int) -> None:
+    place = Place(monkeypatch)
+    place.table.write(rows(range(ROWS)))
+    place.table.compact(full=True, sstSize="32k")
+    copies = [meta.path for meta in place.store.list(COLUMNS_DIR)]
+    place.store.delete(copies[missing])
+    wanted = {USED: len(copies) - 1, f"from SSTs: {NO_COPY}": 1}
+    assert len(copies) > 2
+    assert place.check(columns="c1") == wanted
+    place.table.write(rows(range(0, ROWS, 100), 7))
+    assert place.check(columns="c1") == wanted
 
 
 def test_a_transaction_lays_its_own_rows_above(place: Place) -> None:
