@@ -302,7 +302,7 @@ def _exists(made: TableStores) -> TableExistsError:
     return TableExistsError(
         f"{made.url} exists already.",
         why="A clone needs an empty location. An unfinished clone cannot be continued.",
-        todo="Choose another path, or delete that folder.",
+        todo="Choose another path, or drop an unfinished clone with force, which also releases its parent's files.",
     )
 
 

@@ -257,6 +257,18 @@ def test_a_clone_whose_last_step_is_refused_leaves_nothing(family: Family) -> No
     assert lasting(family.parent) == []
 
 
+def test_a_drop_removes_an_unfinished_clone(family: Family) -> None:
+    """As a process leaves it that is killed: with a checkpoint at the parent."""
+    inner = MemoryStore(family.at("c").removeprefix("memory://"))
+    failing_clone(family.parent, FailingStore(inner).fail("create", manifest_path(2)), UnavailableError)
+    assert lasting(family.parent) == ["slatespark/clone/c"]
+    with pytest.raises(TableExistsError):
+        family.parent.clone(inner.url)
+    SlateStore.drop(inner.url, force=True)
+    assert lasting(family.parent) == []
+    assert rows(family.parent.clone(inner.url)) == rows(family.parent)
+
+
 def test_the_table_of_another_creator_stays(family: Family) -> None:
     inner = MemoryStore(family.at("c").removeprefix("memory://"))
 
