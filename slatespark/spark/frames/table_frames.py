@@ -36,7 +36,7 @@ from slatespark.spark.pyspark_api import activate
 from slatespark.spark.table_location import TableLocation
 from slatespark.table.changes.feed import fetch_feed_plan
 from slatespark.table.clock import Clock, resolve_clock
-from slatespark.table.commit.foreign_clients import OTHER_MODES, refuse_cooperation
+from slatespark.table.commit.cooperate_option import OTHER_MODES, refuse_cooperation
 from slatespark.table.commit.idempotence import is_committed
 from slatespark.table.commit.read_set import ReadSet
 from slatespark.table.definition.versions import resolve_codec, resolve_definition

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
 
-from slatespark.errors import CommitConflictError, OptionError, SnapshotExpiredError
+from slatespark.errors import CommitConflictError, SnapshotExpiredError
 from slatespark.format.compactions import Compactions
 from slatespark.format.manifest import Manifest
 from slatespark.format.tables import refuse_unknown_fields
-from slatespark.options import WriteOptions
 from slatespark.storage import run_concurrently
 from slatespark.table.commit.active_jobs import has_fresh_heartbeat, is_own_job
 from slatespark.table.log.compactions import fetch_compactions
@@ -20,8 +18,6 @@ from slatespark.table.records.claims import fetch_claimed_digests, fetch_digests
 from slatespark.table.records.commits import is_own_commit
 from slatespark.table.snapshot import newest_wal_sizes
 from slatespark.table.stores import TableStores
-
-OTHER_MODES: Final = "Set ifClientActive=fail or fence."  # instead of `cooperate`
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,22 +115,6 @@ def _client_active(stores: TableStores, fact: str) -> CommitConflictError:
         todo="Set ifClientActive=cooperate to let the client commit upserts and deletes of keys itself, write again "
         "when it is closed, or set ifClientActive=fence.",
     )
-
-
-def refuse_cooperation(options: WriteOptions, operation: str, todo: str) -> None:
-    """Refuse `ifClientActive=cooperate` for an operation that a client cannot commit; raises `OptionError`.
-
-    Parameters
-    ----------
-    operation : the subject of the message
-    todo : what to use instead
-    """
-    if options.cooperates:
-        raise OptionError(
-            f"ifClientActive=cooperate: {operation} does not take it.",
-            why="A live client only adds rows for others: it validates no reads, and cuts no files.",
-            todo=todo,
-        )
 
 
 def _find_foreign_epoch(stores: TableStores, latest: Version[Manifest], baseline: Baseline) -> str | None:

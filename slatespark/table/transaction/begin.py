@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from slatespark.table.clock import Clock
-from slatespark.table.commit.foreign_clients import OTHER_MODES, refuse_cooperation
+from slatespark.table.commit.cooperate_option import OTHER_MODES, refuse_cooperation
 from slatespark.table.commit.job import begin_write
 from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.log.manifests import fetch_latest_manifest

@@ -12,7 +12,7 @@ from slatespark.errors import SlateError, as_slate_error
 from slatespark.options.values import refuse_misspelt
 from slatespark.shown import Listing, Shown
 from slatespark.table.clock import Clock, SystemClock, check_clock, read_clock
-from slatespark.table.commit.foreign_clients import OTHER_MODES, refuse_cooperation
+from slatespark.table.commit.cooperate_option import OTHER_MODES, refuse_cooperation
 from slatespark.table.progress import Progress
 from slatespark.table.read.merge.cursor import window_size
 from slatespark.table.retention.destructive_now import SKEW_MS

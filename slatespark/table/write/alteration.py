@@ -22,7 +22,7 @@ from slatespark.options.properties import (
 )
 from slatespark.ranges import KeyRange
 from slatespark.table.clock import Clock
-from slatespark.table.commit.foreign_clients import OTHER_MODES, refuse_cooperation
+from slatespark.table.commit.cooperate_option import OTHER_MODES, refuse_cooperation
 from slatespark.table.commit.idempotence import is_committed
 from slatespark.table.commit.job import abandoned_on_error
 from slatespark.table.commit.read_set import ReadSet

@@ -31,8 +31,9 @@ from slatespark.ranges import KeyRange, parts_within, point_range
 from slatespark.table.clock import Clock, back_off
 from slatespark.table.commit.claim import refuse_unwritable
 from slatespark.table.commit.commit import commit_write
+from slatespark.table.commit.cooperate_option import OTHER_MODES, refuse_cooperation
 from slatespark.table.commit.discard import delete_unshown
-from slatespark.table.commit.foreign_clients import OTHER_MODES, Baseline, refuse_cooperation, refuse_foreign_client
+from slatespark.table.commit.foreign_clients import Baseline, refuse_foreign_client
 from slatespark.table.commit.job import WriteJob, abandoned_on_error, begin_write
 from slatespark.table.commit.read_set import ReadSet
 from slatespark.table.commit.requirements import UnmovedWal

@@ -13,8 +13,8 @@ from slatespark.format.manifest import Manifest
 from slatespark.options import WriteOptions
 from slatespark.storage import run_ahead
 from slatespark.table.clock import Clock, read_clock
+from slatespark.table.commit.cooperate_option import OTHER_MODES, refuse_cooperation
 from slatespark.table.commit.definition_run import check_creation
-from slatespark.table.commit.foreign_clients import OTHER_MODES, refuse_cooperation
 from slatespark.table.commit.idempotence import find_outcome
 from slatespark.table.commit.job import draw_write_id, plan_write, publish_job
 from slatespark.table.commit.wal_place import fetch_state_with_wal, find_state_with_wal

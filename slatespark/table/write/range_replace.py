@@ -12,8 +12,8 @@ from slatespark.options import WriteOptions
 from slatespark.ranges import KeyRange
 from slatespark.table.clock import Clock
 from slatespark.table.commit.commit import commit_write
+from slatespark.table.commit.cooperate_option import OTHER_MODES, refuse_cooperation
 from slatespark.table.commit.empty_commit import end_without_commit, record_empty
-from slatespark.table.commit.foreign_clients import OTHER_MODES, refuse_cooperation
 from slatespark.table.commit.idempotence import is_committed, refuse_pair
 from slatespark.table.commit.job import WriteJob, abandoned_on_error, plan_write, publish_job
 from slatespark.table.commit.read_set import ReadSet

@@ -29,8 +29,8 @@ from slatespark.table.checkpoints.store import (
 from slatespark.table.clock import Clock, new_ulid
 from slatespark.table.commit.claim import refuse_unwritable
 from slatespark.table.commit.commit import commit_write
+from slatespark.table.commit.cooperate_option import OTHER_MODES, refuse_cooperation
 from slatespark.table.commit.drain import upload_tail
-from slatespark.table.commit.foreign_clients import OTHER_MODES, refuse_cooperation
 from slatespark.table.commit.idempotence import TXN_NAMES
 from slatespark.table.commit.job import abandoned_on_error, begin_write
 from slatespark.table.commit.requirements import LastSeq

@@ -23,7 +23,7 @@ from slatespark.options import ReadOptions, WriteOptions
 from slatespark.ranges import ALL_KEYS
 from slatespark.table.clock import Clock
 from slatespark.table.commit.commit import commit_write
-from slatespark.table.commit.foreign_clients import OTHER_MODES, refuse_cooperation
+from slatespark.table.commit.cooperate_option import OTHER_MODES, refuse_cooperation
 from slatespark.table.commit.job import abandon_write, abandoned_on_error, begin_write
 from slatespark.table.commit.requirements import LastSeq
 from slatespark.table.definition.versions import resolve_definition

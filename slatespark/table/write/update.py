@@ -17,7 +17,7 @@ from slatespark.encoding.type_names import sql_type
 from slatespark.errors import InvalidRequestError, SchemaError
 from slatespark.options import Call, ReadOptions
 from slatespark.table.clock import Clock
-from slatespark.table.commit.foreign_clients import OTHER_MODES, refuse_cooperation
+from slatespark.table.commit.cooperate_option import OTHER_MODES, refuse_cooperation
 from slatespark.table.commit.idempotence import is_committed
 from slatespark.table.commit.read_set import ReadSet
 from slatespark.table.progress import Progress, reporting_rows

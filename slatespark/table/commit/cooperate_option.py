@@ -1,0 +1,26 @@
+"""`ifClientActive=cooperate`, refused for the operations that do not take it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from slatespark.errors import OptionError
+from slatespark.options import WriteOptions
+
+OTHER_MODES: Final = "Set ifClientActive=fail or fence."  # instead of `cooperate`
+
+
+def refuse_cooperation(options: WriteOptions, operation: str, todo: str) -> None:
+    """Refuse `ifClientActive=cooperate` for an operation that a client cannot commit; raises `OptionError`.
+
+    Parameters
+    ----------
+    operation : the subject of the message
+    todo : what to use instead
+    """
+    if options.cooperates:
+        raise OptionError(
+            f"ifClientActive=cooperate: {operation} does not take it.",
+            why="A live client only adds rows for others: it validates no reads, and cuts no files.",
+            todo=todo,
+        )
