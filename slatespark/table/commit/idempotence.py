@@ -22,7 +22,7 @@ from dataclasses import replace
 from typing import Final
 from uuid import UUID
 
-from slatespark.errors import InvalidRequestError, OptionError, SlateError, TableNotFoundError
+from slatespark.errors import InvalidRequestError, SlateError, TableNotFoundError
 from slatespark.format.manifest import Checkpoint, Manifest
 from slatespark.log_lines import log_event
 from slatespark.options import WriteOptions
@@ -173,16 +173,6 @@ def record_outcomes(stores: TableStores) -> frozenset[UUID]:
 def is_outcome(point: Checkpoint) -> bool:
     """Tell whether a checkpoint only carries the outcome of an idempotent write."""
     return _outcome(point) is not None
-
-
-def refuse_pair(options: WriteOptions, operation: str) -> None:
-    """Refuse `txnAppId` for an operation that is not one write; raises `OptionError`."""
-    if options.txn is not None:
-        raise OptionError(
-            f"txnAppId: {operation} does not take it.",
-            why="Only writes and deletes of rows do.",
-            todo="Omit txnAppId and txnVersion.",
-        )
 
 
 def _known_record(outcome: TxnRecord, operation: str) -> CommitRecord:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from slatespark.errors import OptionError
 from slatespark.format.manifest import Manifest
 from slatespark.options import WriteOptions
 from slatespark.ranges import KeyRange
@@ -14,7 +15,7 @@ from slatespark.table.clock import Clock
 from slatespark.table.commit.commit import commit_write
 from slatespark.table.commit.cooperate_option import OTHER_MODES, refuse_cooperation
 from slatespark.table.commit.empty_commit import end_without_commit, record_empty
-from slatespark.table.commit.idempotence import is_committed, refuse_pair
+from slatespark.table.commit.idempotence import is_committed
 from slatespark.table.commit.job import WriteJob, abandoned_on_error, plan_write, publish_job
 from slatespark.table.commit.read_set import ReadSet
 from slatespark.table.commit.tree_edit import CutViews
@@ -63,9 +64,7 @@ def delete_range(
     definition = definition.declaring(options.properties)
     keys = ranges_to_delete(where, options, definition.codec())
     if options.cooperates:
-        refuse_pair(options, "deleteRange beside a client")
-        if options.if_last_seq is not None:
-            refuse_cooperation(options, "ifLastSeq", f"Omit it. Or: {OTHER_MODES}")
+        _refuse_beside_client(options)
         return drop_segment_beside_client(
             stores, clock, _segment_of(keys, found.value, options), definition.codec(), options
         )
@@ -80,6 +79,18 @@ def delete_range(
     publish_job(stores, job)
     with abandoned_on_error(stores, job):
         return commit_write(stores, clock, job, (), options, edit=cut.edit)
+
+
+def _refuse_beside_client(options: WriteOptions) -> None:
+    """Refuse the options that a deletion beside a client does not take; raises `OptionError`."""
+    if options.txn is not None:
+        raise OptionError(
+            "txnAppId: deleteRange beside a client does not take it.",
+            why="Only writes and deletes of rows do.",
+            todo="Omit txnAppId and txnVersion.",
+        )
+    if options.if_last_seq is not None:
+        refuse_cooperation(options, "ifLastSeq", f"Omit it. Or: {OTHER_MODES}")
 
 
 def _segment_of(keys: Sequence[KeyRange], manifest: Manifest, options: WriteOptions) -> bytes:
