@@ -194,7 +194,7 @@ class Writes(OpenTable):
         [{'id': 2, 'name': 'b'}]
         """
         from slatespark.table.compaction.after_write import compact_after_write
-        from slatespark.table.write.alteration import delete_where
+        from slatespark.table.write.deletion import delete_where
 
         given = self._of_call(options)
         with showing_progress(progress, Step.REMOVING) as listener:
@@ -300,7 +300,7 @@ class Writes(OpenTable):
         """
         from slatespark.table.compaction.after_write import compact_after_write
         from slatespark.table.definition.versions import fetch_defined
-        from slatespark.table.write.alteration import delete_history_range
+        from slatespark.table.write.deletion import delete_history_range
         from slatespark.table.write.range_replace import delete_range
 
         found, definition = fetch_defined(self._stores)

@@ -110,7 +110,7 @@ def use_small_splits(patch: Callable[[str, object], None]) -> None:
     def in_small_splits(stores: TableStores, options: ReadOptions, clock: Clock, **more: Any) -> ReadPlan:
         return fetch_read_plan(stores, replace(options, split_bytes=2000), clock, **more)
 
-    patch("slatespark.table.write.alteration.fetch_read_plan", in_small_splits)
+    patch("slatespark.table.write.deletion.fetch_read_plan", in_small_splits)
 
 
 # --- ingest ---------------------------------------------------------------------------------------------------------

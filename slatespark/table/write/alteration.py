@@ -1,10 +1,9 @@
-"""Changes of a table's definition, and deletions by a condition."""
+"""Changes of a table's definition: its properties, its history floor, and its columns."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -12,7 +11,7 @@ import pyarrow as pa
 from slatespark.encoding.row_codec import BYTES_TYPES
 from slatespark.encoding.schema import find_name
 from slatespark.errors import InvalidRequestError, OptionError, SchemaError
-from slatespark.options import Call, ReadOptions, WriteOptions
+from slatespark.options import ReadOptions
 from slatespark.options.properties import (
     FIXED_PROPERTIES,
     parse_properties,
@@ -20,12 +19,7 @@ from slatespark.options.properties import (
     refuse_hold,
     require_consistent_properties,
 )
-from slatespark.ranges import KeyRange
 from slatespark.table.clock import Clock
-from slatespark.table.commit.cooperate_option import OTHER_MODES, refuse_cooperation
-from slatespark.table.commit.idempotence import is_committed
-from slatespark.table.commit.job import abandoned_on_error
-from slatespark.table.commit.read_set import ReadSet
 from slatespark.table.definition.bounds import raise_bounds
 from slatespark.table.definition.segmentation import check_extractor
 from slatespark.table.definition.table_definition import TableDefinition
@@ -35,24 +29,8 @@ from slatespark.table.definition.versions import (
     fetch_defined,
 )
 from slatespark.table.log.manifests import fetch_latest_manifest
-from slatespark.table.progress import Progress, Step, reporting_tasks
-from slatespark.table.read.planning.plan import Split
-from slatespark.table.read.reader import ReadPlan, fetch_read_plan, resolve_table
-from slatespark.table.read.scan import scan_split
-from slatespark.table.read.scan_settings import ScanSettings
-from slatespark.table.read.versions.read_point import ReadPoint
-from slatespark.table.records.commit_record import CommitRecord
-from slatespark.table.rows.sst_upload import NewFile
+from slatespark.table.read.reader import resolve_table
 from slatespark.table.stores import TableStores
-from slatespark.table.tasks import THREADS, TaskRunner
-from slatespark.table.write.change_options import parse_change
-from slatespark.table.write.exact_ranges import ranges_to_delete
-from slatespark.table.write.history_replace import choose_instant
-from slatespark.table.write.key_deletes import delete_listed_keys
-from slatespark.table.write.load import Load
-from slatespark.table.write.load_commit import commit_load
-from slatespark.table.write.load_plan import begin_load
-from slatespark.table.write.load_task import run_task
 from slatespark.units import time_text
 
 
@@ -175,127 +153,3 @@ def _without(current: TableDefinition, names: tuple[str, ...]) -> TableDefinitio
     schema = pa.schema([field for field in current.schema if field.name not in found])
     dropped = (*current.dropped_columns, *dict.fromkeys(found))
     return replace(current, schema=schema, dropped_columns=dropped).with_schema(schema)
-
-
-def delete_where(
-    stores: TableStores,
-    clock: Clock,
-    condition: str,
-    common: Mapping[str, Any],
-    options: Mapping[str, Any],
-    *,
-    progress: Progress | None = None,
-) -> CommitRecord | None:
-    """Delete the rows that fulfil a condition; None when there are none.
-
-    Parameters
-    ----------
-    condition : condition in the grammar of the read option `filter`; with `ifClientActive=cooperate` one that lists
-        keys
-    common : options of reads and writes: path and storage
-    options : further write options
-
-    Raises
-    ------
-    OptionError
-        When the condition is missing, or cannot be parsed; or when an option does not apply to a deletion.
-    TransactionConflictError
-        When another commit changed the searched keys after the searched snapshot.
-    CommitConflictError
-        When a SlateDB client is active on the table, or other writers won every race.
-    """
-    if condition is None:  # perhaps a variable that was to hold one; without a filter a read has all rows
-        raise OptionError("delete: no condition is given.", todo="Give one; overwrite the table to delete all rows.")
-    write = parse_change(Call.DELETE, common, options)
-    if is_committed(stores, write):
-        return None
-    if write.cooperates:
-        return delete_listed_keys(stores, clock, condition, write)
-    plan = _fetch_deletion_plan(stores, clock, condition, common, write)
-    return _delete_rows(stores, clock, plan, write, reporting_tasks(THREADS, progress, Step.REMOVING))
-
-
-def delete_history_range(
-    stores: TableStores,
-    clock: Clock,
-    where: str | None,
-    common: Mapping[str, Any],
-    options: WriteOptions,
-    *,
-    runner: TaskRunner = THREADS,
-) -> CommitRecord | None:
-    """Delete key ranges of a history table as of an instant; None when they had no rows then.
-
-    Each row that a read as of that instant shows in the ranges gets a tombstone with that time, so as-of reads stay
-    exact before and after it.
-
-    Parameters
-    ----------
-    where : a condition on leading key columns; None for a raw table, where options give the keys
-    common : options of reads: path and storage
-    options : options of the deletion; `timestamp` is its instant, by default that of the commit
-    runner : searches the ranges and writes the tombstones, a split in each task; by default threads of this process
-
-    Raises
-    ------
-    OptionError
-        When the condition is not exactly a set of key ranges.
-    TransactionConflictError
-        When another commit changed the ranges after the searched snapshot.
-    CommitConflictError
-        When a row has a later version.
-    HistoryTrimmedError
-        When some rows of that instant may be gone.
-    """
-    write = replace(options, operation="delete")
-    refuse_cooperation(write, "a history table", OTHER_MODES)
-    if is_committed(stores, write):
-        return None
-    keys = ranges_to_delete(where, write, current_definition(stores).codec())
-    instant = choose_instant(stores, clock, write)
-    # Hidden rows too: a client shows expired ones, and a longer retention would show those past the present one.
-    plan = _fetch_deletion_plan(stores, clock, None, common, write, keys, includeExpired=True, **instant.read)
-    if instant.empty is not None:  # no row that the plan shows existed then
-        plan = replace(plan, splits=())
-    rows_alone = replace(write, start_key=None, end_key=None, key_prefix=None)  # only these rows are replaced
-    return _delete_rows(stores, clock, plan, rows_alone, runner)
-
-
-def _fetch_deletion_plan(
-    stores: TableStores,
-    clock: Clock,
-    condition: str | None,
-    common: Mapping[str, Any],
-    write: WriteOptions,
-    ranges: Sequence[KeyRange] | None = None,
-    **more: Any,
-) -> ReadPlan:
-    """Return the plan of a read of the keys to be deleted."""
-    wanted = {"filter": condition, "mergeOperator": write.merge_operator, **more}
-    point = ReadPoint(*resolve_table(stores, ReadOptions.parse({**common, **wanted}), clock))
-    options = ReadOptions.parse({**common, **wanted, "columns": list(point.definition.codec().key_columns)})
-    return fetch_read_plan(stores, options, clock, point=point, keys=ranges)
-
-
-def _delete_rows(
-    stores: TableStores, clock: Clock, plan: ReadPlan, write: WriteOptions, runner: TaskRunner
-) -> CommitRecord | None:
-    """Delete the rows that a read shows, unless another commit changed the keys that it searched.
-
-    Each split is a task: it reads the keys, and uploads their tombstones.
-    """
-    load = begin_load(stores, clock, plan.schema, write)
-    if load is None:
-        return None
-    with abandoned_on_error(stores, load.job):
-        delete = partial(_delete_split, stores, clock, load, plan.settings)
-        outputs = runner(delete, [*enumerate(plan.splits)])
-        return commit_load(stores, clock, load, tuple(outputs), depends_on=ReadSet.of_plan(plan))
-
-
-def _delete_split(
-    stores: TableStores, clock: Clock, load: Load, settings: ScanSettings, numbered: tuple[int, Split]
-) -> tuple[NewFile, ...]:
-    """Upload the tombstones of the rows of a split, and return their files."""
-    number, split = numbered
-    return run_task(stores, clock, load, number, scan_split(stores, split, settings))
