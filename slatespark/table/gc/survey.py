@@ -16,13 +16,13 @@ from typing import Final
 
 from slatespark.errors import CorruptDataError
 from slatespark.format.compactions import Compaction, CompactionStatus, encode_compactions
-from slatespark.format.paths import COLUMNS_DIR, COMPACTED_DIR, COMPACTIONS_DIR, GC_DIR, MANIFEST_DIR, WAL_DIR, numbered
+from slatespark.format.paths import COLUMNS_DIR, COMPACTED_DIR, COMPACTIONS_DIR, GC_DIR, MANIFEST_DIR, WAL_DIR
 from slatespark.storage import ObjectMeta, ObjectStore, run_ahead, run_concurrently
 from slatespark.table.commit.active_jobs import HEARTBEAT_FRESH_MS, is_own_job, runs_here
 from slatespark.table.commit.hold import working_jobs
 from slatespark.table.gc.plan import LiveLease, Needs, Reason, Verdict
 from slatespark.table.log.compactions import compactions_log, fetch_compactions
-from slatespark.table.records.claims import CLAIMS_DIR
+from slatespark.table.records.claims import CLAIMS_DIR, announced_version
 from slatespark.table.records.commit_batches import fetch_commit_object, list_batches_by_size
 from slatespark.table.records.commit_record import COMMITS_DIR
 from slatespark.table.records.json_objects import JSON_SUFFIX, ROOT, WRITE_ID_CHARS, list_numbered
@@ -169,8 +169,8 @@ def list_claims(stores: TableStores) -> dict[str, tuple[int, ObjectMeta]]:
     """Return the claims by path, with the number of the manifest that each announces."""
     found = {}
     for meta in stores.main.list(CLAIMS_DIR):
-        number = numbered(f"{meta.path.removeprefix(CLAIMS_DIR).partition('-')[0]}{JSON_SUFFIX}", JSON_SUFFIX[1:])
-        if number is not None and meta.path.endswith(JSON_SUFFIX):
+        number = announced_version(meta.path)
+        if number is not None:
             found[meta.path] = number, meta
     return found
 

@@ -15,9 +15,11 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from slatespark.errors import CorruptDataError
+from slatespark.format.paths import numbered
 from slatespark.ranges import KeyRange
 from slatespark.storage import ObjectStore, run_in_groups
 from slatespark.table.records.json_objects import (
+    JSON_SUFFIX,
     ROOT,
     decode_json,
     encode_json,
@@ -26,7 +28,7 @@ from slatespark.table.records.json_objects import (
 )
 
 CLAIMS_DIR: Final = f"{ROOT}claims/"
-_NAME: Final = re.compile(r"(\d{20})-([^-]+)-(\d{1,9})\.json")
+_NAME: Final = re.compile(rf"(\d{{20}})-([^-]+)-(\d{{1,9}}){re.escape(JSON_SUFFIX)}")
 PATIENCE_MS: Final = 3_000  # with a claim whose record does not say; about ten requests follow until its commit
 
 
@@ -53,7 +55,7 @@ def publish_claim(
     patience_ms : how long siblings leave the claim alone, since its commit is under way
     removes : key ranges in which the commit removes rows without a newer version
     """
-    path = f"{CLAIMS_DIR}{manifest_id:020d}-{write_id}-{attempt}.json"
+    path = f"{CLAIMS_DIR}{manifest_id:020d}-{write_id}-{attempt}{JSON_SUFFIX}"
     content = {
         "manifest_id": manifest_id,
         "sha256": manifest_digest(data),
@@ -78,6 +80,17 @@ class _Stored(NamedTuple):
     manifest_id: int
     write_id: str
     attempt: int
+
+
+def announced_version(path: str) -> int | None:
+    """Return the manifest id that the name of a claim begins with; None for other objects.
+
+    The rest of the name does not count here: a collector judges each object by the version alone.
+    """
+    if not path.endswith(JSON_SUFFIX):
+        return None
+    number = path.removeprefix(CLAIMS_DIR).partition("-")[0]
+    return numbered(f"{number}{JSON_SUFFIX}", JSON_SUFFIX[1:])
 
 
 def find_claim(store: ObjectStore, manifest_id: int, digest: str) -> ClaimRecord | None:

@@ -9,7 +9,7 @@ from typing import Final
 
 from slatespark.errors import CorruptDataError, SlateError
 from slatespark.storage import ObjectStore
-from slatespark.table.records.json_objects import ROOT, WRITE_ID, decode_json, encode_json
+from slatespark.table.records.json_objects import JSON_SUFFIX, ROOT, WRITE_ID, decode_json, encode_json
 from slatespark.units import DAY_MS, MAX_MS
 
 LEASES_DIR: Final = f"{ROOT}leases/"
@@ -20,7 +20,7 @@ LEASE_LIFETIME_MS: Final = DAY_MS  # longer than any reasonable job; afterwards 
 
 def lease_path(write_id: str) -> str:
     """Return the path of a job's lease."""
-    return f"{LEASES_DIR}{write_id}.json"
+    return f"{LEASES_DIR}{write_id}{JSON_SUFFIX}"
 
 
 def task_mark_path(write_id: str, task: int) -> str:

@@ -8,14 +8,14 @@ from typing import Final
 from slatespark.errors import CorruptDataError, SlateError
 from slatespark.storage import ObjectStore
 from slatespark.table.records.claims import CLAIMS_DIR
-from slatespark.table.records.json_objects import WRITE_ID, decode_json, encode_json
+from slatespark.table.records.json_objects import JSON_SUFFIX, WRITE_ID, decode_json, encode_json
 
 _WORKER_PREFIX: Final = "slatespark-"  # before the write id, in the id of a slatespark worker
 
 
 def worker_path(worker_id: str) -> str:
     """Return the path of the record of a slatespark worker."""
-    return f"{CLAIMS_DIR}worker-{worker_id}.json"
+    return f"{CLAIMS_DIR}worker-{worker_id}{JSON_SUFFIX}"
 
 
 def publish_worker(store: ObjectStore, write_id: str, now_ms: int) -> str:

@@ -11,6 +11,7 @@ from slatespark.storage.memory_store import MemoryStore
 from slatespark.storage.object_store import ObjectStore
 from slatespark.table.records.claims import (
     CLAIMS_DIR,
+    announced_version,
     fetch_claimed_digests,
     fetch_claimed_removals,
     fetch_digests_between,
@@ -42,6 +43,15 @@ def test_claims_of_one_version(store: ObjectStore) -> None:
     one, two, three = (manifest_digest(data) for data in (b"1", b"2", b"3"))
     assert fetch_digests_between(store, 1, 49) == {5: {one, two}, 6: {three}}
     assert fetch_digests_between(store, 6, 5) == {}
+
+
+def test_the_version_that_a_claim_announces(store: ObjectStore) -> None:
+    publish_claim(store, 5, "a", 0, b"1")
+    (claim,) = store.list(CLAIMS_DIR)
+    assert announced_version(claim.path) == 5
+    assert announced_version(f"{CLAIMS_DIR}{7:020d}-other.json") == 7
+    for name in ("worker-1.json", "7-a-0.json", f"{7:020d}-a-0", f"{2**64:020d}-a-0.json"):
+        assert announced_version(f"{CLAIMS_DIR}{name}") is None, name
 
 
 def test_those_that_lost_their_last_claim(store: ObjectStore) -> None:
