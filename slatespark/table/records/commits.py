@@ -32,8 +32,9 @@ from slatespark.table.records.commit_record import (
     decode_commit,
     with_checksum,
 )
-from slatespark.table.records.json_objects import PARALLEL_REQUESTS, encode_json, list_numbered
+from slatespark.table.records.json_objects import encode_json, list_numbered
 
+_FEW: Final = 32  # records that are asked for by name, without a listing
 _PARALLEL_BATCHES: Final = 4  # of up to `BATCH_BYTES` each
 _IDS_PER_COMMIT: Final = 2  # a claim, then the version with the rows
 _CHECK_EVERY_IDS: Final = 10  # about every fifth commit checks whether a batch is full
@@ -110,7 +111,7 @@ def fetch_records_between(store: ObjectStore, first: int, last: int) -> dict[int
     A few versions are asked for by name; a record that is not found so may be in a batch.
     """
     wanted = range(first, last + 1)
-    few = len(wanted) <= PARALLEL_REQUESTS
+    few = len(wanted) <= _FEW
     singles = list(wanted) if few else _within(list_numbered(store, COMMITS_DIR, commit_path(first - 1)), wanted)
     found = {record.manifest_id: record for record in _fetch_singles(store, _find_sound, singles)}
     if len(found) < len(wanted):

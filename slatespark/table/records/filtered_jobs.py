@@ -9,15 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from functools import partial
 from typing import Final
 
 from slatespark.errors import CorruptDataError
 from slatespark.format.ulid import Ulid
 from slatespark.ranges import KeyRange, prefix_range
-from slatespark.storage import ObjectStore, run_concurrently
+from slatespark.storage import ObjectStore, run_in_groups
 from slatespark.table.records.commit_record import with_checksum
-from slatespark.table.records.json_objects import JSON_SUFFIX, PARALLEL_REQUESTS, ROOT, decode_json, encode_json
+from slatespark.table.records.json_objects import JSON_SUFFIX, ROOT, decode_json, encode_json
 
 FILTERED_DIR: Final = f"{ROOT}filtered/"
 
@@ -72,19 +71,18 @@ def fetch_filtered_jobs(store: ObjectStore, known: dict[str, FilteredJob]) -> li
     known : jobs that were read before, by path; each is read only once, and is added
     """
     paths = [meta.path for meta in store.list(FILTERED_DIR) if meta.path.endswith(JSON_SUFFIX)]
-    damaged: list[str] = []
 
-    def fetch(path: str) -> None:
+    def find_damage(path: str) -> bool:
+        """Add a job to the known ones; True if its record is damaged."""
         try:
             if (job := fetch_filtered_job(store, path)) is not None:
                 known[path] = job
         except CorruptDataError:
-            damaged.append(path)
+            return True
+        return False
 
     new = [path for path in paths if path not in known]
-    for at in range(0, len(new), PARALLEL_REQUESTS):
-        some = new[at : at + PARALLEL_REQUESTS]
-        run_concurrently([partial(fetch, path) for path in some], is_remote=store.is_remote)
+    damaged = [path for path, is_damaged in run_in_groups(find_damage, new, is_remote=store.is_remote) if is_damaged]
     return [*(known[path] for path in paths if path in known), *(None for _ in damaged)]
 
 

@@ -55,9 +55,6 @@ def decode_json(path: str, data: bytes) -> dict[str, Any]:
 JSON_SUFFIX: Final = ".json"
 
 
-PARALLEL_REQUESTS: Final = 32
-
-
 WRITE_ID_CHARS: Final = 16
 WRITE_ID: Final = re.compile(rf"[0-9a-f]{{{WRITE_ID_CHARS}}}")
 

@@ -10,7 +10,14 @@ import pytest
 
 from slatespark.errors import CorruptDataError
 from slatespark.ranges import ByteRange
-from slatespark.storage import begin_in_order, read_ahead, run_ahead, run_concurrently, run_in_order
+from slatespark.storage import (
+    begin_in_order,
+    read_ahead,
+    run_ahead,
+    run_concurrently,
+    run_in_groups,
+    run_in_order,
+)
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.storage.object_store import Buffer
 from slatespark.storage.readahead import MAX_THREADS
@@ -145,6 +152,32 @@ def test_remote_tasks_run_concurrently() -> None:
     threads = run_concurrently([threading.get_ident] * 3, is_remote=False)
     assert threads == [threading.get_ident()] * 3
     assert run_concurrently([], is_remote=True) == []
+
+
+@pytest.mark.parametrize("is_remote", [False, True])
+def test_groups_are_run_one_after_the_other(*, is_remote: bool) -> None:
+    begun: list[int] = []
+    ended: list[int] = []
+    ended_before: dict[int, int] = {}
+
+    def call(number: int) -> int:
+        begun.append(number)
+        ended_before[number] = len(ended)
+        time.sleep(0.002 * (3 - number % 3))  # the last of a group ends first
+        ended.append(number)
+        return -number
+
+    answers = run_in_groups(call, range(8), is_remote=is_remote, size=3)
+    assert not begun
+    assert next(answers) == (0, 0)
+    assert sorted(ended) == [0, 1, 2]
+    assert [*islice(answers, 3)] == [(1, -1), (2, -2), (3, -3)]
+    assert sorted(begun) == [0, 1, 2, 3, 4, 5]
+    del answers  # as a caller does that ends early
+    assert sorted(begun) == [0, 1, 2, 3, 4, 5]
+    assert [*run_in_groups(call, range(8), is_remote=is_remote, size=3)] == [(number, -number) for number in range(8)]
+    assert all(ended_before[number] >= 6 + number // 3 * 3 for number in range(8))
+    assert [*run_in_groups(call, [], is_remote=is_remote)] == []
 
 
 def test_the_error_of_the_first_failed_task_is_raised() -> None:

@@ -16,7 +16,7 @@ from slatespark.errors import CorruptDataError, SlateError
 from slatespark.format.manifest import Manifest, SstHandle
 from slatespark.format.properties import VERSION, SstProperties
 from slatespark.format.ulid import Ulid
-from slatespark.storage import ObjectMeta, run_concurrently
+from slatespark.storage import ObjectMeta, run_in_groups
 from slatespark.storage.object_store import ObjectStore
 from slatespark.table.read.fetch import SectionCache
 from slatespark.table.records.commit_batches import fetch_commit_object, list_commit_objects
@@ -28,7 +28,6 @@ STORED_BYTES: Final = "stored_bytes"  # of the file without its footer; in a rec
 _FILE_BYTES: Final = 800  # memory of one entry
 _REQUESTS_PER_FILE: Final = 2  # cost of asking the file itself
 _MIN_REQUESTS: Final = 8
-_PARALLEL_REQUESTS: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +95,10 @@ def find_recorded(stores: TableStores, wanted: Set[str], *, limit: int) -> dict[
     found: dict[str, RecordedFile] = {}
     with contextlib.suppress(SlateError):  # an unreachable object counts as no information
         objects = list_commit_objects(stores.main)[:limit] if wanted else []
-        for at in range(0, len(objects), _PARALLEL_REQUESTS):
-            fetches = [partial(_fetch, stores.main, meta) for meta in objects[at : at + _PARALLEL_REQUESTS]]
-            for recorded in run_concurrently(fetches, is_remote=stores.main.is_remote):
-                for name in wanted & recorded.keys():
-                    found.setdefault(name, recorded[name])
-            if len(found) == len(wanted):
+        for _, recorded in run_in_groups(partial(_fetch, stores.main), objects, is_remote=stores.main.is_remote):
+            for name in wanted & recorded.keys():
+                found.setdefault(name, recorded[name])
+            if len(found) == len(wanted):  # the next group is not begun
                 break
     return found
 
