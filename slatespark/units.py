@@ -14,6 +14,7 @@ from typing import Final
 from slatespark.errors import OptionError
 
 MAX_MS: Final = 2**63 - 1
+MAX_TIMESTAMP_MS: Final = MAX_MS // 1000  # a timestamp of microseconds holds no later instant
 MAX_CALENDAR_MS: Final = 253_402_300_799_999  # the end of the year 9999
 MIN_MS: Final = -(2**63)
 

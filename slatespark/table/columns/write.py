@@ -22,13 +22,11 @@ from slatespark.table.read.arrow import CREATE_TS, EXPIRE_TS, SEQ, Projection, d
 from slatespark.table.read.merge.cursor import Window, layer_windows
 from slatespark.table.read.planning.plan import FileSlice, Layer, SstFile
 from slatespark.table.stores import TableStores
-from slatespark.units import MAX_MS
+from slatespark.units import MAX_TIMESTAMP_MS
 
 GROUP_ROWS: Final = 128 << 10  # of a row group, up to the end of a window
 GROUP_BYTES: Final = 64 << 20  # in memory; fewer rows make a group where they are large
 WINDOW_BYTES: Final = 1 << 20
-
-_MAX_TIME_MS: Final = MAX_MS // 1000  # a timestamp of microseconds holds no later instant
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,4 +211,4 @@ def _checked_windows(stores: TableStores, file: SstFile, any_flags: int) -> Iter
 
 
 def _has_far_times(rows: RowColumns, low: int, high: int) -> bool:
-    return any(bool((np.abs(times[low:high]) > _MAX_TIME_MS).any()) for times in (rows.create_ts, rows.expire_ts))
+    return any(bool((np.abs(times[low:high]) > MAX_TIMESTAMP_MS).any()) for times in (rows.create_ts, rows.expire_ts))

@@ -18,7 +18,7 @@ from slatespark.kernels import gather_fields, gather_keys
 from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, MERGE, TOMBSTONE, RowColumns
 from slatespark.kernels.results import Fields
 from slatespark.options import ReadOptions
-from slatespark.units import MAX_MS, us_to_ms
+from slatespark.units import MAX_TIMESTAMP_MS, us_to_ms
 
 MAX_BATCH_ROWS: Final = 1 << 16
 MAX_BATCH_BYTES: Final = 16 << 20
@@ -246,8 +246,8 @@ def _binary(offsets: NDArray[np.int32], data: NDArray[np.uint8]) -> pa.Array:
 
 def instants(ms: NDArray[np.int64], absent: NDArray[np.bool_]) -> pa.Array:
     """Return ms as timestamps, null where absent; instants beyond microseconds become the nearest that fit."""
-    limit = MAX_MS // 1000
-    return pa.array(np.clip(ms, -limit, limit) * 1000, mask=absent).cast(pa.timestamp("us", tz="UTC"))
+    shown = np.clip(ms, -MAX_TIMESTAMP_MS, MAX_TIMESTAMP_MS) * 1000
+    return pa.array(shown, mask=absent).cast(pa.timestamp("us", tz="UTC"))
 
 
 def row_dict(batch: pa.RecordBatch) -> dict[str, Any]:

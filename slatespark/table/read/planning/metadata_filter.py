@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from slatespark.format.properties import SstProperties
 from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE
-from slatespark.units import MAX_MS
+from slatespark.units import MAX_TIMESTAMP_MS
 
 if TYPE_CHECKING:
     from slatespark.encoding.predicates import Condition, Filter
@@ -19,7 +19,6 @@ _BOUNDS: Final[dict[str, Callable[[SstProperties], tuple[int | None, int | None,
     "_create_ts": lambda known: _instants(known.min_create_ts, known.max_create_ts, known.all_flags & HAS_CREATE),
     "_expire_ts": lambda known: _instants(known.min_expire_ts, known.max_expire_ts, known.all_flags & HAS_EXPIRE),
 }
-_MAX_SHOWN_MS: Final = MAX_MS // 1000
 _MAX_SEQ: Final = (1 << 63) - 1  # the largest number that the column can show
 
 
@@ -57,4 +56,4 @@ def _instants(first_ms: int | None, last_ms: int | None, all_have: int) -> tuple
 
 def _shown_us(time_ms: int) -> int:
     """Return an instant as the column shows it; one beyond microseconds becomes the nearest that fits."""
-    return max(-_MAX_SHOWN_MS, min(time_ms, _MAX_SHOWN_MS)) * 1000
+    return max(-MAX_TIMESTAMP_MS, min(time_ms, MAX_TIMESTAMP_MS)) * 1000
