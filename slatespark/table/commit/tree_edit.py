@@ -20,6 +20,7 @@ from slatespark.ranges import ALL_KEYS, KeyRange, complement_ranges, overlapping
 from slatespark.table.read.gaps import Gaps, is_gap
 from slatespark.table.rows.sst_upload import NewFile
 
+SEED_BITS: Final = 64  # of the random number that makes the ids of cut views
 _RANDOM_BYTES: Final = 10  # of a ULID
 
 

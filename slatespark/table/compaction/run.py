@@ -21,7 +21,7 @@ from slatespark.table.commit.discard import delete_files, delete_unshown
 from slatespark.table.commit.foreign_clients import Baseline, refuse_foreign_job
 from slatespark.table.commit.job import WriteJob, abandon_write, begin_write
 from slatespark.table.commit.requirements import Requirement
-from slatespark.table.commit.tree_edit import MergeRuns
+from slatespark.table.commit.tree_edit import SEED_BITS, MergeRuns
 from slatespark.table.compaction.beside_client import BesideClient, refuse_hold, whole_plan
 from slatespark.table.compaction.client_job import record_removals
 from slatespark.table.compaction.compacted import find_compacted
@@ -79,7 +79,6 @@ from slatespark.table.write.exact_ranges import named_ranges
 
 _DEFINITE: Final = (ConflictError, InvalidRequestError)  # of a commit: nothing was published, and nothing will be
 _REPEATED: Final = (SIZE_TIERED, DUE, CUT_FILES)  # planned again after each commit, until nothing is left to merge
-_SEED_BITS: Final = 64
 
 
 def compact_table(
@@ -442,7 +441,7 @@ class _Compaction:
             sources=plan.views,
             keys=plan.keys,
             outputs=tuple(file for part in merged for file in part.files),
-            seed=self.clock.random_bits(_SEED_BITS),
+            seed=self.clock.random_bits(SEED_BITS),
             segment=plan.segment,
             is_lowest=plan.is_lowest,
             known_above=plan.above if filter_plan.rules.retired_ms is not None else None,

@@ -6,8 +6,6 @@ many intervals at once, and from other clients.
 
 from __future__ import annotations
 
-from typing import Final
-
 from slatespark.errors import (
     ConflictError,
     CorruptDataError,
@@ -23,14 +21,12 @@ from slatespark.table.commit.commit import commit_write
 from slatespark.table.commit.foreign_clients import are_epochs_ours
 from slatespark.table.commit.job import abandoned_on_error, begin_write
 from slatespark.table.commit.publication import without_l0
-from slatespark.table.commit.tree_edit import CutViews
+from slatespark.table.commit.tree_edit import SEED_BITS, CutViews
 from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.log.versioned_object import Version
 from slatespark.table.read.gaps import find_empty_views
 from slatespark.table.records.operations import Operation
 from slatespark.table.stores import TableStores
-
-_SEED_BITS: Final = 64
 
 
 def remove_empty_views(stores: TableStores, clock: Clock, found: Version[Manifest], *, dry_run: bool = False) -> int:
@@ -50,7 +46,7 @@ def remove_empty_views(stores: TableStores, clock: Clock, found: Version[Manifes
         gaps = find_empty_views(stores, found.value, codec)
     except (UnsupportedFormatError, CorruptDataError, SnapshotExpiredError):  # for `verify` to report
         return 0
-    edit = CutViews((), clock.random_bits(_SEED_BITS), gaps=gaps)
+    edit = CutViews((), clock.random_bits(SEED_BITS), gaps=gaps)
     count = len(list(found.value.views())) - len(list(edit.apply(without_l0(found.value)).views()))
     if not count or dry_run:
         return count

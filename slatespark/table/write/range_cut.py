@@ -8,19 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.format.manifest import Manifest
 from slatespark.ranges import KeyRange, parts_within
 from slatespark.table.clock import Clock
-from slatespark.table.commit.tree_edit import CutViews
+from slatespark.table.commit.tree_edit import SEED_BITS, CutViews
 from slatespark.table.read.fetch import fetch_wal_rows
 from slatespark.table.read.gaps import Gaps, find_gaps_around, is_gap
 from slatespark.table.snapshot import WalTail
 from slatespark.table.stores import TableStores
-
-_SEED_BITS: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +47,7 @@ def plan_cut(
     """
     _, manifest, wal = state
     gaps = find_gaps_around(stores, manifest, keys, codec, inside=True)
-    edit = CutViews(tuple(keys), clock.random_bits(_SEED_BITS), gaps=gaps)
+    edit = CutViews(tuple(keys), clock.random_bits(SEED_BITS), gaps=gaps)
     return RangeCut(edit, _shows_rows(manifest, keys, gaps) or _has_rows(stores, manifest, wal, keys))
 
 
