@@ -18,10 +18,11 @@ from slatespark.table.gc.absence import prove_absent
 from slatespark.table.gc.absence_report import AbsenceReport
 from slatespark.table.gc.report import VacuumReport
 from slatespark.table.gc.run import vacuum_table
+from slatespark.table.read.merge.cursor import FILE_WINDOW_BYTES
 from slatespark.table.read.planning.layers import distinct_files, fetch_layers
 from slatespark.table.read.planning.plan import Layer
 from slatespark.table.stores import TableStores
-from slatespark.table.write.erase import WINDOW_BYTES, ErasePlan, plan_erasure
+from slatespark.table.write.erase import ErasePlan, plan_erasure
 
 _KINDS_DELETED: Final = 12  # of objects, each deleted by itself
 _RECORD_REQUESTS: Final = 3  # to rewrite a record that named a key
@@ -94,7 +95,7 @@ def _rewriting(stores: TableStores, plan: ErasePlan, options: WriteOptions, plan
     costs = SplitCosts(stores, 0, files=frozenset(part.file for part in plan.parts), is_concurrent=len(plan.parts) > 1)
     total = commits(1, planning)
     for part in plan.parts:
-        read = costs.of_layers([Layer("erased", (part,))], WINDOW_BYTES)
+        read = costs.of_layers([Layer("erased", (part,))], FILE_WINDOW_BYTES)
         total += read + upload(options, read.high.read_bytes)
     return total
 

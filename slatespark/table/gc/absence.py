@@ -54,14 +54,13 @@ from slatespark.table.gc.survey import list_unfinished
 from slatespark.table.log.manifests import fetch_latest_manifest, fetch_manifest, manifest_log
 from slatespark.table.progress import Progress, Step
 from slatespark.table.read.fetch import fetch_wal_file
-from slatespark.table.read.merge.cursor import layer_windows
+from slatespark.table.read.merge.cursor import FILE_WINDOW_BYTES, layer_windows
 from slatespark.table.read.planning.plan import FileSlice, Layer, SstFile
 from slatespark.table.records.claims import CLAIMS_DIR
 from slatespark.table.records.named_keys import find_named
 from slatespark.table.rows.row_spans import spans_within
 from slatespark.table.stores import OWN_ROOT, TableStores, external_roots, object_context
 
-WINDOW_BYTES: Final = 4 << 20
 _ATTEMPTS: Final = 10
 
 
@@ -238,7 +237,7 @@ class _AbsenceSearch:
     def _count_sst(self, file: SstFile, count: _AbsenceCount) -> None:
         whole = file.handle.key_range()
         parts = tuple(FileSlice(file, part) for part in parts_within(self.keys, whole))
-        for window in layer_windows(self.stores, Layer("file", parts), WINDOW_BYTES):
+        for window in layer_windows(self.stores, Layer("file", parts), FILE_WINDOW_BYTES):
             count.add(window.rows, window.low, window.high)
 
     def _count_copy(self, path: str, count: _AbsenceCount) -> None:

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Final
 
 from slatespark.format.paths import COMPACTED_DIR, SST_EXTENSION, WAL_DIR, manifest_path, numbered, wal_path
 from slatespark.format.ulid import Ulid
 from slatespark.storage.object_store import ObjectStore
 from slatespark.table.progress import Progress, Step
+from slatespark.table.read.merge.cursor import FILE_WINDOW_BYTES
 from slatespark.table.read.planning.plan import SstFile
 from slatespark.table.stores import TableStores
 from slatespark.table.tasks import TaskRunner
@@ -19,8 +19,6 @@ from slatespark.table.verify.copies import CopyCheck
 from slatespark.table.verify.findings import Findings
 from slatespark.table.verify.plan import FileTask, VerifiedVersion, find_stray_wal, find_wal_gaps, plan_files
 from slatespark.table.verify.sst import SstOutcome, SstTarget, check_sst
-
-WINDOW_BYTES: Final = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +171,7 @@ def _check_file(
 def _check_sst(target: SstTarget) -> _CheckedFile:
     findings, outcome = Findings(), None
     with suppress(FileNotFoundError):  # it vanished after the folder was listed
-        outcome = check_sst(target, findings, window_bytes=WINDOW_BYTES)
+        outcome = check_sst(target, findings, window_bytes=FILE_WINDOW_BYTES)
     return _CheckedFile(findings, outcome, target.size)
 
 

@@ -43,7 +43,7 @@ from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.progress import Progress, Step
 from slatespark.table.read.fetch import fetch_wal_file, measure_slice
 from slatespark.table.read.gaps import find_gaps, is_gap
-from slatespark.table.read.merge.cursor import layer_windows
+from slatespark.table.read.merge.cursor import FILE_WINDOW_BYTES, layer_windows
 from slatespark.table.read.planning.layers import view_slices
 from slatespark.table.read.planning.plan import FileSlice, Layer, SstFile
 from slatespark.table.read.versions.resolve import resolve_snapshot
@@ -56,7 +56,6 @@ from slatespark.table.snapshot import Snapshot
 from slatespark.table.stores import TableStores
 from slatespark.table.tasks import THREADS, TaskRunner
 
-WINDOW_BYTES: Final = 4 << 20
 MAX_ATTEMPTS: Final = 5
 
 # What another attempt may avoid: files that changed or went, keys that were written, and a tick that advanced.
@@ -347,7 +346,7 @@ class EraseTask:
 
         def pieces() -> Iterator[SortedRows]:
             nonlocal erased
-            for window in layer_windows(self.stores, Layer("erased", (part,)), WINDOW_BYTES):
+            for window in layer_windows(self.stores, Layer("erased", (part,)), FILE_WINDOW_BYTES):
                 kept = rows_outside(window.rows, window.low, window.high, self.keys)
                 erased += window.high - window.low - len(kept)
                 if len(kept):

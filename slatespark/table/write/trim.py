@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +27,7 @@ from slatespark.table.commit.job import abandon_write, abandoned_on_error, begin
 from slatespark.table.commit.requirements import LastSeq
 from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.read.fetch import fetch_wal_rows
-from slatespark.table.read.merge.cursor import Window, layer_windows
+from slatespark.table.read.merge.cursor import FILE_WINDOW_BYTES, Window, layer_windows
 from slatespark.table.read.planning.layers import view_slices
 from slatespark.table.read.planning.plan import FileSlice, Layer
 from slatespark.table.read.versions.file_properties import file_properties
@@ -43,8 +42,6 @@ from slatespark.table.stores import TableStores
 from slatespark.table.tasks import THREADS, TaskRunner
 from slatespark.table.write.trimmed_trees import TrimTrees
 from slatespark.units import time_text
-
-WINDOW_BYTES: Final = 4 << 20
 
 
 def trim_history(
@@ -151,7 +148,7 @@ class _Trimming:
         return properties.max_create_ts is not None and properties.max_create_ts > self.after_ms
 
     def _windows(self, part: FileSlice) -> Iterator[Window]:
-        return layer_windows(self.stores, Layer("trimmed", (part,)), WINDOW_BYTES)
+        return layer_windows(self.stores, Layer("trimmed", (part,)), FILE_WINDOW_BYTES)
 
     def _kept(self, rows: RowColumns, low: int, high: int) -> NDArray[np.int64]:
         """Return which of the rows [low, high) stay."""

@@ -30,6 +30,7 @@ RowSpan: TypeAlias = tuple[RowColumns, int, int]  # rows [low, high) of a source
 
 MAX_WINDOW_BYTES: Final = 3 << 20  # measured: smaller ones pay their fixed costs too often, larger ones miss the caches
 MIN_WINDOW_BYTES: Final = 64 << 10
+FILE_WINDOW_BYTES: Final = 4 << 20  # of a file that is read by itself, merged with no other
 MAX_BYTES_AHEAD: Final = 24 << 20  # of a layer; a link of 200 MB/s carries 20 MB while an answer takes 100 ms
 
 
