@@ -29,10 +29,8 @@ def find_due_files(
     *,
     present_ms: int,
     expired_ms: int | None,
-    max_files: int = MAX_FILES,
-    max_bytes: int = MAX_BYTES,
 ) -> frozenset[Ulid]:
-    """Return the due files to rewrite, the oldest ones if there are many.
+    """Return the due files to rewrite: of many the oldest ones, up to `MAX_FILES` and `MAX_BYTES`.
 
     Parameters
     ----------
@@ -41,7 +39,6 @@ def find_due_files(
     interval_ms : maximum age of a file that may hold expired rows; None for no maximum
     present_ms : instant by the clock of the machine, as the times of files
     expired_ms : rows that expire at or before it can be dropped; None if none can
-    max_files, max_bytes : limits of one round
     """
     if interval_ms is None or expired_ms is None:
         return frozenset()
@@ -51,9 +48,9 @@ def find_due_files(
     due.sort(key=lambda sst_id: (created_ms[sst_id], sst_id.value))
     chosen: list[Ulid] = []
     taken = 0
-    for sst_id in due[:max_files]:
+    for sst_id in due[:MAX_FILES]:
         taken += found[sst_id].info.sections_end
-        if chosen and taken > max_bytes:
+        if chosen and taken > MAX_BYTES:
             break
         chosen.append(sst_id)
     return frozenset(chosen)

@@ -81,7 +81,6 @@ def reap_table(
     max_batch_rows: int | None = None,
     max_batch_bytes: int | None = None,
     options: WriteOptions | None = None,
-    survey: ReapSurvey | None = None,
     runner: TaskRunner = THREADS,
     progress: Progress | None = None,
 ) -> ReapReport:
@@ -94,7 +93,6 @@ def reap_table(
     max_batch_rows, max_batch_bytes : bounds of a pass: keys deleted by tombstones, and stored bytes read and rewritten;
         at least one file, or some blocks. Files dropped as a whole are not bounded
     options : file options, and `ifClientActive`
-    survey : facts of the table's files from an earlier call
     runner : rewrites views; by default threads of this process
     progress : called with the progress
 
@@ -114,7 +112,6 @@ def reap_table(
         max_batch_rows=max_batch_rows,
         max_batch_bytes=max_batch_bytes,
         options=options,
-        survey=survey,
         runner=runner,
         progress=progress,
     )

@@ -10,6 +10,7 @@ from slatespark.format.info import SstInfo
 from slatespark.format.properties import SstProperties
 from slatespark.format.ulid import Ulid, make_ulid
 from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE
+from slatespark.table.compaction import periodic_plan
 from slatespark.table.compaction.periodic_plan import due_ms, find_due_files
 from slatespark.table.read.planning.plan import SstFile
 
@@ -41,10 +42,10 @@ def properties(of: SstFile, *, expires: int | None = 0, created: int | None = No
     )
 
 
-def due(files: Iterable[SstFile], *known: SstProperties | None, **more: int) -> set[Ulid]:
+def due(files: Iterable[SstFile], *known: SstProperties | None) -> set[Ulid]:
     listed = list(files)
     about = {each.id: found for each, found in zip(listed, known, strict=False) if found is not None}
-    return set(find_due_files(listed, about, 30 * DAY, present_ms=NOW, expired_ms=NOW, **more))
+    return set(find_due_files(listed, about, 30 * DAY, present_ms=NOW, expired_ms=NOW))
 
 
 def test_a_file_is_due_when_it_is_older_than_the_interval() -> None:
@@ -71,11 +72,13 @@ def test_files_created_together_become_due_one_by_one() -> None:
     assert made + 32 * DAY < instants[-1] < made + 33 * DAY
 
 
-def test_a_round_is_bounded_and_starts_with_the_oldest() -> None:
+@pytest.mark.parametrize(("limit", "most", "count"), [("MAX_FILES", 2, 2), ("MAX_BYTES", 2500, 2), ("MAX_BYTES", 1, 1)])
+def test_a_round_is_bounded_and_starts_with_the_oldest(
+    limit: str, most: int, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(periodic_plan, limit, most)
     files = [file(40 + age) for age in range(5)]
-    assert due(files, max_files=2) == {files[4].id, files[3].id}
-    assert due(files, max_bytes=2500) == {files[4].id, files[3].id}
-    assert due(files, max_bytes=1) == {files[4].id}
+    assert due(files) == {each.id for each in files[5 - count :]}
 
 
 @pytest.mark.parametrize(("interval", "expired"), [(None, NOW), (DAY, None)])
