@@ -211,17 +211,16 @@ def check_crc(data: Buffer, *, what: str) -> memoryview:
     return body
 
 
-def decode_section(data: Buffer, codec: Compression, *, what: str, max_bytes: int = MAX_SECTION_BYTES) -> bytes:
+def decode_section(data: Buffer, codec: Compression, *, what: str) -> bytes:
     """Verify the checksum of a section and return its payload.
 
     Parameters
     ----------
     data : bytes of one section, checksum included
     what : its name for error messages, "index section"
-    max_bytes : upper bound of the payload
     """
     body = check_crc(data, what=what)
     try:
-        return decompress(body, codec, max_bytes=max_bytes)
+        return decompress(body, codec, max_bytes=MAX_SECTION_BYTES)
     except CorruptDataError as exc:
         raise CorruptDataError(f"{what}: {exc.args[0]}", offset=exc.offset) from exc

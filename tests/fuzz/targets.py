@@ -91,7 +91,7 @@ def without_checksums() -> Iterator[None]:
         patch.setattr(info, "check_crc", body)
         patch.setattr(block_group, "_check_sums", lambda *_: None)
         patch.setattr(block_group, "MAX_BLOCK_BYTES", MAX_PAYLOAD_BYTES)
-        patch.setattr(codecs.decode_section, "__kwdefaults__", {"max_bytes": MAX_PAYLOAD_BYTES})
+        patch.setattr(codecs, "MAX_SECTION_BYTES", MAX_PAYLOAD_BYTES)
         yield
 
 

@@ -41,7 +41,7 @@ def test_a_wrong_checksum_is_refused(codec: Compression) -> None:
 def test_garbage_under_a_right_checksum_is_refused(codec: Compression, packed: bytes) -> None:
     section = packed + zlib.crc32(packed).to_bytes(4, "big")
     with pytest.raises(CorruptDataError):
-        decode_section(section, codec, what="it", max_bytes=1 << 20)
+        decode_section(section, codec, what="it")
 
 
 @pytest.mark.parametrize("stated", [len(TEXT) + 1, len(TEXT) * 2, 1 << 31])
