@@ -48,22 +48,30 @@ def running(threads: Sequence[threading.Thread], end: Callable[[], object]) -> I
     """
     pid = os.getpid()
     try:
-        for thread in threads:
-            try:
-                thread.start()
-            except RuntimeError:
-                if not has_main_thread_ended():  # there is no room for a thread
-                    raise
+        _start(threads)
         yield
     finally:
         if pid == os.getpid():
             try:
                 end()
             finally:
-                for thread in threads:
-                    # Raised for one that was not started. Where its start was interrupted it may yet run, and return.
-                    with contextlib.suppress(RuntimeError):
-                        thread.join()
+                _join(threads)
+
+
+def _start(threads: Sequence[threading.Thread]) -> None:
+    for thread in threads:
+        try:
+            thread.start()
+        except RuntimeError:
+            if not has_main_thread_ended():  # there is no room for a thread
+                raise
+
+
+def _join(threads: Sequence[threading.Thread]) -> None:
+    for thread in threads:
+        # Raised for one that was not started. Where its start was interrupted it may yet run, and return.
+        with contextlib.suppress(RuntimeError):
+            thread.join()
 
 
 class TaskRunner(Protocol):

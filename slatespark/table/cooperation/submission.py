@@ -194,10 +194,9 @@ class Submitter:
             while self._are(job_ids, NOT_BEGUN, wait):
                 own = self._listed(job_ids)
                 if any(job.status is CompactionStatus.SCHEDULED for job in own):
-                    claims = claimed_jobs(self.jobs, job_ids, worker_id, heartbeat_ms=self.heartbeat_ms)
-                    with contextlib.suppress(CommitConflictError):  # as for the submission: others change the list
-                        if (found := claim.enter_context(claims)) is not None:
-                            return found
+                    found = self._try_claim(claim, job_ids, worker_id)
+                    if found is not None:
+                        return found
                 in_turn = self._in_turn(own)
                 abandoned.end(in_turn)
                 wait.pause(in_turn=in_turn)
@@ -208,6 +207,15 @@ class Submitter:
                 self._withdraw(job_ids)
             raise
         self._withdraw(job_ids)
+        return None
+
+    def _try_claim(
+        self, claim: contextlib.ExitStack, job_ids: Sequence[Ulid], worker_id: str
+    ) -> tuple[ClaimedJob, ...] | None:
+        """Claim jobs of which one is scheduled; None while they cannot be claimed together."""
+        claims = claimed_jobs(self.jobs, job_ids, worker_id, heartbeat_ms=self.heartbeat_ms)
+        with contextlib.suppress(CommitConflictError):  # as for the submission: others change the list
+            return claim.enter_context(claims)
         return None
 
     def _listed(self, job_ids: Sequence[Ulid]) -> list[Compaction]:

@@ -88,15 +88,18 @@ class _Line(Generic[Part]):
         """Scan one part after the other."""
         while (number := self._take()) is not None:
             try:
-                with closing(self._scan(self._parts[number])) as batches:  # type: ignore[type-var]  # a generator
-                    for batch in batches:
-                        if not self._put(number, batch):
-                            return
+                if not self._scan_part(number):
+                    return
             except BaseException as exc:
                 self._errors[number] = exc
             with self._changed:
                 self._ended[number] = True
                 self._changed.notify_all()
+
+    def _scan_part(self, number: int) -> bool:
+        """Hand over the batches of a part; False if the consumer has stopped."""
+        with closing(self._scan(self._parts[number])) as batches:  # type: ignore[type-var]  # a generator
+            return all(self._put(number, batch) for batch in batches)
 
     def close(self) -> None:
         """Let the threads end."""
