@@ -193,3 +193,17 @@ def test_rows_that_differed_in_a_column_that_is_gone() -> None:
     store.dropColumns("n")
     after = store.write(pa.table({"id": [2, 3]}))
     assert read_feed(store, before, after) == [("insert", {"id": 3})]
+
+
+def test_without_old_rows_new_ones_lie_between_looked_up_ones() -> None:
+    store = new_store()
+    before = store.write(rows(range(6)))
+    store.deleteRange("id = 0")
+    store.deleteRange("id = 4")
+    store.write(rows(range(1, 3), 1))
+    after = store.write(rows(range(5, 6), 2))
+    wanted = [("delete", 0, None), ("upsert", 1, 1), ("upsert", 2, 1), ("delete", 4, None), ("upsert", 5, 2)]
+    found = read_feed(store, before, after, preImages=False)
+    assert [(word, row["id"], row["n"]) for word, row in found] == wanted
+    found = read_feed(store, before, after, preImages=False, filter="n < 2")
+    assert [(word, row["id"], row["n"]) for word, row in found] == [*wanted[:-1], ("delete", 5, None)]
