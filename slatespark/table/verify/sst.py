@@ -36,6 +36,7 @@ from slatespark.kernels import decode_blocks
 from slatespark.ranges import ByteRange
 from slatespark.storage import read_ahead
 from slatespark.storage.object_store import Buffer, ObjectStore
+from slatespark.table.read.merge.layer_reads import group_blocks
 from slatespark.table.verify.findings import Findings, key_text
 from slatespark.table.verify.rows import RowCheck, RowTotals, StatedParts
 
@@ -225,7 +226,7 @@ class _SstCheck:
     def _check_blocks(self, check: RowCheck, info: SstInfo, version: int) -> None:
         """Feed all blocks to the check, a window at a time."""
         edges = check.parts.index.block_edges(info)
-        groups = _windows(edges, self.window_bytes)
+        groups = group_blocks(edges, 0, len(edges) - 1, self.window_bytes)
         spans = [ByteRange(int(edges[first]), int(edges[end])) for first, end in groups]
         buffers = self.content.read_blocks(spans)
         for (first, end), span in zip(groups, spans, strict=True):
@@ -289,15 +290,3 @@ def _local(error: CorruptDataError | UnsupportedFormatError) -> CorruptDataError
 
 def _shown(value: object) -> str:
     return key_text(value) if isinstance(value, bytes) else str(value)
-
-
-def _windows(edges: NDArray[np.int64], window_bytes: int) -> list[tuple[int, int]]:
-    """Return consecutive block numbers [first, end) of at most `window_bytes` stored bytes, or of one block."""
-    windows = []
-    first = 0
-    while first < len(edges) - 1:
-        fits = int(np.searchsorted(edges, edges[first] + window_bytes, side="right")) - 1
-        end = min(max(fits, first + 1), len(edges) - 1)
-        windows.append((first, end))
-        first = end
-    return windows
