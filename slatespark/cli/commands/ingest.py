@@ -42,9 +42,10 @@ def ingest(
     store = arguments.open_store()
     before = store.detail().version
     version = call_with([arguments.options], store.ingest, files, progress=asked_progress(as_json=as_json))
+    ingested = len(files) if was_committed(store, version, Operation.INGEST, before=before) else 0
     if as_json:
-        typer.echo(json.dumps({"version": version, "files": len(files)}))
-    elif not was_committed(store, version, Operation.INGEST, before=before):
+        typer.echo(json.dumps({"version": version, "files": ingested}))
+    elif not ingested:
         typer.echo(f"Nothing was ingested: the files have no rows, or were ingested before. Version {version}.")
     else:
-        typer.echo(f"Ingested {plural(len(files), 'file')}; version {version}.")
+        typer.echo(f"Ingested {plural(ingested, 'file')}; version {version}.")

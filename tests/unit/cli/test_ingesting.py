@@ -32,6 +32,7 @@ def test_a_repeated_ingest_does_nothing(tmp_path: Path) -> None:
     once = ("--option", "txnAppId=load", "--option", "txnVersion=1")
     assert answer("ingest", table, file, *once) == {"version": 3, "files": 1}
     assert "Nothing was ingested" in done("ingest", table, file, *once)
+    assert answer("ingest", table, file, *once) == {"version": 3, "files": 0}
 
 
 def test_what_cannot_be_ingested(tmp_path: Path) -> None:
