@@ -158,6 +158,7 @@ class ThreadRunner:
 
 THREADS: Final = ThreadRunner()
 ONE_THREAD: Final = ThreadRunner(1)
+TWO_THREADS: Final = ThreadRunner(min(2, os.cpu_count() or 1))  # one where there is one processor
 
 
 def threads_beside_client(wanted: int, *, is_remote: bool) -> int:

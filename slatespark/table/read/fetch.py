@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
@@ -30,12 +29,11 @@ from slatespark.table.read.planning.wal_share import NO_ROWS, WalShare
 from slatespark.table.snapshot import WalTail
 from slatespark.table.stores import TableStores
 from slatespark.table.stores import object_context as object_context
-from slatespark.table.tasks import ThreadRunner
+from slatespark.table.tasks import TWO_THREADS
 
 INDEX_CACHE_BYTES = 16 << 20
 FILTER_CACHE_BYTES = 32 << 20
 WAL_BATCH_BYTES: Final = 8 << 20  # decoded at a time: a call has a fixed cost, and most files are small
-WAL_THREADS: Final = ThreadRunner(min(2, os.cpu_count() or 1))
 # Requested ahead from a store with latency. Most files are small, but the client may write one of 64 MiB.
 WAL_FILES_AHEAD: Final = 31
 WAL_BYTES_AHEAD: Final = 64 << 20
@@ -170,7 +168,7 @@ def fetch_wal_share(stores: TableStores, tail: WalTail, above_seq: int, keys: Ke
     decode = partial(_decode_within, stores, keys)
     wanted: list[RowColumns] = []
     reached = -1
-    with closing(WAL_THREADS.ahead(decode, _few_at_a_time(_wal_objects(stores, tail)))) as decoded:
+    with closing(TWO_THREADS.ahead(decode, _few_at_a_time(_wal_objects(stores, tail)))) as decoded:
         for part in chain.from_iterable(decoded):
             if part.first_seq <= reached:
                 raise CorruptDataError(

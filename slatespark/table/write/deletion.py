@@ -45,7 +45,7 @@ def delete_where(
     *,
     progress: Progress | None = None,
 ) -> CommitRecord | None:
-    """Delete the rows that fulfil a condition; None when there are none.
+    """Delete the rows that match a condition; None when there are none.
 
     Parameters
     ----------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from typing import Final
 
@@ -22,14 +21,14 @@ from slatespark.table.records.operations import Operation
 from slatespark.table.rows.batches import require_schema
 from slatespark.table.rows.chunk_upload import MOST_BYTES, TOGETHER, Chunks, upload_chunks, with_scratch
 from slatespark.table.stores import TableStores
-from slatespark.table.tasks import ONE_THREAD, ThreadRunner
+from slatespark.table.tasks import ONE_THREAD, TWO_THREADS, ThreadRunner
 from slatespark.table.write.load import Load
 from slatespark.table.write.load_commit import commit_load
 from slatespark.table.write.load_plan import begin_load
 from slatespark.table.write.load_task import load_sorter, run_task
 
 # With the default sizes each takes some 300 MiB, so few of them, whatever the number of processors.
-WRITE_THREADS: Final = ThreadRunner(min(2, os.cpu_count() or 1))
+WRITE_THREADS: Final = TWO_THREADS
 
 
 def load_batches(

@@ -1,4 +1,4 @@
-"""Updates: the rows that fulfil a condition are read and written again with new values, in one commit."""
+"""Updates: the rows that match a condition are read and written again with new values, in one commit."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def update_where(
     *,
     progress: Progress | None = None,
 ) -> CommitRecord | None:
-    """Set columns of the rows that fulfil a condition; None when there are none.
+    """Set columns of the rows that match a condition; None when there are none.
 
     Parameters
     ----------
