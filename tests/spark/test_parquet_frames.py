@@ -157,11 +157,15 @@ def test_newer_rows_lie_over_the_copies(spark: SparkSession, place: str) -> None
     assert sum(counts.values()) == files
 
 
-@pytest.mark.parametrize(("tenants", "left_key"), [(4, r"CASE WHEN .* THEN id#\d+L END"), (5, r"xxhash64\(.*")])
+@pytest.mark.parametrize(
+    ("tenants", "many_rows", "left_key"),
+    [(4, 160, r"CASE WHEN .* THEN id#\d+L END"), (4, 161, r"id#\d+L"), (5, 160, r"xxhash64\(.*")],
+)
 def test_newer_rows_hide_those_of_equal_keys_alone(
-    spark: SparkSession, place: str, tenants: int, left_key: str
+    spark: SparkSession, place: str, monkeypatch: pytest.MonkeyPatch, tenants: int, many_rows: int, left_key: str
 ) -> None:
     """Rows are joined by the number as long as few of the newer ones share it, and else by a hash of all columns."""
+    monkeypatch.setattr(parquet_frame, "_MANY_ROWS", many_rows)
     schema = pa.schema([("t", pa.string()), ("id", pa.int64()), ("v", pa.int64())])
     store, table = compacted(place, schema), SlateTable.forPath(spark, place)
     keys = [(tenant, number) for tenant in "abcdefgh" for number in range(20)]
@@ -181,6 +185,7 @@ def test_keys_of_one_number(
     spark: SparkSession, place: str, monkeypatch: pytest.MonkeyPatch, kind: pa.DataType, max_bits: int
 ) -> None:
     """Negative ones, both ends, neighbours, and numbers of the same last digits; with bits of them, and without."""
+    monkeypatch.setattr(parquet_frame, "_MANY_ROWS", 1)
     monkeypatch.setattr(parquet_frame, "_MAX_BITS", max_bits)
     schema = pa.schema([("id", kind), ("v", pa.int64())])
     store, table = compacted(place, schema, "id"), SlateTable.forPath(spark, place)

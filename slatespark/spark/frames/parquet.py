@@ -62,6 +62,7 @@ _HASH: Final = f"{_SHADOW}hash"
 _FEW_SHARE: Final = 4  # keys that may share a number which rows are looked up by
 _US: Final = 1000
 
+_MANY_ROWS: Final = 6_000_000  # of fewer, looking all up takes less time than planning to look up only likely ones
 _WORD_BITS: Final = 64
 _BITS_PER_KEY: Final = 32  # one in as many numbers that are not keys is looked up all the same
 _MAX_BITS: Final = 1 << 21  # fits the cache of a core
@@ -203,7 +204,7 @@ def parquet_frame(spark: SparkSession, location: TableLocation, url: str, read: 
         for condition in (_live_condition(settings, files), read.where):
             rows = rows if condition is None else rows.where(condition)
         if files[0].has_shadows:
-            rows = _without(rows, share.shadows)
+            rows = _without(rows, share.shadows, sum(file.rows for file in files))
         frames.append(rows.select(names))
     if share.rest.splits:
         frames.append(_rest_frame(spark, location, share))
@@ -281,8 +282,8 @@ def _live_condition(settings: ScanSettings, files: Sequence[ParquetFile]) -> str
     return " AND ".join(live) or None
 
 
-def _without(rows: DataFrame, shadows: pa.Table) -> DataFrame:
-    """Return rows whose keys are not among the shadows."""
+def _without(rows: DataFrame, shadows: pa.Table, count: int) -> DataFrame:
+    """Return rows, `count` of them, whose keys are not among the shadows."""
     ones = [quoted(name) for name in shadows.column_names]
     others = [f"{_SHADOW}{index}" for index in range(shadows.num_columns)]
     pairs = list(zip(ones, others, strict=True))
@@ -294,7 +295,10 @@ def _without(rows: DataFrame, shadows: pa.Table) -> DataFrame:
         # Spark looks a number up far faster than a row of several columns. Bounds, which it does not take for columns
         # to look up, compare the rest of the key where the number is found.
         one, other = pairs.pop(number)
-        same = [_if_likely(rows.sparkSession, F.expr(one), shadows.column(number)) == F.expr(other)]
+        found = F.expr(one)
+        if count >= _MANY_ROWS:
+            found = _if_likely(rows.sparkSession, found, shadows.column(number))
+        same = [found == F.expr(other)]
         same += [_equal_by_bounds(*pair) for pair in pairs]
     elif len(pairs) == 1:
         same = [F.expr(f"{one} = {other}") for one, other in pairs]

@@ -48,12 +48,14 @@ class ParquetFile:
     Attributes
     ----------
     path : path of its copy, below the table
+    rows : how many rows the copy has
     names : columns of the copy
     nans : columns that may hold NaN, which the statistics leave out; None if that is not known
     has_shadows : whether newer rows have some of its keys
     """
 
     path: str
+    rows: int
     names: frozenset[str]
     nans: frozenset[str] | None
     has_shadows: bool
@@ -122,7 +124,7 @@ def plan_parquet_share(stores: TableStores, plan: ReadPlan, options: ReadOptions
 
 def _file(part: FileSlice, footer: CopyFooter, has_shadows: bool) -> ParquetFile:
     nans = None if footer.label.nans is None else frozenset(footer.label.nans)
-    return ParquetFile(copy_path(part.file.id), frozenset(footer.schema.names), nans, has_shadows)
+    return ParquetFile(copy_path(part.file.id), footer.label.rows, frozenset(footer.schema.names), nans, has_shadows)
 
 
 def _needed_layers(plan: ReadPlan) -> tuple[Layer, ...]:
