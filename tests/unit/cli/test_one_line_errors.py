@@ -83,6 +83,15 @@ def test_output_that_does_not_fit(table: Path, arguments: list[str], unbuffered:
     assert b"Make room" in found.stderr
 
 
+@pytest.mark.parametrize("arguments", ["scan", "--version", "verify"])
+def test_output_that_is_closed(table: Path, arguments: str) -> None:
+    command = shlex.join([sys.executable, "-m", "slatespark.cli", arguments, str(table)])
+    found = subprocess.run(["/bin/sh", "-c", f"{command} >&-"], stderr=subprocess.PIPE, check=False)
+    assert found.returncode == 2
+    assert found.stderr.startswith(b"InvalidRequestError: ")
+    assert found.stderr.count(b"\n") == 1
+
+
 @pytest.mark.parametrize(
     "error", [OSError(28, "No space left on device"), UnicodeEncodeError("utf-8", "\udcff", 0, 1, "surrogates")]
 )
