@@ -137,6 +137,10 @@ class Manifest:
         """Return the ids of the SSTs that any view shows."""
         return {view.sst_id for view in self.views()}
 
+    def newest_sst(self) -> Ulid | None:
+        """Return the newest id of an SST; None without one. No other table has an SST with it, but for copies."""
+        return max(self.ssts, key=lambda sst_id: sst_id.value, default=None)
+
     def run_ids(self) -> tuple[int, ...]:
         """Return the ids of all sorted runs of all trees."""
         return tuple(run.id for tree in self.trees() for run in tree.compacted)

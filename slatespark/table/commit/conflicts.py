@@ -26,6 +26,7 @@ from slatespark.options import WriteOptions
 from slatespark.ranges import ALL_KEYS, KeyRange
 from slatespark.table.commit.later_commits import LaterCommit, find_later_commits
 from slatespark.table.commit.read_set import ReadSet as ReadSet
+from slatespark.table.commit.read_set import name_newest
 from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.log.manifests import fetch_latest_manifest, fetch_manifest
 from slatespark.table.log.versioned_object import Version
@@ -170,13 +171,21 @@ class ReadCheck:
         number = self.reads.manifest_id
         if latest_id < number:  # another table has replaced this one
             raise self.unknown()
-        return Version(number, fetch_manifest(self.stores, number) if number else Manifest())  # 0: there was no table
+        found = fetch_manifest(self.stores, number) if number else Manifest()  # 0: there was no table
+        self._check_table(found)
+        return Version(number, found)
+
+    def _check_table(self, found: Manifest) -> None:
+        """Refuse if the version that was read is now one of another table, created in the place of the first."""
+        if name_newest(found.newest_sst()) != self.reads.newest_sst:
+            raise self._conflict("the table was removed and created again since a read of this commit")
 
     # --- later rows ---------------------------------------------------------------------------------------------------
 
     def _find_commits(self, latest: Version[Manifest]) -> list[LaterCommit]:
         """Return the commits since the read that were not checked yet."""
         if latest.number == self.reads.manifest_id:
+            self._check_table(latest.value)
             return []
         checked = self._fetch_checked(latest.number)
         return list(find_later_commits(self.stores, checked, latest, self.filtered_jobs))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import InternalError
+from slatespark.format.ulid import Ulid
 from slatespark.ranges import ALL_KEYS, KeyRange, merge_ranges, overlapping_ranges
 from slatespark.table.records.json_objects import hex_bounds, range_of_hex
 from slatespark.table.snapshot import Snapshot
@@ -35,6 +36,8 @@ class ReadSet:
     ranges : ascending, disjoint, none empty
     read_ts_ms : history tables: versions created at or after it also count as changes; None if only seqs count
     written : ranges in which every key that the commit writes must be unchanged too; ascending, disjoint, none empty
+    newest_sst : newest id of an SST of that version, as text; empty without one. It tells the table from one that was
+        created in its place
     operands_only : whether of new rows only merge operands count as changes. For a commit that removes rows which reads
         do not show: a new put or tombstone hides what lies below it in any case
     """
@@ -45,6 +48,7 @@ class ReadSet:
     ranges: tuple[KeyRange, ...] = ()
     read_ts_ms: int | None = None
     written: tuple[KeyRange, ...] = (ALL_KEYS,)
+    newest_sst: str = ""
     operands_only: bool = False
 
     @classmethod
@@ -64,6 +68,7 @@ class ReadSet:
             snapshot.max_seq,
             read_ts_ms=read_ts_ms,
             written=merge_ranges(written),
+            newest_sst=name_newest(snapshot.manifest.newest_sst()),
             operands_only=operands_only,
         )
         return bare.adding(keys=keys, ranges=ranges)
@@ -73,7 +78,8 @@ class ReadSet:
         """Return the read set of everything that a read scans."""
         keys = (key for split in plan.splits for key in split.points or ())
         ranges = (part for split in plan.splits if split.points is None for part in (split.ranges or (split.keys,)))
-        return cls(plan.manifest_id, plan.max_seq, written=()).adding(keys=keys, ranges=ranges)
+        bare = cls(plan.manifest_id, plan.max_seq, written=(), newest_sst=name_newest(plan.newest_sst))
+        return bare.adding(keys=keys, ranges=ranges)
 
     @classmethod
     def of_condition(cls, snapshot: Snapshot, condition: str | None, codec: RowCodec) -> Self:
@@ -123,6 +129,7 @@ class ReadSet:
             "ranges": [hex_bounds(keys) for keys in self.ranges],
             "read_ts_ms": self.read_ts_ms,
             "written": [hex_bounds(keys) for keys in self.written],
+            "newest_sst": self.newest_sst,
             "operands_only": self.operands_only,
         }
         return json.dumps(content, separators=(",", ":"))
@@ -139,6 +146,11 @@ class ReadSet:
             return cls(keys=keys, ranges=ranges, written=written, **content)
         except (ValueError, TypeError, AttributeError, KeyError) as exc:
             raise InternalError(f"The read set of a write cannot be decoded: {exc!r}.") from exc
+
+
+def name_newest(found: Ulid | None) -> str:
+    """Return the newest id of an SST as a read set has it."""
+    return "" if found is None else str(found)
 
 
 def _lies_in(key: bytes, ranges: Sequence[KeyRange]) -> bool:

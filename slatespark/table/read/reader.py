@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import OptionError, SchemaError
+from slatespark.format.ulid import Ulid
 from slatespark.kernels.columns import Visibility
 from slatespark.options import ReadOptions
 from slatespark.options.values import normalize_name
@@ -56,6 +57,7 @@ class ReadPlan:
     Attributes
     ----------
     manifest_id : the version it reads
+    newest_sst : newest id of an SST of that version; None without one
     max_seq : highest sequence number it sees
     now_ms : the instant at which it evaluates expiry
     settings : the same for all splits
@@ -65,6 +67,7 @@ class ReadPlan:
     """
 
     manifest_id: int
+    newest_sst: Ulid | None
     max_seq: int
     now_ms: int
     settings: ScanSettings
@@ -76,6 +79,20 @@ class ReadPlan:
     def schema(self) -> pa.Schema:
         """Arrow schema of the batches."""
         return self.settings.projection.schema
+
+
+def _plan_of(
+    snapshot: Snapshot,
+    settings: ScanSettings,
+    splits: tuple[Split, ...],
+    layers: tuple[Layer, ...] = (),
+    *,
+    seeks_copies: bool = False,
+) -> ReadPlan:
+    newest = snapshot.manifest.newest_sst()
+    return ReadPlan(
+        snapshot.manifest_id, newest, snapshot.max_seq, snapshot.now_ms, settings, splits, layers, seeks_copies
+    )
 
 
 def fetch_read_plan(
@@ -115,7 +132,7 @@ def fetch_read_plan(
     splits, residual = plan_key_splits(stores, layers, options, ranges, codec, condition, skip, copies.sample)
     settings, splits = replace(settings, residual=residual), copies.add_to(splits)
     splits = share_tail(stores, splits, settings.wal, settings.wal_above_seq, limit_bytes=options.wal_buffer_bytes)
-    return ReadPlan(snapshot.manifest_id, snapshot.max_seq, snapshot.now_ms, settings, splits, layers, seeks_copies)
+    return _plan_of(snapshot, settings, splits, layers, seeks_copies=seeks_copies)
 
 
 def resolve_table(stores: TableStores, options: ReadOptions, clock: Clock) -> tuple[Snapshot, TableDefinition]:
@@ -446,4 +463,4 @@ def _fetch_look_up_plan(
     columns = project(options, codec=codec)
     settings = scan_settings(stores, snapshot, definition, options, columns, bind_condition(options, codec))
     splits = plan_points(fetch_layers_of(stores, snapshot, point), keys, target_bytes=options.split_bytes)
-    return ReadPlan(snapshot.manifest_id, snapshot.max_seq, snapshot.now_ms, settings, splits)
+    return _plan_of(snapshot, settings, splits)

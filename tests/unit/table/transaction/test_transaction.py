@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from functools import partial
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -13,6 +15,7 @@ import pytest
 from slatespark import (
     ClockRegressionError,
     CommitConflictError,
+    ConflictError,
     HistoryTrimmedError,
     InvalidRequestError,
     OptionError,
@@ -883,3 +886,25 @@ def test_a_pinned_read_point_has_a_checkpoint() -> None:
     known = len(store.checkpoints())
     txn = store.begin(pin="1h")
     assert [point.version for point in store.checkpoints()[known:]] == [txn.readVersion]
+
+
+@pytest.mark.parametrize("versions", [1, 3, 6])
+@pytest.mark.parametrize("read", [[("a", 1)], "id < 5"])
+def test_a_table_that_was_created_again_in_its_place(tmp_path: Path, versions: int, read: Any) -> None:
+    """With fewer, as many, or more versions, and the same definition: what was read were rows of another table."""
+    path = tmp_path / "table"
+
+    def created(commits: int, amount: int) -> SlateStore:
+        store = SlateStore.create(str(path), SCHEMA, ["tenant", "id"])
+        for _ in range(commits):
+            store.write(amounts(("a", 1, amount)))
+        return store
+
+    txn = created(3, 100).begin()
+    txn.getForUpdate(read)
+    shutil.rmtree(path)
+    again = created(versions, 7)
+    txn.write(amounts(("b", 2, 0)))
+    with pytest.raises(ConflictError):
+        txn.commit()
+    assert shown(again) == [("a", 1, 7)]
