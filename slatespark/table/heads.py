@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -9,6 +10,8 @@ from slatespark.storage.object_store import Buffer, ObjectMeta
 
 if TYPE_CHECKING:
     from slatespark.format.manifest import Manifest
+    from slatespark.format.properties import SstProperties
+    from slatespark.format.ulid import Ulid
     from slatespark.kernels.columns import RowColumns
 
 Epochs: TypeAlias = tuple[int, int]  # of writer and compactor
@@ -79,6 +82,7 @@ class Heads:
     ----------
     creations : how many versions of anything this process has created
     tail : rows at the end of the WAL; None if none are held
+    properties : of files, by id and size, as the last call found them that found those of all its files
     defined : number and content of a manifest after which the newest definition was looked for
     """
 
@@ -89,6 +93,7 @@ class Heads:
         self._commits: dict[tuple[str, str], tuple[int, Epochs]] = {}
         self._own_commits: dict[str, OwnCommits] = {}
         self.tail: HeldTail | None = None
+        self.properties: Mapping[tuple[Ulid, int], SstProperties] = {}
         self.defined: tuple[int, Manifest] | None = None
 
     def __reduce__(self) -> tuple[type[Heads], tuple[()]]:

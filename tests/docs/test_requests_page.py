@@ -29,13 +29,18 @@ def replace(store: SlateStore) -> int:
     return store.write(rows(0, 10), mode="overwrite", replaceWhere="id BETWEEN 0 AND 9")
 
 
+SCANNED: Final[list[Call]] = [lambda store: store.scan().read_all()] * 2
+
 # What a call needs before, in the same process, and the call.
 CALLS: Final[dict[str, tuple[list[Call], Call]]] = {
     "`get`, first": ([], lambda store: store.get(17)),
     "`get`": ([lambda store: store.get(17)] * 2, lambda store: store.get(17)),
     "`snapshot()`": ([lambda store: store.get(17)] * 2, lambda store: store.snapshot()),
     "`scan`, first": ([lambda store: store.get(17)] * 2, lambda store: store.scan().read_all()),
-    "`scan`": ([lambda store: store.scan().read_all()] * 2, lambda store: store.scan().read_all()),
+    "`scan`": (SCANNED, lambda store: store.scan().read_all()),
+    "`scan` with `versionAsOf`": (SCANNED, lambda store: store.scan(versionAsOf=5).read_all()),
+    "`scan` with `timestampAsOf`": (SCANNED, lambda store: store.scan(timestampAsOf=NOW_MS + 90_000).read_all()),
+    "`scan` with `seqAsOf`": (SCANNED, lambda store: store.scan(seqAsOf=3).read_all()),
     "`write` of 1,000 rows, first": ([], lambda store: store.write(rows(0, 1000))),
     "`write` of 1,000 rows": ([lambda store: store.write(rows(0, 1000))], lambda store: store.write(rows(0, 1000))),
     "`write` with `replaceWhere`": ([lambda store: store.write(rows(0, 1000))], replace),

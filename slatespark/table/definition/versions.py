@@ -17,6 +17,7 @@ from slatespark.errors import (
     UnavailableError,
 )
 from slatespark.format.manifest import ExternalDb, Manifest
+from slatespark.format.paths import MANIFEST_DIR
 from slatespark.format.tables import refuse_unknown_fields
 from slatespark.storage import run_ahead
 from slatespark.storage.object_store import Buffer
@@ -90,23 +91,39 @@ class DefinitionFetch:
 
     def __init__(self, stores: TableStores, *, reuses: bool = False) -> None:
         self._stores, self._seen, self._log = stores, seen_manifest(stores), definition_log(stores)
+        self._newest = _newest_seen(stores)
         self._is_known = reuses and self._seen is not None and stores.heads.defined == self._seen
         is_ahead = stores.main.is_remote and self._seen is not None and not self._is_known
         self._own = run_ahead(partial(_find_newest, self._log), is_remote=is_ahead)
-        self._resolved: Version[TableDefinition] | None = None
+        self._found: list[Version[TableDefinition] | None] = []  # of the table itself, once it was waited for
 
     def resolve(self, version: Version[Manifest]) -> Version[TableDefinition]:
         """Return the newest definition; as `fetch_definition`."""
-        if self._seen != version:
-            return self._resolve(_find_newest(self._log), version)
-        if self._resolved is None:
-            self._resolved = self._resolve(_find_seen(self._log) if self._is_known else self._own(), version)
-        return self._resolved
+        if self._seen is None or not self._serves(version):
+            return self._resolve(_find_newest(self._log), version, version)
+        if not self._found:
+            self._found.append(_find_seen(self._log) if self._is_known else self._own())
+        return self._resolve(self._found[0], version, self._seen)
 
-    def _resolve(self, own: Version[TableDefinition] | None, version: Version[Manifest]) -> Version[TableDefinition]:
+    def _serves(self, version: Version[Manifest]) -> bool:
+        """Tell whether what is fetched serves a version: the newest one that was seen before, or an older one.
+
+        Where another one is the newest now, the table may have been created again in its place.
+        """
+        is_older = self._seen is not None and version.number < self._seen.number
+        return _newest_seen(self._stores) == self._newest if is_older else version == self._seen
+
+    def _resolve(
+        self, own: Version[TableDefinition] | None, version: Version[Manifest], defined: Version[Manifest]
+    ) -> Version[TableDefinition]:
+        """Return the definition for a version, and note that it was looked for after `defined` was seen."""
         if own is not None or not version.value.external_dbs:  # changes at a parent are not announced here
-            self._stores.heads.defined = version
+            self._stores.heads.defined = defined
         return _inherit(self._stores, version.value) if own is None else own
+
+
+def _newest_seen(stores: TableStores) -> tuple[int, Buffer] | None:
+    return stores.heads.newest(stores.main.url, MANIFEST_DIR)
 
 
 def _inherit(

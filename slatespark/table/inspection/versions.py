@@ -16,7 +16,7 @@ from slatespark.format.manifest_outline import ManifestOutline, decode_outline
 from slatespark.shown import Shown
 from slatespark.storage import run_in_groups
 from slatespark.table.inspection.version_changes import CLAIMED, VersionChange, compare_versions
-from slatespark.table.log.manifests import fetch_latest_manifest, list_manifests, manifest_log
+from slatespark.table.log.manifests import fetch_latest_manifest, list_kept, manifest_log
 from slatespark.table.log.numbered_log import NumberedLog
 from slatespark.table.read.versions.kept_versions import order_times, stored_times
 from slatespark.table.records.commit_record import CommitRecord
@@ -69,15 +69,16 @@ def list_versions(stores: TableStores, limit: int | None = None) -> tuple[Versio
     TableNotFoundError, UnavailableError
     """
     log = manifest_log(stores)
-    numbers = list_manifests(stores)
-    if not numbers:
+    kept = list_kept(stores)
+    if not kept:
         fetch_latest_manifest(stores)  # raises that there is no table
+    numbers = list(kept)
     chosen = numbers if limit is None else numbers[max(0, len(numbers) - limit) :]
     if not chosen:
         return ()
     records = {record.manifest_id: record for record in fetch_commit_records(stores.main, limit, sound_only=True)}
     recorded_ms = {number: record.committed_ms for number, record in records.items()}
-    times_ms = order_times(chosen, recorded_ms, stored_times(stores, chosen[0]))
+    times_ms = order_times(chosen, recorded_ms, stored_times(kept))
     claims = {number for number in chosen if _is_claim(records, number)}
     unrecorded = {number for number in chosen if number not in records and number not in claims}
     compared = [number for number in numbers if number in unrecorded or number + 1 in unrecorded]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -16,7 +16,8 @@ from slatespark.format.paths import (
     MANIFEST_EXTENSION,
     manifest_path,
 )
-from slatespark.storage.object_store import Buffer
+from slatespark.storage import run_ahead
+from slatespark.storage.object_store import Buffer, ObjectMeta
 from slatespark.table.clock import Clock
 from slatespark.table.log.numbered_log import CollectedNumberError, NumberedLog
 from slatespark.table.log.versioned_object import RaceLostError, Version, VersionedObject
@@ -120,11 +121,34 @@ def list_manifests(stores: TableStores) -> list[int]:
 
     Versions below the collector's boundary count too if a checkpoint keeps them.
     """
-    passed, alive = manifest_log(stores).split_numbers()
-    if not passed:
-        return alive
-    pinned = {point.manifest_id for point in fetch_latest_manifest(stores)[1].checkpoints}
-    return [number for number in passed if number in pinned] + alive
+    return list(list_kept(stores))
+
+
+def list_kept(stores: TableStores) -> dict[int, ObjectMeta]:
+    """Return the objects of the versions of `list_manifests` by id."""
+    passed, alive = manifest_log(stores).split()
+    return _kept(passed, alive, fetch_latest_manifest(stores)) if passed else alive
+
+
+def fetch_kept(stores: TableStores) -> tuple[Version[Manifest], dict[int, ObjectMeta]]:
+    """Return the newest version, and what `list_kept` returns; both are looked for together.
+
+    Raises `TableNotFoundError` when there is none.
+    """
+    log = manifest_log(stores)
+    split = run_ahead(log.split, is_remote=stores.main.is_remote)
+    latest = fetch_latest_manifest(stores)
+    passed, alive = split()
+    if max(alive, default=0) < latest.number:  # it was created after the listing, and maybe more were
+        passed, alive = log.split()
+    return latest, _kept(passed, alive, latest)
+
+
+def _kept(
+    passed: Mapping[int, ObjectMeta], alive: Mapping[int, ObjectMeta], latest: Version[Manifest]
+) -> dict[int, ObjectMeta]:
+    pinned = {point.manifest_id for point in latest.value.checkpoints}
+    return {number: meta for number, meta in passed.items() if number in pinned} | dict(alive)
 
 
 def find_latest_manifest(stores: TableStores) -> Version[Manifest] | None:

@@ -51,20 +51,21 @@ class NumberedLog:
 
     def numbers(self) -> list[int]:
         """Return the ids that exist and are alive, ascending."""
-        return self.split_numbers()[1]
+        return list(self.split()[1])
 
-    def split_numbers(self) -> tuple[list[int], list[int]]:
-        """Return the existing ids, ascending: those that the boundary has passed, and those that are alive.
+    def split(self) -> tuple[dict[int, ObjectMeta], dict[int, ObjectMeta]]:
+        """Return what is listed, by id, ascending: objects that the boundary has passed, and those that are alive.
 
         The former are pinned versions that a collector left, or objects of writers that lost a race long ago.
         """
         for _ in range(_LIST_ATTEMPTS):
-            listed = self.store.list(self.folder)
-            found = sorted(self._numbered(listed))
+            listed = self._numbered(self.store.list(self.folder))
+            found = sorted(listed)
             position = bisect_right(found, self.dead_up_to()) if found else 0
             if position < len(found) or not found:
                 break  # else the listing is older than the boundary: a collector never passes the newest one
-        return found[:position], found[position:]
+        passed, alive = ({number: listed[number] for number in part} for part in (found[:position], found[position:]))
+        return passed, alive
 
     def latest(self) -> tuple[int, Buffer] | None:
         """Return id and content of the newest version; None if there is none.

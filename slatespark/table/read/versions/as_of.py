@@ -13,7 +13,7 @@ from slatespark.errors import HistoryTrimmedError, OptionError
 from slatespark.options import ReadOptions
 from slatespark.table.clock import Clock, present_of_read
 from slatespark.table.definition.table_definition import TableDefinition
-from slatespark.table.definition.versions import resolve_definition
+from slatespark.table.definition.versions import DefinitionFetch, resolve_definition
 from slatespark.table.read.versions.as_of_seq import find_seq
 from slatespark.table.read.versions.floor import find_later_beginning, history_floor, judged_definition
 from slatespark.table.read.versions.kept_versions import KeptVersions
@@ -34,8 +34,9 @@ def resolve_as_of(stores: TableStores, options: ReadOptions, clock: Clock) -> Sn
         When it can no longer be answered exactly, or lies before the table's beginning.
     """
     present_ms = present_of_read(clock)  # first: later commits count as future
+    fetch = DefinitionFetch(stores, reuses=True)
     kept = KeptVersions(stores)
-    definition = resolve_definition(stores, kept.manifest(kept.latest))
+    definition = fetch.resolve(kept.newest).value
     if options.seq_as_of is not None:
         return _as_of_seq(stores, kept, definition, options.seq_as_of, options.now_ms, clock)
     assert options.timestamp_as_of_ms is not None

@@ -23,6 +23,7 @@ from slatespark.table.records.commit_batches import fetch_commit_object, list_co
 from slatespark.table.stores import TableStores
 
 CACHE_BYTES: Final = 32 << 20
+MAX_HELD: Final = 1 << 14  # files whose properties are held: 13 MB
 STORED_BYTES: Final = "stored_bytes"  # of the file without its footer; in a record beside the properties
 
 _FILE_BYTES: Final = 800  # memory of one entry
@@ -61,7 +62,8 @@ def file_properties(
 ) -> Mapping[Ulid, SstProperties]:
     """Return the properties of files of a version, as far as slatespark's commit records have them.
 
-    Costs two listings and, once in a process, a request per hundred commits and some twenty more.
+    Costs two listings and, once in a process, a request per hundred commits and some twenty more; nothing if all files
+    were known at the last call.
 
     Parameters
     ----------
@@ -77,12 +79,17 @@ def recorded_properties(
 ) -> Mapping[Ulid, SstProperties]:
     """Return the same for some files of this table, of any version; `limit` as there."""
     handles = {str(handle.id): handle for handle in files}
+    # An id is never given to another file, and what was recorded of a file does not change.
+    held, wanted = stores.heads.properties, {(handle.id, handle.info.sections_end) for handle in handles.values()}
+    if wanted <= held.keys():
+        return {sst_id: held[sst_id, size] for sst_id, size in wanted}
     if limit is None:
         limit = max(_MIN_REQUESTS, _REQUESTS_PER_FILE * len(handles))
-    found = find_recorded(stores, set(handles), limit=limit)
-    return {
-        handles[name].id: recorded.properties for name, recorded in found.items() if recorded.describes(handles[name])
-    }
+    recorded = find_recorded(stores, set(handles), limit=limit)
+    found = {handles[name].id: entry.properties for name, entry in recorded.items() if entry.describes(handles[name])}
+    if len(found) == len(wanted) <= MAX_HELD:
+        stores.heads.properties = {(sst_id, size): found[sst_id] for sst_id, size in wanted}
+    return found
 
 
 def find_recorded(stores: TableStores, wanted: Set[str], *, limit: int) -> dict[str, RecordedFile]:

@@ -13,8 +13,8 @@ from contextlib import suppress
 
 from slatespark.errors import CorruptDataError
 from slatespark.format.manifest import Manifest
-from slatespark.format.paths import MANIFEST_DIR, MANIFEST_EXTENSION, numbered
-from slatespark.table.log.manifests import fetch_latest_manifest, fetch_manifest, list_manifests, manifest_log
+from slatespark.storage import ObjectMeta
+from slatespark.table.log.manifests import fetch_kept, fetch_manifest, manifest_log
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.records.commits import fetch_commit_record, fetch_commit_records
 from slatespark.table.stores import TableStores
@@ -29,6 +29,7 @@ class KeptVersions:
 
     Attributes
     ----------
+    newest : the newest one
     numbers : ids of the manifests that exist, ascending; one at least
 
     Raises
@@ -38,10 +39,11 @@ class KeptVersions:
     """
 
     def __init__(self, stores: TableStores) -> None:
-        latest_id, latest = fetch_latest_manifest(stores)
-        self._stores = stores
-        self.numbers = [number for number in list_manifests(stores) if number < latest_id] + [latest_id]
-        self._manifests = {latest_id: latest}
+        newest, kept = fetch_kept(stores)
+        self._stores, self.newest = stores, newest
+        self.numbers = [number for number in kept if number < newest.number] + [newest.number]
+        self._stored = stored_times(kept)
+        self._manifests = {newest.number: newest.value}
         self._records: dict[int, CommitRecord] | None = None
         self._times_ms: list[int] | None = None
 
@@ -69,7 +71,7 @@ class KeptVersions:
         """When each of `numbers` was committed; never descending."""
         if self._times_ms is None:
             recorded = {number: record.committed_ms for number, record in self.records.items()}
-            self._times_ms = order_times(self.numbers, recorded, stored_times(self._stores, self.numbers[0]))
+            self._times_ms = order_times(self.numbers, recorded, self._stored)
         return self._times_ms
 
     def time_ms(self, number: int) -> int:
@@ -86,12 +88,9 @@ def fetch_commit_time(stores: TableStores, number: int) -> int:
     return stores.main.head(manifest_log(stores).path(number)).modified_ms
 
 
-def stored_times(stores: TableStores, first: int) -> dict[int, int]:
-    """Return when the objects of the manifests from `first` on were stored."""
-    log = manifest_log(stores)
-    listed = stores.main.list(MANIFEST_DIR, log.path(first - 1))
-    found = ((numbered(meta.path, MANIFEST_EXTENSION), meta.modified_ms) for meta in listed)
-    return {number: modified_ms for number, modified_ms in found if number is not None}
+def stored_times(kept: Mapping[int, ObjectMeta]) -> dict[int, int]:
+    """Return when the objects of versions were stored."""
+    return {number: meta.modified_ms for number, meta in kept.items()}
 
 
 def order_times(numbers: Sequence[int], recorded: Mapping[int, int], stored: Mapping[int, int]) -> list[int]:

@@ -14,7 +14,7 @@ from typing import Final
 from slatespark.errors import HistoryTrimmedError, OptionError
 from slatespark.format.manifest import Manifest
 from slatespark.table.clock import Clock, present_of_read
-from slatespark.table.definition.versions import resolve_definition
+from slatespark.table.definition.versions import DefinitionFetch
 from slatespark.table.read.versions.kept_versions import KeptVersions
 from slatespark.table.read.versions.unnumbered import lost_segment, may_differ
 from slatespark.table.records.commit_record import CommitRecord
@@ -43,8 +43,9 @@ def resolve_version(stores: TableStores, time_ms: int, clock: Clock | None = Non
         When the instant lies in the future.
     """
     now_ms = None if clock is None else present_of_read(clock)  # first: later commits count as future
+    fetch = DefinitionFetch(stores, reuses=True)
     kept = KeptVersions(stores)
-    own_time = resolve_definition(stores, kept.manifest(kept.latest)).has_own_time
+    own_time = fetch.resolve(kept.newest).value.has_own_time
     timeline = Timeline(stores, kept, own_time)
     if now_ms is not None:
         timeline.refuse_future(time_ms, now_ms)

@@ -16,9 +16,15 @@ import pytest
 from slatespark import InvalidRequestError, SlateStore
 from slatespark.format.properties import VERSION, SstProperties
 from slatespark.storage.memory_store import MemoryStore
+from slatespark.table.heads import Heads
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read.planning.layers import distinct_files, fetch_layers
-from slatespark.table.read.versions.file_properties import file_properties, find_recorded, recorded_files
+from slatespark.table.read.versions.file_properties import (
+    file_properties,
+    find_recorded,
+    recorded_files,
+    recorded_properties,
+)
 from slatespark.table.records.commit_record import BATCHES_DIR, COMMITS_DIR
 from slatespark.table.records.commits import publish_commit_record
 from slatespark.table.retention.expiry_files import fetch_outline
@@ -59,6 +65,8 @@ def stores() -> TableStores:
 
 
 def known(stores: TableStores) -> dict[str, SstProperties]:
+    """What a process learns that has read nothing of the table."""
+    stores = replace(stores, heads=Heads())
     return {str(sst_id): found for sst_id, found in file_properties(stores, fetch_latest_manifest(stores)[1]).items()}
 
 
@@ -180,6 +188,30 @@ def test_thousands_of_commits_take_few_requests_and_only_once() -> None:
     assert [call.operation for call in main.calls] == ["list", "list"]
     main.calls.clear()
     assert set(find_recorded(stores, {"file 2099"}, limit=1000)) == {"file 2099"}
+
+
+def test_files_whose_properties_are_known_are_not_looked_for_again(stores: TableStores) -> None:
+    assert isinstance(stores.main, FailingStore)
+    manifest = fetch_latest_manifest(stores).value
+    found = file_properties(stores, manifest)
+    assert len(found) == 3
+    stores.main.calls.clear()
+    some = [handle for sst_id, handle in manifest.ssts.items() if sst_id != min(found)]
+    assert file_properties(stores, manifest) == found
+    assert recorded_properties(stores, some) == {handle.id: found[handle.id] for handle in some}
+    assert not stores.main.calls
+    SlateStore.open(stores.url).write(pa.table({"key": [b"d"], "value": [b"1"]}))
+    later = file_properties(stores, fetch_latest_manifest(stores).value)
+    assert found.items() < later.items()
+    assert len(later) == 4
+
+
+def test_a_file_of_another_size_is_looked_for(stores: TableStores) -> None:
+    manifest = fetch_latest_manifest(stores).value
+    [handle, *_] = manifest.ssts.values()
+    assert len(recorded_properties(stores, [handle])) == 1
+    other = replace(handle, info=replace(handle.info, stats_len=1, stats_offset=handle.info.sections_end))
+    assert recorded_properties(stores, [other]) == {}
 
 
 def test_no_more_records_are_read_than_asking_the_files_would_cost(stores: TableStores) -> None:
