@@ -42,7 +42,7 @@ from slatespark.format.paths import (
 from slatespark.format.ulid import Ulid
 from slatespark.kernels.columns import MERGE, TOMBSTONE, RowColumns
 from slatespark.ranges import KeyRange, parts_within
-from slatespark.storage import ObjectMeta
+from slatespark.storage import ObjectMeta, run_in_groups
 from slatespark.table.clock import Clock
 from slatespark.table.columns.keys import keys_of_copy, keys_within
 from slatespark.table.commit.wal_place import fetch_state_with_wal
@@ -62,6 +62,7 @@ from slatespark.table.rows.row_spans import spans_within
 from slatespark.table.stores import OWN_ROOT, TableStores, external_roots, object_context
 
 _ATTEMPTS: Final = 10
+_TOGETHER: Final = 8  # objects that are searched at a time, each in windows of `FILE_WINDOW_BYTES`
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +136,7 @@ class _AbsenceSearch:
     codec: RowCodec | None = None  # of the keys, at least as new as the listed copies; known once one was searched
 
     def run(self) -> AbsenceReport:
+        is_remote = self.stores.main.is_remote
         for _ in range(_ATTEMPTS):
             unread = set(self._unfinished())
             latest_id = self._read_versions()
@@ -146,8 +148,9 @@ class _AbsenceSearch:
             there = {place for place, _ in found}
             fresh = [(place, target) for place, target in found if place not in self.counts]
             self.counts = {place: count for place, count in self.counts.items() if place in there}
-            for done, (place, target) in enumerate(fresh, 1):
-                self.counts[place] = self._count(target)
+            counted = run_in_groups(self._count, [target for _, target in fresh], is_remote=is_remote, size=_TOGETHER)
+            for done, ((place, _), (_, count)) in enumerate(zip(fresh, counted, strict=True), 1):
+                self.counts[place] = count
                 if self.progress is not None:
                     self.progress(Step.SEARCHING, done, len(fresh))
             if fresh:
@@ -179,13 +182,19 @@ class _AbsenceSearch:
         listed = self.stores.main.list(MANIFEST_DIR)
         numbers = {number for meta in listed if (number := numbered(meta.path, MANIFEST_EXTENSION)) is not None}
         latest_id, latest, _ = fetch_state_with_wal(self.stores)
-        known, self.manifests = self.manifests, {latest_id: latest}
-        for number in numbers - {latest_id}:
-            try:
-                self.manifests[number] = known.get(number) or fetch_manifest(self.stores, number)
-            except SnapshotExpiredError:  # garbage-collected meanwhile
-                continue
+        self.manifests = {number: self.manifests[number] for number in numbers & self.manifests.keys()}
+        missing = sorted(numbers - self.manifests.keys() - {latest_id})
+        fetched = run_in_groups(self._find_manifest, missing, is_remote=self.stores.main.is_remote)
+        self.manifests |= {number: manifest for number, manifest in fetched if manifest is not None}
+        self.manifests[latest_id] = latest
         return latest_id
+
+    def _find_manifest(self, number: int) -> Manifest | None:
+        """Return a version; None if it was garbage-collected meanwhile."""
+        try:
+            return fetch_manifest(self.stores, number)
+        except SnapshotExpiredError:
+            return None
 
     def _objects(
         self, ssts: Sequence[ObjectMeta], wal: Sequence[ObjectMeta], copies: Sequence[ObjectMeta]
@@ -269,15 +278,20 @@ class _AbsenceSearch:
 
     def _named_in_compactions(self) -> Iterator[_Named]:
         main = self.stores.main
-        for meta in main.list(COMPACTIONS_DIR):
-            if numbered(meta.path, COMPACTIONS_EXTENSION) is None:
-                continue
-            try:
-                data = bytes(main.get(meta.path))
-            except FileNotFoundError:  # garbage-collected meanwhile
-                continue
-            with object_context(main, meta.path):
-                yield from self._named("compactions", meta.path, names_in_compactions(decode_compactions(data)))
+        listed = [
+            meta.path for meta in main.list(COMPACTIONS_DIR) if numbered(meta.path, COMPACTIONS_EXTENSION) is not None
+        ]
+        for path, data in run_in_groups(self._find_object, listed, is_remote=main.is_remote):
+            if data is not None:
+                with object_context(main, path):
+                    yield from self._named("compactions", path, names_in_compactions(decode_compactions(data)))
+
+    def _find_object(self, path: str) -> bytes | None:
+        """Return the content of an object; None if it was garbage-collected meanwhile."""
+        try:
+            return bytes(self.stores.main.get(path))
+        except FileNotFoundError:
+            return None
 
     def _named_in_records(self, unread: set[str]) -> Iterator[_Named]:
         """Yield what records name, and add damaged ones to `unread`."""
