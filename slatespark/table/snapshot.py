@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from bisect import bisect_left
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 
 from slatespark.errors import (
@@ -143,7 +143,9 @@ def make_snapshot(
 # --- the WAL --------------------------------------------------------------------------------------------------------
 
 
-def fetch_newest_state(stores: TableStores) -> tuple[int, Manifest, WalTail]:
+def fetch_newest_state(
+    stores: TableStores, when_seen: Callable[[], None] | None = None
+) -> tuple[int, Manifest, WalTail]:
     """Return the newest manifest and the WAL tail above it.
 
     A writer may flush, and a collector delete, WAL files after the manifest was read. Both need a newer manifest for
@@ -152,6 +154,10 @@ def fetch_newest_state(stores: TableStores) -> tuple[int, Manifest, WalTail]:
     to ask for the next version, which is cheaper than a listing. After a slatespark commit the WAL is looked at only
     once a client has claimed an epoch, which it does in a newer manifest. So commits of siblings, however often they
     come, keep nobody from reading.
+
+    Parameters
+    ----------
+    when_seen : called when a manifest was seen, before the WAL is looked at
 
     Raises
     ------
@@ -162,6 +168,8 @@ def fetch_newest_state(stores: TableStores) -> tuple[int, Manifest, WalTail]:
     seen = seen_manifest(stores)
     is_fresh = seen is None or is_at_rest(stores, seen.value)
     version = fetch_latest_manifest(stores) if seen is None or is_fresh else seen
+    if when_seen is not None:
+        when_seen()
     for attempt in range(_STATE_ATTEMPTS):
         if is_fresh and (is_at_rest(stores, version.value) or (attempt and _is_drained(stores, version))):
             return version.number, version.value, WalTail.nothing(version.value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
@@ -15,8 +16,14 @@ from slatespark.table.stores import TableStores
 _ATTEMPTS: Final = 4
 
 
-def fetch_state_with_wal(stores: TableStores) -> tuple[int, Manifest, WalTail]:
+def fetch_state_with_wal(
+    stores: TableStores, when_seen: Callable[[], None] | None = None
+) -> tuple[int, Manifest, WalTail]:
     """Return the newest version with its WAL, after checking that this is the table's.
+
+    Parameters
+    ----------
+    when_seen : as for `fetch_newest_state`
 
     Raises
     ------
@@ -27,7 +34,7 @@ def fetch_state_with_wal(stores: TableStores) -> tuple[int, Manifest, WalTail]:
     """
     refuse_other_database(stores)
     for _ in range(_ATTEMPTS):
-        number, manifest, wal = fetch_newest_state(stores)
+        number, manifest, wal = fetch_newest_state(stores, when_seen)
         if not stores.wal_is_apart or _is_of(stores, manifest):
             return number, manifest, wal
         if fetch_latest_manifest(stores).number == number:  # else replay may start later, and this file be collected
@@ -41,10 +48,12 @@ def fetch_state_with_wal(stores: TableStores) -> tuple[int, Manifest, WalTail]:
     raise UnavailableError(f"{stores.url}: the manifest changes faster than its WAL can be found.", todo="Retry.")
 
 
-def find_state_with_wal(stores: TableStores) -> tuple[int, Manifest, WalTail] | None:
+def find_state_with_wal(
+    stores: TableStores, when_seen: Callable[[], None] | None = None
+) -> tuple[int, Manifest, WalTail] | None:
     """Return what `fetch_state_with_wal` returns; None if there is no table."""
     try:
-        return fetch_state_with_wal(stores)
+        return fetch_state_with_wal(stores, when_seen)
     except TableNotFoundError:
         return None
 

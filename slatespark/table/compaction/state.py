@@ -82,7 +82,7 @@ def fetch_state(stores: TableStores, clock: Clock, now_ms: int | None) -> Compac
     now_ms : the instant at which expiry and retention are evaluated; for the default see `resolve_destructive_now`
     """
     fetch = DefinitionFetch(stores)
-    snapshot = resolve_snapshot(stores, ReadOptions(path=stores.url), clock)
+    snapshot = resolve_snapshot(stores, ReadOptions(path=stores.url), clock, fetch)
     manifest = snapshot.manifest
     refuse_unwritable(stores.url, manifest)
     number, definition = fetch.resolve(snapshot.version)

@@ -90,12 +90,19 @@ class DefinitionFetch:
     """
 
     def __init__(self, stores: TableStores, *, reuses: bool = False) -> None:
-        self._stores, self._seen, self._log = stores, seen_manifest(stores), definition_log(stores)
-        self._newest = _newest_seen(stores)
-        self._is_known = reuses and self._seen is not None and stores.heads.defined == self._seen
+        self._stores, self._reuses, self._log = stores, reuses, definition_log(stores)
+        self._seen: Version[Manifest] | None = None
+        self._found: list[Version[TableDefinition] | None] = []  # of the table itself, once it was waited for
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin it, unless it was begun, or no manifest was seen yet."""
+        if self._seen is not None:
+            return
+        stores, self._seen, self._newest = self._stores, seen_manifest(self._stores), _newest_seen(self._stores)
+        self._is_known = self._reuses and self._seen is not None and stores.heads.defined == self._seen
         is_ahead = stores.main.is_remote and self._seen is not None and not self._is_known
         self._own = run_ahead(partial(_find_newest, self._log), is_remote=is_ahead)
-        self._found: list[Version[TableDefinition] | None] = []  # of the table itself, once it was waited for
 
     def resolve(self, version: Version[Manifest]) -> Version[TableDefinition]:
         """Return the newest definition; as `fetch_definition`."""

@@ -130,14 +130,25 @@ def list_kept(stores: TableStores) -> dict[int, ObjectMeta]:
     return _kept(passed, alive, fetch_latest_manifest(stores)) if passed else alive
 
 
-def fetch_kept(stores: TableStores) -> tuple[Version[Manifest], dict[int, ObjectMeta]]:
+def fetch_kept(
+    stores: TableStores, when_seen: Callable[[], None] | None = None
+) -> tuple[Version[Manifest], dict[int, ObjectMeta]]:
     """Return the newest version, and what `list_kept` returns; both are looked for together.
 
-    Raises `TableNotFoundError` when there is none.
+    Parameters
+    ----------
+    when_seen : called when the newest version was seen
+
+    Raises
+    ------
+    TableNotFoundError
+        When there is none.
     """
     log = manifest_log(stores)
     split = run_ahead(log.split, is_remote=stores.main.is_remote)
     latest = fetch_latest_manifest(stores)
+    if when_seen is not None:
+        when_seen()
     passed, alive = split()
     if max(alive, default=0) < latest.number:  # it was created after the listing, and maybe more were
         passed, alive = log.split()

@@ -34,7 +34,7 @@ from slatespark.table.read.planning.plan import CutPoint, Layer, Split, SstFile,
 from slatespark.table.read.planning.skipping import SkipRule, skip_files
 from slatespark.table.read.scan import scan_split
 from slatespark.table.read.scan_settings import ScanSettings
-from slatespark.table.read.versions.file_properties import file_properties
+from slatespark.table.read.versions.file_properties import Listing, begin_listing, file_properties
 from slatespark.table.read.versions.floor import history_floor, judged_definition
 from slatespark.table.read.versions.read_point import ReadPoint
 from slatespark.table.read.versions.resolve import resolve_snapshot
@@ -119,13 +119,15 @@ def fetch_read_plan(
     ------
     InvalidRequestError, HistoryTrimmedError, CorruptDataError, UnsupportedFormatError
     """
+    # A filter may look keys up, which needs no properties.
+    listing = begin_listing(stores) if options.filter is None and not options.shows_intervals else None
     snapshot, definition = resolve_read(stores, options, clock, point)
     codec = definition.codec()
     columns = project(options, codec=codec) if projection is None else renewed(projection, codec)
     layers = fetch_layers_of(stores, snapshot, point)
     condition = bind_condition(options, codec, pushed)
     settings = scan_settings(stores, snapshot, definition, options, columns, condition)
-    skip = partial(_skip_files, stores, snapshot, settings) if not options.shows_intervals else tuple
+    skip = partial(_skip_files, stores, snapshot, settings, listing) if not options.shows_intervals else tuple
     ranges = (chosen_range(options, codec),) if keys is None else keys
     seeks_copies = definition.columnar != "false" if options.use_copies is None else options.use_copies
     copies = KnownCopies(stores, settings, seeks_copies)
@@ -142,7 +144,7 @@ def resolve_table(stores: TableStores, options: ReadOptions, clock: Clock) -> tu
     the last tick unless it is given: no other clock matches its times.
     """
     fetch = DefinitionFetch(stores, reuses=True)
-    snapshot = resolve_snapshot(stores, options, clock)
+    snapshot = resolve_snapshot(stores, options, clock, fetch)
     definition = judged_definition(fetch.resolve(snapshot.version).value, options, snapshot, clock)
     if definition.has_own_time and options.now_ms is None and not options.reads_past:
         snapshot = replace(snapshot, now_ms=snapshot.tick_ms)
@@ -198,10 +200,11 @@ def bind_condition(options: ReadOptions, codec: RowCodec, pushed: Sequence[Compa
 
 
 def _skip_files(
-    stores: TableStores, snapshot: Snapshot, settings: ScanSettings, layers: Sequence[Layer]
+    stores: TableStores, snapshot: Snapshot, settings: ScanSettings, listing: Listing | None, layers: Sequence[Layer]
 ) -> tuple[Layer, ...]:
     """Return the layers without the files that a scan does not need; `settings` hold the whole condition."""
-    return skip_files(layers, file_properties(stores, snapshot.manifest), skip_rule(settings))
+    known = file_properties(stores, snapshot.manifest, listing=listing)
+    return skip_files(layers, known, skip_rule(settings))
 
 
 def skip_rule(settings: ScanSettings) -> SkipRule:

@@ -242,7 +242,7 @@ class Reaping:
     def _read_state(self) -> ReapState | None:
         """Return the state for planning the next pass; None if nothing can be due."""
         fetch = DefinitionFetch(self.stores)
-        snapshot = resolve_snapshot(self.stores, ReadOptions(path=self.stores.url), self.clock)
+        snapshot = resolve_snapshot(self.stores, ReadOptions(path=self.stores.url), self.clock, fetch)
         number, definition = fetch.resolve(snapshot.version)
         if self.now_ms is None:
             now_ms = resolve_destructive_now(snapshot, definition, self.clock, self.asked_ms)

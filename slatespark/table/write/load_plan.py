@@ -113,7 +113,7 @@ def _plan_once(
 ) -> Load | None:
     _refuse_cooperation(stores, options, overwrite=overwrite)
     fetch = DefinitionFetch(stores)
-    state = find_state_with_wal(stores) if creates else fetch_state_with_wal(stores)
+    state = (find_state_with_wal if creates else fetch_state_with_wal)(stores, fetch.begin)
     found = None if state is None else Version(*state[:2])
     if found is not None and _is_settled(stores, found.value, options):
         return None

@@ -23,8 +23,12 @@ from slatespark.table.stores import TableStores
 from slatespark.units import time_text
 
 
-def resolve_as_of(stores: TableStores, options: ReadOptions, clock: Clock) -> Snapshot:
+def resolve_as_of(stores: TableStores, options: ReadOptions, clock: Clock, fetch: DefinitionFetch) -> Snapshot:
     """Return the snapshot of a read with one of `timestampAsOf` and `seqAsOf`.
+
+    Parameters
+    ----------
+    fetch : of the definition
 
     Raises
     ------
@@ -34,8 +38,7 @@ def resolve_as_of(stores: TableStores, options: ReadOptions, clock: Clock) -> Sn
         When it can no longer be answered exactly, or lies before the table's beginning.
     """
     present_ms = present_of_read(clock)  # first: later commits count as future
-    fetch = DefinitionFetch(stores, reuses=True)
-    kept = KeptVersions(stores)
+    kept = KeptVersions(stores, fetch.begin)
     definition = fetch.resolve(kept.newest).value
     if options.seq_as_of is not None:
         return _as_of_seq(stores, kept, definition, options.seq_as_of, options.now_ms, clock)
@@ -53,13 +56,16 @@ def resolve_as_of(stores: TableStores, options: ReadOptions, clock: Clock) -> Sn
     return found if options.now_ms is not None else replace(found, now_ms=max(time_ms, found.tick_ms))
 
 
-def known_then(stores: TableStores, chosen: Snapshot, options: ReadOptions, clock: Clock) -> Snapshot:
+def known_then(
+    stores: TableStores, chosen: Snapshot, options: ReadOptions, clock: Clock, fetch: DefinitionFetch
+) -> Snapshot:
     """Return what a version of a history table knew of an instant, judged by its own bounds of the past.
 
     Parameters
     ----------
     chosen : the snapshot of the version
     options : options with `timestampAsOf`
+    fetch : of the definition
 
     Raises
     ------
@@ -70,7 +76,7 @@ def known_then(stores: TableStores, chosen: Snapshot, options: ReadOptions, cloc
     """
     time_ms = options.timestamp_as_of_ms
     assert time_ms is not None  # the caller's condition
-    definition = resolve_definition(stores, chosen.manifest)
+    definition = fetch.resolve(chosen.version).value
     if not definition.has_history:
         raise OptionError(
             f"timestampAsOf and {options.version_choices[0]} are both given, but {stores.url} is not a history table.",

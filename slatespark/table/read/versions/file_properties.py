@@ -7,20 +7,22 @@ from before records had checksums.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from slatespark.errors import CorruptDataError, SlateError
 from slatespark.format.manifest import Manifest, SstHandle
 from slatespark.format.properties import VERSION, SstProperties
 from slatespark.format.ulid import Ulid
-from slatespark.storage import ObjectMeta, run_in_groups
+from slatespark.storage import ObjectMeta, run_ahead, run_in_groups
 from slatespark.storage.object_store import ObjectStore
 from slatespark.table.read.fetch import SectionCache
 from slatespark.table.records.commit_batches import fetch_commit_object, list_commit_objects
 from slatespark.table.stores import TableStores
+
+Listing: TypeAlias = Callable[[], list[ObjectMeta]]  # waits for what was listed
 
 CACHE_BYTES: Final = 32 << 20
 MAX_HELD: Final = 1 << 14  # files whose properties are held: 13 MB
@@ -57,8 +59,17 @@ def record_file(handle: SstHandle, properties: SstProperties) -> dict[str, Any]:
     return {**properties.to_json(), STORED_BYTES: handle.info.sections_end}
 
 
+def begin_listing(stores: TableStores) -> Listing:
+    """Start to list the objects that hold commit records, for `file_properties`; unless files are known already.
+
+    A record that is published meanwhile may be missed: its files have no properties then.
+    """
+    is_ahead = stores.main.is_remote and not stores.heads.properties
+    return run_ahead(partial(list_commit_objects, stores.main), is_remote=is_ahead)
+
+
 def file_properties(
-    stores: TableStores, manifest: Manifest, *, limit: int | None = None
+    stores: TableStores, manifest: Manifest, *, limit: int | None = None, listing: Listing | None = None
 ) -> Mapping[Ulid, SstProperties]:
     """Return the properties of files of a version, as far as slatespark's commit records have them.
 
@@ -68,16 +79,17 @@ def file_properties(
     Parameters
     ----------
     limit : largest number of these requests, newest commits first; by default no more than asking the files would cost
+    listing : what `begin_listing` returned
     """
     foreign = {sst_id for database in manifest.external_dbs for sst_id in database.sst_ids}
     own = [handle for sst_id, handle in manifest.ssts.items() if sst_id not in foreign]
-    return recorded_properties(stores, own, limit=limit)
+    return recorded_properties(stores, own, limit=limit, listing=listing)
 
 
 def recorded_properties(
-    stores: TableStores, files: Iterable[SstHandle], *, limit: int | None = None
+    stores: TableStores, files: Iterable[SstHandle], *, limit: int | None = None, listing: Listing | None = None
 ) -> Mapping[Ulid, SstProperties]:
-    """Return the same for some files of this table, of any version; `limit` as there."""
+    """Return the same for some files of this table, of any version; other parameters as there."""
     handles = {str(handle.id): handle for handle in files}
     # An id is never given to another file, and what was recorded of a file does not change.
     held, wanted = stores.heads.properties, {(handle.id, handle.info.sections_end) for handle in handles.values()}
@@ -85,23 +97,27 @@ def recorded_properties(
         return {sst_id: held[sst_id, size] for sst_id, size in wanted}
     if limit is None:
         limit = max(_MIN_REQUESTS, _REQUESTS_PER_FILE * len(handles))
-    recorded = find_recorded(stores, set(handles), limit=limit)
+    recorded = find_recorded(stores, set(handles), limit=limit, listing=listing)
     found = {handles[name].id: entry.properties for name, entry in recorded.items() if entry.describes(handles[name])}
     if len(found) == len(wanted) <= MAX_HELD:
         stores.heads.properties = {(sst_id, size): found[sst_id] for sst_id, size in wanted}
     return found
 
 
-def find_recorded(stores: TableStores, wanted: Set[str], *, limit: int) -> dict[str, RecordedFile]:
+def find_recorded(
+    stores: TableStores, wanted: Set[str], *, limit: int, listing: Listing | None = None
+) -> dict[str, RecordedFile]:
     """Return the entries of files in slatespark's commit records, by id; the newest entry counts.
 
     Parameters
     ----------
     limit : largest number of objects that are read, newest first: single records, then batches
+    listing : what `begin_listing` returned
     """
     found: dict[str, RecordedFile] = {}
+    listed = listing or partial(list_commit_objects, stores.main)
     with contextlib.suppress(SlateError):  # an unreachable object counts as no information
-        objects = list_commit_objects(stores.main)[:limit] if wanted else []
+        objects = listed()[:limit] if wanted else []
         for _, recorded in run_in_groups(partial(_fetch, stores.main), objects, is_remote=stores.main.is_remote):
             for name in wanted & recorded.keys():
                 found.setdefault(name, recorded[name])

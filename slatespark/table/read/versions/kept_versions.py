@@ -8,7 +8,7 @@ without a record lies between those that have one.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 from slatespark.errors import CorruptDataError
@@ -26,6 +26,7 @@ class KeptVersions:
     Parameters
     ----------
     stores : stores of the table
+    when_seen : called when the newest version was seen
 
     Attributes
     ----------
@@ -38,8 +39,8 @@ class KeptVersions:
         When there is no table.
     """
 
-    def __init__(self, stores: TableStores) -> None:
-        newest, kept = fetch_kept(stores)
+    def __init__(self, stores: TableStores, when_seen: Callable[[], None] | None = None) -> None:
+        newest, kept = fetch_kept(stores, when_seen)
         self._stores, self.newest = stores, newest
         self.numbers = [number for number in kept if number < newest.number] + [newest.number]
         self._stored = stored_times(kept)

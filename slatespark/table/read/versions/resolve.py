@@ -9,13 +9,20 @@ from slatespark.format.manifest import Manifest
 from slatespark.options import ReadOptions
 from slatespark.table.checkpoints.resolve import resolve_checkpoint
 from slatespark.table.clock import Clock
+from slatespark.table.definition.versions import DefinitionFetch
 from slatespark.table.log.manifests import fetch_latest_manifest, fetch_manifest
 from slatespark.table.snapshot import Snapshot, fetch_newest_state, make_snapshot, pin_version
 from slatespark.table.stores import TableStores
 
 
-def resolve_snapshot(stores: TableStores, options: ReadOptions, clock: Clock) -> Snapshot:
+def resolve_snapshot(
+    stores: TableStores, options: ReadOptions, clock: Clock, fetch: DefinitionFetch | None = None
+) -> Snapshot:
     """Return the snapshot that a read with these options sees.
+
+    Parameters
+    ----------
+    fetch : a fetch of the definition, which begins when a manifest was seen; one is made if it is needed
 
     Raises
     ------
@@ -28,15 +35,19 @@ def resolve_snapshot(stores: TableStores, options: ReadOptions, clock: Clock) ->
     if options.timestamp_as_of_ms is not None and options.chooses_version:
         from slatespark.table.read.versions.as_of import known_then  # most reads are of the newest state
 
-        chosen = resolve_snapshot(stores, replace(options, timestamp_as_of_ms=None), clock)
-        return known_then(stores, chosen, options, clock)
+        fetch = fetch or DefinitionFetch(stores, reuses=True)
+        chosen = resolve_snapshot(stores, replace(options, timestamp_as_of_ms=None), clock, fetch)
+        return known_then(stores, chosen, options, clock, fetch)
     if options.timestamp_as_of_ms is not None or options.seq_as_of is not None:
         from slatespark.table.read.versions.as_of import resolve_as_of
 
-        return resolve_as_of(stores, options, clock)
+        return resolve_as_of(stores, options, clock, fetch or DefinitionFetch(stores, reuses=True))
     if options.checkpoint is None and options.version_as_of is None:
-        return make_snapshot(*fetch_newest_state(stores), options.now_ms, clock)
+        when_seen = None if fetch is None else fetch.begin
+        return make_snapshot(*fetch_newest_state(stores, when_seen), options.now_ms, clock)
     latest_id, latest = fetch_latest_manifest(stores)
+    if fetch is not None:
+        fetch.begin()
     number = _pinned_version(stores, options, latest_id, latest)
     manifest = latest if number == latest_id else fetch_manifest(stores, number)
     return pin_version(stores, number, manifest, options.now_ms)

@@ -44,7 +44,7 @@ def resolve_version(stores: TableStores, time_ms: int, clock: Clock | None = Non
     """
     now_ms = None if clock is None else present_of_read(clock)  # first: later commits count as future
     fetch = DefinitionFetch(stores, reuses=True)
-    kept = KeptVersions(stores)
+    kept = KeptVersions(stores, fetch.begin)
     own_time = fetch.resolve(kept.newest).value.has_own_time
     timeline = Timeline(stores, kept, own_time)
     if now_ms is not None:
