@@ -4,7 +4,7 @@ The manifest of the commit carries a checkpoint named for the pair, so rows and 
 checkpoint's name is the only field of a manifest that slatespark can set and that other clients preserve. A record
 under `slatespark/txn/` follows, and the next commit drops the checkpoint, which pins files. A lookup reads the manifest
 first and the record second: a pair that has left the one is in the other. The claim comes right after the manifest that
-was searched, so no commit lies in between. See docs/explanation/how-conflicts-are-found.md,
+was searched, so no commit lies in between. See docs/explanation/how-a-commit-works.md,
 docs/reference/format/checkpoints.md.
 
 Pairs of other writes may come in any order, and their records stay. Those of a stream ascend, and only its last record
