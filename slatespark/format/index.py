@@ -4,7 +4,7 @@
 
 The separator of block 0 is empty. That of a later block is above every earlier key and at most the block's first key.
 It *equals* the last earlier key if versions of that key continue in the block. In a WAL file the separators are 8-byte
-big-endian sequence numbers. Source: `docs/reference/format/index.md`.
+big-endian sequence numbers. Source: `docs/reference/format/sst-index.md`.
 """
 
 from __future__ import annotations

@@ -362,7 +362,7 @@ def separator_keys(
     first_rows : (n,) index into `rows` of each block's first row
 
     A separator is the shortest prefix of the block's first key above the previous key, or the whole key if the two are
-    equal. It is empty if the block starts with row 0. Source: `docs/reference/format/index.md`.
+    equal. It is empty if the block starts with row 0. Source: `docs/reference/format/sst-index.md`.
     """
     keys: tuple[NDArray[np.uint8], NDArray[np.int64]] = kernel_module("separators").separator_keys(
         sources, rows, first_rows

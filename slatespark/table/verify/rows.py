@@ -155,7 +155,7 @@ class RowCheck:
     def _check_separators(self, rows: RowColumns, first_rows: NDArray[np.int64], first_block: int) -> None:
         """Check that an index search finds every key: last key before < separator <= first key.
 
-        See docs/reference/format/index.md.
+        See docs/reference/format/sst-index.md.
         """
         one_by_one = first_rows[:1] if self._separators_fit(rows, first_rows, first_block) else first_rows
         for number, row in enumerate(one_by_one.tolist(), first_block):
