@@ -11,7 +11,7 @@ import pytest
 from slatespark.format.sequence_tracker import INTERVAL_S, MAX_POINTS, SequenceTracker
 from tests.docs.pages import REPOSITORY
 
-PAGE: Final = REPOSITORY / "docs" / "how-to" / "time-travel.md"
+PAGE: Final = REPOSITORY / "docs" / "reference" / "format" / "sequence-tracker.md"
 DAY_MINUTES: Final = 1440
 AGES: Final = {
     "a day": 1,
