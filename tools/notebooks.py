@@ -1,7 +1,7 @@
 """Run the notebooks of examples/ and keep what they show: `python tools/notebooks.py [NAME ...]`.
 
-What differs from run to run and tells nobody anything is left out: warnings on standard error, and the path of the
-temporary folder.
+What differs from run to run and tells nobody anything is left out: warnings on standard error, bars of progress, and
+the path of the temporary folder.
 """
 
 from __future__ import annotations
@@ -20,6 +20,10 @@ from nbclient import NotebookClient
 REPOSITORY: Final = Path(__file__).resolve().parent.parent
 EXAMPLES: Final = REPOSITORY / "examples"
 SECONDS: Final = 300  # for a cell
+
+# What a command draws in the terminal of a cell and erases at its end, if it is slow enough for a bar, and what Jupyter
+# adds because of it.
+_BAR: Final = re.compile(r"\x1b\[\?25l.*?\x1b\[\?25h(?:\s|\x1b\[\d*[AK])*|\x1b\[0m", re.DOTALL)
 
 
 def read(path: Path) -> Any:
@@ -46,6 +50,9 @@ def execute(notebooks: Iterable[Any], folder: str, **environment: str) -> None:
             count = 0 if cell.source == "%reset -f" else count + 1
             cell.execution_count = count
             cell.outputs = _joined([_tidied(item, folder) for item in cell.outputs if not _is_passing(item)])
+            for output in cell.outputs:
+                if output.output_type == "stream":
+                    output.text = _BAR.sub("", output.text)
 
 
 def _is_passing(output: Any) -> bool:
