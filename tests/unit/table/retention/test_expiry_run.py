@@ -14,6 +14,7 @@ from slatespark.format.properties import SstProperties
 from slatespark.format.row import Row, RowKind
 from slatespark.options import ReadOptions
 from slatespark.ranges import KeyRange
+from slatespark.table.heads import Heads
 from slatespark.table.read.planning.plan import FileSlice, Layer, plan_layers
 from slatespark.table.read.versions.resolve import resolve_snapshot
 from slatespark.table.records.commit_record import COMMITS_DIR
@@ -78,7 +79,7 @@ def rows_at(start: int, expires: Sequence[int | None], *, seq: int = 900) -> lis
 
 def watched(stores: TableStores) -> tuple[TableStores, FailingStore]:
     main = FailingStore(stores.main)
-    return replace(stores, main=main, wal=main), main
+    return replace(stores, main=main, wal=main, heads=Heads()), main
 
 
 def test_files_that_expire_at_once_are_not_read_with_commit_records(tmp_path: Path) -> None:
