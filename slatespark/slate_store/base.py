@@ -25,6 +25,7 @@ class OpenTable:
         self, stores: TableStores, clock: Clock, common: dict[str, Any], refresh_ms: int | None = None
     ) -> None:
         self._stores, self._clock, self._common = stores, clock, common
+        self._last_commit: CommitRecord | None = None
         self._kept = None
         if refresh_ms is not None:
             newest = ReadOptions.parse(common)
@@ -75,6 +76,14 @@ class OpenTable:
         """Return the options of a call that takes some of those of a write; see `WriteOptions.of_call`."""
         return WriteOptions.of_call(name, call, self._common, self._of_call(options), arguments=arguments, why=why)
 
+    def _version_of(self, record: CommitRecord | None) -> int:
+        """Return the version that a call published; the newest one that it has seen if it published none."""
+        self._last_commit = record
+        if record is not None:
+            return record.manifest_id
+        seen = seen_manifest(self._stores)
+        return fetch_latest_manifest(self._stores).number if seen is None else seen.number
+
     @staticmethod
     def _of_call(options: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the options of a call, which may not name another clock or place than the open table has."""
@@ -87,12 +96,12 @@ def location_options(table: OpenTable) -> dict[str, Any]:
     return dict(table._common)
 
 
-def version_of(stores: TableStores, record: CommitRecord | None) -> int:
-    """Return the version that a commit published; the newest one that the call has seen if it published none."""
-    if record is not None:
-        return record.manifest_id
-    seen = seen_manifest(stores)
-    return fetch_latest_manifest(stores).number if seen is None else seen.number
+def last_commit(table: OpenTable) -> CommitRecord | None:
+    """Return the record of the last call that changes rows; None if it found nothing to commit.
+
+    Requires: no other thread uses the table.
+    """
+    return table._last_commit
 
 
 def _storage_name(name: str) -> str:

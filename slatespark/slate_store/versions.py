@@ -19,7 +19,7 @@ from slatespark.options.values import (
     parse_text,
 )
 from slatespark.shown import Listing
-from slatespark.slate_store.base import OpenTable, version_of
+from slatespark.slate_store.base import OpenTable
 from slatespark.table.progress import Step, reporting_tasks
 from slatespark.table.read.versions.time_travel import resolve_version
 from slatespark.table.tasks import THREADS, TaskRunner
@@ -255,7 +255,8 @@ class Versions(OpenTable):
         from slatespark.table.write.restore import restore_to_version
 
         with showing_progress(progress, Step.RESTORING):
-            return restore_to_version(self._stores, self._clock, version, options).manifest_id
+            record = restore_to_version(self._stores, self._clock, version, options)
+        return self._version_of(record)
 
     def trimHistory(
         self,
@@ -304,7 +305,7 @@ class Versions(OpenTable):
         with showing_progress(progress, Step.REMOVING) as listener:
             tasks = reporting_tasks(runner or THREADS, listener, Step.REMOVING)
             record = trim_history(self._stores, self._clock, after_ms, parsed, runner=tasks)
-        return version_of(self._stores, record)
+        return self._version_of(record)
 
     def setHistoryFloor(self, ts: int | str | datetime) -> None:
         """Raise the history floor of a table, so that compaction may drop versions that only earlier reads need.

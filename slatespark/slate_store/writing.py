@@ -14,8 +14,7 @@ from slatespark.errors import OptionError
 from slatespark.options import Call, WriteOptions
 from slatespark.options.keywords import WriteKeywords
 from slatespark.options.values import parse_locations
-from slatespark.slate_store.base import OpenTable, version_of
-from slatespark.table.log.manifests import fetch_latest_manifest
+from slatespark.slate_store.base import OpenTable
 from slatespark.table.progress import Step, reporting_rows, reporting_tasks
 from slatespark.table.rows.batches import Rows, as_batches
 from slatespark.table.tasks import THREADS, TaskRunner, ThreadRunner, thread_count
@@ -78,13 +77,13 @@ class Writes(OpenTable):
         overwrite = mode == "overwrite"
         load = begin_load(self._stores, self._clock, schema, parsed, overwrite=overwrite, creates=False)
         if load is None:
-            return fetch_latest_manifest(self._stores).number
+            return self._version_of(None)
         total = batches.num_rows if isinstance(batches, pa.Table | pa.RecordBatch) else 0
         with showing_progress(progress, Step.WRITING) as listener:
             told = reporting_rows(rows, listener, total=total)
             record = run_load(self._stores, self._clock, load, schema, told, threads=threads)
         compact_after_write(self._stores, self._clock, record, parsed, load.job.definition)
-        return version_of(self._stores, record)
+        return self._version_of(record)
 
     def begin(self, readTimestamp: int | str | datetime | None = None, **options: Any) -> Transaction:
         """Begin a transaction: reads at one point, and writes that become visible together when it commits.
@@ -165,7 +164,7 @@ class Writes(OpenTable):
             tasks = reporting_tasks(runner or THREADS, listener, Step.INGESTING)
             record = ingest_files(self._stores, self._clock, given, parsed, runner=tasks)
         compact_after_write(self._stores, self._clock, record, parsed)
-        return version_of(self._stores, record)
+        return self._version_of(record)
 
     def delete(self, condition: str, *, progress: AskedProgress = "auto", **options: Unpack[WriteKeywords]) -> int:
         """Delete the rows that match a condition, and return the version that shows the deletion.
@@ -200,7 +199,7 @@ class Writes(OpenTable):
         with showing_progress(progress, Step.REMOVING) as listener:
             record = delete_where(self._stores, self._clock, condition, self._common, given, progress=listener)
         compact_after_write(self._stores, self._clock, record, self._write_options(given))
-        return version_of(self._stores, record)
+        return self._version_of(record)
 
     def update(
         self,
@@ -250,7 +249,7 @@ class Writes(OpenTable):
                 self._stores, self._clock, condition, set or {}, self._common, given, progress=listener
             )
         compact_after_write(self._stores, self._clock, record, self._write_options(given))
-        return version_of(self._stores, record)
+        return self._version_of(record)
 
     def deleteRange(
         self,
@@ -310,12 +309,12 @@ class Writes(OpenTable):
                 tasks = reporting_tasks(runner or THREADS, listener, Step.REMOVING)
                 record = delete_history_range(self._stores, self._clock, where, self._common, parsed, runner=tasks)
             compact_after_write(self._stores, self._clock, record, parsed)
-            return version_of(self._stores, record)
+            return self._version_of(record)
         parsed = self._delete_options(Call.DELETE_RANGE, options)
         if timestamp is not None:
             raise OptionError("timestamp: only a history table stores when rows were deleted.", todo="Omit it.")
         record = delete_range(self._stores, self._clock, where, parsed, found, definition)
-        return version_of(self._stores, record)
+        return self._version_of(record)
 
     def _delete_options(self, call: Call, options: Mapping[str, Any]) -> WriteOptions:
         why = "A deletion of ranges writes no rows but tombstones, and those of a history table alone."

@@ -9,12 +9,11 @@ import typer
 
 from slatespark.cli.app import app
 from slatespark.cli.arguments import AsJson, IngestOption, MergeSchema, Storage, TablePath
-from slatespark.cli.commit_facts import was_committed
 from slatespark.cli.files.file_formats import format_by_suffix
 from slatespark.cli.output import EXIT_FAILED, asked_progress, failing_with
 from slatespark.cli.table_arguments import call_with, write_arguments
 from slatespark.errors import InvalidRequestError
-from slatespark.table.records.operations import Operation
+from slatespark.slate_store.base import last_commit
 from slatespark.texts import plural
 
 
@@ -40,9 +39,8 @@ def ingest(
             )
     arguments = write_arguments(table, {"mergeSchema": merge_schema or None}, option=option, storage=storage)
     store = arguments.open_store()
-    before = store.detail().version
     version = call_with([arguments.options], store.ingest, files, progress=asked_progress(as_json=as_json))
-    ingested = len(files) if was_committed(store, version, Operation.INGEST, before=before) else 0
+    ingested = 0 if last_commit(store) is None else len(files)
     if as_json:
         typer.echo(json.dumps({"version": version, "files": ingested}))
     elif not ingested:

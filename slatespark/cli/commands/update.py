@@ -10,7 +10,7 @@ import typer
 
 from slatespark.cli.app import app
 from slatespark.cli.arguments import AsJson, AsText, Storage, TablePath, Where, WriteOption
-from slatespark.cli.commit_facts import count_committed
+from slatespark.cli.committed_rows import committed_rows
 from slatespark.cli.files.input_values import array_of_json
 from slatespark.cli.files.json_rows import parse_object
 from slatespark.cli.output import EXIT_FAILED, asked_progress, failing_with, show_commit
@@ -40,10 +40,9 @@ def update(
     schema = table_codec(arguments.open_stores()).schema
     assigned = _assigned(parse_object(values, "OBJECT"), schema, as_text=as_text)
     store = arguments.open_store()
-    before = store.detail().version
     progress = asked_progress(as_json=as_json)
     version = call_with([arguments.options], store.update, where, assigned, progress=progress)
-    show_commit(version, count_committed(store, version, "put", before=before), as_json=as_json)
+    show_commit(version, committed_rows(store, "put"), as_json=as_json)
 
 
 def _assigned(values: Mapping[str, Any], schema: pa.Schema, *, as_text: bool) -> dict[str, object]:

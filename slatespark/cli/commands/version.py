@@ -9,15 +9,14 @@ import typer
 
 from slatespark.cli.app import app
 from slatespark.cli.arguments import AsJson
-from slatespark.cli.commit_facts import was_committed
 from slatespark.cli.output import EXIT_FAILED, asked_progress, failing_with, json_document
 from slatespark.cli.parameter_groups import committed_table, located_table, taking
 from slatespark.cli.table_arguments import TableArguments, call_with, parse_storage
 from slatespark.display.checkpoints_text import checkpoint_expiry, checkpoints_text
 from slatespark.errors import InvalidRequestError, OptionError
+from slatespark.slate_store.base import last_commit
 from slatespark.table.checkpoints.store import CheckpointFacts
 from slatespark.table.commit.version_retention import is_retained
-from slatespark.table.records.operations import Operation
 from slatespark.texts import is_encodable, plural
 
 checkpoint_app = typer.Typer(help="Protect versions of a table from garbage collection.", no_args_is_help=True)
@@ -140,9 +139,8 @@ def trim(
 ) -> None:
     """Remove the row versions of a history table created after an instant, in one commit that can be undone."""
     store = table.open_store()
-    before = store.detail().version
     made = call_with([table.options], store.trimHistory, after, progress=asked_progress(as_json=as_json))
-    undo = made - 1 if was_committed(store, made, Operation.TRIM, before=before) else None
+    undo = None if last_commit(store) is None else made - 1
     if as_json:
         typer.echo(json.dumps({"version": made, "undo": undo}))
     elif undo is None:

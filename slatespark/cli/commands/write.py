@@ -23,13 +23,19 @@ from slatespark.cli.arguments import (
     Where,
     WriteOption,
 )
-from slatespark.cli.commit_facts import count_committed
+from slatespark.cli.committed_rows import committed_rows
 from slatespark.cli.files.file_formats import FileFormat
 from slatespark.cli.files.json_rows import batch_of_objects, parse_object, schema_of_objects
 from slatespark.cli.files.read_files import CountedRows, read_files
 from slatespark.cli.files.target_columns import TargetColumns, target_columns
 from slatespark.cli.key_arguments import key_arrays, key_values
-from slatespark.cli.output import EXIT_FAILED, asked_progress, failing_with, progress_bar, show_commit
+from slatespark.cli.output import (
+    EXIT_FAILED,
+    asked_progress,
+    failing_with,
+    progress_bar,
+    show_commit,
+)
 from slatespark.cli.table_arguments import TableArguments, call_with, table_codec, write_arguments
 from slatespark.errors import OptionError
 from slatespark.options import Call, ReadOptions, WriteOptions
@@ -164,10 +170,9 @@ def _empty_value(base: bytes | None, operands: list[bytes]) -> bytes:
 
 
 def _delete_where(store: SlateStore, where: str, options: Mapping[str, Any], *, as_json: bool) -> None:
-    """Delete rows by a filter; their number is that in the commit record, unknown if there is no record."""
-    before = store.detail().version
+    """Delete rows by a filter."""
     version = call_with([options], store.delete, where, progress=asked_progress(as_json=as_json))
-    _show_deletion(version, count_committed(store, version, "delete", before=before), as_json=as_json)
+    _show_deletion(version, committed_rows(store, "delete"), as_json=as_json)
 
 
 def _show_deletion(version: int, rows: int | None, *, as_json: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -43,3 +44,24 @@ def test_what_is_refused(table: Path) -> None:
         (['{"n": "x"}', "--all"], "SchemaError"),
     ]:
         refused(error, "update", table, *arguments)
+
+
+@pytest.mark.parametrize(
+    ("method", "arguments", "told"),
+    [
+        ("update", ('{"n": 1}', "--where", "id = 9"), "rows"),
+        ("delete", ("--where", "id = 9"), "deleted"),
+    ],
+)
+def test_rows_of_another_writer_are_not_counted(
+    table: Path, monkeypatch: pytest.MonkeyPatch, method: str, arguments: tuple[str, ...], told: str
+) -> None:
+    call = getattr(SlateStore, method)
+
+    def beside_a_writer(mine: SlateStore, *given: Any, **named: Any) -> Any:
+        rows = pa.table({"id": [1, 3], "n": [0, 0], "note": ["", ""], "price": [None, None]}, schema=SCHEMA)
+        SlateStore.open(table).write(rows.append_column("op", [["delete", "put"]]), opColumn="op")
+        return call(mine, *given, **named)
+
+    monkeypatch.setattr(SlateStore, method, beside_a_writer)
+    assert answer(method, table, *arguments)[told] == 0
