@@ -166,19 +166,31 @@ class Writes(OpenTable):
         compact_after_write(self._stores, self._clock, record, parsed)
         return self._version_of(record)
 
-    def delete(self, condition: str, *, progress: AskedProgress = "auto", **options: Unpack[WriteKeywords]) -> int:
-        """Delete the rows that match a condition, and return the version that shows the deletion.
+    def delete(
+        self,
+        condition: str | None = None,
+        keys: Any = None,
+        *,
+        progress: AskedProgress = "auto",
+        **options: Unpack[WriteKeywords],
+    ) -> int:
+        """Delete the rows that match a condition, or those of some keys, and return the version that shows it.
 
         Parameters
         ----------
         condition : a condition like the read option `filter`: `tenant = 'a' AND day < '2026-01-01'`
+        keys : instead, the keys: rows as for `write` with the key columns, or a list of keys, each a value, or a tuple
+            of one for each key column. They are looked up: if none has a row, nothing is committed; otherwise each of
+            them gets a deletion
         progress : the progress bar; see `SlateStore.compact`
         options : write options that apply to a deletion: `timestamp`, sizes, options of the commit
 
         Raises
         ------
         OptionError
-            When the condition cannot be parsed.
+            When the condition cannot be parsed, or not exactly one of `condition` and `keys` is given.
+        InvalidRequestError, SchemaError
+            When something is not a key of the table.
         TransactionConflictError
             When another commit changed keys that the condition can match, after the rows were searched.
 
@@ -187,17 +199,27 @@ class Writes(OpenTable):
         >>> import pyarrow as pa
         >>> from slatespark import SlateStore
         >>> store = SlateStore.create("memory://thinned", "id BIGINT, name STRING", "id")
-        >>> version = store.write(pa.table({"id": [1, 2], "name": ["a", "b"]}))
+        >>> version = store.write(pa.table({"id": [1, 2, 3], "name": ["a", "b", "c"]}))
         >>> version = store.delete("name = 'a'")
+        >>> version = store.delete(keys=[3])
         >>> store.scan().read_all().to_pylist()
         [{'id': 2, 'name': 'b'}]
         """
         from slatespark.table.compaction.after_write import compact_after_write
         from slatespark.table.write.deletion import delete_where
+        from slatespark.table.write.key_deletes import delete_keys
 
+        if (condition is None) == (keys is None):  # a variable that was to hold a condition may be None
+            raise OptionError(
+                f"delete: {'neither condition nor keys are' if keys is None else 'condition and keys are both'} given.",
+                todo="Give condition or keys; overwrite the table to delete all rows.",
+            )
         given = self._of_call(options)
         with showing_progress(progress, Step.REMOVING) as listener:
-            record = delete_where(self._stores, self._clock, condition, self._common, given, progress=listener)
+            if condition is None:
+                record = delete_keys(self._stores, self._clock, keys, self._common, given)
+            else:
+                record = delete_where(self._stores, self._clock, condition, self._common, given, progress=listener)
         compact_after_write(self._stores, self._clock, record, self._write_options(given))
         return self._version_of(record)
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from contextlib import ExitStack
-from typing import Annotated, Any
+from typing import Annotated
 
 import pyarrow as pa
 import typer
@@ -28,7 +27,7 @@ from slatespark.cli.files.file_formats import FileFormat
 from slatespark.cli.files.json_rows import batch_of_objects, parse_object, schema_of_objects
 from slatespark.cli.files.read_files import CountedRows, read_files
 from slatespark.cli.files.target_columns import TargetColumns, target_columns
-from slatespark.cli.key_arguments import key_arrays, key_values
+from slatespark.cli.key_arguments import key_arrays
 from slatespark.cli.output import (
     EXIT_FAILED,
     asked_progress,
@@ -36,18 +35,9 @@ from slatespark.cli.output import (
     progress_bar,
     show_commit,
 )
-from slatespark.cli.table_arguments import TableArguments, call_with, table_codec, write_arguments
+from slatespark.cli.table_arguments import call_with, table_codec, write_arguments
 from slatespark.errors import OptionError
-from slatespark.options import Call, ReadOptions, WriteOptions
-from slatespark.slate_store import SlateStore
-from slatespark.table.commit.idempotence import is_committed
-from slatespark.table.definition.versions import resolve_codec, resolve_definition
-from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.progress import Step
-from slatespark.table.read.reader import look_up
-from slatespark.table.stores import TableStores
-from slatespark.table.write.change_options import parse_change
-from slatespark.table.write.history_replace import choose_instant
 from slatespark.texts import plural
 
 
@@ -117,62 +107,17 @@ def delete(
     if not by_range and bool(key) == (where is not None):
         raise OptionError("delete takes a key as arguments, or --where.", todo="Give one of them.")
     arguments = write_arguments(table, {}, option=option, storage=storage)
+    store, keys = arguments.open_store(), None
     if key:
-        _delete_key(arguments, key, as_text=as_text, as_json=as_json)
-        return
-    store = arguments.open_store()
+        codec = table_codec(arguments.open_stores())
+        keys = pa.RecordBatch.from_arrays(key_arrays(key, codec, as_text=as_text), names=list(codec.key_columns))
+    progress = asked_progress(as_json=as_json)
     if by_range:
-        version = call_with([arguments.options], store.deleteRange, where, progress=asked_progress(as_json=as_json))
+        version = call_with([arguments.options], store.deleteRange, where, progress=progress)
         _show_deletion(version, None, as_json=as_json)
     else:
-        _delete_where(store, where or "", arguments.options, as_json=as_json)
-
-
-def _delete_key(arguments: TableArguments, key: list[str], *, as_text: bool, as_json: bool) -> None:
-    """Delete the row of one key; commit nothing if no such row is visible."""
-    write = parse_change(Call.DELETE, arguments.common, arguments.options)
-    store, stores = arguments.open_store(), arguments.open_stores()
-    manifest_id, manifest = fetch_latest_manifest(stores)
-    codec = resolve_codec(stores, manifest)
-    arrays = key_arrays(key, codec, as_text=as_text)
-    if is_committed(stores, write):
-        _show_deletion(manifest_id, 0, as_json=as_json)
-    elif _is_visible(stores, arguments, write, key_values(arrays)):
-        rows = pa.RecordBatch.from_arrays(arrays, names=list(codec.key_columns))
-        _show_deletion(
-            call_with([arguments.options, {"operation": write.operation}], store.write, rows, progress=False),
-            1,
-            as_json=as_json,
-        )
-    elif as_json:
-        _show_deletion(manifest_id, 0, as_json=True)
-    else:
-        typer.echo("There was no row with this key; nothing was deleted.")
-
-
-def _is_visible(stores: TableStores, arguments: TableArguments, write: WriteOptions, key: list[Any]) -> bool:
-    """Tell whether a row with this key is visible at the time of the deletion; its value is not decoded."""
-    clock, definition = arguments.clock, resolve_definition(stores)
-    instant: Mapping[str, Any] = {} if write.timestamp_ms is None else {"now": write.timestamp_ms}
-    if definition.has_history:
-        chosen = choose_instant(stores, clock, write)
-        if chosen.empty is not None:
-            return False
-        instant = chosen.read
-    named = {"columns": list(definition.codec().key_columns), "mergeOperator": _empty_value, **instant}
-    return look_up(stores, key, ReadOptions.parse({**arguments.common, **named}), clock) is not None
-
-
-def _empty_value(base: bytes | None, operands: list[bytes]) -> bytes:
-    """Return a value for any operands: a row with operands is visible whatever they fold to."""
-    del base, operands
-    return b""
-
-
-def _delete_where(store: SlateStore, where: str, options: Mapping[str, Any], *, as_json: bool) -> None:
-    """Delete rows by a filter."""
-    version = call_with([options], store.delete, where, progress=asked_progress(as_json=as_json))
-    _show_deletion(version, committed_rows(store, "delete"), as_json=as_json)
+        version = call_with([arguments.options], store.delete, where, keys, progress=progress)
+        _show_deletion(version, committed_rows(store, "delete"), as_json=as_json)
 
 
 def _show_deletion(version: int, rows: int | None, *, as_json: bool) -> None:

@@ -18,7 +18,7 @@ class _Change(NamedTuple):
 _CHANGES: Final = {
     Call.DELETE: _Change(
         "delete",
-        ("condition", "progress"),
+        ("condition", "keys", "progress"),
         "A delete writes tombstones to an existing table: options of new rows and of new tables have no effect.",
     ),
     Call.UPDATE: _Change(

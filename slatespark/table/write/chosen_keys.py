@@ -1,4 +1,4 @@
-"""The keys that a call of `erase` or `proveAbsent` is about: one key, several, or key ranges."""
+"""The keys that a call of `erase`, `proveAbsent` or `delete` is about: one key, several, or key ranges."""
 
 from __future__ import annotations
 
@@ -50,10 +50,21 @@ def choose_keys(
         return ranges
     if keys is None:
         return (point_range(codec.encode_key(key)),)
-    return merge_ranges(map(point_range, _encoded(keys, codec)))
+    return merge_ranges(map(point_range, encode_listed(keys, codec)))
 
 
-def _encoded(keys: Any, codec: RowCodec) -> list[bytes]:
+def encode_listed(keys: Any, codec: RowCodec) -> list[bytes]:
+    """Return the bytes of keys that a user lists, in the same order.
+
+    Parameters
+    ----------
+    keys : rows with the key columns as pyarrow, or a sequence of keys: of several columns each a sequence of values
+
+    Raises
+    ------
+    InvalidRequestError, SchemaError
+        When something is not a key of the table.
+    """
     if isinstance(keys, _WITH_COLUMNS) or hasattr(keys, "__arrow_c_stream__"):
         return _keys_of_rows(keys, codec)
     if isinstance(keys, str | bytes | Mapping) or not isinstance(keys, Iterable):

@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from slatespark.errors import OptionError
 from slatespark.options import Call, ReadOptions, WriteOptions
 from slatespark.ranges import KeyRange
 from slatespark.table.clock import Clock
@@ -63,8 +62,6 @@ def delete_where(
     CommitConflictError
         When a SlateDB client is active on the table, or other writers won every race.
     """
-    if condition is None:  # perhaps a variable that was to hold one; without a filter a read has all rows
-        raise OptionError("delete: no condition is given.", todo="Give one; overwrite the table to delete all rows.")
     write = parse_change(Call.DELETE, common, options)
     if is_committed(stores, write):
         return None

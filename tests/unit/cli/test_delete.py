@@ -13,7 +13,7 @@ from tests.support.fixture_databases import FIXTURES
 from tests.support.typed_tables import write_raw
 from tests.unit.cli.shell import answer, done, refused, rows
 
-NO_ROW = "There was no row with this key; nothing was deleted.\n"
+NO_ROW = "Deleted 0 rows; version "
 
 
 def version(table: Path) -> int:
@@ -29,7 +29,7 @@ def words(tmp_path: Path) -> Path:
 
 def test_a_row_is_deleted_once(words: Path) -> None:
     assert done("delete", words, "a", "--text") == "Deleted 1 row; version 5.\n"
-    assert done("delete", words, "a", "--text") == NO_ROW
+    assert done("delete", words, "a", "--text").startswith(NO_ROW)
     assert answer("delete", words, "a", "--text") == {"version": 5, "deleted": 0}
     assert answer("delete", words, "b", "--text") == {"version": 7, "deleted": 1}
     assert (rows(words), version(words)) == ([], 7)
@@ -39,20 +39,20 @@ def test_typed_keys(tmp_path: Path) -> None:
     schema = pa.schema([("tenant", pa.string()), ("id", pa.int64()), ("n", pa.int64())])
     store = SlateStore.create(str(tmp_path / "t"), schema=schema, keyColumns=["tenant", "id"])
     store.write(pa.table({"tenant": ["a"], "id": [-3], "n": [1]}, schema))
-    assert done("delete", tmp_path / "t", "a", "3") == NO_ROW
+    assert done("delete", tmp_path / "t", "a", "3").startswith(NO_ROW)
     assert done("delete", tmp_path / "t", "a", "-3") == "Deleted 1 row; version 5.\n"
 
 
 def test_an_expired_row_is_no_row(tmp_path: Path) -> None:
     store = SlateStore.create(str(tmp_path / "t"))
     store.write(pa.table({"key": [b"a"], "value": [b"1"]}), ttl="1ms", timestamp="2026-01-01")
-    assert done("delete", tmp_path / "t", "a", "--text") == NO_ROW
+    assert done("delete", tmp_path / "t", "a", "--text").startswith(NO_ROW)
     assert version(tmp_path / "t") == 3
 
 
 def test_rows_in_the_wal_count(tmp_path: Path) -> None:
     table = Path(shutil.copytree(FIXTURES / "wal_only", tmp_path / "t"))
-    assert done("delete", table, "a", "--text") == NO_ROW
+    assert done("delete", table, "a", "--text").startswith(NO_ROW)
     assert done("delete", table, "b", "--text").startswith("Deleted 1 row; ")
     assert "b" not in [row["key"] for row in rows(table, "--text")]
 
@@ -86,8 +86,8 @@ def test_history_tables_look_at_the_time_of_the_deletion(tmp_path: Path) -> None
     table = tmp_path / "t"
     store = SlateStore.create(str(table), history=True)
     store.write(pa.table({"key": [b"a", b"b"], "value": [b"1", b"2"], "ts": [2000, 1000]}), timestampColumn="ts")
-    assert done("delete", table, "a", "--text", "--option", "timestamp=1500") == NO_ROW
-    assert done("delete", table, "a", "--text", "--option", "timestamp=500") == NO_ROW
+    assert done("delete", table, "a", "--text", "--option", "timestamp=1500").startswith(NO_ROW)
+    assert done("delete", table, "a", "--text", "--option", "timestamp=500").startswith(NO_ROW)
     assert done("delete", table, "a", "--text", "--option", "timestamp=3000").startswith("Deleted 1 row; ")
     assert done("delete", table, "b", "--text").startswith("Deleted 1 row; ")
     assert store.get(b"a", timestampAsOf=2500) == {"key": b"a", "value": b"1"}
@@ -97,7 +97,7 @@ def test_tables_with_a_clock_of_their_own(tmp_path: Path) -> None:
     table = tmp_path / "t"
     store = SlateStore.create(str(table), clock="custom")
     store.write(pa.table({"key": [b"a", b"b"], "value": [b"1", b"2"]}), timestamp=1000, ttl=500)
-    assert done("delete", table, "a", "--text", "--option", "timestamp=1500") == NO_ROW
+    assert done("delete", table, "a", "--text", "--option", "timestamp=1500").startswith(NO_ROW)
     assert done("delete", table, "b", "--text", "--option", "timestamp=1499").startswith("Deleted 1 row; ")
 
 

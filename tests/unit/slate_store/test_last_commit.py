@@ -28,6 +28,7 @@ def test_every_call_tells_what_it_committed() -> None:
         (lambda: store.write(pa.table({"id": [4], "n": [4]})), {"put": 1}),
         (lambda: store.update("id < 3", {"n": 0}), {"put": 2}),
         (lambda: store.delete("id = 1"), {"delete": 1}),
+        (lambda: store.delete(keys=[2, 9]), {"delete": 2}),
         (lambda: store.ingest(file), {"put": 1}),
         (lambda: store.deleteRange("id >= 7"), {}),
         (lambda: store.restoreToVersion(3), {}),
@@ -42,7 +43,7 @@ def test_every_call_tells_what_it_committed() -> None:
     assert last_commit(history) is not None
 
 
-@pytest.mark.parametrize("call", ["write", "update", "delete", "deleteRange", "trimHistory", "ingest"])
+@pytest.mark.parametrize("call", ["write", "update", "delete", "keys", "deleteRange", "trimHistory", "ingest"])
 def test_a_call_that_finds_nothing_to_do_committed_nothing(call: str) -> None:
     store = new_store(**({"history": True} if call == "trimHistory" else {}))
     file = f"memory://last-commit-file-{next(_numbers)}/1.sst"
@@ -54,6 +55,7 @@ def test_a_call_that_finds_nothing_to_do_committed_nothing(call: str) -> None:
         "write": lambda: store.write(pa.table({"id": pa.array([], pa.int64()), "n": pa.array([], pa.int64())})),
         "update": lambda: store.update("id = 9", {"n": 0}),
         "delete": lambda: store.delete("id = 9"),
+        "keys": lambda: store.delete(keys=[9]),
         "deleteRange": lambda: store.deleteRange("id = 9"),
         "trimHistory": lambda: store.trimHistory("2999-01-01"),
         "ingest": lambda: store.ingest(file, **pair),

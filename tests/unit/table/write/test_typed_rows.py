@@ -298,7 +298,7 @@ def test_a_delete_needs_a_condition() -> None:
     store = make()
     store.write(row())
     with pytest.raises(OptionError):
-        store.delete(None)  # type: ignore[arg-type]
+        store.delete(None)
     assert len(rows(store)) == 1
 
 
