@@ -44,6 +44,15 @@ TimestampAsOf: TypeAlias = Annotated[
     str | None, typer.Option(metavar="TIME", help="Read the table as it was at an instant, ISO-8601 or epoch ms.")
 ]
 
+# --- how much a reap does ---------------------------------------------------------------------------------------------
+
+MaxBatchRows: TypeAlias = Annotated[
+    int | None, typer.Option(metavar="N", help="Maximum number of rows that one commit deletes by tombstones.")
+]
+MaxBatchBytes: TypeAlias = Annotated[
+    str | None, typer.Option(metavar="SIZE", help="Maximum size that one commit reads and rewrites, like 256m.")
+]
+
 # --- options by name ------------------------------------------------------------------------------------------------
 
 _METAVAR: Final = "NAME=VALUE"

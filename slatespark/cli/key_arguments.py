@@ -14,13 +14,13 @@ from slatespark.errors import InvalidRequestError, OptionError, SchemaError
 from slatespark.texts import is_encodable, plural
 
 
-def key_values(arrays: Sequence[pa.Array]) -> list[Any]:
-    """Return the values of a key given as `key_arrays`."""
-    return [_scalar_value(array[0]) for array in arrays]
+def key_values(row: pa.RecordBatch) -> list[Any]:
+    """Return the values of a key given as `key_row`."""
+    return [_scalar_value(array[0]) for array in row.columns]
 
 
-def key_arrays(arguments: Sequence[str], codec: RowCodec, *, as_text: bool) -> list[pa.Array]:
-    """Return a key as an array of one value per key column.
+def key_row(arguments: Sequence[str], codec: RowCodec, *, as_text: bool) -> pa.RecordBatch:
+    """Return a key as a row of the key columns.
 
     Raises
     ------
@@ -35,8 +35,10 @@ def key_arrays(arguments: Sequence[str], codec: RowCodec, *, as_text: bool) -> l
             todo=f"Give one for each of {names}.",
         )
     if codec.is_raw:
-        return [pa.array([key_bytes(arguments[0], "KEY", as_text=as_text)], pa.binary())]
-    return [_key_array(text, item, as_text=as_text) for text, item in zip(arguments, fields, strict=True)]
+        arrays = [pa.array([key_bytes(arguments[0], "KEY", as_text=as_text)], pa.binary())]
+    else:
+        arrays = [_key_array(text, item, as_text=as_text) for text, item in zip(arguments, fields, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, names=list(codec.key_columns))
 
 
 def _key_array(text: str, field: pa.Field, *, as_text: bool) -> pa.Array:

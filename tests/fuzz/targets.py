@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from slatespark import kernels
 from slatespark.cli.files.input_values import array_of_json, array_of_text
-from slatespark.cli.key_arguments import key_arrays
+from slatespark.cli.key_arguments import key_row
 from slatespark.encoding.avro_schema import avro_schema, fingerprint
 from slatespark.encoding.column_list import parse_columns
 from slatespark.encoding.predicates.binding import bind_filter
@@ -407,7 +407,7 @@ def cells(data: bytes) -> None:
     codec = RowCodec(
         key_format="tuple", value_format="avro", key_columns=(key_field,), schema=COLUMNS, writer_schemas={}
     )
-    key_arrays([text], codec, as_text=False)
+    key_row([text], codec, as_text=False)
 
 
 def json_cells(data: bytes) -> None:

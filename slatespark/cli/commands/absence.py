@@ -21,7 +21,7 @@ from slatespark.cli.arguments import (
 from slatespark.cli.files.file_formats import format_of
 from slatespark.cli.files.read_files import read_files
 from slatespark.cli.files.target_columns import TargetColumns
-from slatespark.cli.key_arguments import key_arrays, key_values
+from slatespark.cli.key_arguments import key_row
 from slatespark.cli.output import EXIT_FAILED, EXIT_UNCHECKED, asked_progress, failing_with, json_document
 from slatespark.cli.table_arguments import TableArguments, call_with, table_codec, write_arguments
 from slatespark.display.absence_text import absence_text
@@ -73,17 +73,10 @@ def erase(
     Exit code 0: nothing does; 1: some copies are stored; 2: it failed, or something could not be searched.
     """
     arguments = write_arguments(table, {}, option=option, storage=storage)
-    codec = table_codec(arguments.open_stores())
-    values, keys = _values(key, codec, as_text=as_text), _keys(file, codec, as_text=as_text)
-    report = call_with(
-        [arguments.options],
-        arguments.open_store().erase,
-        *values,
-        where=where,
-        keys=keys,
-        releaseVersions=release_versions,
-        progress=asked_progress(as_json=as_json),
-    )
+    chosen, codec = choose_keys(arguments, key, where, file, as_text=as_text)
+    progress = asked_progress(as_json=as_json)
+    erase_from = arguments.open_store().erase
+    report = call_with([arguments.options], erase_from, **chosen, releaseVersions=release_versions, progress=progress)
     _show(report, codec, as_text=as_text, as_json=as_json)
 
 
@@ -104,27 +97,29 @@ def prove_absent(
     Exit code 0: they are gone; 1: some are stored; 2: something could not be searched.
     """
     arguments = write_arguments(table, {}, option=option, storage=storage)
-    codec = table_codec(arguments.open_stores())
-    values, keys = _values(key, codec, as_text=as_text), _keys(file, codec, as_text=as_text)
-    prove, progress = arguments.open_store().proveAbsent, asked_progress(as_json=as_json)
-    report = call_with([arguments.options], prove, *values, where=where, keys=keys, progress=progress)
+    chosen, codec = choose_keys(arguments, key, where, file, as_text=as_text)
+    prove = arguments.open_store().proveAbsent
+    report = call_with([arguments.options], prove, **chosen, progress=asked_progress(as_json=as_json))
     _show(report, codec, as_text=as_text, as_json=as_json)
 
 
-def chosen_keys(
+def choose_keys(
     arguments: TableArguments, key: list[str] | None, where: str | None, file: str | None, *, as_text: bool
-) -> dict[str, Any]:
-    """Return the arguments of `erase` that name keys; a single key as a list of one."""
-    codec = table_codec(arguments.open_stores())
-    if not key:
-        return {"where": where, "keys": _keys(file, codec, as_text=as_text)}
-    if file is not None:
+) -> tuple[dict[str, Any], RowCodec]:
+    """Return the arguments of `erase` and `proveAbsent` that name keys, and how the table encodes keys.
+
+    Raises
+    ------
+    OptionError
+        When a key and a file are given: both are `keys`.
+    InvalidRequestError, SchemaError
+        When something is not a key of the table.
+    """
+    if key and file is not None:
         raise OptionError("A key and a file of keys are given together.", todo="Give one of them.")
-    return {"where": where, "keys": [tuple(_values(key, codec, as_text=as_text))]}
-
-
-def _values(key: list[str] | None, codec: RowCodec, *, as_text: bool) -> list[Any]:
-    return key_values(key_arrays(key, codec, as_text=as_text)) if key else []
+    codec = table_codec(arguments.open_stores())
+    keys = key_row(key, codec, as_text=as_text) if key else _keys(file, codec, as_text=as_text)
+    return {"where": where, "keys": keys}, codec
 
 
 def _keys(file: str | None, codec: RowCodec, *, as_text: bool) -> pa.Table | None:

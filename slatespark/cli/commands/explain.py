@@ -14,12 +14,14 @@ from slatespark.cli.arguments import (
     AsJson,
     AsText,
     ErasureOption,
+    MaxBatchBytes,
+    MaxBatchRows,
     OptionalKey,
     Storage,
     TablePath,
     Where,
 )
-from slatespark.cli.commands.absence import KeyFile, KeyRange, ReleaseVersions, chosen_keys
+from slatespark.cli.commands.absence import KeyFile, KeyRange, ReleaseVersions, choose_keys
 from slatespark.cli.commands.compact import CompactionArguments, compaction
 from slatespark.cli.commands.read import ChangesKind, Kind, LastVersion, PreImages, feed_options
 from slatespark.cli.commands.vacuum import Fences, Force, MinAge, check_min_age
@@ -119,12 +121,15 @@ def explain_reap(
             metavar="TIME", help="Instant at which retention is evaluated, ISO-8601 or epoch ms.", show_default=False
         ),
     ] = None,
+    max_batch_rows: MaxBatchRows = None,
+    max_batch_bytes: MaxBatchBytes = None,
     analyze: Analyze = False,
     price: Price = None,
     as_json: AsJson = False,
 ) -> None:
     """Show which files a reap drops or looks through, and what it requests at most."""
-    _explain(table, "reap", {"now": now, **table.options}, analyze=analyze, price=price, as_json=as_json)
+    given = {"now": now, "maxBatchRows": max_batch_rows, "maxBatchBytes": max_batch_bytes, **table.options}
+    _explain(table, "reap", given, analyze=analyze, price=price, as_json=as_json)
 
 
 @explain_app.command("erase", context_settings=NEGATIVE_KEYS)
@@ -144,7 +149,7 @@ def explain_erase(
 ) -> None:
     """Show which files an erasure rewrites, where copies are, and what it requests at most."""
     arguments = write_arguments(table, {}, option=option, storage=storage)
-    chosen = chosen_keys(arguments, key, where, file, as_text=as_text)
+    chosen, _ = choose_keys(arguments, key, where, file, as_text=as_text)
     given = {**chosen, "releaseVersions": release_versions, **arguments.options}
     _explain(arguments, "erase", given, analyze=analyze, price=price, as_json=as_json)
 

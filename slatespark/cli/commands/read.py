@@ -13,7 +13,7 @@ import typer
 from slatespark.cli.app import app
 from slatespark.cli.arguments import NEGATIVE_KEYS, AsJson, AsText, KeyArguments, Metadata, Where
 from slatespark.cli.files.rows import RAW_HEADINGS, json_lines, limit_batches, text_lines
-from slatespark.cli.key_arguments import key_arrays, key_bytes, key_values
+from slatespark.cli.key_arguments import key_bytes, key_row, key_values
 from slatespark.cli.output import EXIT_FAILED, failing_with, print_lines
 from slatespark.cli.parameter_groups import row_versions, table_changes, table_rows, taking
 from slatespark.cli.signals import stopped_by_signals
@@ -260,7 +260,7 @@ def get(
     options = table.options(named)
     stores = stores_of(options)
     codec = table_codec(stores)
-    found = look_up(stores, key_values(key_arrays(key, codec, as_text=as_text)), options, resolve_clock(options.clock))
+    found = look_up(stores, key_values(key_row(key, codec, as_text=as_text)), options, resolve_clock(options.clock))
     if found is None:
         if as_json:
             typer.echo("null")

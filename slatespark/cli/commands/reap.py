@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from slatespark.cli.app import app
-from slatespark.cli.arguments import AsJson, CommitOption, Storage
+from slatespark.cli.arguments import AsJson, CommitOption, MaxBatchBytes, MaxBatchRows, Storage
 from slatespark.cli.outcomes import Outcomes, parse_every, refuse_shared_wal
 from slatespark.cli.output import EXIT_FAILED, failing_with, progress_bar
 from slatespark.cli.signals import stopped_by_signals
@@ -39,12 +39,8 @@ def reap(
             show_default=False,
         ),
     ] = None,
-    max_batch_rows: Annotated[
-        int | None, typer.Option(metavar="N", help="Maximum number of rows that one commit deletes by tombstones.")
-    ] = None,
-    max_batch_bytes: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="Maximum size that one commit reads and rewrites, like 256m.")
-    ] = None,
+    max_batch_rows: MaxBatchRows = None,
+    max_batch_bytes: MaxBatchBytes = None,
     option: CommitOption = None,
     storage: Storage = None,
     as_json: AsJson = False,

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from slatespark.cli.app import app
-from slatespark.cli.arguments import AsJson, CommitOption, Storage
+from slatespark.cli.arguments import AsJson, CommitOption, MaxBatchBytes, MaxBatchRows, Storage
 from slatespark.cli.outcomes import Outcomes, parse_every, refuse_shared_wal
 from slatespark.cli.output import EXIT_FAILED, failing_with
 from slatespark.cli.signals import stopped_by_signals
@@ -48,12 +48,8 @@ def upkeep(
             help="Let the vacuum delete old WAL fences too. Safe if no SlateDB client is ever suspended for --min-age.",
         ),
     ] = False,
-    max_batch_rows: Annotated[
-        int | None, typer.Option(metavar="N", help="Maximum number of rows that one commit deletes by tombstones.")
-    ] = None,
-    max_batch_bytes: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="Maximum size that one commit reads and rewrites, like 256m.")
-    ] = None,
+    max_batch_rows: MaxBatchRows = None,
+    max_batch_bytes: MaxBatchBytes = None,
     option: CommitOption = None,
     storage: Storage = None,
     as_json: AsJson = False,

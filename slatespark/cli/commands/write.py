@@ -27,7 +27,7 @@ from slatespark.cli.files.file_formats import FileFormat
 from slatespark.cli.files.json_rows import batch_of_objects, parse_object, schema_of_objects
 from slatespark.cli.files.read_files import CountedRows, read_files
 from slatespark.cli.files.target_columns import TargetColumns, target_columns
-from slatespark.cli.key_arguments import key_arrays
+from slatespark.cli.key_arguments import key_row
 from slatespark.cli.output import (
     EXIT_FAILED,
     asked_progress,
@@ -109,8 +109,7 @@ def delete(
     arguments = write_arguments(table, {}, option=option, storage=storage)
     store, keys = arguments.open_store(), None
     if key:
-        codec = table_codec(arguments.open_stores())
-        keys = pa.RecordBatch.from_arrays(key_arrays(key, codec, as_text=as_text), names=list(codec.key_columns))
+        keys = key_row(key, table_codec(arguments.open_stores()), as_text=as_text)
     progress = asked_progress(as_json=as_json)
     if by_range:
         version = call_with([arguments.options], store.deleteRange, where, progress=progress)

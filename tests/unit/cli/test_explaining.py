@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from slatespark import SlateStore
@@ -58,6 +59,20 @@ def test_a_vacuum_and_a_reap(table: Path) -> None:
     assert "looked through  0 files" in done("explain", "reap", table)
     later = ["--now", "2100-01-01"]
     refused("OptionError", "explain", "reap", table, *later)
+
+
+def test_a_reap_with_limits_of_its_commits(tmp_path: Path) -> None:
+    table = tmp_path / "t"
+    store = SlateStore.create(table, "id BIGINT", "id")
+    store.write(pa.table({"id": [1, 50]}), timestamp="2020-01-01")
+    store.write(pa.table({"id": range(100, 200)}))
+    store.compact(full=True)
+    store.setProperties(retention="1d")
+    limits = ["--max-batch-rows", "1", "--max-batch-bytes", "1m"]
+    report = answer("explain", "reap", table, "--analyze", *limits)["report"]
+    assert (report["rows"], report["passes"]) == (2, 2)
+    refused("OptionError", "explain", "reap", table, "--max-batch-rows", "0")
+    refused("OptionError", "explain", "reap", table, "--max-batch-bytes", "soon")
 
 
 def test_an_erasure(table: Path, tmp_path: Path) -> None:
