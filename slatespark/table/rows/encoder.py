@@ -29,7 +29,7 @@ from slatespark.table.rows.row_times import times_of
 from slatespark.table.rows.sequence import Ranks, rank_values
 from slatespark.units import MAX_MS
 
-MAX_KEY_BYTES: Final = 65535  # all that version 1 of a block can hold (docs/reference/format/rows.md)
+MAX_KEY_BYTES: Final = 65535  # of a new row: all that version 1 of a block can hold (docs/reference/format/rows.md)
 OPERATIONS: Final = ("put", "delete", "merge")
 
 _FLAGS: Final = {"put": 0, "delete": TOMBSTONE, "merge": MERGE, "upsert": 0}
@@ -136,7 +136,7 @@ class RowEncoder:
         """
         flags = self._flags(table)
         deleted = (flags & TOMBSTONE) != 0
-        keys, key_offsets = self._encode_keys(table)
+        keys, key_offsets = self._encode_keys(table, deleted)
         if self.bounds is not None:
             self.bounds.check(table, (keys, key_offsets), codec=self.codec)
         values, starts, lengths = self._encode_values(table, deleted)
@@ -170,7 +170,7 @@ class RowEncoder:
             check_takes_operands(self.codec)
         return flags
 
-    def _encode_keys(self, table: pa.Table) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    def _encode_keys(self, table: pa.Table, deleted: NDArray[np.bool_]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
         fields = self.codec.key_fields
         takes_nulls = self.codec.key_format == "tuple"
         keys = _cast(table, fields)
@@ -179,8 +179,9 @@ class RowEncoder:
         lengths = np.diff(offsets)
         if len(lengths) and int(lengths.min()) == 0:
             raise SchemaError("A key is empty; SlateDB has no empty keys.", todo="Filter such rows out before writing.")
-        if len(lengths) and int(lengths.max()) > MAX_KEY_BYTES:
-            raise SchemaError(f"A key has {int(lengths.max())} bytes; at most {MAX_KEY_BYTES} fit.", todo="Shorten it.")
+        longest = int(lengths.max(initial=0, where=~deleted))  # clients write longer ones, which can be deleted
+        if longest > MAX_KEY_BYTES:
+            raise SchemaError(f"A key has {longest} bytes; at most {MAX_KEY_BYTES} fit.", todo="Shorten it.")
         return data, offsets
 
     def _encode_values(
