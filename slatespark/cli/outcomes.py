@@ -10,7 +10,8 @@ import typer
 
 from slatespark.cli.output import EXIT_FAILED, json_document, json_line, one_line
 from slatespark.errors import OptionError, SlateError
-from slatespark.options.values import parse_lasting_duration
+from slatespark.options.defaults import MAX_INTERVAL
+from slatespark.options.values import parse_duration, parse_lasting_duration
 
 
 class Outcome(Protocol):
@@ -70,12 +71,18 @@ class Outcomes(Generic[Kind]):
         return {**self.fields(outcome), "error": None if outcome.error is None else one_line(outcome.error)}
 
 
-def parse_every(value: str) -> int:
-    """Return `--every` in ms; raises `OptionError` where it is not positive, or a number below a minute."""
-    every_ms = parse_lasting_duration(value, "--every")
+def intervals_of(every: str) -> dict[str, int]:
+    """Return the intervals of a loop with this `--every`, in ms, as arguments of `Reaper` and `Upkeep`.
+
+    Raises
+    ------
+    OptionError
+        When it is not positive, or a number below a minute.
+    """
+    every_ms = parse_lasting_duration(every, "--every")
     if not every_ms:
-        raise OptionError(f"--every: {value!r} is not a positive duration.", todo="Give a duration like 10m.")
-    return every_ms
+        raise OptionError(f"--every: {every!r} is not a positive duration.", todo="Give a duration like 10m.")
+    return {"minInterval": every_ms, "maxInterval": max(parse_duration(MAX_INTERVAL, "maxInterval"), every_ms)}
 
 
 def refuse_shared_wal(tables: Sequence[str], location: Mapping[str, Any]) -> None:

@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from slatespark.display.progress import AskedProgress, showing_progress
 from slatespark.options import Call, WriteOptions
-from slatespark.options.flags import parsing_flags
-from slatespark.options.values import (
-    parse_columnar,
-    parse_min_age,
+from slatespark.options.defaults import (
+    INCLUDE_SIZE_THRESHOLD,
+    MAX_COMPACTION_SOURCES,
+    MIN_AGE,
+    MIN_COMPACTION_SOURCES,
 )
+from slatespark.options.flags import parsing_flags
+from slatespark.options.values import parse_columnar, parse_min_age
 from slatespark.slate_store.base import OpenTable
 from slatespark.table.progress import Step
 from slatespark.table.retention.reap_arguments import ReapLimits, parse_reap
@@ -46,9 +49,9 @@ class Maintenance(OpenTable):
         due: bool = False,
         columnar: bool | str = False,
         dryRun: bool = False,
-        minCompactionSources: int = 4,
-        maxCompactionSources: int = 8,
-        includeSizeThreshold: float = 4.0,
+        minCompactionSources: int = MIN_COMPACTION_SOURCES,
+        maxCompactionSources: int = MAX_COMPACTION_SOURCES,
+        includeSizeThreshold: float = INCLUDE_SIZE_THRESHOLD,
         progress: AskedProgress = "auto",
         runner: Runner | None = None,
         **options: Any,
@@ -74,8 +77,9 @@ class Maintenance(OpenTable):
         columnar : write a columnar copy, a Parquet file, beside each SST of the lowest runs that has none, rewriting no
             SST; `seq` stores `_seq` in them, too. The property `columnar` asks for copies of new files only
         dryRun : only return what would be merged; of several merges the first one
-        minCompactionSources, maxCompactionSources : bounds of the number of layers in a size-tiered merge
-        includeSizeThreshold : how many times as large as the smallest newer source a run may be
+        minCompactionSources, maxCompactionSources : bounds of the number of layers in a size-tiered merge, 4 and 8 by
+            default
+        includeSizeThreshold : how many times as large as the smallest newer source a run may be, 4 by default
         progress : `auto` shows a bar on a terminal or in a notebook once the call has taken a second, False none; or a
             function to call with the step, how much is done, and how much there is in all, 0 if unknown
         runner : merges key ranges and returns the results; by default on threads of this process
@@ -185,7 +189,7 @@ class Maintenance(OpenTable):
     @parsing_flags
     def vacuum(
         self,
-        minAge: str | timedelta = "24h",
+        minAge: str | timedelta = MIN_AGE,
         *,
         dryRun: bool = False,
         fences: bool = False,
@@ -199,7 +203,8 @@ class Maintenance(OpenTable):
 
         Parameters
         ----------
-        minAge : younger objects are kept, and so is every version that was the newest at some moment since
+        minAge : younger objects are kept, and so is every version that was the newest at some moment since; `24h` by
+            default
         dryRun : only report what would be deleted
         fences : delete WAL fences too. They stop fenced writers that have not noticed yet, so use this only if no
             client has been suspended for longer than `minAge`

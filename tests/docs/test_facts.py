@@ -5,6 +5,16 @@ from __future__ import annotations
 from slatespark.encoding.predicates.key_plan import MAX_POINTS, MAX_RANGES
 from slatespark.encoding.predicates.literals import MAX_DIGITS
 from slatespark.format.sst import MIN_FILTER_KEYS
+from slatespark.options.defaults import (
+    HEARTBEAT_INTERVAL,
+    INCLUDE_SIZE_THRESHOLD,
+    MAX_COMPACTION_SOURCES,
+    MAX_INTERVAL,
+    MIN_AGE,
+    MIN_COMPACTION_SOURCES,
+    MIN_INTERVAL,
+    POLL_INTERVAL,
+)
 from slatespark.spark.java import NEWEST_JAVA, OLDEST_JAVA
 from slatespark.storage.local_store import MAP_BYTES
 from slatespark.storage.remote_store import MAX_GAP_BYTES, MAX_MERGED_BYTES
@@ -81,7 +91,25 @@ FACTS = {
     "docs/reference/slate-store.md": [
         f"at most {MAX_BATCH_ROWS:,} rows, and {MAX_BATCH_BYTES // MIB} MiB",
         f"{DESCENDING_SPLIT_BYTES // MIB} MiB unless given",
+        f'store.vacuum(minAge="{MIN_AGE}"',
+        f'Reaper(tables=(), *, minInterval="{MIN_INTERVAL}", maxInterval="{MAX_INTERVAL}"',
+        f'Upkeep(tables=(), *, minInterval="{MIN_INTERVAL}", maxInterval="{MAX_INTERVAL}", duties=None, '
+        f'minAge="{MIN_AGE}"',
     ],
+    "docs/reference/slate-table.md": [f'vacuum(minAge="{MIN_AGE}"'],
+    # Signatures of the generated pages name the constants alone, so the docstrings tell the values.
+    "slatespark/slate_store/maintenance.py": [
+        f"`{MIN_AGE}` by default",
+        f"{MIN_COMPACTION_SOURCES} and {MAX_COMPACTION_SOURCES} by default",
+        f"{INCLUDE_SIZE_THRESHOLD:g} by default",
+    ],
+    "slatespark/spark/slate_table/upkeep.py": [f"`{MIN_AGE}` by default"],
+    "slatespark/spark/jobs/compaction_worker.py": [
+        f"`{POLL_INTERVAL}` by default",
+        f"`{HEARTBEAT_INTERVAL}` by default",
+    ],
+    "slatespark/table/upkeep/reaper.py": [f"`{MIN_INTERVAL}` and `{MAX_INTERVAL}` by default"],
+    "slatespark/table/upkeep/upkeep.py": [f"`{each}` by default" for each in (MIN_INTERVAL, MAX_INTERVAL, MIN_AGE)],
 }
 
 

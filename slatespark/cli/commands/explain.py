@@ -29,6 +29,7 @@ from slatespark.cli.output import EXIT_FAILED, failing_with, json_document
 from slatespark.cli.parameter_groups import committed_table, located_table, table_changes, table_rows, taking
 from slatespark.cli.table_arguments import ReadArguments, TableArguments, call_with, parse_named, write_arguments
 from slatespark.display.explanation_text import explanation_text
+from slatespark.options.defaults import MIN_AGE
 
 explain_app = typer.Typer(
     help="Show what a read, change feed, compaction, vacuum, reap or erasure touches and costs, before or as it runs.",
@@ -96,7 +97,7 @@ def explain_compact(
 @taking(located_table)
 def explain_vacuum(
     table: TableArguments,
-    min_age: MinAge = "24h",
+    min_age: MinAge = MIN_AGE,
     fences: Fences = False,
     force: Force = False,
     analyze: Analyze = False,

@@ -10,7 +10,7 @@ import typer
 
 from slatespark.cli.app import app
 from slatespark.cli.arguments import AsJson, CommitOption, MaxBatchBytes, MaxBatchRows, Storage
-from slatespark.cli.outcomes import Outcomes, parse_every, refuse_shared_wal
+from slatespark.cli.outcomes import Outcomes, intervals_of, refuse_shared_wal
 from slatespark.cli.output import EXIT_FAILED, failing_with, progress_bar
 from slatespark.cli.signals import stopped_by_signals
 from slatespark.cli.table_arguments import call_with, write_arguments
@@ -18,7 +18,6 @@ from slatespark.display.reap_text import reap_text
 from slatespark.errors import OptionError
 from slatespark.table.progress import Step
 from slatespark.table.upkeep.reaper import Reaper, ReapOutcome
-from slatespark.units import HOUR_MS
 
 
 @app.command()
@@ -64,9 +63,7 @@ def reap(
             reaper = call_with([arguments.location], Reaper, tables, progress=progress, **common)
             _outcomes(_report_text, as_json=as_json).show_all(reaper.runOnce())
         return
-    every_ms = parse_every(every)
-    common |= {"minInterval": every_ms, "maxInterval": max(HOUR_MS, every_ms)}
-    reaper = call_with([arguments.location], Reaper, tables, **common)
+    reaper = call_with([arguments.location], Reaper, tables, **intervals_of(every), **common)
     with stopped_by_signals(reaper.stop):
         reaper.run(listener=_outcomes(_news_text, as_json=as_json).show)
 

@@ -8,13 +8,13 @@ import typer
 
 from slatespark.cli.app import app
 from slatespark.cli.arguments import AsJson, CommitOption, MaxBatchBytes, MaxBatchRows, Storage
-from slatespark.cli.outcomes import Outcomes, parse_every, refuse_shared_wal
+from slatespark.cli.outcomes import Outcomes, intervals_of, refuse_shared_wal
 from slatespark.cli.output import EXIT_FAILED, failing_with
 from slatespark.cli.signals import stopped_by_signals
 from slatespark.cli.table_arguments import call_with, write_arguments
 from slatespark.display.upkeep_text import upkeep_text
+from slatespark.options.defaults import MIN_AGE, MIN_INTERVAL
 from slatespark.table.upkeep.upkeep import Upkeep, UpkeepOutcome
-from slatespark.units import HOUR_MS
 
 
 @app.command()
@@ -29,7 +29,7 @@ def upkeep(
     once: Annotated[bool, typer.Option("--once", help="Do what is due now, and exit.")] = False,
     every: Annotated[
         str, typer.Option(metavar="DURATION", help="Time between two checks of a table for changes.")
-    ] = "1m",
+    ] = MIN_INTERVAL,
     duty: Annotated[
         list[str] | None,
         typer.Option(
@@ -40,7 +40,7 @@ def upkeep(
     ] = None,
     min_age: Annotated[
         str, typer.Option(metavar="DURATION", help="Minimum age of objects that a vacuum deletes.")
-    ] = "24h",
+    ] = MIN_AGE,
     fences: Annotated[
         bool,
         typer.Option(
@@ -61,13 +61,11 @@ def upkeep(
     """
     arguments = write_arguments(tables[0], {}, option=option, storage=storage)
     refuse_shared_wal(tables, arguments.location)
-    every_ms = parse_every(every)
     work = call_with(
         [arguments.location],
         Upkeep,
         tables,
-        minInterval=every_ms,
-        maxInterval=max(HOUR_MS, every_ms),
+        **intervals_of(every),
         duties=duty,
         minAge=min_age,
         fences=fences,

@@ -12,6 +12,7 @@ from slatespark.cli.output import EXIT_FAILED, failing_with, json_document, prog
 from slatespark.cli.parameter_groups import located_table, taking
 from slatespark.cli.table_arguments import TableArguments
 from slatespark.display.vacuum_text import vacuum_text
+from slatespark.options.defaults import MIN_AGE
 from slatespark.options.values import parse_min_age
 from slatespark.table.gc.run import vacuum_table
 from slatespark.table.progress import Step
@@ -39,7 +40,7 @@ Force: TypeAlias = Annotated[
 @taking(located_table)
 def vacuum(
     table: TableArguments,
-    min_age: MinAge = "24h",
+    min_age: MinAge = MIN_AGE,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only show which objects would be deleted, and why.")
     ] = False,

@@ -19,6 +19,7 @@ from slatespark.cli.signals import stopped_by_signals
 from slatespark.cli.table_arguments import call_with, command_arguments
 from slatespark.display.worker_text import job_line, status_line
 from slatespark.errors import OptionError
+from slatespark.options.defaults import HEARTBEAT_INTERVAL, POLL_INTERVAL
 from slatespark.spark.jobs.compaction_worker import CompactionWorker, worker_session
 from slatespark.table.compaction.worker_report import WorkerOutcome, WorkerStatus
 from slatespark.table.tasks import running
@@ -49,10 +50,10 @@ def worker(
     ] = None,
     poll_interval: Annotated[
         str, typer.Option(metavar="DURATION", help="Time between two checks of a database for jobs.")
-    ] = "1s",
+    ] = POLL_INTERVAL,
     heartbeat_interval: Annotated[
         str, typer.Option(metavar="DURATION", help="At most a third of the client's worker_heartbeat_timeout.")
-    ] = "3s",
+    ] = HEARTBEAT_INTERVAL,
     backlog_interval: Annotated[
         str, typer.Option(metavar="DURATION", help="Time between two lines about what waits; looked up every 10s.")
     ] = "1m",

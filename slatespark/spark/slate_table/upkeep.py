@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 
 from slatespark.display.progress import AskedProgress, showing_progress
+from slatespark.options.defaults import MIN_AGE
 from slatespark.options.flags import parsing_flags
 from slatespark.options.keywords import Instant
 from slatespark.slate_store import SlateStore
@@ -192,7 +193,7 @@ class TableUpkeep:
     @parsing_flags
     def vacuum(
         self,
-        minAge: str | timedelta = "24h",
+        minAge: str | timedelta = MIN_AGE,
         *,
         dryRun: bool = False,
         fences: bool = False,
@@ -203,7 +204,8 @@ class TableUpkeep:
 
         Parameters
         ----------
-        minAge : nothing younger is deleted, and every version that was the newest at some time since then is kept
+        minAge : nothing younger is deleted, and every version that was the newest at some time since then is kept;
+            `24h` by default
         dryRun : only report what would be deleted
         fences : delete WAL fences too; see `SlateStore.vacuum`
         force : allow a `minAge` below an hour; see `SlateStore.vacuum`

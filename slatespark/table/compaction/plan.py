@@ -16,6 +16,7 @@ from slatespark.format.compactions import DrainSpec, TieredSpec
 from slatespark.format.manifest import Manifest, SstView
 from slatespark.format.ulid import Ulid
 from slatespark.options import WriteOptions
+from slatespark.options.defaults import INCLUDE_SIZE_THRESHOLD, MAX_COMPACTION_SOURCES, MIN_COMPACTION_SOURCES
 from slatespark.options.values import parse_count
 from slatespark.ranges import (
     ALL_KEYS,
@@ -52,9 +53,9 @@ class SizeTiers:
     include_size_threshold : how many times as large as the smallest newer source the next one may be
     """
 
-    min_compaction_sources: int = 4
-    max_compaction_sources: int = 8
-    include_size_threshold: float = 4.0
+    min_compaction_sources: int = MIN_COMPACTION_SOURCES
+    max_compaction_sources: int = MAX_COMPACTION_SOURCES
+    include_size_threshold: float = INCLUDE_SIZE_THRESHOLD
 
     @classmethod
     def parse(cls, min_sources: object, max_sources: object, threshold: object) -> Self:

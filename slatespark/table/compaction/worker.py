@@ -11,6 +11,7 @@ from typing import Any
 
 from slatespark.errors import OptionError
 from slatespark.options import WriteOptions
+from slatespark.options.defaults import HEARTBEAT_INTERVAL, POLL_INTERVAL
 from slatespark.options.fields import with_common
 from slatespark.options.values import STORAGE_PREFIX, refuse_misspelt
 from slatespark.shown import Listing
@@ -47,8 +48,8 @@ class Worker:
         tables: Iterable[str | os.PathLike[str]] | str | os.PathLike[str] = (),
         *,
         parallelism: int | None = None,
-        pollInterval: str | int | timedelta = "1s",
-        heartbeatInterval: str | int | timedelta = "3s",
+        pollInterval: str | int | timedelta = POLL_INTERVAL,
+        heartbeatInterval: str | int | timedelta = HEARTBEAT_INTERVAL,
         mergeOperator: str | None = None,
         filters: Sequence[CompactionFilter] = (),
         runner: Runner | None = None,

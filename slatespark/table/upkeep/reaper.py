@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from slatespark.errors import SlateError, as_slate_error
+from slatespark.options.defaults import MAX_INTERVAL, MIN_INTERVAL
 from slatespark.options.values import refuse_misspelt
 from slatespark.shown import Listing, Shown
 from slatespark.table.clock import Clock, SystemClock, check_clock, read_clock
@@ -73,7 +74,7 @@ class Reaper:
     Parameters
     ----------
     tables : paths or URLs, or one of them
-    minInterval, maxInterval : durations
+    minInterval, maxInterval : durations, `1m` and `1h` by default
     maxBatchRows, maxBatchBytes : bounds of a pass, as for `SlateStore.reap`
     clock : clock for waiting, or `module:function`; the system clock by default
     options : write options for the commits, such as `ifClientActive`
@@ -97,8 +98,8 @@ class Reaper:
         self,
         tables: Iterable[str | os.PathLike[str]] | str | os.PathLike[str] = (),
         *,
-        minInterval: str | int | timedelta = "1m",
-        maxInterval: str | int | timedelta = "1h",
+        minInterval: str | int | timedelta = MIN_INTERVAL,
+        maxInterval: str | int | timedelta = MAX_INTERVAL,
         maxBatchRows: int | None = None,
         maxBatchBytes: int | str | None = None,
         clock: Clock | str | None = None,

@@ -12,6 +12,7 @@ from typing import Any
 from slatespark.errors import OptionError, SlateError, as_slate_error
 from slatespark.format.manifest import Manifest
 from slatespark.options import Call, WriteOptions
+from slatespark.options.defaults import MAX_INTERVAL, MIN_AGE, MIN_INTERVAL
 from slatespark.options.flags import parsing_flags
 from slatespark.options.values import parse_min_age, parse_names, refuse_misspelt
 from slatespark.shown import Listing, Shown
@@ -115,10 +116,11 @@ class Upkeep:
     Parameters
     ----------
     tables : paths or URLs, or one of them
-    minInterval : between two looks for a new version of a table
-    maxInterval : duration after which all duties look at a table that did not change: its properties may have
+    minInterval : between two looks for a new version of a table, `1m` by default
+    maxInterval : duration after which all duties look at a table that did not change: its properties may have; `1h` by
+        default
     duties : which of `historyFloor`, `reap`, `compact` and `vacuum`; by default all
-    minAge : the least age of objects that a vacuum deletes, an hour or more
+    minAge : the least age of objects that a vacuum deletes, an hour or more; `24h` by default
     fences : a vacuum deletes WAL fences too; see `SlateStore.vacuum`
     maxBatchRows, maxBatchBytes : bounds of a commit of the reaper, as for `SlateStore.reap`
     clock : clock for waiting, or `module:function`; the system clock by default
@@ -145,10 +147,10 @@ class Upkeep:
         self,
         tables: Iterable[str | os.PathLike[str]] | str | os.PathLike[str] = (),
         *,
-        minInterval: str | int | timedelta = "1m",
-        maxInterval: str | int | timedelta = "1h",
+        minInterval: str | int | timedelta = MIN_INTERVAL,
+        maxInterval: str | int | timedelta = MAX_INTERVAL,
         duties: Iterable[str] | str | None = None,
-        minAge: str | timedelta = "24h",
+        minAge: str | timedelta = MIN_AGE,
         fences: bool = False,
         maxBatchRows: int | None = None,
         maxBatchBytes: int | str | None = None,
