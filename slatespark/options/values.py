@@ -9,6 +9,7 @@ import difflib
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from inspect import Parameter, signature
 from typing import Any, Final, TypeAlias
 
 from slatespark.errors import OptionError
@@ -394,6 +395,11 @@ def refuse_place(given: Mapping[str, Any], opened_by: str) -> None:
             raise OptionError("clock: an open table has one clock.", todo=f"Give it to {opened_by}.")
         if value is not None and (plain in ("path", "walpath") or plain.startswith(STORAGE_PREFIX)):
             raise OptionError(f"{name}: an open table has one location.", todo=f"Give it to {opened_by}.")
+
+
+def argument_names(call: Callable[..., object]) -> list[str]:
+    """Return the names of the arguments that a call takes by name alone."""
+    return [name for name, found in signature(call).parameters.items() if found.kind is Parameter.KEYWORD_ONLY]
 
 
 def refuse_misspelt(given: Iterable[str], known: Sequence[str]) -> None:

@@ -13,7 +13,7 @@ from slatespark.errors import OptionError
 from slatespark.options import WriteOptions
 from slatespark.options.defaults import HEARTBEAT_INTERVAL, POLL_INTERVAL
 from slatespark.options.fields import with_common
-from slatespark.options.values import STORAGE_PREFIX, refuse_misspelt
+from slatespark.options.values import STORAGE_PREFIX, argument_names, refuse_misspelt
 from slatespark.shown import Listing
 from slatespark.table.clock import Clock, SystemClock, check_clock, read_clock
 from slatespark.table.compaction.filter import CompactionFilter
@@ -28,8 +28,6 @@ from slatespark.table.read.merge.merge_function import resolve_operator
 from slatespark.table.stores import TableStores, open_stores, split_wal_path, table_path, table_paths
 from slatespark.table.tasks import thread_count
 from slatespark.units import parse_duration_ms, parse_time_ms
-
-_ARGUMENTS = ("parallelism", "pollInterval", "heartbeatInterval", "mergeOperator", "filters", "clock", "options")
 
 
 class Worker:
@@ -57,7 +55,7 @@ class Worker:
         options: Mapping[str, Any] | None = None,
         **storage: Any,
     ) -> None:
-        refuse_misspelt(storage, _ARGUMENTS)
+        refuse_misspelt(storage, argument_names(Worker))
         threads = thread_count(parallelism)
         self._poll_ms = _positive(pollInterval, "pollInterval")
         heartbeat_ms = _positive(heartbeatInterval, "heartbeatInterval")

@@ -6,11 +6,11 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any
 
 from slatespark.errors import SlateError, as_slate_error
 from slatespark.options.defaults import MAX_INTERVAL, MIN_INTERVAL
-from slatespark.options.values import refuse_misspelt
+from slatespark.options.values import argument_names, refuse_misspelt
 from slatespark.shown import Listing, Shown
 from slatespark.table.clock import Clock, SystemClock, check_clock, read_clock
 from slatespark.table.commit.cooperate_option import OTHER_MODES, refuse_cooperation
@@ -26,8 +26,6 @@ from slatespark.table.upkeep.intervals import parse_intervals, pause_after
 from slatespark.table.upkeep.registered_table import RegisteredTable
 from slatespark.table.upkeep.table_loop import StepResult, TableLoop
 from slatespark.units import parse_time_ms
-
-_ARGUMENTS: Final = ("minInterval", "maxInterval", "maxBatchRows", "maxBatchBytes", "clock", "options", "progress")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -107,7 +105,7 @@ class Reaper:
         progress: Progress | None = None,
         **storage: Any,
     ) -> None:
-        refuse_misspelt(storage, _ARGUMENTS)
+        refuse_misspelt(storage, argument_names(Reaper))
         self._min_ms, self._max_ms = parse_intervals(minInterval, maxInterval)
         self._limits = ReapLimits.parse(maxBatchRows, maxBatchBytes)
         self._clock: Clock = SystemClock() if clock is None else check_clock(clock)

@@ -14,7 +14,7 @@ from slatespark.format.manifest import Manifest
 from slatespark.options import Call, WriteOptions
 from slatespark.options.defaults import MAX_INTERVAL, MIN_AGE, MIN_INTERVAL
 from slatespark.options.flags import parsing_flags
-from slatespark.options.values import parse_min_age, parse_names, refuse_misspelt
+from slatespark.options.values import argument_names, parse_min_age, parse_names, refuse_misspelt
 from slatespark.shown import Listing, Shown
 from slatespark.table.clock import Clock, SystemClock, check_clock, read_clock
 from slatespark.table.definition.versions import resolve_definition
@@ -28,18 +28,6 @@ from slatespark.table.upkeep.intervals import parse_intervals, pause_after
 from slatespark.table.upkeep.registered_table import OpenedTable, RegisteredTable
 from slatespark.table.upkeep.table_loop import StepResult, TableLoop
 from slatespark.units import parse_time_ms
-
-_ARGUMENTS = (
-    "minInterval",
-    "maxInterval",
-    "duties",
-    "minAge",
-    "fences",
-    "maxBatchRows",
-    "maxBatchBytes",
-    "clock",
-    "options",
-)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -158,7 +146,7 @@ class Upkeep:
         options: Mapping[str, Any] | None = None,
         **storage: Any,
     ) -> None:
-        refuse_misspelt(storage, _ARGUMENTS)
+        refuse_misspelt(storage, argument_names(Upkeep))
         self._min_ms, self._max_ms = parse_intervals(minInterval, maxInterval)
         self._duties = _parse_duties(duties)
         self._min_age_ms = parse_min_age(minAge, is_forced=False, force=None)
