@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -100,6 +101,13 @@ def trim_history(
         return commit_write(stores, clock, job, (), options, edit=edit, requirements=(nothing_since,))
 
 
+class _Suspect(NamedTuple):
+    """The part of a file that a view shows, and whether it certainly shows late versions; otherwise it may."""
+
+    part: FileSlice
+    is_late: bool
+
+
 @dataclass(frozen=True, slots=True)
 class _Trimming:
     """Inputs of a trim; they travel to its tasks.
@@ -123,7 +131,11 @@ class _Trimming:
         manifest = snapshot.manifest
         known = file_properties(self.stores, manifest)
         views = view_slices(self.stores, manifest)
-        suspects = {view: part for view, part in views.items() if self._may_be_late(known.get(view.sst_id))}
+        suspects = {
+            view: _Suspect(part, is_late=part.is_whole and view.sst_id in known)
+            for view, part in views.items()
+            if self._may_be_late(known.get(view.sst_id))
+        }
         wal = fetch_wal_rows(self.stores, snapshot.wal, manifest.last_l0_seq, ALL_KEYS)
         kept = np.zeros(0, np.int64) if wal is None else self._kept(wal, 0, len(wal))
         rewritten = zip(suspects, runner(self.rewrite_late, [*suspects.values()]), strict=True)
@@ -133,12 +145,14 @@ class _Trimming:
         from_wal = [] if wal is None else [SortedRows([wal], kept)]
         return TrimTrees(frozenset(views), replacements, self._upload(from_wal), self.segments)
 
-    def rewrite_late(self, part: FileSlice) -> tuple[NewFile, ...] | None:
+    def rewrite_late(self, suspect: _Suspect) -> tuple[NewFile, ...] | None:
         """Upload the remaining rows of a view, and return their files; None if it shows no late versions."""
-        windows = self._windows(part)
-        if all(len(self._kept(item.rows, item.low, item.high)) == item.high - item.low for item in windows):
+        if not suspect.is_late and not any(
+            len(self._kept(item.rows, item.low, item.high)) < item.high - item.low
+            for item in self._windows(suspect.part)
+        ):
             return None
-        windows = self._windows(part)
+        windows = self._windows(suspect.part)
         return self._upload(SortedRows([item.rows], self._kept(item.rows, item.low, item.high)) for item in windows)
 
     def _may_be_late(self, properties: SstProperties | None) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import count
 from typing import Any
 
@@ -11,7 +12,10 @@ import pytest
 from slatespark import CommitConflictError, HistoryTrimmedError, OptionError, SlateStore
 from slatespark.table.commit.job import WriteJob, begin_write
 from slatespark.table.log.manifests import fetch_latest_manifest
+from slatespark.table.read.merge.cursor import Window, layer_windows
+from slatespark.table.read.planning.plan import FileSlice, Layer
 from slatespark.table.stores import TableStores, open_stores
+from slatespark.table.write import trim
 from tests.support.fake_clock import FakeClock
 
 NOW_MS = 1_700_000_000_000
@@ -70,6 +74,20 @@ def test_a_file_with_both_is_rewritten_and_keeps_its_seqs(store: SlateStore) -> 
     assert store.verify().findings == ()
     write(store, (b"e", 46))
     assert shown(store)[b"e"] == b"46", "what was trimmed does not count any more"
+
+
+def test_a_file_that_is_known_to_hold_both_is_read_once(store: SlateStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(store, (b"e", 5), (b"e", 45))
+    read: list[FileSlice] = []
+
+    def counted(stores: TableStores, layer: Layer, window_bytes: int) -> Iterator[Window]:
+        read.extend(layer.slices)
+        return layer_windows(stores, layer, window_bytes)
+
+    monkeypatch.setattr(trim, "layer_windows", counted)
+    store.trimHistory(40)
+    assert len(read) == 1
+    assert shown(store)[b"e"] == b"5"
 
 
 def test_a_trim_of_nothing_does_not_commit(store: SlateStore) -> None:
