@@ -59,13 +59,11 @@ def resolve_bounds(stores: TableStores, options: ReadOptions, clock: Clock) -> F
     kept = KeptVersions(stores)
     search = _Search(stores, kept, clock)
     before, after = search.before(options), search.after(options)
-    if before > after and (before != after + 1 or options.has_end):
+    if before > after:
         raise OptionError(
             f"The changes start after version {before}, and end with version {after}.",
             todo="Give a start before the end.",
         )
-    if before > after:  # from the version after the newest one on: nothing yet
-        before = after
     return FeedBounds(before, after, search.committed_ms(after))
 
 

@@ -96,7 +96,7 @@ class _Judge:
         following = np.minimum(heads + 1, len(rows) - 1)
         side, head, twin = sides[rows >> ROW_BITS], rows[heads], rows[following]
         first, second = gather_fields(sources, head), gather_fields(sources, twin)
-        is_twin = (following > heads) & ~is_first[following] & (first.seqs == second.seqs)
+        is_twin = ~is_first[following] & (first.seqs == second.seqs)
         is_twin &= side[heads] != side[following]
         same = side[heads] == SHARED
         same[is_twin] = self._are_twins_same(sources, head[is_twin], twin[is_twin])

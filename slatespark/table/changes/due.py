@@ -62,8 +62,7 @@ def find_due(
 
 
 def _time_passes(old: ScanSettings, new: ScanSettings) -> bool:
-    expires = old.visibility.now_ms != new.visibility.now_ms and not new.visibility.include_expired
-    return expires or old.retired_ms != new.retired_ms
+    return old.visibility.now_ms != new.visibility.now_ms and not new.visibility.include_expired
 
 
 def _may_end(known: SstProperties, old: ScanSettings, new: ScanSettings) -> bool:

@@ -256,7 +256,7 @@ def _plan_splits(
     chosen: KeyRange,
 ) -> tuple[ChangeSplit, ...]:
     """Return the splits: of the searched layers, within the chosen keys and those of the condition."""
-    if chosen.is_empty() or (not compared.searched and not compared.has_wal):
+    if not compared.searched and not compared.has_wal:
         return ()
     splits, _ = plan_key_splits(stores, compared.searched, options, (chosen,), codec, condition, tuple)
     found = [compared.within(split) for split in splits]
