@@ -34,7 +34,7 @@ from slatespark.format.manifest import NO_TICK, Manifest
 from slatespark.table.clock import SystemClock
 from slatespark.table.log.manifests import fetch_latest_manifest, fetch_manifest
 from slatespark.table.read.versions.floor import HistoryFloors
-from slatespark.table.retention.destructive_now import SKEW_MS
+from slatespark.table.retention.deletion_time import SKEW_MS
 from slatespark.table.retention.history_floor import STEPS
 from slatespark.table.stores import open_stores
 from slatespark.units import ms_to_text

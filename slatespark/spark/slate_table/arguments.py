@@ -48,7 +48,7 @@ def store_arguments(storage: Mapping[str, Any]) -> dict[str, Any]:
     return {name.removeprefix(STORAGE_PREFIX): path_text(value) for name, value in storage.items()}
 
 
-def frames_of(spark: SparkSession, store: SlateStore, storage: Mapping[str, Any]) -> TableFrames:
+def frames_of_store(spark: SparkSession, store: SlateStore, storage: Mapping[str, Any]) -> TableFrames:
     """Return the rows of an open table as DataFrames; its path is not resolved a second time.
 
     Parameters

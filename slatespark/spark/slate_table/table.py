@@ -125,7 +125,7 @@ class SlateTable(TableReads, TableVersions):
             When there is no database.
         """
         store = SlateStore.open(arguments.path_text(path), **arguments.store_arguments(storage))
-        return cls(store, arguments.frames_of(spark, store, storage))
+        return cls(store, arguments.frames_of_store(spark, store, storage))
 
     @staticmethod
     def isSlateTable(
@@ -453,7 +453,7 @@ class SlateTable(TableReads, TableVersions):
             When the version was collected.
         """
         made = self._store.clone(arguments.path_text(target), version, checkpoint, history=history, progress=progress)
-        return type(self)(made, arguments.frames_of(self._frames.spark, made, self._frames.options))
+        return type(self)(made, arguments.frames_of_store(self._frames.spark, made, self._frames.options))
 
     @taking_local_times
     def copyTo(
@@ -492,4 +492,4 @@ class SlateTable(TableReads, TableVersions):
                 runner=call.tasks(),
                 progress=call.progress,
             )
-        return type(self)(copy, arguments.frames_of(self._frames.spark, copy, self._frames.options))
+        return type(self)(copy, arguments.frames_of_store(self._frames.spark, copy, self._frames.options))

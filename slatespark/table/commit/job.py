@@ -15,10 +15,10 @@ from slatespark.options.values import DEFAULT_TTL_MS
 from slatespark.table.clock import Clock, read_clock
 from slatespark.table.commit.claim import refuse_unwritable
 from slatespark.table.commit.client_place import refuse_twin
+from slatespark.table.commit.earlier_table import refuse_earlier_table
 from slatespark.table.commit.foreign_clients import Baseline, refuse_unknown_jobs
-from slatespark.table.commit.last_number import check_seq
-from slatespark.table.commit.remains import refuse_remains
 from slatespark.table.commit.row_times import COMMIT_TIMES, RowTimes
+from slatespark.table.commit.seq_limit import check_seq
 from slatespark.table.commit.wal_place import fetch_state_with_wal, refuse_dropped, refuse_other_database
 from slatespark.table.commit.write_time import check_tick, check_timestamp
 from slatespark.table.definition.segmentation import plan_segments
@@ -171,7 +171,7 @@ def plan_write(
     if found is None:
         refuse_other_database(stores)
         refuse_dropped(stores)
-        refuse_remains(stores)
+        refuse_earlier_table(stores)
         refuse_twin(stores)
         baseline, base_seq, tick_ms = Baseline(0, 0, 0, 0, 1), 0, Manifest().last_l0_clock_tick
     else:

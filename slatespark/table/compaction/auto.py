@@ -40,7 +40,7 @@ from slatespark.table.read.planning.layers import distinct_files, fetch_layers
 from slatespark.table.read.planning.plan import SstFile
 from slatespark.table.read.versions.file_properties import file_properties
 from slatespark.table.records.commit_record import CommitRecord
-from slatespark.table.retention.destructive_now import default_destructive_now
+from slatespark.table.retention.deletion_time import default_deletion_time
 from slatespark.table.stores import TableStores
 from slatespark.units import HOUR_MS
 
@@ -96,7 +96,7 @@ def _find_due(
     if interval_ms is None or all(file.id.timestamp_ms + interval_ms > present_ms for file in files):
         return frozenset()
     # Such a version has no WAL, so its tick is the last one.
-    now_ms = default_destructive_now(manifest.last_l0_clock_tick, definition, clock)
+    now_ms = default_deletion_time(manifest.last_l0_clock_tick, definition, clock)
     return find_due_files(
         files,
         file_properties(stores, manifest),

@@ -25,7 +25,7 @@ class CompactionRequest:
     force : a full compaction rewrites a compacted run too
     tiers : parameters of the size-tiered choice
     filters : decide about the versions that would be kept, in this order; not called if nothing is merged
-    now_ms : the instant at which expiry and retention are evaluated; see `resolve_destructive_now`
+    now_ms : the instant at which expiry and retention are evaluated; see `resolve_deletion_time`
     columnar : `true` or `seq`: new files of lowest runs get columnar copies, and then all others that lack one
     file_options : keys of the file options that the caller gave explicitly
     dry_run : only plan; of commits that follow from each other the first one

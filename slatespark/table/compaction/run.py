@@ -71,7 +71,7 @@ from slatespark.table.read.gaps import Gaps, find_gaps_around
 from slatespark.table.read.merge.retention import retired_until_ms
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.records.operations import Operation
-from slatespark.table.retention.destructive_now import resolve_destructive_now
+from slatespark.table.retention.deletion_time import resolve_deletion_time
 from slatespark.table.retention.history_floor import follow_history_retention
 from slatespark.table.stores import TableStores
 from slatespark.table.write.alteration import raise_history_floor
@@ -188,7 +188,7 @@ class _Compaction:
             self.floor_ms = None if self.request.dry_run else requested_floor(self.filters, state.definition)
             self.now_ms = None  # a filter may have its own
             state = self.read_state()
-        default_ms = resolve_destructive_now(state.snapshot, state.definition, self.clock, None)
+        default_ms = resolve_deletion_time(state.snapshot, state.definition, self.clock, None)
         self.is_late = state.now_ms > default_ms
         return state
 

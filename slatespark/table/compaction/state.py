@@ -26,7 +26,7 @@ from slatespark.table.read.planning.layers import distinct_files, fetch_layers
 from slatespark.table.read.planning.plan import SstFile
 from slatespark.table.read.versions.file_properties import file_properties
 from slatespark.table.read.versions.resolve import resolve_snapshot
-from slatespark.table.retention.destructive_now import resolve_destructive_now
+from slatespark.table.retention.deletion_time import resolve_deletion_time
 from slatespark.table.snapshot import Snapshot
 from slatespark.table.stores import TableStores
 
@@ -79,14 +79,14 @@ def fetch_state(stores: TableStores, clock: Clock, now_ms: int | None) -> Compac
 
     Parameters
     ----------
-    now_ms : the instant at which expiry and retention are evaluated; for the default see `resolve_destructive_now`
+    now_ms : the instant at which expiry and retention are evaluated; for the default see `resolve_deletion_time`
     """
     fetch = DefinitionFetch(stores)
     snapshot = resolve_snapshot(stores, ReadOptions(path=stores.url), clock, fetch)
     manifest = snapshot.manifest
     refuse_unwritable(stores.url, manifest)
     number, definition = fetch.resolve(snapshot.version)
-    judged_ms = resolve_destructive_now(snapshot, definition, clock, now_ms)
+    judged_ms = resolve_deletion_time(snapshot, definition, clock, now_ms)
     jobs = fetch_compactions(stores)[1].active_jobs()
     busy = [job.spec for job in jobs if is_at_work(stores, job, clock.now_ms())]
     found = trees_of(snapshot.manifest_id, manifest, fetch_layers(stores, manifest))

@@ -20,7 +20,7 @@ from slatespark.table.read.planning.layers import distinct_files, fetch_layers
 from slatespark.table.read.planning.plan import Layer, SstFile
 from slatespark.table.read.versions.file_properties import file_properties
 from slatespark.table.read.versions.resolve import resolve_snapshot
-from slatespark.table.retention.destructive_now import resolve_destructive_now
+from slatespark.table.retention.deletion_time import resolve_deletion_time
 from slatespark.table.retention.expiry_files import MAX_GAP_BYTES
 from slatespark.table.retention.history_floor import followed
 from slatespark.table.retention.plan import FilePlan, StoredView, plan_files
@@ -107,7 +107,7 @@ def _read_prospect(stores: TableStores, clock: Clock, now_ms: int | None) -> _Pr
     snapshot = resolve_snapshot(stores, ReadOptions(path=stores.url), clock)
     manifest = snapshot.manifest
     number, definition = fetch_definition(stores, manifest)
-    now_ms = resolve_destructive_now(snapshot, definition, clock, now_ms)
+    now_ms = resolve_deletion_time(snapshot, definition, clock, now_ms)
     if number:  # else it is that of the parent, whose floor a clone does not move
         definition = followed(definition, now_ms)
     retired_ms, moves = due_until_ms(definition, now_ms), definition.history_retention_ms is not None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from slatespark.errors import InvalidRequestError
 from slatespark.format.paths import COLUMNS_DIR, COMPACTED_DIR
-from slatespark.table.commit.remains import find_remains
+from slatespark.table.commit.earlier_table import find_earlier_objects
 from slatespark.table.commit.wal_place import refuse_dropped
 from slatespark.table.definition.versions import DEFINITION_DIR
 from slatespark.table.gc.plan import Needs, Reason, Verdict, judge_copies, judge_ssts
@@ -36,7 +36,7 @@ def collect_leftovers(stores: TableStores, *, now_ms: int, min_age_ms: int, dry_
     if not definitions and not leases.verdicts:
         fetch_latest_manifest(stores)  # raises that there is no table
     refuse_dropped(stores)
-    if found := find_remains(stores):
+    if found := find_earlier_objects(stores):
         raise InvalidRequestError(
             f"{stores.url} has no manifest, but {found[0]}.",
             why="There was a table here, and its manifests are missing.",

@@ -16,7 +16,7 @@ from slatespark.table.definition.bounds import raise_bounds
 from slatespark.table.definition.table_definition import TableDefinition, floor_by_retention
 from slatespark.table.definition.versions import fetch_definition
 from slatespark.table.read.versions.resolve import resolve_snapshot
-from slatespark.table.retention.destructive_now import default_destructive_now
+from slatespark.table.retention.deletion_time import default_deletion_time
 from slatespark.table.stores import TableStores
 
 STEPS: Final = 100  # of the stored floor within `historyRetention`
@@ -44,7 +44,7 @@ def follow_history_retention(stores: TableStores, clock: Clock, now_ms: int | No
         return definition.full_history_ts_low_ms
 
     def change(known: TableDefinition) -> TableDefinition:
-        judged_ms = default_destructive_now(snapshot.tick_ms, known, clock) if now_ms is None else now_ms
+        judged_ms = default_deletion_time(snapshot.tick_ms, known, clock) if now_ms is None else now_ms
         return followed(known, judged_ms)
 
     if change(definition) == definition:

@@ -42,7 +42,7 @@ from slatespark.table.read.planning.plan import FileSlice
 from slatespark.table.read.points import CHUNK_KEYS
 from slatespark.table.read.versions.resolve import resolve_snapshot
 from slatespark.table.records.operations import Operation
-from slatespark.table.retention.destructive_now import resolve_destructive_now
+from slatespark.table.retention.deletion_time import resolve_deletion_time
 from slatespark.table.retention.history_floor import follow_history_retention
 from slatespark.table.retention.plan import (
     DueBlocks,
@@ -245,7 +245,7 @@ class Reaping:
         snapshot = resolve_snapshot(self.stores, ReadOptions(path=self.stores.url), self.clock, fetch)
         number, definition = fetch.resolve(snapshot.version)
         if self.now_ms is None:
-            now_ms = resolve_destructive_now(snapshot, definition, self.clock, self.asked_ms)
+            now_ms = resolve_deletion_time(snapshot, definition, self.clock, self.asked_ms)
             if definition.history_retention_ms is not None:
                 follow_history_retention(self.stores, self.clock, self.asked_ms)
                 number, definition = fetch_definition(self.stores, snapshot.manifest)

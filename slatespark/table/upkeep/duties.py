@@ -19,7 +19,7 @@ from slatespark.table.compaction.run import compact_table
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.gc.report import DELETED, VacuumReport
 from slatespark.table.gc.run import vacuum_table
-from slatespark.table.retention.destructive_now import SKEW_MS
+from slatespark.table.retention.deletion_time import SKEW_MS
 from slatespark.table.retention.history_floor import STEPS, follow_history_retention
 from slatespark.table.retention.reap_arguments import ReapLimits
 from slatespark.table.retention.reap_report import ReapReport

@@ -16,7 +16,7 @@ from slatespark.table.clock import Clock, SystemClock, check_clock, read_clock
 from slatespark.table.commit.cooperate_option import OTHER_MODES, refuse_cooperation
 from slatespark.table.progress import Progress
 from slatespark.table.read.merge.cursor import window_size
-from slatespark.table.retention.destructive_now import SKEW_MS
+from slatespark.table.retention.deletion_time import SKEW_MS
 from slatespark.table.retention.reap_arguments import ReapLimits, parse_reap
 from slatespark.table.retention.reap_report import ReapReport
 from slatespark.table.retention.reap_run import Reaping

@@ -30,8 +30,8 @@ from slatespark.table.checkpoints.store import (
     repeat_checkpoint,
 )
 from slatespark.table.clock import Clock, new_uuid
+from slatespark.table.commit.earlier_table import refuse_occupied
 from slatespark.table.commit.job import draw_write_id
-from slatespark.table.commit.remains import refuse_occupied
 from slatespark.table.definition.definition_json import encode_definition
 from slatespark.table.definition.table_definition import NO_DEFINITION, TableDefinition
 from slatespark.table.definition.versions import (

@@ -48,11 +48,11 @@ from slatespark.table.clock import Clock, new_ulid
 from slatespark.table.commit.active_jobs import clear_active_jobs
 from slatespark.table.commit.claim import Claim
 from slatespark.table.commit.drain import upload_tail
+from slatespark.table.commit.earlier_table import refuse_occupied
 from slatespark.table.commit.file_facts import describe_files
 from slatespark.table.commit.hold import plan_hold
 from slatespark.table.commit.job import draw_write_id
 from slatespark.table.commit.publication import without_l0
-from slatespark.table.commit.remains import refuse_occupied
 from slatespark.table.commit.tree_edit import add_runs, files_by_segment, identity_views
 from slatespark.table.commit.wal_place import fetch_state_with_wal
 from slatespark.table.definition.table_definition import NO_DEFINITION, TableDefinition

@@ -27,7 +27,7 @@ from slatespark.table.stores import TableStores
 from slatespark.table.tasks import THREADS, TaskRunner
 from slatespark.table.write.change_options import parse_change
 from slatespark.table.write.exact_ranges import ranges_to_delete
-from slatespark.table.write.history_replace import choose_instant
+from slatespark.table.write.history_replace import choose_state_at_write
 from slatespark.table.write.key_deletes import delete_listed_keys
 from slatespark.table.write.load import Load
 from slatespark.table.write.load_commit import commit_load
@@ -108,10 +108,10 @@ def delete_history_range(
     if is_committed(stores, write):
         return None
     keys = ranges_to_delete(where, write, fetch_defined(stores)[1].codec())
-    instant = choose_instant(stores, clock, write)
+    state = choose_state_at_write(stores, clock, write)
     # Hidden rows too: a client shows expired ones, and a longer retention would show those past the present one.
-    plan = _fetch_deletion_plan(stores, clock, None, common, write, keys, includeExpired=True, **instant.read)
-    if instant.empty is not None:  # no row that the plan shows existed then
+    plan = _fetch_deletion_plan(stores, clock, None, common, write, keys, includeExpired=True, **state.read)
+    if state.empty is not None:  # no row that the plan shows existed then
         plan = replace(plan, splits=())
     rows_alone = replace(write, start_key=None, end_key=None, key_prefix=None)  # only these rows are replaced
     return _delete_rows(stores, clock, plan, rows_alone, runner)

@@ -52,10 +52,10 @@ def upload_tombstones(
     """
     if job.creates:  # there are no rows, but another creator may commit some first
         return (), ReadSet(0, 0, ranges=bounds.ranges, written=())
-    instant = choose_instant(stores, clock, options)
-    if instant.empty is not None:
-        return (), ReadSet.of(instant.empty, ranges=bounds.ranges, written=())
-    plan = _plan_intervals(stores, clock, job, options, bounds, instant)
+    state = choose_state_at_write(stores, clock, options)
+    if state.empty is not None:
+        return (), ReadSet.of(state.empty, ranges=bounds.ranges, written=())
+    plan = _plan_intervals(stores, clock, job, options, bounds, state)
     deletes = WriteOptions(path=options.path, operation="delete")
     encoder = plan_encoder(plan.schema, job.definition.codec(), deletes)
     upload = partial(_upload_split, stores, clock, job, options, encoder, plan.settings)
@@ -79,7 +79,7 @@ def _upload_split(
 
 
 @dataclass(frozen=True, slots=True)
-class Instant:
+class StateAtWrite:
     """How to read a history table as of the time of a write.
 
     Attributes
@@ -93,7 +93,7 @@ class Instant:
     empty: Snapshot | None = None
 
 
-def choose_instant(stores: TableStores, clock: Clock, options: WriteOptions) -> Instant:
+def choose_state_at_write(stores: TableStores, clock: Clock, options: WriteOptions) -> StateAtWrite:
     """Return how to read a history table as of the time of a write.
 
     A write may move the clock of a table with its own time past the last tick. No row is later then, so the newest
@@ -101,18 +101,18 @@ def choose_instant(stores: TableStores, clock: Clock, options: WriteOptions) -> 
     """
     time_ms = options.timestamp_ms
     if time_ms is None:
-        return Instant({})
+        return StateAtWrite({})
     snapshot, definition = resolve_table(stores, ReadOptions(path=options.path, wal_path=options.wal_path), clock)
     if definition.has_own_time and time_ms > snapshot.tick_ms:
-        return Instant({"now": time_ms})
+        return StateAtWrite({"now": time_ms})
     is_whole = definition.has_history and history_floor(stores, snapshot.manifest, definition) is None
     if is_whole and find_later_beginning(stores, snapshot, time_ms) is not None:
-        return Instant({}, empty=snapshot)
-    return Instant({"timestampAsOf": time_ms})
+        return StateAtWrite({}, empty=snapshot)
+    return StateAtWrite({"timestampAsOf": time_ms})
 
 
 def _plan_intervals(
-    stores: TableStores, clock: Clock, job: WriteJob, options: WriteOptions, bounds: KeyBounds, instant: Instant
+    stores: TableStores, clock: Clock, job: WriteJob, options: WriteOptions, bounds: KeyBounds, state: StateAtWrite
 ) -> ReadPlan:
     """Return the plan of a read of the existing keys."""
     read = {
@@ -120,7 +120,7 @@ def _plan_intervals(
         "columns": job.definition.codec().key_columns,
         "mergeOperator": options.merge_operator,
         "includeExpired": True,  # a client, or a longer retention, would show hidden rows
-        **instant.read,
+        **state.read,
         "walPath": options.wal_path,
         **{f"{STORAGE_PREFIX}{name}": value for name, value in options.storage.items()},
     }

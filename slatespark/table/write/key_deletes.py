@@ -22,7 +22,7 @@ from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.stores import TableStores
 from slatespark.table.write.change_options import parse_change
 from slatespark.table.write.chosen_keys import encode_listed
-from slatespark.table.write.history_replace import choose_instant
+from slatespark.table.write.history_replace import choose_state_at_write
 from slatespark.table.write.load_run import load_batches
 
 
@@ -85,13 +85,13 @@ def _have_a_row(
     write: WriteOptions,
 ) -> bool:
     """Tell whether one of the keys has a visible row at the time of the deletion; no value is decoded."""
-    instant: Mapping[str, Any] = {} if write.timestamp_ms is None else {"now": write.timestamp_ms}
+    at: Mapping[str, Any] = {} if write.timestamp_ms is None else {"now": write.timestamp_ms}
     if definition.has_history:
-        chosen = choose_instant(stores, clock, write)
-        if chosen.empty is not None:
+        state = choose_state_at_write(stores, clock, write)
+        if state.empty is not None:
             return False
-        instant = chosen.read
-    read = {"columns": list(definition.codec().key_columns), "mergeOperator": _empty_value, **instant}
+        at = state.read
+    read = {"columns": list(definition.codec().key_columns), "mergeOperator": _empty_value, **at}
     plan = fetch_look_up_plan(stores, keys, ReadOptions.parse({**common, **read}), clock)
     return any(len(batch) for split in plan.splits for batch in scan_split(stores, split, plan.settings))
 

@@ -14,7 +14,7 @@ from slatespark import CommitConflictError, HistoryTrimmedError, OptionError, Sl
 from slatespark.display.describe_text import describe_text
 from slatespark.table.read.versions.floor import HistoryFloors
 from slatespark.table.retention import reap_run
-from slatespark.table.retention.destructive_now import SKEW_MS
+from slatespark.table.retention.deletion_time import SKEW_MS
 from slatespark.table.retention.history_floor import follow_history_retention
 from slatespark.table.stores import open_stores
 from slatespark.units import ms_to_text

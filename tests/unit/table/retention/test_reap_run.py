@@ -38,7 +38,7 @@ from slatespark.table.read.scan import visible_windows
 from slatespark.table.records.commit_record import COMMITS_DIR
 from slatespark.table.records.commits import fetch_commit_records
 from slatespark.table.records.operations import Operation
-from slatespark.table.retention.destructive_now import SKEW_MS
+from slatespark.table.retention.deletion_time import SKEW_MS
 from slatespark.table.retention.reap_report import ReapReport
 from slatespark.table.retention.reap_run import MAX_CONFLICTS, Reaping, reap_table
 from slatespark.table.rows.sorted_rows import SortedRows

@@ -21,7 +21,7 @@ from slatespark.format.paths import manifest_path
 from slatespark.options import WriteOptions
 from slatespark.table.read.planning.plan import SstFile
 from slatespark.table.records.commit_record import COMMITS_DIR
-from slatespark.table.retention.destructive_now import SKEW_MS
+from slatespark.table.retention.deletion_time import SKEW_MS
 from slatespark.table.retention.expiry_plan import FileOutline
 from slatespark.table.retention.reap_run import Reaping
 from slatespark.table.retention.reap_survey import survey_file

@@ -16,7 +16,7 @@ from slatespark.format.paths import manifest_path
 from slatespark.options import WriteOptions
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.table.clock import SystemClock
-from slatespark.table.commit.remains import find_remains
+from slatespark.table.commit.earlier_table import find_earlier_objects
 from slatespark.table.records.streams import claim_stream_name
 from slatespark.table.stores import TableStores, open_stores
 from slatespark.table.write.clone import clone_table
@@ -146,5 +146,5 @@ def test_records_of_a_table_that_comes_meanwhile_are_no_remains(monkeypatch: pyt
 
 def test_the_looks_go_together() -> None:
     table = DistantTable(f"remains-{next(_names)}", SystemClock())
-    spent = table.spent(lambda store: find_remains(store._stores))
+    spent = table.spent(lambda store: find_earlier_objects(store._stores))
     assert (spent.requests, spent.round_trips) == (4, 1)

@@ -13,11 +13,11 @@ from slatespark.units import time_text
 SKEW_MS: Final = 60_000  # other clocks may be this far behind: deleted rows must be past retention by them too
 
 
-def resolve_destructive_now(snapshot: Snapshot, definition: TableDefinition, clock: Clock, now_ms: int | None) -> int:
+def resolve_deletion_time(snapshot: Snapshot, definition: TableDefinition, clock: Clock, now_ms: int | None) -> int:
     """Return the instant at which deletions are judged; raises `OptionError` if it is in the future."""
     tick_ms, has_own_time = snapshot.tick_ms, definition.has_own_time
     if now_ms is None:
-        return default_destructive_now(tick_ms, definition, clock)
+        return default_deletion_time(tick_ms, definition, clock)
     present_ms = tick_ms if has_own_time else max(tick_ms, read_clock(clock))
     if now_ms > present_ms:
         says = "the last clock tick is" if has_own_time else "it is"
@@ -29,6 +29,6 @@ def resolve_destructive_now(snapshot: Snapshot, definition: TableDefinition, clo
     return now_ms
 
 
-def default_destructive_now(tick_ms: int, definition: TableDefinition, clock: Clock) -> int:
+def default_deletion_time(tick_ms: int, definition: TableDefinition, clock: Clock) -> int:
     """Return the instant at which deletions are judged unless one is given; `tick_ms` is the last clock tick."""
     return tick_ms if definition.has_own_time else max(tick_ms, read_clock(clock) - SKEW_MS)

@@ -1,4 +1,4 @@
-"""Remains of an earlier table at a place without a manifest: it was deleted in part, or its manifests are missing.
+"""What an earlier table left at a place without a manifest: it was deleted in part, or its manifests are missing.
 
 A new table would take them for its own. The record of an idempotent write that the earlier table had committed would
 let the first write under that pair vanish, and a boundary would hide the first versions.
@@ -35,7 +35,7 @@ _FOLDERS: Final = (COMPACTIONS_DIR, GC_DIR)
 _RECORDS: Final = (CLAIMS_DIR, COMMITS_DIR, TXN_DIR, HANDED_LOADS_DIR, FILTERED_DIR, IDENTITY_PATH)
 
 
-def find_remains(stores: TableStores) -> list[str]:
+def find_earlier_objects(stores: TableStores) -> list[str]:
     """Return the paths of objects that only a table has: one of each folder where there are any.
 
     Requires: there was no manifest right before.
@@ -52,23 +52,23 @@ def find_remains(stores: TableStores) -> list[str]:
     ]
     folders = run_concurrently(listings, is_remote=stores.main.is_remote)
     found = (next(_left_by_a_table(listed), None) for listed in folders)
-    remains = [path for path in found if path is not None]
-    if remains and find_latest_manifest(stores) is not None:
+    left = [path for path in found if path is not None]
+    if left and find_latest_manifest(stores) is not None:
         raise RaceLostError("the table was created meanwhile")
-    return remains
+    return left
 
 
-def refuse_remains(stores: TableStores) -> None:
-    """Refuse a place with remains of an earlier table.
+def refuse_earlier_table(stores: TableStores) -> None:
+    """Refuse a place where an earlier table left objects.
 
     Raises
     ------
     RaceLostError
-        As `find_remains`.
+        As `find_earlier_objects`.
     InvalidRequestError
         When there are any.
     """
-    found = find_remains(stores)
+    found = find_earlier_objects(stores)
     if not found:
         return
     folders = ", ".join(_url_of(stores, path.partition("/")[0]) for path in found)
@@ -99,7 +99,7 @@ def refuse_occupied(stores: TableStores, exists: TableExistsError, *, resumes: b
     if stores.main.list(MANIFEST_DIR):
         raise exists
     try:
-        refuse_remains(stores)
+        refuse_earlier_table(stores)
     except RaceLostError as exc:
         raise exists from exc
     refuse_twin(stores)
