@@ -28,13 +28,7 @@ from slatespark.cli.files.json_rows import batch_of_objects, parse_object, schem
 from slatespark.cli.files.read_files import CountedRows, read_files
 from slatespark.cli.files.target_columns import TargetColumns, target_columns
 from slatespark.cli.key_arguments import key_row
-from slatespark.cli.output import (
-    EXIT_FAILED,
-    asked_progress,
-    failing_with,
-    progress_bar,
-    show_commit,
-)
+from slatespark.cli.output import EXIT_FAILED, asked_progress, failing_with, progress_bar, show_commit
 from slatespark.cli.table_arguments import call_with, table_codec, write_arguments
 from slatespark.errors import OptionError
 from slatespark.table.progress import Step
