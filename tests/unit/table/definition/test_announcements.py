@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import count
@@ -12,11 +14,11 @@ import pyarrow as pa
 import pytest
 
 from slatespark import InvalidRequestError, SlateStore, UnavailableError
-from slatespark.format.paths import MANIFEST_DIR
+from slatespark.format.paths import MANIFEST_DIR, WAL_DIR
 from slatespark.storage.local_store import LocalStore
 from slatespark.storage.memory_store import MemoryStore
-from slatespark.storage.object_store import ObjectStore
-from slatespark.table.definition.versions import fetch_definition, publish_definition
+from slatespark.storage.object_store import ObjectMeta, ObjectStore
+from slatespark.table.definition.versions import DEFINITION_DIR, fetch_definition, publish_definition
 from slatespark.table.log.versioned_object import Version
 from tests.faults.jobs import store_on, stores_of
 from tests.support.failing_store import FailingStore
@@ -134,3 +136,63 @@ def test_a_commit_meanwhile_announces_it_as_well(objects: ObjectStore) -> None:
     busy = FailingStore(objects).run(lambda: on(objects).write(rows(3)), "create", f"{MANIFEST_DIR}*")
     store_on(busy, FakeClock(START_MS)).setProperties(retention="1m")
     assert [row["id"] for row in shown(reader)] == [3]
+
+
+class _Distant(MemoryStore):
+    """A store with latency, in which another process changes the table while a reader looks at the WAL."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name, lambda: START_MS)
+        self._has_looked = threading.Event()
+        self.meanwhile: Callable[[], object] | None = None
+
+    @property
+    def is_remote(self) -> bool:
+        return True
+
+    def list(self, prefix: str, start_after: str = "") -> list[ObjectMeta]:
+        if prefix == WAL_DIR and self.meanwhile is not None:
+            change, self.meanwhile = self.meanwhile, None
+            assert self._has_looked.wait(10), "the definition is looked for meanwhile"
+            change()
+        found = super().list(prefix, start_after)
+        if prefix == DEFINITION_DIR:
+            self._has_looked.set()
+        return found
+
+
+def test_a_definition_that_was_looked_for_before_the_newest_manifest_is_looked_for_again() -> None:
+    """In a process that knows nothing: the definition, and then a version that needs a later one."""
+    name = f"announcements-{next(_names)}"
+    objects = MemoryStore(name, lambda: START_MS)
+    created(objects)
+    distant = _Distant(name)
+    wider = pa.table({"id": [3], "v": ["v3"], "w": [7]})
+    distant.meanwhile = lambda: on(objects).write(wider, mergeSchema=True)
+    assert shown(on(distant)) == [
+        {"id": 1, "v": "v1", "w": None},
+        {"id": 2, "v": "v2", "w": None},
+        {"id": 3, "v": "v3", "w": 7},
+    ]
+
+
+def test_an_older_version_is_read_with_the_newest_definition(objects: ObjectStore) -> None:
+    reader = created(objects)
+    version = reader.resolve().version
+    on(objects).write(rows(3))
+    assert len(shown(reader)) == 3
+    assert reader.scan(versionAsOf=version).read_all() == rows(1, 2)
+    on(objects).dropColumns("v")
+    assert reader.scan(versionAsOf=version).read_all() == pa.table({"id": [1, 2]})
+
+
+def test_an_older_version_of_a_table_that_was_created_again_is_read_with_its_definition(tmp_path: Path) -> None:
+    path = tmp_path / "table"
+    reader = created(LocalStore(path))
+    assert len(shown(reader)) == 2
+    shutil.rmtree(path)
+    again = SlateStore.create(str(path), "name STRING", "name")
+    version = again.write(pa.table({"name": ["x"]}))
+    for name in "abc":
+        again.write(pa.table({"name": [name]}))
+    assert reader.scan(versionAsOf=version).read_all() == pa.table({"name": ["x"]})
