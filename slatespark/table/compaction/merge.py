@@ -25,7 +25,7 @@ from slatespark.table.clock import Clock
 from slatespark.table.columns.write import CopyOutcome, CopyRule, write_copy
 from slatespark.table.compaction.filter_rows import FilterStage, FilterTally
 from slatespark.table.definition.table_definition import TableDefinition
-from slatespark.table.read.fetch import measure_slice
+from slatespark.table.read.fetch import measure_slices
 from slatespark.table.read.merge.cursor import LayerCursor, layer_windows, window_size
 from slatespark.table.read.merge.merge_function import resolve_operator
 from slatespark.table.read.merge.windows import LongKey, whole_key_windows
@@ -194,7 +194,7 @@ def merge_range(
         dropped=keeper.rows_in - rows_out,
         filtered=tally.dropped + tally.tombstones + tally.replaced,
         tombstones=keeper.tombstones,
-        bytes_in=sum(measure_slice(stores, part) for layer in layers for part in layer.slices),
+        bytes_in=sum(measure_slices(stores, [part for layer in layers for part in layer.slices])),
         bytes_out=sum(file.size for file in files),
         copies=copied,
     )

@@ -13,7 +13,7 @@ from slatespark.table.columns.write import CopyRule
 from slatespark.table.compaction.filter_plan import FilterPlan
 from slatespark.table.compaction.merge import MergedRange, merge_range
 from slatespark.table.compaction.plan import CompactionPlan, RangeTask
-from slatespark.table.read.fetch import sample_index
+from slatespark.table.read.fetch import sample_indexes
 from slatespark.table.read.planning.plan import plan_splits, range_size
 from slatespark.table.stores import TableStores
 from slatespark.table.tasks import THREADS
@@ -51,7 +51,7 @@ def plan_tasks(
     splits = (
         split
         for keys in plan.keys
-        for split in plan_splits(plan.layers, keys, target_bytes=target_bytes, sample=partial(sample_index, stores))
+        for split in plan_splits(plan.layers, keys, target_bytes=target_bytes, sample=partial(sample_indexes, stores))
     )
     options = replace(options, path=stores.url, wal_path=stores.wal_url)  # tasks may have another working folder
     return [

@@ -32,7 +32,7 @@ from slatespark.table.cooperation.load_plan import (
     MergedKeys,
     Piece,
 )
-from slatespark.table.read.fetch import sample_index
+from slatespark.table.read.fetch import sample_indexes
 from slatespark.table.read.merge.cursor import LayerCursor, Window, layer_windows, window_size
 from slatespark.table.read.merge.merge_function import fold_rows, no_operator, resolve_operator, row_at
 from slatespark.table.read.merge.windows import LongKey, MergeWindow, whole_key_windows
@@ -147,7 +147,7 @@ def run_pieces(
                 target_bytes = range_size(
                     stored_bytes(layers), most_bytes=range_bytes, least_bytes=LEAST_BYTES, parallelism=parallelism
                 )
-                splits = plan_splits(layers, keys, target_bytes=target_bytes, sample=partial(sample_index, stores))
+                splits = plan_splits(layers, keys, target_bytes=target_bytes, sample=partial(sample_indexes, stores))
                 steps.extend(partial(merged, split.layers) for split in splits if split.layers)
     threads = max(1, min(len(steps), parallelism))
     with pool_beside_client(threads, is_remote=is_remote) as pool:

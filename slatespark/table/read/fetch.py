@@ -21,7 +21,7 @@ from slatespark.format.wal import decode_wal, decode_wal_files
 from slatespark.kernels import sort_rows, take_rows
 from slatespark.kernels.columns import ROW_BITS, RowColumns
 from slatespark.ranges import KeyRange
-from slatespark.storage import run_in_order
+from slatespark.storage import run_in_groups, run_in_order
 from slatespark.storage.object_store import Buffer, ObjectStore
 from slatespark.table.read.planning.plan import CutPoint, FileSlice, SstFile
 from slatespark.table.read.planning.row_cuts import keys_alone, positions_within
@@ -125,11 +125,23 @@ def fetch_stats(stores: TableStores, file: SstFile) -> SstStats | None:
         return decode_stats_section(store.get_range(file.path, span), file.info)
 
 
+def measure_slices(stores: TableStores, parts: Sequence[FileSlice]) -> list[int]:
+    """Return the stored bytes of the blocks that each slice needs; indexes of a remote store are fetched together."""
+    measured = run_in_groups(partial(measure_slice, stores), parts, is_remote=stores.main.is_remote)
+    return [size for _, size in measured]
+
+
 def measure_slice(stores: TableStores, part: FileSlice) -> int:
     """Return the stored bytes of the blocks that a slice needs."""
     index = fetch_index(stores, part.file)
     edges, (first, end) = index.block_edges(part.file.info), index.blocks_for(part.keys)
     return int(edges[end] - edges[first])
+
+
+def sample_indexes(stores: TableStores, files: Sequence[SstFile], spacing_bytes: int) -> list[list[CutPoint]]:
+    """Return the cut points of each file; indexes of a remote store are fetched together."""
+    sample = partial(sample_index, stores, spacing_bytes=spacing_bytes)
+    return [points for _, points in run_in_groups(sample, files, is_remote=stores.main.is_remote)]
 
 
 def sample_index(stores: TableStores, file: SstFile, spacing_bytes: int) -> list[CutPoint]:

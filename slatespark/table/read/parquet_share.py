@@ -11,6 +11,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 import pyarrow as pa
@@ -21,12 +22,12 @@ from slatespark.format.columnar_copy import CopyFooter
 from slatespark.format.paths import copy_path
 from slatespark.options import ReadOptions
 from slatespark.ranges import ALL_KEYS, KeyRange
-from slatespark.storage import ObjectMeta
+from slatespark.storage import ObjectMeta, run_in_groups
 from slatespark.table.read.arrow import Projection, type_of
 from slatespark.table.read.copies.choice import NO_COPY, usable_footer
 from slatespark.table.read.copies.part import without_slices
 from slatespark.table.read.copies.usable import KnownCopies, covered_slices, refusal
-from slatespark.table.read.fetch import measure_slice
+from slatespark.table.read.fetch import measure_slices
 from slatespark.table.read.planning.key_cover import KeyCover
 from slatespark.table.read.planning.plan import FileSlice, Layer, Split, cut_to_ranges, plan_ranges, stored_bytes
 from slatespark.table.read.reader import ReadPlan
@@ -147,12 +148,13 @@ def _judged(
     covered : for each of the lowest slices, whether newer rows may lie above it
     """
     metas = {meta.path: meta for split in plan.splits for meta in split.copies}
-    found = ((part, metas.get(copy_path(part.file.id)), is_covered) for part, is_covered in covered.items())
-    return {
-        part: _judge(stores, plan, part, meta, names, is_covered=is_covered)
-        for part, meta, is_covered in found
-        if meta is not None
-    }
+    found = ((part, metas.get(copy_path(part.file.id))) for part in covered)
+    copied = {part: meta for part, meta in found if meta is not None}
+
+    def judge(part: FileSlice) -> CopyFooter | str:
+        return _judge(stores, plan, part, copied[part], names, is_covered=covered[part])
+
+    return dict(run_in_groups(judge, list(copied), is_remote=stores.main.is_remote))
 
 
 def _judge(
@@ -255,7 +257,7 @@ def _rest(stores: TableStores, plan: ReadPlan, options: ReadOptions, layers: Seq
         ranges,
         target_bytes=options.split_bytes,
         sample=copies.sample,
-        measure=lambda part: measure_slice(stores, part),
+        measure=partial(measure_slices, stores),
     )
     splits = copies.add_to([split for split in splits if split.layers or plan.settings.has_tail])
     return share_tail(stores, splits, settings.wal, settings.wal_above_seq, limit_bytes=options.wal_buffer_bytes)

@@ -23,14 +23,14 @@ from slatespark.table.definition.versions import DefinitionFetch
 from slatespark.table.read.arrow import Projection, project, readable_schema
 from slatespark.table.read.as_of_join import AsOfJoin, added_columns, check_join_columns
 from slatespark.table.read.copies.usable import KnownCopies
-from slatespark.table.read.fetch import measure_slice, sample_index
+from slatespark.table.read.fetch import measure_slices, sample_indexes
 from slatespark.table.read.materialise import UndecodableRows
 from slatespark.table.read.merge.merge_function import resolve_operator
 from slatespark.table.read.merge.retention import retired_until_ms
 from slatespark.table.read.merge.validity import ValiditySettings
 from slatespark.table.read.ordered_threads import ordered_batches
 from slatespark.table.read.planning.metadata_filter import file_test
-from slatespark.table.read.planning.plan import CutPoint, Layer, Split, SstFile, plan_layers, plan_points, plan_ranges
+from slatespark.table.read.planning.plan import Layer, Sample, Split, plan_layers, plan_points, plan_ranges
 from slatespark.table.read.planning.skipping import SkipRule, skip_files
 from slatespark.table.read.scan import scan_split
 from slatespark.table.read.scan_settings import ScanSettings
@@ -225,7 +225,7 @@ def plan_key_splits(
     codec: RowCodec,
     condition: Filter | None,
     skip: Callable[[Sequence[Layer]], Sequence[Layer]],
-    sample: Callable[[SstFile, int], list[CutPoint]] | None = None,
+    sample: Sample | None = None,
 ) -> tuple[tuple[Split, ...], Filter | None]:
     """Return the splits, and the part of the condition that they do not fulfil by themselves.
 
@@ -249,8 +249,8 @@ def plan_key_splits(
         skip(layers),
         [keys for keys in ranges if not keys.is_empty()],
         target_bytes=options.split_bytes,
-        sample=sample or partial(sample_index, stores),
-        measure=lambda part: measure_slice(stores, part),
+        sample=sample or partial(sample_indexes, stores),
+        measure=partial(measure_slices, stores),
     )
     return splits, residual
 

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Final, TypeVar
 
 from slatespark.ranges import ALL_KEYS, KeyRange
-from slatespark.table.read.fetch import sample_index
+from slatespark.table.read.fetch import sample_indexes
 from slatespark.table.read.merge.cursor import LayerCursor, layer_windows, window_size
 from slatespark.table.read.planning.plan import Layer, cut_slices, plan_splits
 from slatespark.table.stores import TableStores
@@ -42,7 +42,7 @@ def compare_parts(
     files = {part.file.id: part.file for layer in layers for part in layer.slices}
     stored_bytes = sum(file.data_bytes for file in files.values())
     parallelism = max(1, min(runner.parallelism, stored_bytes // PART_BYTES))
-    sample = partial(sample_index, stores)
+    sample = partial(sample_indexes, stores)
     splits = plan_splits(layers, ALL_KEYS, target_bytes=max(1, -(-stored_bytes // parallelism)), sample=sample)
     window_bytes = window_size(buffer_bytes // parallelism, max(1, len(layers)))
 

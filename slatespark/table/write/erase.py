@@ -41,7 +41,7 @@ from slatespark.table.commit.tree_edit import EraseKeys
 from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.progress import Progress, Step
-from slatespark.table.read.fetch import fetch_wal_file, measure_slice
+from slatespark.table.read.fetch import fetch_wal_file, measure_slice, measure_slices
 from slatespark.table.read.gaps import find_gaps, is_gap
 from slatespark.table.read.merge.cursor import FILE_WINDOW_BYTES, layer_windows
 from slatespark.table.read.planning.layers import view_slices
@@ -285,7 +285,7 @@ class _Erasing:
 
     def _rewrite(self, views: Mapping[SstView, FileSlice], planned_ms: int) -> dict[SstView, _Rewritten]:
         """Upload what is left of some views, each in a task."""
-        done, total = 0, sum(measure_slice(self.stores, part) for part in views.values())
+        done, total = 0, sum(measure_slices(self.stores, list(views.values())))
         found: dict[SstView, _Rewritten] = {}
         task = EraseTask(self.stores, self.clock, self.keys, self.options, planned_ms)
         for view, part in zip(views, self.runner(task, [*views.values()]), strict=True):

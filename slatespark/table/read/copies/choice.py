@@ -16,7 +16,7 @@ from slatespark.encoding.column_types import INTEGERS
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.format.columnar_copy import CopyFooter
 from slatespark.format.paths import copy_path
-from slatespark.storage import ObjectMeta
+from slatespark.storage import ObjectMeta, run_in_groups
 from slatespark.table.read.arrow import CREATE_TS, EXPIRE_TS, SEQ, type_of
 from slatespark.table.read.copies.part import CopyPart
 from slatespark.table.read.copies.row_groups import choose_groups
@@ -53,14 +53,14 @@ def choose_copies(
     is_covered : for each of the lowest slices, whether newer rows may lie above it
     """
     metas = {meta.path: meta for meta in split.copies}
-    parts: list[CopyPart] = []
-    reasons: dict[FileSlice, str] = {}
-    for part, covered in is_covered.items():
+
+    def judge(part: FileSlice) -> CopyPart | str:
         meta = metas.get(copy_path(part.file.id))
-        found = NO_COPY if meta is None else _judge(stores, part, meta, settings, is_covered=covered)
-        reasons[part] = found if isinstance(found, str) else USED
-        if isinstance(found, CopyPart):
-            parts.append(found)
+        return NO_COPY if meta is None else _judge(stores, part, meta, settings, is_covered=is_covered[part])
+
+    judged = dict(run_in_groups(judge, list(is_covered), is_remote=stores.main.is_remote))
+    parts = [found for found in judged.values() if isinstance(found, CopyPart)]
+    reasons = {part: found if isinstance(found, str) else USED for part, found in judged.items()}
     return CopyChoice(tuple(sorted(parts, key=lambda found: found.part.keys.start)), reasons)
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import pairwise
 
 from slatespark.format.ulid import Ulid
 from slatespark.ranges import KeyRange
-from slatespark.storage import ObjectMeta
+from slatespark.storage import ObjectMeta, run_in_groups
 from slatespark.table.read.copies.row_groups import sample_groups
 from slatespark.table.read.copies.stored import UNUSABLE, cached_footer, list_copies
 from slatespark.table.read.fetch import sample_index
@@ -42,17 +43,23 @@ class KnownCopies:
             self._listed.append(list_copies(self.stores.main) if usable else {})
         return self._listed[0]
 
-    def sample(self, file: SstFile, spacing_bytes: int) -> list[CutPoint]:
-        """Return cut points of a file, about `spacing_bytes` apart: between row groups if it has a copy."""
-        if file.root == OWN_ROOT and file.id in self.objects:
-            points = self._sample_copy(file, spacing_bytes)
+    def sample(self, files: Sequence[SstFile], spacing_bytes: int) -> list[list[CutPoint]]:
+        """Return cut points of each file, about `spacing_bytes` apart: between row groups if it has a copy."""
+        copies = self.objects if any(file.root == OWN_ROOT for file in files) else {}
+        sample = partial(self._sample, copies, spacing_bytes)
+        return [points for _, points in run_in_groups(sample, files, is_remote=self.stores.main.is_remote)]
+
+    def _sample(self, copies: Mapping[Ulid, ObjectMeta], spacing_bytes: int, file: SstFile) -> list[CutPoint]:
+        copy = copies.get(file.id) if file.root == OWN_ROOT else None
+        if copy is not None:
+            points = self._sample_copy(file, copy, spacing_bytes)
             if max(point.stored_bytes for point in points) <= POINTS_PER_SPLIT * spacing_bytes:
                 return points
         return sample_index(self.stores, file, spacing_bytes)
 
-    def _sample_copy(self, file: SstFile, spacing_bytes: int) -> list[CutPoint]:
+    def _sample_copy(self, file: SstFile, copy: ObjectMeta, spacing_bytes: int) -> list[CutPoint]:
         try:
-            footer = cached_footer(self.stores.main, self.objects[file.id])
+            footer = cached_footer(self.stores.main, copy)
         except UNUSABLE:  # the scan says so
             return [CutPoint(file.info.first_entry or b"", file.data_bytes)]
         return sample_groups(file, footer, self.settings.projection.codec, spacing_bytes)

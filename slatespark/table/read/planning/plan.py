@@ -9,8 +9,8 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Final
+from itertools import chain, pairwise
+from typing import Final, TypeAlias
 
 from slatespark.format.info import SstInfo
 from slatespark.format.manifest import Manifest, SortedRun, SstHandle, SstView
@@ -130,6 +130,10 @@ class CutPoint:
     stored_bytes: int
 
 
+Sample: TypeAlias = Callable[[Sequence[SstFile], int], list[list[CutPoint]]]  # of files, about so many bytes apart
+Measure: TypeAlias = Callable[[Sequence[FileSlice]], list[int]]
+
+
 def plan_layers(manifest: Manifest, roots: dict[Ulid, str]) -> tuple[Layer, ...]:
     """Return all layers of a manifest, newest first.
 
@@ -224,8 +228,8 @@ def plan_ranges(
     ranges: Sequence[KeyRange],
     *,
     target_bytes: int,
-    sample: Callable[[SstFile, int], list[CutPoint]],
-    measure: Callable[[FileSlice], int],
+    sample: Sample,
+    measure: Measure,
 ) -> tuple[Split, ...]:
     """Cut several key ranges into splits of about `target_bytes`: large ranges are cut, small ones joined.
 
@@ -233,7 +237,7 @@ def plan_ranges(
     ----------
     layers, target_bytes, sample : as for `plan_splits`
     ranges : ascending, apart from each other, none empty
-    measure : slice -> stored bytes; called for slices of the largest files only
+    measure : slices -> stored bytes of each; called for slices of the largest files only
     """
     if not ranges:
         return ()
@@ -261,7 +265,7 @@ def _joined_split(layers: Sequence[Layer], ranges: Sequence[KeyRange]) -> Split:
     return Split(KeyRange(ranges[0].start, ranges[-1].end), cut_to_ranges(layers, ranges), several)
 
 
-def _range_sizes(layers: Sequence[Layer], ranges: Sequence[KeyRange], measure: Callable[[FileSlice], int]) -> list[int]:
+def _range_sizes(layers: Sequence[Layer], ranges: Sequence[KeyRange], measure: Measure) -> list[int]:
     """Return about how many stored bytes each range has; slices that are not measured count as the average."""
     starts = [keys.start for keys in ranges]
     slices = (part for layer in cut_to_ranges(layers, ranges) for part in layer.slices)
@@ -269,7 +273,8 @@ def _range_sizes(layers: Sequence[Layer], ranges: Sequence[KeyRange], measure: C
     files = {part.file.id: part.file for _, part in parts}
     largest = sorted(files.values(), key=lambda file: (-file.data_bytes, file.id.value))[:MAX_SAMPLED_INDEXES]
     measured = {file.id for file in largest}
-    known = [(at, measure(part)) for at, part in parts if part.file.id in measured]
+    found = [(at, part) for at, part in parts if part.file.id in measured]
+    known = list(zip((at for at, _ in found), measure([part for _, part in found]), strict=True))
     average = sum(size for _, size in known) // max(1, len(known))
     sizes = [0] * len(ranges)
     for at, size in known:
@@ -317,7 +322,7 @@ def plan_splits(
     keys: KeyRange,
     *,
     target_bytes: int,
-    sample: Callable[[SstFile, int], list[CutPoint]],
+    sample: Sample,
     evenly: bool = False,
 ) -> tuple[Split, ...]:
     """Cut a key range into splits of about `target_bytes` of stored data.
@@ -327,7 +332,7 @@ def plan_splits(
     layers : all layers of the snapshot, newest first
     keys : the range to read
     target_bytes : stored bytes per split; small inputs become one split
-    sample : (file, spacing in bytes) -> cut points of the file; called for the largest files only
+    sample : (files, spacing in bytes) -> cut points of each file; called for the largest files only
     evenly : make a few more of them, as `even_bytes` does: where nobody knows how many are read at a time
 
     Returns
@@ -359,18 +364,13 @@ def even_bytes(total_bytes: int, target_bytes: int) -> int:
     return -(-total_bytes // count)
 
 
-def _sample_files(
-    files: dict[Ulid, SstFile], sample: Callable[[SstFile, int], list[CutPoint]], least_bytes: int, spacing: int
-) -> list[CutPoint]:
+def _sample_files(files: dict[Ulid, SstFile], sample: Sample, least_bytes: int, spacing: int) -> list[CutPoint]:
     """Return points of all files; of those that are larger than `least_bytes`, about every `spacing` bytes."""
     largest = sorted(files.values(), key=lambda file: (-file.data_bytes, file.id.value))
-    points: list[CutPoint] = []
-    for rank, file in enumerate(largest):
-        if rank < MAX_SAMPLED_INDEXES and file.data_bytes > max(1, least_bytes):
-            points.extend(sample(file, max(1, spacing)))
-        else:
-            points.append(CutPoint(file.info.first_entry or b"", file.data_bytes))
-    return points
+    sampled = [file for file in largest[:MAX_SAMPLED_INDEXES] if file.data_bytes > max(1, least_bytes)]
+    points = list(chain.from_iterable(sample(sampled, max(1, spacing)) if sampled else ()))
+    rest = largest[len(sampled) :]
+    return points + [CutPoint(file.info.first_entry or b"", file.data_bytes) for file in rest]
 
 
 def ranges_of(points: Iterable[CutPoint], keys: KeyRange, target_bytes: int) -> list[KeyRange]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slatespark.format.row import Row, rows_to_columns
 from slatespark.kernels.columns import Visibility
 from slatespark.ranges import KeyRange
-from slatespark.table.read.fetch import measure_slice, sample_index
+from slatespark.table.read.fetch import measure_slices, sample_indexes
 from slatespark.table.read.planning.plan import Split, plan_points, plan_ranges
 from tests.property.table.read.test_scan import everything, visibilities
 from tests.support.effort import examples
@@ -62,8 +64,8 @@ def test_several_ranges_show_what_a_scan_shows_of_them(
         layers,
         ranges,
         target_bytes=data.draw(st.sampled_from([1, 200, 1 << 20])),
-        sample=lambda file, spacing_bytes: sample_index(stores, file, spacing_bytes),
-        measure=lambda part: measure_slice(stores, part),
+        sample=partial(sample_indexes, stores),
+        measure=partial(measure_slices, stores),
     )
     found = [row for split in splits for row in windowed(stores, split.layers, 100, visibility)]
     assert found == [row for row in everything(shape, visibility) if any(keys.contains(row.key) for keys in ranges)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,7 +12,7 @@ from slatespark.format.row import Row, rows_to_columns
 from slatespark.kernels import merge_visible, take_rows
 from slatespark.kernels.columns import Visibility
 from slatespark.ranges import ALL_KEYS, KeyRange
-from slatespark.table.read.fetch import sample_index
+from slatespark.table.read.fetch import sample_indexes
 from slatespark.table.read.merge.cursor import (
     LayerCursor,
     layer_windows,
@@ -84,7 +86,7 @@ def test_splits_together_show_every_row_once(shape: Shape, visibility: Visibilit
         shape.store(stores),
         ALL_KEYS,
         target_bytes=target_bytes,
-        sample=lambda file, spacing_bytes: sample_index(stores, file, spacing_bytes),
+        sample=partial(sample_indexes, stores),
     )
     edges = [split.keys for split in splits]
     assert (edges[0].start, edges[-1].end) == (b"", None)

@@ -63,7 +63,11 @@ def parse_layer(number: int, line: str) -> Layer:
     return Layer(name, tuple(slices))
 
 
-def sample_evenly(file: SstFile, spacing_bytes: int) -> list[CutPoint]:
+def sample_evenly(files: Sequence[SstFile], spacing_bytes: int) -> list[list[CutPoint]]:
+    return [sample_file_evenly(file, spacing_bytes) for file in files]
+
+
+def sample_file_evenly(file: SstFile, spacing_bytes: int) -> list[CutPoint]:
     """Cut points as given by an index of small blocks; keys are letters."""
     first, last = ord(file.info.first_entry or b"a"), ord(file.info.last_entry or b"z")
     count = -(-file.data_bytes // spacing_bytes)

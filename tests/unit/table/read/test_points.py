@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +21,7 @@ from slatespark.storage.memory_store import MemoryStore
 from slatespark.storage.object_store import Buffer
 from slatespark.table.clock import SystemClock
 from slatespark.table.log.manifests import fetch_latest_manifest
-from slatespark.table.read.fetch import fetch_index, filter_sets, indexes, measure_slice, sample_index
+from slatespark.table.read.fetch import fetch_index, filter_sets, indexes, measure_slices, sample_indexes
 from slatespark.table.read.planning.plan import (
     Layer,
     Split,
@@ -68,8 +69,8 @@ def test_small_ranges_share_a_split_and_large_ones_are_cut() -> None:
         [layer],
         ranges,
         target_bytes=5000,
-        sample=lambda file, spacing_bytes: sample_index(stores, file, spacing_bytes),
-        measure=lambda part: measure_slice(stores, part),
+        sample=partial(sample_indexes, stores),
+        measure=partial(measure_slices, stores),
     )
     assert splits[0].ranges == tuple(ranges[:10])
     assert splits[0].keys == KeyRange(b"0000", b"0092")

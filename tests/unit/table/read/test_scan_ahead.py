@@ -7,6 +7,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import islice
 
 import pyarrow as pa
@@ -15,10 +16,12 @@ import pytest
 from slatespark import SlateStore, SnapshotExpiredError
 from slatespark.format.index import SstIndex
 from slatespark.format.row import Row
+from slatespark.options import ReadOptions
 from slatespark.ranges import ByteRange
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.storage.object_store import Buffer
 from slatespark.storage.readahead import MAX_THREADS
+from slatespark.table.read.copies.stored import footers
 from slatespark.table.read.fetch import fetch_index, indexes
 from slatespark.table.read.merge.cursor import (
     MAX_BYTES_AHEAD,
@@ -30,6 +33,7 @@ from slatespark.table.read.merge.cursor import (
 )
 from slatespark.table.read.merge.layer_reads import MAX_INDEXES_AHEAD, MAX_READS_AHEAD
 from slatespark.table.read.planning.plan import Layer
+from slatespark.table.read.reader import fetch_read_plan
 from slatespark.table.stores import TableStores
 from tests.support.fake_clock import FakeClock
 from tests.support.round_trips import DistantTable
@@ -267,3 +271,28 @@ def test_indexes_of_files_that_were_read_are_let_go(
     assert (
         sum(isinstance(each, SstIndex) for each in gc.get_objects()) - before < MAX_READS_AHEAD + MAX_INDEXES_AHEAD + 3
     )
+
+
+@pytest.mark.parametrize("columnar", ["false", "true"])
+def test_planning_reads_the_indexes_of_large_files_together(columnar: str) -> None:
+    """Or the ends of their columnar copies: many files take no more round trips than a few."""
+    spent, files = [], []
+    for count in (1000, 8000):
+        name, clock = f"scan-plan-{columnar}-{count}", FakeClock()
+        store = SlateStore.create(f"memory://{name}", SCHEMA, "id", clock=clock, columnar=columnar)
+        table = pa.table({"id": range(count), "value": [b"%d" % each for each in range(count)]}, SCHEMA)
+        store.write(table, sstSize="16k", blockSize=1024)
+        store.compact(full=True, columnar=columnar == "true", sstSize="16k", blockSize=1024)
+        files.append(len(store.files()))
+        indexes.clear()
+        footers.clear()
+        options = ReadOptions.parse({"path": store.url, "splitSize": "8k"})
+        spent.append(DistantTable(name, clock).spent(partial(planned, options)))
+    assert 2 <= files[0] < files[1]
+    assert spent[0].requests < spent[1].requests
+    assert spent[0].round_trips == spent[1].round_trips
+
+
+def planned(options: ReadOptions, store: SlateStore) -> None:
+    plan = fetch_read_plan(store._stores, options, FakeClock())
+    assert len(plan.splits) > 2

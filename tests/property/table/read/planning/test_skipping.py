@@ -31,7 +31,7 @@ def test_random_tables_look_the_same_without_records(seed: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         reads = [_random_read(numbers) for _ in range(12)]
         found = [store.scan(**options).read_all() for options in reads]
-        patch.setattr(reader, "file_properties", lambda *_: {})
+        patch.setattr(reader, "file_properties", lambda *_, **__: {})
         for options, rows in zip(reads, found, strict=True):
             assert rows == store.scan(**options).read_all(), options
 

@@ -13,7 +13,7 @@ from slatespark.options import ReadOptions
 from slatespark.ranges import ALL_KEYS
 from slatespark.table.clock import SystemClock
 from slatespark.table.log.manifests import fetch_latest_manifest
-from slatespark.table.read.fetch import measure_slice, sample_index
+from slatespark.table.read.fetch import measure_slices, sample_indexes
 from slatespark.table.read.planning.layers import fetch_layers
 from slatespark.table.read.planning.plan import even_bytes, plan_splits
 from slatespark.table.read.reader import fetch_read_plan
@@ -33,7 +33,7 @@ def split_sizes(layers: int, splits: int) -> list[int]:
     options = ReadOptions.parse({"path": path, "splitSize": -(-total // splits)})
     plan = fetch_read_plan(store._stores, options, SystemClock())
     slices = ([part for layer in split.layers for part in layer.slices] for split in plan.splits)
-    return [sum(measure_slice(store._stores, part) for part in parts) for parts in slices]
+    return [sum(measure_slices(store._stores, parts)) for parts in slices]
 
 
 @pytest.mark.parametrize("layers", [1, 3, 25])
@@ -50,7 +50,7 @@ def test_only_reads_round_the_number_up() -> None:
     store = SlateStore.open("memory://even-splits-3-5")._stores
     layers = fetch_layers(store, fetch_latest_manifest(store).value)
     total = sum(part.file.data_bytes for layer in layers for part in layer.slices)
-    sample = partial(sample_index, store)
+    sample = partial(sample_indexes, store)
     for evenly, count in ((False, 5), (True, 6)):
         splits = plan_splits(layers, ALL_KEYS, target_bytes=-(-total // 5), sample=sample, evenly=evenly)
         assert len(splits) == count
