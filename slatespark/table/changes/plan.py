@@ -172,7 +172,7 @@ def plan_between(
     layers = fetch_layers(stores, snapshot.manifest)
     old_layers: tuple[Layer, ...] = ()
     if bounds.before == NOTHING:
-        old = replace(new, visibility=_NOTHING_VISIBLE, wal=WalTail(0, 0), retired_ms=None)
+        old = replace(new, visibility=_NOTHING_VISIBLE, wal=WalTail(0, 0))
     else:
         # What has ended by the later instant is left out of both versions, so that its end is not a change.
         now_ms = snapshot.now_ms if options.ignores_expired else None

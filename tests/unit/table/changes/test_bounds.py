@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from slatespark import HistoryTrimmedError, InvalidRequestError, OptionError, SlateStore
-from slatespark.format.paths import manifest_path
+from slatespark.format.paths import manifest_path, wal_path
+from slatespark.format.row import Row
 from slatespark.options import ReadOptions
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.table.changes.bounds import resolve_bounds
-from slatespark.table.records.commit_record import commit_path
+from slatespark.table.log.manifests import fetch_latest_manifest, fetch_manifest
+from slatespark.table.records.commit_record import CLIENT_EPOCH, commit_path
+from slatespark.table.records.commits import fetch_commit_record, publish_commit_record
 from slatespark.table.stores import TableStores
 from tests.support.failing_store import FailingStore
 from tests.support.fake_clock import FakeClock
+from tests.support.wal_files import encode_wal, forget_own_commits
 
 DAY_MS = 86_400_000
 
@@ -147,6 +152,50 @@ def test_a_version_of_a_client_starts_from_the_one_before_alone(table: Table) ->
     delete(table, 4)
     with pytest.raises(HistoryTrimmedError):
         table.bounds(startingVersion=5)
+
+
+def test_a_commit_of_a_client_for_us_starts_from_the_version_before_alone(table: Table) -> None:
+    """We did not claim the version before: the client made it too, and a segment that it dropped there took no number."""
+    main = table.store._stores.main
+    record = fetch_commit_record(main, 5)
+    assert record is not None
+    main.delete(commit_path(5))
+    publish_commit_record(main, replace(record, compactor_epoch=CLIENT_EPOCH))
+    assert table.bounds(startingVersion=5) == (4, 7)
+    delete(table, 4)
+    with pytest.raises(HistoryTrimmedError):
+        table.bounds(startingVersion=5)
+
+
+def test_a_claim_that_counts_rows_of_a_client_is_not_passed_over(table: Table) -> None:
+    main = table.store._stores.main
+    latest = fetch_latest_manifest(table.store._stores).value
+    row = Row(b"w", latest.last_l0_seq + 1, value=b"v", create_ts_ms=table.clock.now_ms())
+    main.put(wal_path(latest.wal_id_last_seen + 1), [encode_wal([row])])
+    forget_own_commits(table.store)
+    version = table.store.write(pa.table({"key": [b"9"], "value": [b"v"]}))
+    assert version == 9
+    assert table.bounds(startingVersion=9) == (8, 9)
+    delete(table, 8)
+    with pytest.raises(HistoryTrimmedError):
+        table.bounds(startingVersion=9)
+
+
+def test_instants_of_a_table_with_its_own_time_are_those_of_its_clock() -> None:
+    store = SlateStore.create("memory://bounds/own-time", clock="custom", autoCompact=False)
+    written = [store.write(pa.table({"key": [b"k"], "value": [b"v"]}), timestamp=time_ms) for time_ms in (10, 20)]
+
+    def before(time_ms: int) -> int:
+        options = ReadOptions.parse({"path": store.url, "readChangeFeed": True, "startingTimestamp": time_ms})
+        found = resolve_bounds(store._stores, options, FakeClock())
+        assert found.after == written[1]
+        return found.before
+
+    created_ms = fetch_manifest(store._stores, 1).last_l0_clock_tick
+    assert before(created_ms) == 0
+    assert written[0] <= before(11) < written[1]
+    store._stores.main.delete(manifest_path(1))  # its record has the time of another clock
+    assert written[0] <= before(11) < written[1]
 
 
 def delete(table: Table, version: int) -> None:

@@ -16,11 +16,14 @@ from slatespark.format.codecs import Compression
 from slatespark.format.paths import wal_path
 from slatespark.format.row import Row, RowKind
 from slatespark.options import ReadOptions
+from slatespark.ranges import ALL_KEYS
 from slatespark.storage.counted_store import RequestTally
 from slatespark.table.clock import SystemClock
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read import held_tail
+from slatespark.table.read.fetch import fetch_wal_rows
 from slatespark.table.read.reader import look_up
+from slatespark.table.snapshot import fetch_wal_tail
 from slatespark.table.stores import open_stores
 from tests.support.wal_files import encode_wal
 
@@ -122,6 +125,23 @@ def test_a_file_that_was_replaced_is_read_again(place: Place) -> None:
     file.write_bytes(encode_wal([Row(b"a", place.seq - 1, value=b"9")]))
     os.utime(file, (5, 5))
     assert place.get(b"a") == b"9"
+
+
+def test_what_is_kept_belongs_to_a_start_and_a_number(place: Place) -> None:
+    """Files of one size may have been changed in one ms; a tree may have taken a part of a file."""
+    for key in (b"a", b"b", b"c"):
+        place.add(Row(key, 0, value=b"v"))
+        os.utime(place.file(place.number), (5, 5))
+    above, first = place.seq - 3, place.number - 2
+    _, manifest = fetch_latest_manifest(place.stores)
+    tail = fetch_wal_tail(place.stores, manifest, place.number + 1).since(first)
+    start = replace(tail, end=first + 1, sizes=tail.sizes[:1], changed_ms=tail.changed_ms[:1])
+    for asked, seq in ((start, above), (tail.since(first + 2), above), (tail, above), (tail, above + 1), (tail, above)):
+        found, expected = (
+            fetch(place.stores, asked, seq, ALL_KEYS) for fetch in (held_tail.fetch_held_rows, fetch_wal_rows)
+        )
+        assert found is not None and expected is not None
+        assert found.seqs.tolist() == expected.seqs.tolist()
 
 
 def test_a_later_file_out_of_order_is_named(place: Place) -> None:

@@ -104,6 +104,14 @@ def test_batches_of_a_reader() -> None:
     assert STORE.lookup(reader, "id").read_all()["id"].to_pylist() == [5, 7, 9]
 
 
+@pytest.mark.parametrize("split", ["1k", "1m"])
+def test_a_key_is_found_once_and_rows_without_one_find_nothing(split: str) -> None:
+    store = SlateStore.create(f"memory://lookup-{next(_names)}")
+    store.write(pa.table({"key": [b"a", b"b", b"c"], "value": [b"1", b"2", b"3"]}))
+    wanted = pa.table({"key": pa.array([b"c", None, b"a", b"", b"c", b"x", None, b"a"], pa.binary())})
+    assert store.lookup(wanted, splitSize=split).read_all()["value"].to_pylist() == [b"1", b"3"]
+
+
 def test_only_blocks_of_the_keys_are_read() -> None:
     main = FailingStore(MemoryStore(STORE.url.removeprefix("memory://")))
     store = SlateStore(TableStores(main, main), FakeClock(NOW_MS), {"path": main.url})

@@ -211,6 +211,21 @@ def test_small_files_are_decoded_together(monkeypatch: pytest.MonkeyPatch) -> No
     assert calls == [1, 300]
 
 
+def test_an_operand_that_is_in_the_wal_and_in_a_tree_counts_once() -> None:
+    place = WalPlace("memory://wal-tail/flushed")
+    row = pa.table({"key": [b"sum"], "value": [b"1"]})
+    place.store.write(row, operation="merge")
+    _, manifest = fetch_latest_manifest(place.stores)
+    place.seq, place.number = manifest.last_l0_seq - 1, manifest.wal_id_last_seen
+    place.add(Row(b"sum", 0, RowKind.MERGE, b"1"), Row(b"other", 0, value=b"v"))
+    assert place.rows() == {b"other": b"v", b"sum": b"1", b"tree": b"v"}
+    plan = fetch_key_lookup(place.stores, ReadOptions.parse({"path": "-"}), SystemClock(), row.schema, ["key"])
+    tail = fetch_lookup_tail(place.stores, plan)
+    assert tail is not None
+    found = pa.Table.from_batches(look_up_rows(place.stores, plan, row, tail), plan.schema)
+    assert found["value"].to_pylist() == [b"1"]
+
+
 @pytest.fixture(params=[1, 300, fetch.WAL_BATCH_BYTES])
 def batch_bytes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     """What is decoded together: one file, a few, or all of them. Several groups are decoded on threads."""
