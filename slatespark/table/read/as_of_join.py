@@ -310,7 +310,7 @@ class _Probes:
     def match(self, found: Intervals) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """Return, for each row that a version was valid for, its place among those versions; the versions; the rows.
 
-        Requires: each version has one of the keys.
+        Requires: each version has one of the keys, and begins before it ends.
         """
         sources, packed, starts, ends, are_open = found
         offsets, data = gather_keys(sources, packed)
@@ -319,7 +319,7 @@ class _Probes:
         until = np.where(are_open, len(self.times), np.searchsorted(self.times, ends))
         low = np.searchsorted(self.codes, first + np.searchsorted(self.times, starts))
         high = np.searchsorted(self.codes, first + until)
-        counts = np.maximum(high - low, 0)
+        counts = high - low
         versions = np.flatnonzero(counts)
         counts, low = counts[versions], low[versions]
         matched = np.repeat(np.arange(len(versions), dtype=np.int64), counts)

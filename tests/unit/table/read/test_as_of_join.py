@@ -263,5 +263,8 @@ def test_times_beyond_64_bits_have_no_row() -> None:
     times = pa.array([2**63, 2**63 - 1], pa.uint64())
     found = store.asOf(pa.table({"key": [b"a", b"a"], "at": times}), "at").read_all()
     assert found["value"].to_pylist() == [None, b"1"]
+    seconds = pa.array([2**62, (2**63 - 1) // 1000], pa.timestamp("s"))
+    found = store.asOf(pa.table({"key": [b"a", b"a"], "at": seconds}), "at").read_all()
+    assert found["value"].to_pylist() == [None, b"1"]
     with pytest.raises(SchemaError):
         store.asOf(pa.table({"key": [b"a"], "at": times[1:]}), None)  # type: ignore[arg-type]
