@@ -143,14 +143,14 @@ class LaterState:
         """
         if not self._has_news():
             return
-        number, manifest, self._wal = fetch_newest_state(self.stores)
+        number, manifest, wal = fetch_newest_state(self.stores)
         newest = Version(number, manifest)
-        self.commits += find_later_commits(self.stores, self._newest, newest, self._filtered_jobs)
-        self._newest = newest
+        commits = find_later_commits(self.stores, self._newest, newest, self._filtered_jobs)
         above_seq = max(manifest.last_l0_seq, self.point.snapshot.max_seq)
-        self.rows = None
-        if self._wal.last_seq > above_seq:
-            self.rows = fetch_wal_rows(self.stores, self._wal, above_seq, ALL_KEYS)
+        rows = fetch_wal_rows(self.stores, wal, above_seq, ALL_KEYS) if wal.last_seq > above_seq else None
+        # Only now: after an error the next call looks for the same again.
+        self.commits += commits
+        self._newest, self._wal, self.rows = newest, wal, rows
 
     def _has_news(self) -> bool:
         checks: list[Callable[[], bool]] = [

@@ -10,15 +10,18 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from slatespark import InvalidRequestError, SlateStore, TransactionConflictError
+from slatespark import InvalidRequestError, SlateStore, TransactionConflictError, UnavailableError
+from slatespark.format.paths import wal_path
+from slatespark.format.row import Row
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.transaction.transaction import Transaction
-from tests.faults.jobs import store_on, table_of
+from tests.faults.jobs import store_on, stores_of, table_of
 from tests.support.client import Client, Delete, Location, Put
 from tests.support.failing_store import FailingStore
 from tests.support.fake_clock import FakeClock
 from tests.support.segments import FixedPrefix
+from tests.support.wal_files import encode_wal, forget_own_commits
 
 _numbers = count()
 A_TO_C = "key >= X'61' AND key < X'63'"
@@ -172,6 +175,21 @@ def test_what_others_committed_is_fetched_once(counted: FailingStore) -> None:
     assert looks(counted) == 4
     with pytest.raises(TransactionConflictError, match="7832"):
         txn.getForUpdate([b"x2"])
+
+
+@pytest.mark.parametrize("nth", [1, 2])
+def test_rows_of_the_wal_that_could_not_be_read_are_looked_for_again(counted: FailingStore, nth: int) -> None:
+    store = store_on(counted)
+    txn = store.begin()
+    latest = fetch_latest_manifest(stores_of(counted)).value
+    row = Row(b"05", latest.last_l0_seq + 1, value=b"2")
+    counted.inner.put(wal_path(latest.wal_id_last_seen + 1), [encode_wal([row])])
+    forget_own_commits(store)
+    counted.fail("get", "wal/*", nth=nth)
+    with pytest.raises(UnavailableError):
+        txn.getForUpdate([b"01"])
+    with pytest.raises(TransactionConflictError, match="3035"):
+        txn.getForUpdate([b"05"])
 
 
 def test_keys_are_no_table(store: SlateStore) -> None:
