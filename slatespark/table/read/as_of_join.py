@@ -86,8 +86,8 @@ def added_columns(options: ReadOptions, codec: RowCodec) -> list[str]:
     """
     if options.columns is not None:
         return list(options.columns)
-    values = [field.name for field in codec.value_fields]
-    found = [*values, *(name for name in METADATA_TYPES if name[1:] in options.metadata_columns and name not in values)]
+    metadata = (name for name in METADATA_TYPES if name[1:] in options.metadata_columns)
+    found = [*(field.name for field in codec.value_fields), *metadata]
     if not found:
         raise OptionError("All columns of the table are part of the key.", todo="Name the columns to add with columns.")
     return found
@@ -225,9 +225,7 @@ class _Decoded:
         """Return some of the versions."""
         sources, rows, starts, ends, are_open = intervals
         chosen = sources, rows[versions], starts[versions], ends[versions], are_open[versions]
-        projection, own = plan.settings.projection, plan.codec.schema.names
-        found = interval_columns(chosen, plan.validity.now_ms)
-        times = {name: column for name, column in found.items() if name not in own}
+        projection, times = plan.settings.projection, interval_columns(chosen, plan.validity.now_ms)
         stored = [name for name in projection.names if name not in times]
         columns = decode_columns(sources, chosen[1], stored, projection, plan.settings.table)
         return cls(make_batch({**times, **columns}, projection), row_sizes(sources, chosen[1], projection))

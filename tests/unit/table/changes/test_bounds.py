@@ -155,7 +155,7 @@ def test_a_version_of_a_client_starts_from_the_one_before_alone(table: Table) ->
 
 
 def test_a_commit_of_a_client_for_us_starts_from_the_version_before_alone(table: Table) -> None:
-    """We did not claim the version before: the client made it too, and a segment that it dropped there took no number."""
+    """We did not claim the version before: a segment that the client dropped there took no number."""
     main = table.store._stores.main
     record = fetch_commit_record(main, 5)
     assert record is not None

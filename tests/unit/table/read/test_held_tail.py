@@ -140,7 +140,8 @@ def test_what_is_kept_belongs_to_a_start_and_a_number(place: Place) -> None:
         found, expected = (
             fetch(place.stores, asked, seq, ALL_KEYS) for fetch in (held_tail.fetch_held_rows, fetch_wal_rows)
         )
-        assert found is not None and expected is not None
+        assert found is not None
+        assert expected is not None
         assert found.seqs.tolist() == expected.seqs.tolist()
 
 
