@@ -24,12 +24,15 @@ from slatespark import (
     SnapshotExpiredError,
     TransactionConflictError,
 )
-from slatespark.format.paths import COMPACTED_DIR, manifest_path
+from slatespark.format.paths import COMPACTED_DIR, manifest_path, wal_path
+from slatespark.format.row import Row
 from slatespark.storage import open_store
+from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.records.leases import LEASE_LIFETIME_MS, LEASES_DIR, fetch_lease
 from slatespark.table.transaction.transaction import MAX_LAYERS, Transaction
 from slatespark.units import MAX_MS
 from tests.support.fake_clock import FakeClock
+from tests.support.wal_files import encode_wal, forget_own_commits
 
 NOW_MS = 1_700_000_000_000
 SCHEMA = pa.schema([("tenant", pa.string()), ("id", pa.int64()), ("amount", pa.int64())])
@@ -357,6 +360,47 @@ def test_rows_get_the_time_of_the_commit_and_ttls_count_from_it() -> None:
         (b"f", "put", 3000, None),
         (b"g", "delete", 3000, None),
     ]
+
+
+@pytest.mark.parametrize("kinds", [(None, None), (None, "write"), ("write", None), ("write", "write")])
+def test_a_row_that_a_later_write_hides_changes_no_expiry(kinds: tuple[str | None, str | None]) -> None:
+    clock = FakeClock(NOW_MS)
+    store = new_store(clock=clock)
+    txn = store.begin()
+    txn.write(pairs((b"a", b"1"), (b"b", b"1")), ttl=9000, ttlFrom=kinds[0])
+    clock.advance(1000)
+    txn.write(pairs((b"b", b"2"), (b"c", b"2")), ttl=9000, ttlFrom=kinds[1])
+    clock.advance(1000)
+    txn.commit()
+    first, second = (9000 if kinds[0] else 11_000), (10_000 if kinds[1] else 11_000)
+    newest = {(key, value): expires for key, value, _, _, expires in reversed(stored(store, "key", "value"))}
+    newest.pop((b"b", b"1"), None)  # rows of both kinds are not put into one file
+    assert newest == {(b"a", b"1"): first, (b"b", b"2"): second, (b"c", b"2"): second}
+
+
+@pytest.mark.parametrize("ttl_from", [None, "write"])
+def test_rows_are_not_earlier_than_those_of_a_faster_clock(ttl_from: str | None) -> None:
+    store = new_store(clock=FakeClock(NOW_MS))
+    txn = store.begin()
+    txn.write(pairs((b"a", b"1")), ttl=100, ttlFrom=ttl_from)
+    SlateStore.open(store.url, clock=FakeClock(NOW_MS + 5000)).write(pairs((b"b", b"1")))
+    txn.commit()
+    expires = 100 if ttl_from else 5100
+    assert stored(store, "key") == [(b"a", "put", 5000, expires), (b"b", "put", 5000, None)]
+
+
+@pytest.mark.parametrize("ttl_from", [None, "write"])
+def test_rows_are_not_earlier_than_those_in_the_wal(ttl_from: str | None) -> None:
+    store = new_store(clock=FakeClock(NOW_MS))
+    store.write(pairs((b"b", b"1")))
+    txn = store.begin(ifClientActive="fence")
+    txn.write(pairs((b"a", b"1")), ttl=100, ttlFrom=ttl_from)
+    latest = fetch_latest_manifest(store._stores).value
+    row = Row(b"w", latest.last_l0_seq + 1, value=b"1", create_ts_ms=NOW_MS + 5000)
+    store._stores.wal.put(wal_path(latest.wal_id_last_seen + 1), [encode_wal([row])])
+    forget_own_commits(store)
+    txn.commit()
+    assert stored(store, "key")[0] == (b"a", "put", 5000, 100 if ttl_from else 5100)
 
 
 def test_a_timestamp_may_be_given_to_the_commit() -> None:
