@@ -115,6 +115,16 @@ def test_rows_that_differ(rewritten: Row) -> None:
     assert found([rewritten], [put(b"a", 5)]) == (keys, [])
 
 
+def test_a_row_without_a_value_is_no_tombstone() -> None:
+    assert found([put(b"a", 5, b"")], [delete(b"a", 5)]) == ([b"a"], [])
+
+
+def test_an_operand_that_ended_hides_nothing() -> None:
+    ended = [Row(b"a", 5, RowKind.MERGE, b"v", expire_ts_ms=OLD_MS)]
+    for other in (delete(b"a", 5), put(b"a", 5, expire_ts_ms=OLD_MS)):
+        assert found(ended, [other]) == found([other], ended) == ([b"a"], [])
+
+
 def test_rows_that_differ_in_a_time() -> None:
     assert found([put(b"a", 5, create_ts_ms=3)], [put(b"a", 5, create_ts_ms=4)]) == ([b"a"], [])
     assert found([put(b"a", 5, expire_ts_ms=5000)], [put(b"a", 5, expire_ts_ms=5001)]) == ([b"a"], [])

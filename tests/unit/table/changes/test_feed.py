@@ -104,6 +104,18 @@ def test_a_new_row_that_has_ended_is_a_delete() -> None:
     check_feed(store, ["id"], before, after)
 
 
+def test_a_new_row_that_has_retired_is_a_delete() -> None:
+    clock = FakeClock()
+    store = new_store(clock, retention="1h")
+    before = store.write(rows(range(2)))
+    store.write(rows(range(1), 1))
+    clock.advance(3_600_000)
+    after = store.write(rows(range(2, 3)))
+    found = read_feed(store, before, after, preImages=False)
+    assert [(word, row["id"]) for word, row in found] == [("delete", 0), ("delete", 1), ("upsert", 2)]
+    check_feed(store, ["id"], before, after)
+
+
 @pytest.mark.parametrize("versions", [1, 3, 500])
 def test_a_row_that_ends_in_a_key_of_many_blocks(versions: int) -> None:
     clock = FakeClock()
