@@ -14,6 +14,7 @@ from slatespark.storage import open_store
 from slatespark.table.changes.plan import ChangePlan, fetch_change_plan
 from slatespark.table.read.planning.layers import distinct_files
 from slatespark.table.records.commit_record import COMMITS_DIR
+from slatespark.units import MIN_MS
 from tests.support.fake_clock import FakeClock
 from tests.support.feeds import check_feed, check_ignored, read_feed, reading_ranges
 
@@ -113,6 +114,16 @@ def test_a_new_row_that_has_retired_is_a_delete() -> None:
     after = store.write(rows(range(2, 3)))
     found = read_feed(store, before, after, preImages=False)
     assert [(word, row["id"]) for word, row in found] == [("delete", 0), ("delete", 1), ("upsert", 2)]
+    check_feed(store, ["id"], before, after)
+
+
+def test_rows_that_retire_where_none_could_before() -> None:
+    store = SlateStore.create(
+        f"memory://feed/{next(NAMES)}", SCHEMA, "id", autoCompact=False, clock="custom", retention="100ms"
+    )
+    before = store.write(rows(range(1)), timestamp=MIN_MS + 10)
+    after = store.write(rows(range(1, 2)), timestamp=MIN_MS + 200)
+    assert [(word, row["id"]) for word, row in read_feed(store, before, after)] == [("delete", 0), ("insert", 1)]
     check_feed(store, ["id"], before, after)
 
 
