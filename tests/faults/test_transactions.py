@@ -28,6 +28,7 @@ from slatespark.storage import open_store
 from slatespark.table.commit.commit import commit_write
 from slatespark.table.definition.versions import definition_path
 from slatespark.table.log.compactions import fetch_compactions
+from slatespark.table.records.idempotent_writes import TxnRecord
 from slatespark.table.records.leases import LEASE_LIFETIME_MS, LEASES_DIR
 from slatespark.table.transaction import transaction
 from slatespark.table.transaction.transaction import Transaction
@@ -170,6 +171,22 @@ def test_a_commit_that_landed_is_found_whatever_a_repetition_would_meet() -> Non
     assert rows_of(store_on(store, clock)) == [*NEW[:2], (b"d", b"9")]
     assert files <= {meta.path for meta in store.inner.list(COMPACTED_DIR)}
     assert store.inner.list(LEASES_DIR) == []
+
+
+def test_a_commit_that_lands_while_it_is_repeated_keeps_its_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = FakeClock()
+    store, txn, land = start_unknown(clock)
+    find = Transaction._find_outcome
+
+    def find_before_it_lands(txn: Transaction) -> TxnRecord | None:
+        found = find(txn)
+        land()
+        return found
+
+    monkeypatch.setattr(Transaction, "_find_outcome", find_before_it_lands)
+    txn.commit()
+    assert rows_of(store_on(store, clock)) == NEW
+    assert not store_on(store, clock).verify().has_damage
 
 
 @pytest.mark.parametrize(
