@@ -88,7 +88,7 @@ def find_load_seq(stores: TableStores, number: int, added: Collection[Ulid]) -> 
     """
     names = set(map(str, added))
     # Before the commit record, which exists when a load is deleted here.
-    loads = [load for load in fetch_handed_loads(stores.main) if load.base < number and names & set(load.outputs)]
+    loads = [load for load in fetch_handed_loads(stores.main) if names & set(load.outputs)]
     records = [load.record for load in loads]
     committed = fetch_commit_record(stores.main, number)
     if committed is not None and committed.operation == Operation.COOPERATIVE_WRITE:

@@ -79,6 +79,15 @@ def test_a_load_that_replaces_a_run_of_the_same_number() -> None:
     assert find_commit_of(stores, load) == 3
 
 
+def test_a_load_that_changes_nothing_is_committed_where_its_run_is() -> None:
+    """Deletions of keys that nothing holds: the run that they become has no file."""
+    load = replace(L0_LOAD, parts=(replace(L0_PART, l0_views=(), outputs=()),))
+    stores = versions(FLUSHED)
+    assert find_commit_of(stores, load) is None
+    publish(stores, 3, replace(FLUSHED, compacted=(SortedRun(5, ()), *FLUSHED.compacted)))
+    assert find_commit_of(stores, load) == 3
+
+
 def test_what_cannot_be_known_is_an_error() -> None:
     stores = versions(SHOWN, MERGED)
     stores.main.delete(manifest_path(2))
