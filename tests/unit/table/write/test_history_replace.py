@@ -70,6 +70,18 @@ def test_both_sides_of_a_replacement_are_exact(store: SlateStore, clock: FakeClo
     assert not store.verify().has_damage
 
 
+@pytest.mark.parametrize("kind", ["system", "custom"])
+def test_a_replacement_of_the_past_ends_what_was_there_then(kind: str) -> None:
+    clock: Any = "custom" if kind == "custom" else FakeClock(100)
+    made = SlateStore.create(next(NAMES), schema=SCHEMA, keyColumns=["tenant", "id"], history=True, clock=clock)
+    made.write(rows({("a", 1): 1}), timestamp=10)
+    made.write(rows({("a", 2): 1}), timestamp=30)
+    replace(made, {("a", 3): 2}, timestamp=20)
+    assert state(made, timestampAsOf=19) == {("a", 1): 1}
+    assert state(made, timestampAsOf=20) == {("a", 3): 2}
+    assert state(made, timestampAsOf=30) == {("a", 2): 1, ("a", 3): 2}
+
+
 def test_intervals_of_validity_follow_each_other(store: SlateStore, clock: FakeClock) -> None:
     start_ms, at_ms = clock.now_ms() - 1000, clock.now_ms()
     replace(store, {("a", 2): 2})

@@ -8,16 +8,18 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from slatespark import CommitConflictError, InvalidRequestError, OptionError, SlateStore
+from slatespark import CommitConflictError, InvalidRequestError, OptionError, SlateStore, TransactionConflictError
 from slatespark.encoding.row_codec import RAW_CODEC, RowCodec
+from slatespark.format.manifest import Manifest, Segment
 from slatespark.options import WriteOptions
-from slatespark.ranges import KeyRange
+from slatespark.ranges import KeyRange, prefix_range
 from slatespark.table.clock import SystemClock
+from slatespark.table.commit.read_set import ReadSet
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.rows.key_bounds import KeyBounds
 from slatespark.table.stores import open_stores
-from slatespark.table.write.exact_ranges import exact_ranges, plan_bounds
+from slatespark.table.write.exact_ranges import exact_ranges, find_segment, plan_bounds
 from slatespark.table.write.load_run import load_batches
 from tests.support.client import Client, Location, Put
 
@@ -256,3 +258,37 @@ def test_several_intervals_in_one_commit() -> None:
         store.write(rows(("a", 1, 2)).append_column("value", pa.array(["x"])), mode="overwrite", replaceWhere=where)
     assert store.deleteRange(where) == version + 4
     assert store.scan().read_all().num_rows == len(stay)
+
+
+# --- nothing in the interval ----------------------------------------------------------------------------------------
+
+
+def test_replacing_nothing_by_nothing_checks_what_was_read() -> None:
+    store = SlateStore.create("memory://range-replace/read", pa.schema(list(SCHEMA)[:3]), "tenant,part,day")
+    point = store.resolve()
+    reads = ReadSet(point.version, point.seq, ranges=exact_ranges("tenant = 'a'", CODEC, name=""), written=())
+    nothing = rows(("z", 1, 1)).slice(0, 0)
+    store.write(rows(("a", 1, 1)))
+    given = WriteOptions.parse({"path": store.url, "replaceWhere": "tenant = 'z'"})
+    with pytest.raises(TransactionConflictError):
+        load_batches(
+            store._stores, SystemClock(), nothing.schema, nothing.to_batches(), given, overwrite=True, depends_on=reads
+        )
+
+
+def test_replacing_nothing_by_nothing_creates_a_table() -> None:
+    url = "memory://range-replace/created"
+    given = {"path": url, "replaceWhere": "tenant = 'z'", "keyColumns": "tenant,part,day"}
+    stores = open_stores(url, storage={})
+    assert load_batches(stores, SystemClock(), SCHEMA, [], WriteOptions.parse(given), overwrite=True) is not None
+    assert SlateStore.open(url).scan().read_all().schema.names == SCHEMA.names
+
+
+@pytest.mark.parametrize(
+    ("prefixes", "found"),
+    [([b"a"], b"a"), ([b"c"], b"c"), ([b"a", b"c"], None), ([b"ab"], None), ([b""], None)],
+)
+def test_a_deletion_beside_a_client_is_of_one_segment(prefixes: list[bytes], found: bytes | None) -> None:
+    trees = (Segment(b"a", None, (), ()), Segment(b"bc", None, (), ()))
+    manifest = Manifest(segments=trees, segment_extractor_name="prefixes")
+    assert find_segment([prefix_range(prefix) for prefix in prefixes], manifest) == found
