@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from slatespark.errors import OptionError
+from slatespark.options import ReadOptions
+from slatespark.options.fields import find_other
 from slatespark.options.values import (
     AUTO_THROUGHPUT,
     MAX_APP_ID_BYTES,
@@ -25,6 +27,8 @@ from slatespark.options.values import (
     parse_stream_id,
     parse_throughput,
     parse_ttl_or_none,
+    refuse_place,
+    with_own_spelling,
 )
 from slatespark.ranges import ALL_KEYS, KeyRange
 from slatespark.units import HOUR_MS, MINUTE_MS
@@ -124,3 +128,37 @@ def test_bytes_as_text_are_read_as_the_same_bytes(data: bytes) -> None:
 )
 def test_ranges_of_keys(given: tuple[Any, Any, Any], keys: KeyRange) -> None:
     assert key_range_of(*given) == keys
+
+
+# --- names ----------------------------------------------------------------------------------------------------------
+
+
+def test_an_argument_under_two_spellings_is_refused() -> None:
+    assert with_own_spelling({"min_age": 1, "other_one": 2}, ["minAge"]) == {"minAge": 1, "other_one": 2}
+    with pytest.raises(OptionError):
+        with_own_spelling({"min_age": 1, "minAge": 2}, ["minAge"])
+
+
+@pytest.mark.parametrize("name", ["path", "wal_path", "storage.key", "Storage.Key"])
+def test_an_open_table_takes_no_other_place(name: str) -> None:
+    refuse_place({name: None, "clock": "custom"}, "open")
+    with pytest.raises(OptionError):
+        refuse_place({name: "elsewhere"}, "open")
+    with pytest.raises(OptionError):
+        refuse_place({"Clock": "module:function"}, "open")
+
+
+def test_a_storage_option_that_is_none_is_not_given() -> None:
+    assert ReadOptions.parse({"path": "t", "storage.key": None}).storage == {}
+    assert find_other(ReadOptions, {"storage.key": None, "columns": None}, ["filter"]) is None
+    assert find_other(ReadOptions, {"storage.key": "x"}, ["filter"]) == "storage.key"
+    with pytest.raises(OptionError):
+        find_other(ReadOptions, {"column": None}, ["filter"])
+
+
+@pytest.mark.parametrize("kind", ["Version", "Timestamp"])
+def test_a_feed_may_start_where_it_ends(kind: str) -> None:
+    given = {"path": "t", "readChangeFeed": True, f"starting{kind}": 5}
+    assert ReadOptions.parse({**given, f"ending{kind}": 5}).has_end
+    with pytest.raises(OptionError):
+        ReadOptions.parse({**given, f"ending{kind}": 4})
