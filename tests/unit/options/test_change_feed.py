@@ -97,3 +97,40 @@ def test_a_batch_without_an_end_has_no_bound_there() -> None:
     parsed(startingVersion=3, endingBoundInclusive=False, endingTimestamp=0).refuse_for_batch()
     with pytest.raises(OptionError, match="endingBoundInclusive"):
         parsed(startingVersion=3, endingBoundInclusive=False).refuse_for_batch()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"endingVersion": 3},
+        {"startingVersion": 3, "endingBoundInclusive": False},
+        *({"startingVersion": 3, **one} for one in ({"maxRowsPerTrigger": 1}, {"failOnDataLoss": True})),
+    ],
+)
+def test_a_batch_has_a_start_and_nothing_of_streams(options: dict[str, Any]) -> None:
+    with pytest.raises(OptionError):
+        parsed(**options).refuse_for_batch()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"startingVersion": 3, "endingVersion": 4},
+        {"startingVersion": 3, "endingTimestamp": 4},
+        {"startingVersion": 3, "endingBoundInclusive": True},
+        {"startingBoundInclusive": True},
+        {"changes": "log", "maxFilesPerTrigger": 1},
+        {"pin": "1h"},
+    ],
+)
+def test_a_stream_has_no_end_and_nothing_of_batches(options: dict[str, Any]) -> None:
+    parsed(startingVersion=3, startingBoundInclusive=False, maxFilesPerTrigger=1).refuse_for_stream()
+    with pytest.raises(OptionError):
+        parsed(**options).refuse_for_stream()
+
+
+def test_a_log_cannot_fill_its_gaps() -> None:
+    assert parsed(changes="log", failOnDataLoss=True).fail_on_data_loss
+    with pytest.raises(OptionError):
+        parsed(changes="log", failOnDataLoss=False)
