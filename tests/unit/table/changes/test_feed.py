@@ -105,6 +105,14 @@ def test_a_new_row_that_has_ended_is_a_delete() -> None:
     check_feed(store, ["id"], before, after)
 
 
+def test_without_old_rows_a_row_that_was_looked_up_has_none() -> None:
+    store = SlateStore.create(f"memory://feed/{next(NAMES)}", mergeOperator="concat", autoCompact=False)
+    before = store.write(pa.table({"key": [b"a"], "value": [b"1"]}))
+    after = store.write(pa.table({"key": [b"a"], "value": [b"2"]}), operation="merge")
+    found = read_feed(store, before, after, preImages=False)
+    assert [(word, row["value"]) for word, row in found] == [("upsert", b"12")]
+
+
 def test_a_new_row_that_has_retired_is_a_delete() -> None:
     clock = FakeClock()
     store = new_store(clock, retention="1h")
