@@ -76,7 +76,7 @@ class CoordinatorWait:
             )
         if blockers:
             return CommitConflictError(
-                f"{self.stores.url}: {_named(blockers)} are still in the way after {self.timeout_ms} ms.",
+                f"{self.stores.url}: still in the way after {self.timeout_ms} ms: {_named(blockers)}.",
                 why=f"These are compactions of layers that this job needs, and a client takes one at a time.{tried}",
                 todo="Try again, or give a longer clientTimeout; check that the client runs, and a worker of it.",
             )
