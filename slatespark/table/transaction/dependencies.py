@@ -145,7 +145,7 @@ class LaterState:
             return
         number, manifest, wal = fetch_newest_state(self.stores)
         newest = Version(number, manifest)
-        commits = find_later_commits(self.stores, self._newest, newest, self._filtered_jobs)
+        commits = list(find_later_commits(self.stores, self._newest, newest, self._filtered_jobs))
         above_seq = max(manifest.last_l0_seq, self.point.snapshot.max_seq)
         rows = fetch_wal_rows(self.stores, wal, above_seq, ALL_KEYS) if wal.last_seq > above_seq else None
         # Only now: after an error the next call looks for the same again.
