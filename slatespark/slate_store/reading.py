@@ -25,7 +25,7 @@ from slatespark.table.read.reader import (
 )
 from slatespark.table.read.versions.read_point import ReadPoint
 from slatespark.table.rows.batches import Rows, as_batches, require_schema
-from slatespark.table.tasks import thread_count
+from slatespark.table.tasks import scan_threads
 
 
 class Reads(OpenTable):
@@ -39,7 +39,7 @@ class Reads(OpenTable):
         Parameters
         ----------
         order : `asc` or `desc`
-        parallelism : threads that read; by default one per processor
+        parallelism : threads that read; by default one per processor, or two on a remote store
         options : read options
 
         Raises
@@ -56,7 +56,7 @@ class Reads(OpenTable):
         >>> store.scan("desc", filter="id < 3", columns="name").read_all().to_pylist()
         [{'name': 'b'}, {'name': 'a'}]
         """
-        threads = thread_count(parallelism)
+        threads = scan_threads(parallelism, is_remote=self._stores.main.is_remote)
         parsed = self._read_options(options_for_order(order, options, threads=threads))
         point = self._read_point(parsed)
         plan = fetch_read_plan(self._stores, parsed, self._clock, point=point)

@@ -19,7 +19,7 @@ from slatespark.table.read.reader import fetch_read_plan, look_up, open_batches,
 from slatespark.table.read.versions.read_point import ReadPoint, refuse_another_point
 from slatespark.table.rows.batches import Rows
 from slatespark.table.stores import TableStores
-from slatespark.table.tasks import thread_count
+from slatespark.table.tasks import scan_threads
 
 if TYPE_CHECKING:
     from slatespark.slate_store.dataset import SlateDataset
@@ -74,7 +74,7 @@ class TableSnapshot:
         Parameters
         ----------
         order : `asc` or `desc`
-        parallelism : threads that read; by default one per processor
+        parallelism : threads that read; by default one per processor, or two on a remote store
         options : read options, except those that choose a version
 
         Raises
@@ -84,7 +84,7 @@ class TableSnapshot:
         SnapshotExpiredError, CorruptDataError
             At the call, or while batches are taken.
         """
-        threads = thread_count(parallelism)
+        threads = scan_threads(parallelism, is_remote=self._stores.main.is_remote)
         parsed = self._parse(options_for_order(order, options, threads=threads))
         plan = fetch_read_plan(self._stores, parsed, self._clock, point=self._point)
         return open_batches(self._stores, plan, order, threads=threads)

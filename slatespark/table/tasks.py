@@ -25,6 +25,7 @@ MAX_PARALLELISM: Final = 4  # threads: each takes `writeBuffer` and a file
 BACKGROUND_NICE: Final = 10  # about a tenth of the processor time of a process that competes
 
 _COUNT: Final = parse_count(1, 1024)
+_MOST_WAITING: Final = 16  # threads of a scan of a remote store, where there are fewer processors
 
 Item = TypeVar("Item")
 Outcome = TypeVar("Outcome")
@@ -34,6 +35,15 @@ def thread_count(parallelism: int | str | None) -> int:
     """Return how many threads an argument `parallelism` asks for; None is one per processor. Raises `OptionError`."""
     count: int = _COUNT(os.cpu_count() or 1 if parallelism is None else parallelism, "parallelism")
     return count
+
+
+def scan_threads(parallelism: int | str | None, *, is_remote: bool) -> int:
+    """Return how many threads read a scan; as `thread_count`, but by default up to twice as many on a remote store.
+
+    Each split begins with requests that have nothing to decode meanwhile: another thread does.
+    """
+    count = thread_count(parallelism)
+    return max(count, min(2 * count, _MOST_WAITING)) if parallelism is None and is_remote else count
 
 
 @contextlib.contextmanager

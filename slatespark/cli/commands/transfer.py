@@ -37,7 +37,7 @@ from slatespark.table.clock import resolve_clock
 from slatespark.table.progress import Progress, Step
 from slatespark.table.read.reader import PARALLEL_SPLIT_BYTES, ReadPlan, fetch_read_plan, numbered_batches
 from slatespark.table.stores import TableStores, stores_of
-from slatespark.table.tasks import thread_count
+from slatespark.table.tasks import scan_threads
 from slatespark.texts import plural
 from slatespark.units import bytes_to_text
 
@@ -150,16 +150,19 @@ def export(
     where: Where = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")] = False,
     parallelism: Annotated[
-        int | None, typer.Option(metavar="N", help="Threads that read; by default one per processor.", min=1)
+        int | None,
+        typer.Option(
+            metavar="N", help="Threads that read; by default one per processor, or two on a remote store.", min=1
+        ),
     ] = None,
     as_text: AsText = False,
     as_json: AsJson = False,
 ) -> None:
     """Write the rows of a table, in key order, to a Parquet, CSV or JSON lines file."""
-    threads = thread_count(parallelism)
-    options = table.options({"filter": where}, defaults={"splitSize": PARALLEL_SPLIT_BYTES if threads > 1 else None})
     file_format = format_of(file, file_format)
-    stores = stores_of(options)
+    stores = stores_of(table.options({}))
+    threads = scan_threads(parallelism, is_remote=stores.main.is_remote)
+    options = table.options({"filter": where}, defaults={"splitSize": PARALLEL_SPLIT_BYTES if threads > 1 else None})
     plan = fetch_read_plan(stores, options, resolve_clock(options.clock))
     with progress_bar(Step.EXPORTING, as_json=as_json) as progress:
         batches = scanned(stores, plan, progress, threads=threads)

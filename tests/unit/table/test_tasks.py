@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from slatespark.table.clock import SystemClock
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.records.leases import LEASES_DIR
 from slatespark.table.stores import open_stores
-from slatespark.table.tasks import THREADS, threads_beside_client
+from slatespark.table.tasks import THREADS, scan_threads, threads_beside_client
 from tests.support.fake_clock import FakeClock
 from tests.support.task_scenes import HOUR_MS, SCENES, Scene, TravellingTasks, use_small_splits
 
@@ -93,3 +94,15 @@ def test_a_core_is_left_to_a_client_on_this_machine(cores: int, left: int, monke
     monkeypatch.setattr("os.cpu_count", lambda: cores)
     assert threads_beside_client(4, is_remote=False) == left
     assert threads_beside_client(4, is_remote=True) == 4
+
+
+@pytest.mark.parametrize(
+    ("processors", "given", "here", "remote"),
+    [(1, None, 1, 2), (2, None, 2, 4), (12, None, 12, 16), (64, None, 64, 64), (2, 3, 3, 3), (2, "1", 1, 1)],
+)
+def test_a_scan_of_a_remote_store_has_threads_to_wait_with(
+    monkeypatch: pytest.MonkeyPatch, processors: int, given: int | str | None, here: int, remote: int
+) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: processors)
+    assert scan_threads(given, is_remote=False) == here
+    assert scan_threads(given, is_remote=True) == remote
