@@ -82,7 +82,7 @@ class Heads:
     ----------
     creations : how many versions of anything this process has created
     tail : rows at the end of the WAL; None if none are held
-    properties : of files, by id and size, as the last call found them that found those of all its files
+    properties : of files, by id and size, as calls found them that found those of all their files
     defined : number and content of a manifest after which the newest definition was looked for
     """
 

@@ -73,8 +73,8 @@ def file_properties(
 ) -> Mapping[Ulid, SstProperties]:
     """Return the properties of files of a version, as far as slatespark's commit records have them.
 
-    Costs two listings and, once in a process, a request per hundred commits and some twenty more; nothing if all files
-    were known at the last call.
+    Costs two listings and, once in a process, a request per hundred commits and some twenty more; nothing for files
+    of which all are held.
 
     Parameters
     ----------
@@ -100,7 +100,9 @@ def recorded_properties(
     recorded = find_recorded(stores, set(handles), limit=limit, listing=listing)
     found = {handles[name].id: entry.properties for name, entry in recorded.items() if entry.describes(handles[name])}
     if len(found) == len(wanted) <= MAX_HELD:
-        stores.heads.properties = {(sst_id, size): found[sst_id] for sst_id, size in wanted}
+        fresh = {(sst_id, size): found[sst_id] for sst_id, size in wanted}
+        both = {**held, **fresh}  # reads may turn from one version to another and back
+        stores.heads.properties = both if len(both) <= MAX_HELD else fresh
     return found
 
 

@@ -19,6 +19,7 @@ from slatespark.storage.memory_store import MemoryStore
 from slatespark.table.heads import Heads
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read.planning.layers import distinct_files, fetch_layers
+from slatespark.table.read.versions import file_properties as file_properties_module
 from slatespark.table.read.versions.file_properties import (
     file_properties,
     find_recorded,
@@ -204,6 +205,21 @@ def test_files_whose_properties_are_known_are_not_looked_for_again(stores: Table
     later = file_properties(stores, fetch_latest_manifest(stores).value)
     assert found.items() < later.items()
     assert len(later) == 4
+
+
+@pytest.mark.parametrize(("held", "listings"), [(3, 0), (2, 2), (1, 0), (0, 2)])
+def test_reads_may_turn_from_some_files_to_others(
+    stores: TableStores, monkeypatch: pytest.MonkeyPatch, held: int, listings: int
+) -> None:
+    """As long as there is room for both; some that have none leave what is held."""
+    monkeypatch.setattr(file_properties_module, "MAX_HELD", held)
+    assert isinstance(stores.main, FailingStore)
+    one, *others = fetch_latest_manifest(stores).value.ssts.values()
+    found = [recorded_properties(stores, each) for each in ([one], others)]
+    stores.main.calls.clear()
+    assert recorded_properties(stores, [one]) == found[0]
+    assert sum(call.operation == "list" for call in stores.main.calls) == listings
+    assert [len(each) for each in found] == [1, 2]
 
 
 def test_a_file_of_another_size_is_looked_for(stores: TableStores) -> None:
