@@ -15,7 +15,7 @@ from slatespark.options import WriteOptions
 from slatespark.table.clock import Clock
 from slatespark.table.compaction.small_runs import may_be_many
 from slatespark.table.definition.table_definition import NO_DEFINITION, TableDefinition
-from slatespark.table.definition.versions import resolve_definition
+from slatespark.table.definition.versions import resolve_definition, seen_definition
 from slatespark.table.log.manifests import created_manifest
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.stores import TableStores
@@ -38,7 +38,7 @@ def compact_after_write(
     ----------
     record : record of the write's commit; None if there was no commit
     options : options of the write
-    definition : definition as the write found it; by default it is read
+    definition : definition as the write found it; by default the newest that was seen, else it is read
     """
     if record is None:
         return
@@ -53,12 +53,13 @@ def compact_after_write(
 def _compact(
     stores: TableStores, clock: Clock, record: CommitRecord, options: WriteOptions, found: TableDefinition | None
 ) -> None:
+    found = found or seen_definition(stores)
     if found is not None and not _may_compact(found):
         return
     manifest = created_manifest(stores, record.manifest_id)
     if not manifest.run_ids():
         return
-    definition = resolve_definition(stores, manifest) if found is None else found
+    definition = found or resolve_definition(stores, manifest)
     if not _may_compact(definition):
         return
     if may_be_many(manifest) or definition.periodic_compaction_ms is not None:

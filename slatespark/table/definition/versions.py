@@ -172,6 +172,12 @@ def _find_newest(log: NumberedLog) -> Version[TableDefinition] | None:
     return _decode(log, *found)
 
 
+def seen_definition(stores: TableStores) -> TableDefinition | None:
+    """Return the newest definition of the table itself that these stores have seen, without a request."""
+    found = _find_seen(definition_log(stores))
+    return None if found is None else found.value
+
+
 def _find_seen(log: NumberedLog) -> Version[TableDefinition] | None:
     """Return the newest definition that was seen or created, without a request."""
     found = log.heads.newest(log.store.url, log.folder)
