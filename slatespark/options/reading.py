@@ -200,7 +200,7 @@ class ReadOptions(FeedOptions):
         "walBuffer",
         doc="Maximum WAL bytes that are decoded and sorted once, when a read of several partitions is planned, "
         "and sent to them. Each partition decodes a larger WAL by itself. WAL files whose rows are all in SSTs do not "
-        "count.",
+        "count. A `SlateStore` keeps as much in memory for its next reads.",
         parse=parse_size,
         calls=_ROWS,
         default=128 * MIB,

@@ -25,6 +25,7 @@ class OpenTable:
         self, stores: TableStores, clock: Clock, common: dict[str, Any], refresh_ms: int | None = None
     ) -> None:
         self._stores, self._clock, self._common = stores, clock, common
+        stores.heads.keeps_tail = True
         self._last_commit: CommitRecord | None = None
         self._kept = None
         if refresh_ms is not None:

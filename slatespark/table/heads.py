@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from slatespark.format.manifest import Manifest
     from slatespark.format.properties import SstProperties
     from slatespark.format.ulid import Ulid
-    from slatespark.kernels.columns import RowColumns
 
 Epochs: TypeAlias = tuple[int, int]  # of writer and compactor
 
@@ -55,23 +54,6 @@ class OwnCommits:
     claims: dict[int, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class HeldTail:
-    """Rows of the WAL that a lookup decoded, for the next ones.
-
-    Attributes
-    ----------
-    start, files : the ids from `start` on, with the size of each file and when it was changed
-    above_seq : sequence number up to which rows were left out
-    rows : sorted rows; None if there are none
-    """
-
-    start: int
-    files: tuple[tuple[int, int], ...]
-    above_seq: int
-    rows: RowColumns | None
-
-
 class Heads:
     """What is known of the folders of a root: a table reads definitions and manifests of its parents too.
 
@@ -81,7 +63,8 @@ class Heads:
     Attributes
     ----------
     creations : how many versions of anything this process has created
-    tail : rows at the end of the WAL; None if none are held
+    keeps_tail : whether it pays to keep rows of the WAL: for a table that stays open after a call
+    tail : the rows of the WAL that a read keeps, a `HeldTail`; None if none are kept
     properties : of files, by id and size, as calls found them that found those of all their files
     defined : number and content of a manifest after which the newest definition was looked for
     """
@@ -92,7 +75,8 @@ class Heads:
         self.creations = 0
         self._commits: dict[tuple[str, str], tuple[int, Epochs]] = {}
         self._own_commits: dict[str, OwnCommits] = {}
-        self.tail: HeldTail | None = None
+        self.keeps_tail = False
+        self.tail: object = None
         self.properties: Mapping[tuple[Ulid, int], SstProperties] = {}
         self.defined: tuple[int, Manifest] | None = None
 

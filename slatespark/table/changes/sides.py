@@ -57,7 +57,8 @@ def _cursors(
 ) -> Iterator[list[LayerCursor]]:
     """Yield cursors over the rows of some keys, newest layer first; a chunk of the keys at a time."""
     if not are_dense(stores, layers, keys):
-        yield from key_cursors(stores, layers, keys, tail, buffer_bytes=settings.buffer_bytes)
+        newest = () if tail is None else (tail,)
+        yield from key_cursors(stores, layers, keys, newest, buffer_bytes=settings.buffer_bytes)
         return
     window_bytes = window_size(settings.buffer_bytes, len(layers))
     windows = [] if tail is None else [memory_windows(tail)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from functools import partial
 from itertools import chain
@@ -177,8 +177,28 @@ def fetch_wal_share(stores: TableStores, tail: WalTail, above_seq: int, keys: Ke
     CorruptDataError
         When a file is damaged or sequence numbers do not grow from file to file (docs/reference/format/wal.md).
     """
+    return _sorted_newest_first([*_fetch_wal_parts(stores, tail, above_seq, keys)], above_seq)
+
+
+def fetch_limited_share(
+    stores: TableStores, tail: WalTail, above_seq: int, keys: KeyRange, *, limit_bytes: int
+) -> WalShare | None:
+    """Do as `fetch_wal_share`; return None once keys and values take more than a limit: the files are compressed."""
+    found: list[RowColumns] = []
+    with closing(_fetch_wal_parts(stores, tail, above_seq, keys)) as parts:
+        for rows in parts:
+            found.append(rows)
+            limit_bytes -= int(rows.key_offsets[-1]) + int(rows.value_lengths.sum())
+            if limit_bytes < 0:
+                return None
+    return _sorted_newest_first(found, above_seq)
+
+
+def _fetch_wal_parts(
+    stores: TableStores, tail: WalTail, above_seq: int, keys: KeyRange
+) -> Generator[RowColumns, None, None]:
+    """Yield the rows of the files that have rows above a sequence number, oldest first, in the order of writing."""
     decode = partial(_decode_within, stores, keys)
-    wanted: list[RowColumns] = []
     reached = -1
     with closing(TWO_THREADS.ahead(decode, _few_at_a_time(_wal_objects(stores, tail)))) as decoded:
         for part in chain.from_iterable(decoded):
@@ -189,8 +209,7 @@ def fetch_wal_share(stores: TableStores, tail: WalTail, above_seq: int, keys: Ke
                 )
             reached = part.last_seq
             if reached > above_seq and len(part.rows):
-                wanted.append(part.rows)
-    return _sorted_newest_first(wanted, above_seq)
+                yield part.rows
 
 
 class _WalPart(NamedTuple):

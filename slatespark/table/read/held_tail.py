@@ -1,62 +1,149 @@
-"""The WAL of lookups: what one has decoded is kept, within a bound, for the next ones of the same open table.
+"""The WAL of an open table: what a read has decoded is kept, within a bound, and the next one reads new files alone.
 
-A scan reads each row once. A lookup wants a few rows of a tail that it would have to decode and sort as a whole.
+Newer rows are merged into older ones once they are half as many, so each row is copied a few times at most.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from slatespark.kernels import merge_all, take_rows
 from slatespark.kernels.columns import RowColumns
 from slatespark.ranges import ALL_KEYS, KeyRange
-from slatespark.table.heads import HeldTail
-from slatespark.table.read.fetch import fetch_wal_rows
-from slatespark.table.read.planning.row_cuts import cut_rows
+from slatespark.table.read.fetch import fetch_limited_share, fetch_wal_rows
+from slatespark.table.read.planning.wal_share import NO_ROWS, WalShare
 from slatespark.table.snapshot import WalTail
 from slatespark.table.stores import TableStores
 
-HELD_WAL_BYTES: Final = 32 << 20  # of files, and of their rows in memory
 
+@dataclass(frozen=True, slots=True, eq=False)
+class HeldTail:
+    """Rows of the WAL that a read decoded, for the next ones.
 
-def fetch_held_rows(stores: TableStores, tail: WalTail, above_seq: int, keys: KeyRange) -> RowColumns | None:
-    """Return what `fetch_wal_rows` returns, and read only files that no lookup before has read.
-
-    A file is known by its id, its size, and when it was changed: its content never changes, but a table may have been
-    created anew at the same place.
+    Attributes
+    ----------
+    start, files : the ids from `start` on, with the size of each file and when it was changed
+    above_seq : sequence number up to which rows were left out
+    levels : the rows, newest first: those of later files are in earlier ones; None if they take too much memory
+    limit_bytes : how much they might take then
     """
-    if not tail.changed_ms or sum(tail.sizes) > HELD_WAL_BYTES:
-        return fetch_wal_rows(stores, tail, above_seq, keys)
-    files = tuple(zip(tail.sizes, tail.changed_ms, strict=True))
+
+    start: int
+    files: tuple[tuple[int, int], ...]
+    above_seq: int
+    levels: tuple[WalShare, ...] | None
+    limit_bytes: int = 0
+
+    def is_start_of(self, tail: WalTail, above_seq: int, limit_bytes: int) -> bool:
+        """Tell whether a tail has these files, and perhaps more, and if they take too much memory, also more than this.
+
+        A file is known by its id, its size, and when it was changed: its content never changes, but a table may have
+        been created anew at the same place.
+        """
+        is_same = (self.start, self.above_seq) == (tail.start, above_seq)
+        is_decided = self.levels is not None or limit_bytes <= self.limit_bytes
+        return is_same and is_decided and _files(tail)[: len(self.files)] == self.files
+
+
+def fetch_sorted_tail(
+    stores: TableStores, tail: WalTail, above_seq: int, keys: KeyRange, *, limit_bytes: int
+) -> list[RowColumns]:
+    """Return the rows of a WAL tail as sorted sources, newer ones first; none without rows.
+
+    Parameters
+    ----------
+    tail, above_seq : as for `fetch_wal_share`; raises as that does
+    keys : rows with other keys may be missing
+    limit_bytes : the most that is kept: of files, and of their rows in memory
+    """
+    held = _fetch_held(stores, tail, above_seq, limit_bytes)
+    if held is None:
+        rows = fetch_wal_rows(stores, tail, above_seq, keys)
+        return [] if rows is None else [rows]
+    held = [level.as_source() for level in held]
+    _keep(stores, tail, above_seq, held, limit_bytes)
+    return [level.rows() for level in held]
+
+
+def fetch_shared_tail(
+    stores: TableStores, tail: WalTail, above_seq: int, keys: KeyRange, *, limit_bytes: int
+) -> WalShare | None:
+    """Return the rows of a WAL tail as `fetch_limited_share` does; `limit_bytes` also as for `fetch_sorted_tail`."""
+    held = _fetch_held(stores, tail, above_seq, limit_bytes)
+    if held is None:
+        return fetch_limited_share(stores, tail, above_seq, keys, limit_bytes=limit_bytes)
+    while len(held) > 1:
+        held = _newest_merged(held)
+    _keep(stores, tail, above_seq, held, limit_bytes)
+    share = held[0] if held else NO_ROWS
+    return share if keys == ALL_KEYS else share.within([keys])
+
+
+def _fetch_held(stores: TableStores, tail: WalTail, above_seq: int, limit_bytes: int) -> Sequence[WalShare] | None:
+    """Return all rows of a tail, newest level first, reading only new files; None where nothing is kept."""
+    if not stores.heads.keeps_tail or not tail.changed_ms or sum(tail.sizes) > limit_bytes:
+        return None
     held = stores.heads.tail
-    if held is None or (held.start, held.above_seq) != (tail.start, above_seq) or not _starts_with(files, held.files):
-        held = HeldTail(tail.start, (), above_seq, None)
-    if len(files) > len(held.files):
-        newer = fetch_wal_rows(stores, tail.since(tail.start + len(held.files)), above_seq, ALL_KEYS)
-        if newer is not None and held.rows is not None and newer.seqs.min() <= held.rows.seqs.max():
-            newer, held = fetch_wal_rows(stores, tail, above_seq, ALL_KEYS), HeldTail(tail.start, (), above_seq, None)
-        held = HeldTail(tail.start, files, above_seq, _merged(newer, held.rows))
-        stores.heads.tail = held if _held_bytes(held.rows) <= HELD_WAL_BYTES else None
-    return None if held.rows is None else cut_rows(held.rows, [keys])
+    if not isinstance(held, HeldTail) or not held.is_start_of(tail, above_seq, limit_bytes):
+        held = HeldTail(tail.start, (), above_seq, ())
+    if held.levels is None or len(tail.sizes) == len(held.files):
+        return held.levels
+    fetch = partial(fetch_limited_share, stores, above_seq=above_seq, keys=ALL_KEYS, limit_bytes=limit_bytes)
+    levels, found = held.levels, fetch(tail.since(tail.start + len(held.files)))
+    if found is not None and not _is_newer(found, levels, above_seq):
+        levels, found = (), fetch(tail)  # a file is damaged: who reads all of them names it
+    if found is None:
+        _keep(stores, tail, above_seq, None, limit_bytes)
+        return None
+    return _with_newest(found, levels)
 
 
-def _starts_with(files: tuple[tuple[int, int], ...], held: tuple[tuple[int, int], ...]) -> bool:
-    return files[: len(held)] == held
+def _files(tail: WalTail) -> tuple[tuple[int, int], ...]:
+    return tuple(zip(tail.sizes, tail.changed_ms, strict=True))
 
 
-def _merged(newer: RowColumns | None, older: RowColumns | None) -> RowColumns | None:
-    """Return the rows of two sorted sources as one."""
-    if newer is None or older is None:
-        return older if newer is None else newer
-    sources = [newer, older]
-    highs = np.array([len(newer), len(older)], np.int64)
-    return take_rows(sources, merge_all(sources, np.zeros(2, np.int64), highs))
+def _is_newer(share: WalShare, levels: Sequence[WalShare], above_seq: int) -> bool:
+    """Tell whether rows are newer than all of some levels."""
+    seqs = [rows.seqs[rows.seqs > np.uint64(above_seq)] for rows in share.sources]
+    least = min((int(each.min()) for each in seqs if len(each)), default=None)
+    return least is None or all(least > int(rows.seqs.max()) for level in levels for rows in level.sources)
 
 
-def _held_bytes(rows: RowColumns | None) -> int:
-    if rows is None:
-        return 0
+def _with_newest(newer: WalShare, levels: tuple[WalShare, ...]) -> tuple[WalShare, ...]:
+    """Return levels with one more, merged so that each has more than twice as many rows as the one before it."""
+    if not len(newer):
+        return levels
+    levels = (newer, *levels)
+    while len(levels) > 1 and 2 * len(levels[0]) >= len(levels[1]):
+        levels = _newest_merged(levels)
+    return levels
+
+
+def _newest_merged(levels: Sequence[WalShare]) -> tuple[WalShare, ...]:
+    """Return levels of which the newest two are one."""
+    sources = [level.rows() for level in levels[:2]]
+    order = merge_all(sources, np.zeros(2, np.int64), np.array([*map(len, sources)], np.int64))
+    return WalShare.of(take_rows(sources, order)), *levels[2:]
+
+
+def _keep(
+    stores: TableStores, tail: WalTail, above_seq: int, levels: Sequence[WalShare] | None, limit_bytes: int
+) -> None:
+    """Keep the rows of a tail, or that they take too much memory."""
+    fits = levels is not None and sum(map(_held_bytes, levels)) <= limit_bytes
+    stores.heads.tail = HeldTail(
+        tail.start, _files(tail), above_seq, tuple(levels or ()) if fits else None, limit_bytes
+    )
+
+
+def _held_bytes(level: WalShare) -> int:
+    return level.order.nbytes + sum(map(_bytes_of, level.sources))
+
+
+def _bytes_of(rows: RowColumns) -> int:
     columns = (rows.key_offsets, rows.seqs, rows.flags, rows.create_ts, rows.expire_ts, rows.value_starts)
     return len(rows.key_bytes) + len(rows.value_bytes) + sum(column.nbytes for column in columns) + 8 * len(rows)

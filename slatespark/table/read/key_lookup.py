@@ -85,7 +85,7 @@ def fetch_lookup_tail(stores: TableStores, plan: KeyLookup) -> WalShare | None:
     settings = plan.settings
     limit_bytes = plan.wal_buffer_bytes
     tail = fetch_tail(stores, settings.wal, settings.wal_above_seq, ALL_KEYS, limit_bytes=limit_bytes)
-    return None if tail is None else WalShare.of(tail.rows())  # in order, since each call searches it
+    return None if tail is None else tail.as_source()  # in order, since each call searches it
 
 
 def look_up_rows(

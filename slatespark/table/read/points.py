@@ -34,7 +34,7 @@ def key_cursors(
     stores: TableStores,
     layers: Sequence[Layer],
     keys: Sequence[bytes],
-    wal_rows: RowColumns | None,
+    tail: Sequence[RowColumns],
     *,
     buffer_bytes: int,
     window_bytes: int | None = None,
@@ -45,7 +45,7 @@ def key_cursors(
     ----------
     layers : newest first
     keys : ascending and distinct
-    wal_rows : the newest layer, rows in memory
+    tail : rows in memory, in key order, newer than every layer; newer ones first
     buffer_bytes : bound of the stored bytes that a chunk reads; a key whose versions exceed it is read in windows
     window_bytes : bytes that are decoded at a time; by default the share of each layer in the buffer
 
@@ -60,13 +60,14 @@ def key_cursors(
         end = min(start + CHUNK_KEYS, len(sought))
         blocks = _find_blocks(stores, layers, sought, start, end)
         end, needed_bytes = _fitting(blocks, start, end, buffer_bytes)
-        tail = _matching(wal_rows, sought.between(start, end))
+        wanted = sought.between(start, end)
+        newest = [found for rows in tail for found in _matching(rows, wanted)]
         if needed_bytes > buffer_bytes:  # a single key
             cut = cut_layers(layers, point_range(sought.keys[start]))
-            cursors = open_cursors(stores, cut, tail, window_bytes)
+            cursors = open_cursors(stores, cut, newest, window_bytes)
         else:
             found = _fetch_layers(stores, blocks, sought, end, window_bytes)
-            cursors = [LayerCursor(memory_windows(rows)) for rows in (*tail, *found)]
+            cursors = [LayerCursor(memory_windows(rows)) for rows in (*newest, *found)]
         yield cursors
         start = end
 
@@ -75,7 +76,7 @@ def key_rows(
     stores: TableStores, layers: Sequence[Layer], keys: Sequence[bytes], *, buffer_bytes: int
 ) -> Iterator[RowSpan]:
     """Yield all versions of some keys that layers show, in no order; parameters and errors as for `key_cursors`."""
-    for cursors in key_cursors(stores, layers, keys, None, buffer_bytes=buffer_bytes):
+    for cursors in key_cursors(stores, layers, keys, (), buffer_bytes=buffer_bytes):
         for cursor in cursors:
             yield from cursor.spans()
 
@@ -269,10 +270,8 @@ def _concatenated(parts: Sequence[bytes | bytearray | memoryview]) -> NDArray[np
     return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
 
 
-def _matching(rows: RowColumns | None, keys: tuple[NDArray[np.uint8], NDArray[np.int64]]) -> list[RowColumns]:
+def _matching(rows: RowColumns, keys: tuple[NDArray[np.uint8], NDArray[np.int64]]) -> list[RowColumns]:
     """Return a copy of the rows with these keys, if there are any."""
-    if rows is None:
-        return []
     positions = match_keys(rows, 0, len(rows), *keys)
     return [take_rows([rows], positions)] if len(positions) else []
 

@@ -291,6 +291,7 @@ def scan_settings(
         wal=without_flushed(stores, snapshot.wal, snapshot.manifest.last_l0_seq),
         wal_above_seq=snapshot.manifest.last_l0_seq,
         buffer_bytes=options.read_buffer_bytes,
+        wal_buffer_bytes=options.wal_buffer_bytes,
         residual=residual,
         ignore_undecodable=options.ignore_undecodable,
         retired_ms=retired_until_ms(definition.retention_ms, snapshot.now_ms) if hides_expired else None,

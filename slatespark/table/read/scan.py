@@ -23,8 +23,7 @@ from slatespark.kernels.columns import (
 )
 from slatespark.kernels.lifetimes import expired, reached
 from slatespark.ranges import KeyRange
-from slatespark.table.read.fetch import fetch_wal_rows
-from slatespark.table.read.held_tail import fetch_held_rows
+from slatespark.table.read.held_tail import fetch_sorted_tail
 from slatespark.table.read.materialise import Materialiser, UndecodableRows, join_small
 from slatespark.table.read.merge.cursor import (
     LayerCursor,
@@ -104,8 +103,8 @@ def _rows_with_copies(
     from slatespark.table.read.copies.usable import covered_slices
     from slatespark.table.read.copies.windows import CopyReads
 
-    wal = _wal_rows(stores, split, settings)
-    covered = covered_slices(split, lambda keys: wal is not None and has_rows(wal, keys))
+    tail = _tail_rows(stores, split, settings)
+    covered = covered_slices(split, lambda keys: any(has_rows(rows, keys) for rows in tail))
     parts = choose_copies(stores, split, settings, is_covered=covered).parts
     share = (settings.buffer_bytes, len(split.layers))
     window_bytes = window_size(*share)
@@ -115,9 +114,8 @@ def _rows_with_copies(
     for found in [*(found for found in parts if not found.is_covered), None]:
         keys = KeyRange(start or b"", split.keys.end if found is None else found.part.keys.start)
         if start is not None and not keys.is_empty():
-            rows = None if wal is None else cut_rows(wal, [keys])
-            layers, tail = cut_layers(split.layers, keys), [] if rows is None else [rows]
-            cursors = open_cursors(stores, layers, tail, window_bytes, windows=reads.layer_windows)
+            layers, newer = cut_layers(split.layers, keys), _cut(tail, [keys])
+            cursors = open_cursors(stores, layers, newer, window_bytes, windows=reads.layer_windows)
             yield from _merged_rows(cursors, settings)
         if found is not None:
             yield from _live_rows(reads.part_windows(stores, found, window_bytes), settings)
@@ -160,25 +158,29 @@ def _interval_batches(
 
 def _open_chunks(stores: TableStores, split: Split, settings: ScanSettings) -> Iterator[list[LayerCursor]]:
     """Yield the cursors of each part of a split, newest layer first; but for own writes the WAL tail is the newest."""
-    rows = _wal_rows(stores, split, settings)
+    tail = _tail_rows(stores, split, settings)
     if split.points is not None:
-        yield from key_cursors(stores, split.layers, split.points, rows, buffer_bytes=settings.buffer_bytes)
+        yield from key_cursors(stores, split.layers, split.points, tail, buffer_bytes=settings.buffer_bytes)
         return
     share = (settings.buffer_bytes, len(split.layers))
-    tail = [] if rows is None else [rows]
     windows = partial(layer_windows, ahead_bytes=bytes_ahead(*share))
     yield open_cursors(stores, split.layers, tail, window_size(*share), windows=windows)
 
 
-def _wal_rows(stores: TableStores, split: Split, settings: ScanSettings) -> RowColumns | None:
-    """Return the rows of the WAL in a split, sorted; of one with points also others."""
+def _tail_rows(stores: TableStores, split: Split, settings: ScanSettings) -> list[RowColumns]:
+    """Return the rows of the WAL in a split as sorted sources, newer first; of one with points also others."""
     if split.wal is not None:
-        return split.wal.rows()
+        return [split.wal.rows()]
     if not settings.has_tail:
-        return None
-    fetch_rows = fetch_wal_rows if split.points is None else fetch_held_rows
-    rows = fetch_rows(stores, settings.wal, settings.wal_above_seq, split.keys)
-    return rows if rows is None or not split.ranges else cut_rows(rows, split.ranges)
+        return []
+    limit_bytes = settings.wal_buffer_bytes
+    tail = fetch_sorted_tail(stores, settings.wal, settings.wal_above_seq, split.keys, limit_bytes=limit_bytes)
+    return tail if split.points is not None else _cut(tail, split.ranges or [split.keys])
+
+
+def _cut(tail: Sequence[RowColumns], ranges: Sequence[KeyRange]) -> list[RowColumns]:
+    """Return of each source the rows in some ranges, if it has any."""
+    return [rows for source in tail if (rows := cut_rows(source, ranges)) is not None]
 
 
 def visible_windows(

@@ -11,7 +11,7 @@ from typing import Final
 
 from slatespark.kernels import match_keys
 from slatespark.ranges import KeyRange
-from slatespark.table.read.fetch import fetch_wal_share
+from slatespark.table.read.held_tail import fetch_shared_tail
 from slatespark.table.read.planning.plan import Split
 from slatespark.table.read.planning.sent_rows import MOST_NUMBER_BYTES
 from slatespark.table.read.planning.wal_share import WalShare
@@ -56,8 +56,7 @@ def fetch_tail(
     """
     if wal.last_seq <= above_seq or not wal.sizes or sum(wal.sizes) > limit_bytes:
         return None
-    tail = fetch_wal_share(stores, wal, above_seq, keys)
-    return None if tail.exceeds(limit_bytes) else tail  # the files are compressed
+    return fetch_shared_tail(stores, wal, above_seq, keys, limit_bytes=limit_bytes)
 
 
 def with_tail(splits: Sequence[Split], tail: WalShare) -> tuple[Split, ...]:

@@ -185,7 +185,7 @@ class TombstoneSearch:
             self.stores,
             self.layers,
             keys,
-            self.wal,
+            () if self.wal is None else (self.wal,),
             buffer_bytes=self.buffer_bytes,
             window_bytes=self.window_bytes,
         ):

@@ -13,8 +13,13 @@ from slatespark.ranges import ALL_KEYS, KeyRange
 
 
 def cut_rows(rows: RowColumns, ranges: Sequence[KeyRange]) -> RowColumns | None:
-    """Return the rows of a sorted source that lie in any of the ranges; None if there are none."""
+    """Return a copy of the rows of a sorted source that lie in any of the ranges; the source if all do, None if none.
+
+    Requires: the ranges lie apart.
+    """
     positions = np.concatenate([np.arange(*key_span(rows, keys), dtype=np.int64) for keys in ranges])
+    if len(positions) == len(rows):
+        return rows if len(rows) else None
     return take_rows([rows], positions) if len(positions) else None
 
 

@@ -27,15 +27,17 @@ class WalShare:
     ----------
     sources : decoded files, in the order in which the rows were written
     order : packed rows, by (key, seq descending)
+    is_source : they are known to be all rows of one source, in its order
     """
 
     sources: Sequence[RowColumns]
     order: NDArray[np.int64]
+    is_source: bool = False
 
     @classmethod
     def of(cls, rows: RowColumns) -> WalShare:
         """Return all rows of one sorted source."""
-        return cls([rows], np.arange(len(rows), dtype=np.int64))
+        return cls([rows], np.arange(len(rows), dtype=np.int64), is_source=True)
 
     @classmethod
     def received(cls, rows: SentRows) -> WalShare:
@@ -59,7 +61,12 @@ class WalShare:
 
     def rows(self) -> RowColumns:
         """Return the rows as one source; those of several files, or not in their order, are copied."""
-        return self.sources[0] if self._lies_in_order and len(self) == len(self.sources[0]) else self._copied()
+        is_source = self.is_source or (self._lies_in_order and len(self) == len(self.sources[0]))
+        return self.sources[0] if is_source else self._copied()
+
+    def as_source(self) -> WalShare:
+        """Return the same rows as one source in their order."""
+        return self if self.is_source else WalShare.of(self.rows())
 
     def keys(self) -> tuple[RowColumns, int, int]:
         """Return a source that has the keys in order, and which of its rows they are; only scattered keys are copied.
@@ -84,7 +91,7 @@ class WalShare:
     @property
     def _lies_in_order(self) -> bool:
         """Whether the rows follow each other in one source."""
-        return len(self.sources) == 1 and bool((np.diff(self.order) == 1).all())
+        return self.is_source or (len(self.sources) == 1 and bool((np.diff(self.order) == 1).all()))
 
     def _span(self, keys: KeyRange) -> tuple[int, int]:
         start = self._position_of(keys.start)

@@ -45,7 +45,7 @@ def test_rows_of_the_wal_are_looked_up_too(shape: Shape, visibility: Visibility,
     stored = sorted({row.key for rows in shape.layers for row in rows})
     wanted = tuple(sorted(set(data.draw(st.lists(st.sampled_from(stored), min_size=1)))))
     split = Split(KeyRange(), tuple(layers[1:]), points=wanted)
-    found = looked_up(stores, split, visibility, wal_rows=rows_to_columns(shape.layers[0]))
+    found = looked_up(stores, split, visibility, tail=[rows_to_columns(shape.layers[0])])
     assert found == [row for row in everything(shape, visibility) if row.key in wanted]
 
 

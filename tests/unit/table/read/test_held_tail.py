@@ -1,9 +1,12 @@
-"""What look-ups keep of the WAL: they read no file twice, and show what a store does that keeps nothing."""
+"""What an open table keeps of the WAL: its reads read no file twice, and show what one does that was just opened."""
 
 from __future__ import annotations
 
 import os
+import pickle
+from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +18,18 @@ from slatespark import CorruptDataError, SlateStore
 from slatespark.format.codecs import Compression
 from slatespark.format.paths import wal_path
 from slatespark.format.row import Row, RowKind
+from slatespark.kernels.columns import RowColumns
 from slatespark.options import ReadOptions
-from slatespark.ranges import ALL_KEYS
+from slatespark.ranges import ALL_KEYS, KeyRange
 from slatespark.storage.counted_store import RequestTally
 from slatespark.table.clock import SystemClock
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read import held_tail
 from slatespark.table.read.fetch import fetch_wal_rows
+from slatespark.table.read.held_tail import HeldTail, fetch_shared_tail, fetch_sorted_tail
 from slatespark.table.read.reader import look_up
-from slatespark.table.snapshot import fetch_wal_tail
-from slatespark.table.stores import open_stores
+from slatespark.table.snapshot import WalTail, fetch_wal_tail
+from slatespark.table.stores import TableStores, open_stores
 from tests.support.wal_files import encode_wal
 
 KEYS = [b"a", b"b", b"c", b"d"]
@@ -41,6 +46,7 @@ class Place:
         self.seq, self.number = manifest.last_l0_seq, manifest.wal_id_last_seen
         self.tally = RequestTally()
         self.stores = open_stores(str(folder), storage={}).counted(self.tally)
+        self.store = SlateStore(self.stores, SystemClock(), {"path": str(folder)})
 
     def file(self, number: int) -> Path:
         return self.folder / wal_path(number)
@@ -51,19 +57,23 @@ class Place:
         self.file(self.number).write_bytes(encode_wal(numbered, compression=Compression.ZSTD) if rows else b"")
 
     def get(self, key: bytes) -> bytes | None:
-        """Look a key up in the store that is kept."""
-        found = look_up(self.stores, [key], ReadOptions.parse({"path": str(self.folder)}), SystemClock())
-        return None if found is None else found.column("value")[0].as_py()
+        """Look a key up in the table that stays open."""
+        found: dict[str, Any] | None = self.store.get(key)
+        return None if found is None else found["value"]
 
     def new_get(self, key: bytes) -> bytes | None:
-        """Look a key up in a store that was just opened."""
+        """Look a key up in a table that was just opened."""
         found: dict[str, Any] | None = SlateStore.open(str(self.folder)).get(key)
         return None if found is None else found["value"]
 
     def reads(self, key: bytes) -> int:
         """Return how many objects are read for a look-up."""
+        return self.reads_of(lambda: self.get(key))
+
+    def reads_of(self, read: Callable[[], object]) -> int:
+        """Return how many objects are read for a read."""
         before = self.tally.total.get
-        self.get(key)
+        read()
         return self.tally.total.get - before
 
 
@@ -137,12 +147,13 @@ def test_what_is_kept_belongs_to_a_start_and_a_number(place: Place) -> None:
     tail = fetch_wal_tail(place.stores, manifest, place.number + 1).since(first)
     start = replace(tail, end=first + 1, sizes=tail.sizes[:1], changed_ms=tail.changed_ms[:1])
     for asked, seq in ((start, above), (tail.since(first + 2), above), (tail, above), (tail, above + 1), (tail, above)):
-        found, expected = (
-            fetch(place.stores, asked, seq, ALL_KEYS) for fetch in (held_tail.fetch_held_rows, fetch_wal_rows)
-        )
-        assert found is not None
+        expected = fetch_wal_rows(place.stores, asked, seq, ALL_KEYS)
         assert expected is not None
-        assert found.seqs.tolist() == expected.seqs.tolist()
+        found = fetch_sorted_tail(place.stores, asked, seq, ALL_KEYS, limit_bytes=1 << 20)
+        assert sorted(each for rows in found for each in rows.seqs.tolist()) == sorted(expected.seqs.tolist())
+        shared = fetch_shared_tail(place.stores, asked, seq, ALL_KEYS, limit_bytes=1 << 20)
+        assert shared is not None
+        assert shared.rows().seqs.tolist() == expected.seqs.tolist()
 
 
 def test_a_later_file_out_of_order_is_named(place: Place) -> None:
@@ -157,11 +168,101 @@ def test_a_later_file_out_of_order_is_named(place: Place) -> None:
         assert caught.value.path.endswith(wal_path(place.number - 1))
 
 
+SCANS: dict[str, dict[str, Any]] = {
+    "all": {},
+    "range": {"startKey": b"a", "endKey": b"c"},
+    "keys": {"filter": "key IN (X'61', X'63', X'78')"},
+    "many parts": {"splitSize": 1},
+}
+
+
+@pytest.mark.parametrize("options", SCANS.values(), ids=SCANS)
+def test_a_second_scan_reads_no_file_of_the_wal_again(place: Place, options: dict[str, Any]) -> None:
+    for number in range(20):
+        place.add(Row(b"%c" % (97 + number), 0, value=b"v%d" % number))
+
+    def scan() -> pa.Table:
+        return place.store.scan(**options).read_all()
+
+    assert place.reads_of(scan) > 20
+    again = place.reads_of(scan)
+    assert again < 8
+    place.add(Row(b"a", 0, value=b"new"))
+    assert place.reads_of(scan) == again + 1
+    assert scan() == SlateStore.open(str(place.folder)).scan(**options).read_all()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_reads_of_any_kind_share_what_is_kept(place: Place, seed: int) -> None:
+    """Each prepares the rows as it needs them: sorted by themselves, merged, or where they were decoded."""
+    rng = np.random.default_rng(seed)
+    place.add()
+    for _ in range(40):
+        for _ in range(rng.integers(4)):
+            place.add(*random_rows(rng))
+        if rng.integers(8) == 0:
+            SlateStore.open(str(place.folder)).write(pa.table({"key": [b"d"], "value": [b"w"]}), ifClientActive="fence")
+            manifest = fetch_latest_manifest(open_stores(str(place.folder), storage={})).value
+            place.seq, place.number = manifest.last_l0_seq, manifest.wal_id_last_seen
+            place.add()
+        options = list(SCANS.values())[rng.integers(len(SCANS))]
+        assert place.store.scan(**options).read_all() == SlateStore.open(str(place.folder)).scan(**options).read_all()
+        key = KEYS[rng.integers(len(KEYS))]
+        assert place.get(key) == place.new_get(key)
+        wanted = pa.table({"key": [key, b"tree", b"none"]})
+        assert place.store.lookup(wanted).read_all() == SlateStore.open(str(place.folder)).lookup(wanted).read_all()
+
+
+def test_newer_rows_are_merged_as_their_number_grows(place: Place) -> None:
+    for number in range(64):
+        place.add(Row(b"%02d" % (number * 37 % 64), 0, value=b"v%d" % number))
+        assert place.get(b"%02d" % (number * 37 % 64)) == b"v%d" % number
+        tail = place.stores.heads.tail
+        assert isinstance(tail, HeldTail)
+        assert tail.levels is not None
+        sizes = [*map(len, tail.levels)]
+        assert sum(sizes) == number + 1
+        assert all(2 * newer < older for newer, older in pairwise(sizes))
+
+
+def test_a_table_that_does_not_stay_open_keeps_nothing(place: Place) -> None:
+    """As in a task: to keep rows, all of them would be decoded and sorted there."""
+    place.add(Row(b"a", 0, value=b"v"))
+    stores = open_stores(str(place.folder), storage={})
+    assert look_up(stores, [b"a"], ReadOptions.parse({"path": str(place.folder)}), SystemClock()) is not None
+    assert stores.heads.tail is None
+    assert pickle.loads(pickle.dumps(place.stores)).heads.keeps_tail is False
+
+
 @pytest.mark.parametrize("limit", [100, 5000])
-def test_no_more_is_kept_than_a_bound(place: Place, monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
+@pytest.mark.parametrize("options", SCANS.values(), ids=SCANS)
+def test_no_more_is_kept_than_a_bound(place: Place, limit: int, options: dict[str, Any]) -> None:
     """Whether the files are above it, or their rows alone, as the files are compressed."""
-    monkeypatch.setattr(held_tail, "HELD_WAL_BYTES", limit)
     for number in range(10):
         place.add(Row(b"%02d" % number, 0, value=b"v" * 3000))
-    assert [place.reads(b"07"), place.reads(b"07")][1] > 10
-    assert place.stores.heads.tail is None
+
+    def scan() -> pa.Table:
+        return place.store.scan(walBuffer=limit, **options).read_all()
+
+    assert [place.reads_of(scan), place.reads_of(scan)][1] > 10
+    assert scan() == SlateStore.open(str(place.folder)).scan(**options).read_all()
+    tail = place.stores.heads.tail
+    assert not isinstance(tail, HeldTail) or tail.levels is None
+    place.store.scan(walBuffer="1m").read_all()  # a greater bound counts
+    assert place.reads_of(lambda: place.store.scan(**options).read_all()) < 8
+
+
+def test_a_part_that_decodes_its_own_rows_decodes_no_others(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the WAL takes more than `walBuffer`, each part of a scan decodes it by itself."""
+    for number in range(10):
+        place.add(Row(b"%02d" % number, 0, value=b"v" * 3000))
+    asked: list[KeyRange] = []
+
+    def fetch(stores: TableStores, tail: WalTail, above_seq: int, keys: KeyRange) -> RowColumns | None:
+        asked.append(keys)
+        return fetch_wal_rows(stores, tail, above_seq, keys)
+
+    monkeypatch.setattr(held_tail, "fetch_wal_rows", fetch)
+    for _ in range(2):
+        place.store.scan(walBuffer=5000, startKey=b"02", endKey=b"05").read_all()
+    assert [(keys.start, keys.end) for keys in asked] == [(b"02", b"05")] * 2

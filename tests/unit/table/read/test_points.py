@@ -48,12 +48,12 @@ def looked_up(
     split: Split,
     visibility: Visibility = EVERYTHING,
     *,
-    wal_rows: RowColumns | None = None,
+    tail: Sequence[RowColumns] = (),
     buffer_bytes: int = 1 << 20,
 ) -> list[Row]:
     found: list[Row] = []
     for cursors in key_cursors(
-        stores, split.layers, split.points or (), wal_rows, buffer_bytes=buffer_bytes, window_bytes=100
+        stores, split.layers, split.points or (), tail, buffer_bytes=buffer_bytes, window_bytes=100
     ):
         for sources, selection in visible_windows(cursors, visibility, CONCAT):
             found.extend(columns_to_rows(take_rows(sources, selection.rows)))
@@ -89,7 +89,7 @@ def test_operands_of_other_keys_in_the_same_block_do_not_matter() -> None:
     stores = new_stores()
     rows = [Row(b"a", 1, RowKind.MERGE, b"1"), Row(b"b", 1, value=b"2")]
     layer = Layer("run 0", (put_file(stores, rows),))
-    for cursors in key_cursors(stores, [layer], [b"b"], None, buffer_bytes=1 << 20):
+    for cursors in key_cursors(stores, [layer], [b"b"], (), buffer_bytes=1 << 20):
         [(sources, selection)] = visible_windows(cursors, EVERYTHING, None)
         assert [row.value for row in columns_to_rows(take_rows(sources, selection.rows))] == [b"2"]
 

