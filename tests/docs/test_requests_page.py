@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
@@ -83,9 +84,32 @@ def measured() -> Iterator[tuple[str, Spent]]:
     yield '`get`, with `refresh="10s"`', kept.spent(lambda store: store.get(17))
     snapshot = kept.store.snapshot()
     yield "`snapshot.get`", kept.spent(lambda _: snapshot.get(17))
+    yield "`spark.read`, planned", planned_in_spark()
     yield from upkeep()
     made("requests-history", commits=120)
     yield "`history()` of 120 commits", DistantTable("requests-history", clock).spent(lambda store: store.history())
+
+
+def planned_in_spark() -> Spent:
+    """What a query takes before its tasks, in processes that have planned one before."""
+    pytest.importorskip("pyspark")
+    from slatespark.spark.source import kept_stores
+    from slatespark.spark.source.datasource import SlateDataSource
+
+    table = DistantTable("requests-spark", made("requests-spark"))
+
+    def query(store: SlateStore) -> None:
+        source = SlateDataSource({"path": store.url})
+        reader = pickle.loads(pickle.dumps(source)).reader(source.schema())
+        pickle.loads(pickle.dumps(reader)).partitions()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kept_stores, "stores_of", lambda _: table.store._stores)
+        kept_stores._kept.clear()
+        table.spent(query)
+        spent = table.spent(query)
+        kept_stores._kept.clear()
+    return spent
 
 
 def upkeep() -> Iterator[tuple[str, Spent]]:

@@ -33,6 +33,7 @@ from slatespark.spark.frames.planned_read import feed_frame
 from slatespark.spark.jobs.run_job import beside_spark, described, find_context, job_text, run_job
 from slatespark.spark.local_times import with_zone
 from slatespark.spark.pyspark_api import activate
+from slatespark.spark.source.kept_stores import kept_stores
 from slatespark.spark.table_location import TableLocation
 from slatespark.table.changes.feed import fetch_feed_plan
 from slatespark.table.clock import Clock, resolve_clock
@@ -44,7 +45,7 @@ from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.progress import Step
 from slatespark.table.read.as_of_join import parse_join
 from slatespark.table.read.versions.resolve import resolve_snapshot
-from slatespark.table.stores import TableStores, stores_of
+from slatespark.table.stores import TableStores
 from slatespark.table.write.change_options import parse_change
 
 if TYPE_CHECKING:
@@ -333,7 +334,7 @@ class TableFrames:
 
     def stores(self) -> TableStores:
         """Return the stores of the table."""
-        return stores_of(self.read_options())
+        return kept_stores(self.read_options())
 
 
 def _values(options: Mapping[str, Any]) -> dict[str, Any]:

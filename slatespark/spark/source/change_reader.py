@@ -11,6 +11,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from slatespark.options import ReadOptions
 from slatespark.spark.failures import spark_errors
 from slatespark.spark.shown_times import with_bounded_times
+from slatespark.spark.source.kept_stores import kept_stores
 from slatespark.spark.worker import freeze_gc
 from slatespark.table.changes.feed import FeedSettings, FeedSplit, fetch_feed_plan, scan_feed
 from slatespark.table.clock import resolve_clock
@@ -36,7 +37,7 @@ class ChangeReader(DataSourceReader):
         """Resolve the bounds, and cut what lies between them into splits."""
         with spark_errors():
             clock = resolve_clock(self._options.clock)
-            plan = fetch_feed_plan(stores_of(self._options), self._options, clock, projection=self._projection)
+            plan = fetch_feed_plan(kept_stores(self._options), self._options, clock, projection=self._projection)
             return [ChangePartition(split, plan.settings) for split in plan.splits]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

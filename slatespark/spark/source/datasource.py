@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 _PLACES = ("path", "walpath")
 
-# Spark looks a source up, makes it, plans with it and commits through it in a new process each. So each method imports
-# what it needs: a process that only looks the class up starts in a third of the time.
+# Spark looks a source up, makes it, plans with it and commits through it in a process each. So each method imports what
+# it needs: a process that only looks the class up starts in a third of the time.
 
 
 class SlateDataSource(DataSource):
@@ -89,8 +89,8 @@ class SlateDataSource(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # Spark's name
         """Return a reader of the changes as a stream, of all columns; a schema given by the user selects some."""
         from slatespark.spark.failures import spark_errors
+        from slatespark.spark.source.kept_stores import kept_stores
         from slatespark.spark.source.streaming.source import RefusedStreamReader, SlateStreamReader
-        from slatespark.table.stores import stores_of
         from slatespark.table.streams.promised_columns import GOES_ON, PromisedColumns
 
         try:
@@ -103,7 +103,7 @@ class SlateDataSource(DataSource):
                     exc.todo = f"{exc.todo} If the columns have changed since load(), call it again: {GOES_ON}."
                     raise
                 if self._is_inferred:  # else a column that was added since would be left out for good
-                    PromisedColumns(stores_of(options).url, options, projection).require_all()
+                    PromisedColumns(kept_stores(options).url, options, projection).require_all()
         except Exception as exc:  # its caller raises it
             return RefusedStreamReader(exc)
         return SlateStreamReader(options, projection)
@@ -132,13 +132,11 @@ def _given(options: Mapping[str, str]) -> dict[str, Any]:
 
 def _fetch_codec(options: ReadOptions) -> RowCodec:
     """Return the codec of the table's rows; a missing table raises here."""
-    from slatespark.table.definition.versions import resolve_codec
-    from slatespark.table.log.manifests import fetch_latest_manifest
-    from slatespark.table.stores import stores_of
+    from slatespark.spark.source.kept_stores import kept_stores
+    from slatespark.table.definition.versions import fetch_defined
 
-    stores = stores_of(options)
-    _, manifest = fetch_latest_manifest(stores)
-    return resolve_codec(stores, manifest)
+    _, definition = fetch_defined(kept_stores(options))
+    return definition.codec()
 
 
 def _spark_schema(projection: Projection) -> StructType:

@@ -11,6 +11,7 @@ from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from slatespark.options import ReadOptions
 from slatespark.spark.failures import spark_errors
 from slatespark.spark.shown_times import with_bounded_times
+from slatespark.spark.source.kept_stores import kept_stores
 from slatespark.spark.source.partitions import SlatePartition
 from slatespark.spark.worker import freeze_gc
 from slatespark.table.clock import resolve_clock
@@ -43,8 +44,8 @@ class SlateReader(DataSourceReader):
         """Resolve the snapshot and cut it into splits."""
         with spark_errors():
             options = self._options
-            clock = resolve_clock(options.clock)
-            plan = fetch_read_plan(stores_of(options), options, clock, projection=self._projection, pushed=self._pushed)
+            stores, clock = kept_stores(options), resolve_clock(options.clock)
+            plan = fetch_read_plan(stores, options, clock, projection=self._projection, pushed=self._pushed)
             without_files = plan.settings.without_wal_files()  # a long list, which each task would get
             return [SlatePartition(each, plan.settings if each.wal is None else without_files) for each in plan.splits]
 

@@ -10,16 +10,17 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from slatespark.errors import InternalError
 from slatespark.spark.failures import spark_errors
+from slatespark.spark.source.kept_stores import kept_stores
 from slatespark.spark.source.partitions import SlateCommitMessage, require_messages
 from slatespark.table.clock import Clock, resolve_clock
-from slatespark.table.stores import TableStores, stores_of
+from slatespark.table.stores import TableStores
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from slatespark.options import WriteOptions
 
-# Spark plans in a new process, runs tasks in others, and commits in one more. Each imports what its step needs.
+# Spark plans in one process, runs tasks in others, and commits in one more. Each imports what its step needs.
 
 
 class SlateWriter(DataSourceArrowWriter):
@@ -33,7 +34,7 @@ class SlateWriter(DataSourceArrowWriter):
             self._load = begin_load(self._stores(), self._clock(), schema, options, overwrite=overwrite)
 
     def _stores(self) -> TableStores:
-        return stores_of(self._options)
+        return kept_stores(self._options)
 
     def _clock(self) -> Clock:
         return resolve_clock(self._options.clock)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -20,6 +19,7 @@ from slatespark.errors import InternalError
 from slatespark.options.streaming import StreamWriteOptions
 from slatespark.spark.failures import spark_errors
 from slatespark.spark.source.catalog_writes import QUERY_ID
+from slatespark.spark.source.kept_stores import kept_stores
 from slatespark.spark.source.partitions import require_messages
 from slatespark.spark.worker import freeze_gc
 from slatespark.table.clock import Clock, resolve_clock
@@ -27,7 +27,7 @@ from slatespark.table.commit.job import WriteJob, abandon_write, abandoned_on_er
 from slatespark.table.compaction.after_write import compact_after_write
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.rows.sst_upload import NewFile
-from slatespark.table.stores import TableStores, open_stores
+from slatespark.table.stores import TableStores
 from slatespark.table.write.load import Load
 from slatespark.table.write.load_commit import commit_load
 from slatespark.table.write.load_plan import begin_load
@@ -122,21 +122,10 @@ class SlateStreamWriter(DataSourceStreamArrowWriter):
         return load
 
     def _stores(self) -> TableStores:
-        options = self._options.write
-        return _kept_stores(options.path, tuple(sorted(options.storage.items())), options.wal_path)
+        return kept_stores(self._options.write)
 
     def _clock(self) -> Clock:
         return resolve_clock(self._options.write.clock)
-
-
-@lru_cache(maxsize=4)
-def _kept_stores(path: str, storage: tuple[tuple[str, str], ...], wal_path: str | None) -> TableStores:
-    """Return the stores of a table, in every batch the same.
-
-    Spark keeps its Python processes, and stores remember the newest version that they have seen: without it, each batch
-    would list all versions of the table.
-    """
-    return open_stores(path, storage=dict(storage), wal_path=wal_path)
 
 
 def _without_storage(load: Load) -> Load:

@@ -15,10 +15,10 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from slatespark.options import ReadOptions
 from slatespark.spark.failures import spark_errors
 from slatespark.spark.source.change_reader import ChangePartition, read_changes
+from slatespark.spark.source.kept_stores import kept_stores
 from slatespark.spark.source.streaming.read_limits import SupportsTriggerAvailableNow, default_limit, is_limited
 from slatespark.table.clock import resolve_clock
 from slatespark.table.read.arrow import Projection
-from slatespark.table.stores import stores_of
 from slatespark.table.streams.change_stream import ChangeStream
 from slatespark.table.streams.position import Position, decode_position, encode_position
 
@@ -77,7 +77,7 @@ class SlateStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _stream(self) -> ChangeStream:
         if self._opened is None:
             options = self._options
-            self._opened = ChangeStream(stores_of(options), options, self._projection, resolve_clock(options.clock))
+            self._opened = ChangeStream(kept_stores(options), options, self._projection, resolve_clock(options.clock))
         return self._opened
 
 

@@ -1,0 +1,45 @@
+"""The stores of tables that a process of Spark has opened before.
+
+Spark plans all queries of a session in a few processes, which it ends once they are idle. Kept with the stores is what
+was seen of a table, so that the next query only looks for what is newer, as an open `SlateStore` does.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from slatespark.fork_lock import fork_lock
+from slatespark.table.stores import TableStores, stores_of
+
+if TYPE_CHECKING:
+    from slatespark.options import ReadOptions, WriteOptions
+
+MOST_TABLES: Final = 16
+
+_Place: TypeAlias = tuple[str, str | None, tuple[tuple[str, str], ...]]
+
+_kept: Final[OrderedDict[_Place, TableStores]] = OrderedDict()  # the last used one at the end
+_lock: Final = fork_lock()
+
+
+def kept_stores(options: ReadOptions | WriteOptions) -> TableStores:
+    """Return the stores of the table that options locate: the same for the same location and storage options.
+
+    For planning and commits; a task opens its own. Of the tables that are kept only the last used one keeps rows of its
+    WAL.
+    """
+    place = options.path, options.wal_path, tuple(sorted(options.storage.items()))
+    with _lock:
+        found = _kept.get(place)
+    stores = stores_of(options) if found is None else found
+    stores.heads.keeps_tail = True
+    with _lock:
+        _kept[place] = stores
+        _kept.move_to_end(place)
+        while len(_kept) > MOST_TABLES:
+            _kept.popitem(last=False)
+        others = [each for each in _kept.values() if each is not stores]
+    for other in others:
+        other.heads.tail = None
+    return stores
