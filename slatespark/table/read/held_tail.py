@@ -64,9 +64,9 @@ def fetch_sorted_tail(
     if held is None:
         rows = fetch_wal_rows(stores, tail, above_seq, keys)
         return [] if rows is None else [rows]
-    held = [level.as_source() for level in held]
     _keep(stores, tail, above_seq, held, limit_bytes)
-    return [level.rows() for level in held]
+    cuts = (level if level.is_source else level.within([keys]) for level in held)
+    return [cut.rows() for cut in cuts if len(cut)]
 
 
 def fetch_shared_tail(
@@ -90,10 +90,13 @@ def _fetch_held(stores: TableStores, tail: WalTail, above_seq: int, limit_bytes:
     held = stores.heads.tail
     if not isinstance(held, HeldTail) or not held.is_start_of(tail, above_seq, limit_bytes):
         held = HeldTail(tail.start, (), above_seq, ())
-    if held.levels is None or len(tail.sizes) == len(held.files):
-        return held.levels
+    if held.levels is None:
+        return None
+    levels = tuple(level.as_source() for level in held.levels)  # the first read has no use for a copy in order
+    if len(tail.sizes) == len(held.files):
+        return levels
     fetch = partial(fetch_limited_share, stores, above_seq=above_seq, keys=ALL_KEYS, limit_bytes=limit_bytes)
-    levels, found = held.levels, fetch(tail.since(tail.start + len(held.files)))
+    found = fetch(tail.since(tail.start + len(held.files)))
     if found is not None and not _is_newer(found, levels, above_seq):
         levels, found = (), fetch(tail)  # a file is damaged: who reads all of them names it
     if found is None:
