@@ -29,6 +29,7 @@ from slatespark.table.read.planning.plan import (
     cut_layers,
     cut_to_ranges,
 )
+from slatespark.table.read.planning.wal_share import WalShare
 from slatespark.table.read.reader import (
     bind_condition,
     chosen_range,
@@ -39,6 +40,7 @@ from slatespark.table.read.reader import (
 )
 from slatespark.table.read.scan_settings import ScanSettings
 from slatespark.table.read.versions.floor import judged_definition
+from slatespark.table.read.wal_tail import MAX_SHARE_BYTES, cut_tail, fetch_tail
 from slatespark.table.snapshot import Snapshot, WalTail
 from slatespark.table.stores import TableStores
 
@@ -58,6 +60,7 @@ class ChangeSplit:
     old, new : the layers of both versions that meet `keys`
     old_only, new_only : the parts of them that only one version shows; keys with a row there may have changed
     due : parts that both show, with rows that may expire or retire in between
+    old_wal, new_wal : the rows of the WAL of both versions, if they were decoded when the feed was planned; else None
     """
 
     keys: KeyRange
@@ -68,6 +71,8 @@ class ChangeSplit:
     due: tuple[Layer, ...] = ()
     ranges: tuple[KeyRange, ...] = ()
     points: tuple[bytes, ...] | None = None
+    old_wal: WalShare | None = None
+    new_wal: WalShare | None = None
 
     @property
     def searched(self) -> tuple[Layer, ...]:
@@ -188,6 +193,7 @@ def plan_between(
     chosen = chosen_range(options, codec).intersect(keys)
     compared = _Compared(old_layers, layers, differences, due, settings)
     splits = _plan_splits(stores, options, codec, condition, compared, chosen)
+    splits = _share_tails(stores, splits, settings, options.wal_buffer_bytes)
     return ChangePlan(bounds, settings, splits, differences, due)
 
 
@@ -261,3 +267,22 @@ def _plan_splits(
     splits, _ = plan_key_splits(stores, compared.searched, options, (chosen,), codec, condition, tuple)
     found = [compared.within(split) for split in splits]
     return tuple(each for each in found if compared.has_wal or each.points or each.searched)
+
+
+def _share_tails(
+    stores: TableStores, splits: tuple[ChangeSplit, ...], settings: ChangeSettings, limit_bytes: int
+) -> tuple[ChangeSplit, ...]:
+    """Return several splits with their rows of the WAL of both versions, decoded once; see `share_tail`."""
+    if len(splits) < 2:
+        return splits
+    keys = KeyRange(splits[0].keys.start, splits[-1].keys.end)
+    tails = [
+        fetch_tail(stores, side.wal, side.wal_above_seq, keys, limit_bytes=limit_bytes)
+        for side in (settings.old, settings.new)
+    ]
+
+    def share(split: ChangeSplit, tail: WalShare | None) -> WalShare | None:
+        ranges = split.ranges or [split.keys]
+        return None if tail is None else cut_tail(tail, ranges, split.points, most_bytes=MAX_SHARE_BYTES // 2)
+
+    return tuple(replace(each, old_wal=share(each, tails[0]), new_wal=share(each, tails[1])) for each in splits)

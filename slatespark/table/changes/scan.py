@@ -23,6 +23,7 @@ from slatespark.table.read.fetch import fetch_wal_rows
 from slatespark.table.read.materialise import Materialiser, join_small
 from slatespark.table.read.planning.plan import Split
 from slatespark.table.read.planning.row_cuts import cut_rows
+from slatespark.table.read.planning.wal_share import WalShare
 from slatespark.table.read.points import CHUNK_KEYS
 from slatespark.table.read.scan import visible_rows
 from slatespark.table.read.scan_settings import ScanSettings
@@ -72,7 +73,7 @@ def _found_changes(stores: TableStores, split: ChangeSplit, settings: ChangeSett
     if settings.are_all_new:
         yield from _all_new(stores, split, settings)
         return
-    tails = _tail(stores, split, settings.old), _tail(stores, split, settings.new)
+    tails = _tail(stores, split, settings.old, split.old_wal), _tail(stores, split, settings.new, split.new_wal)
     if split.points is not None:
         found: Iterable[Candidates] = [Candidates(list(split.points), [])]
     else:
@@ -87,14 +88,16 @@ def _found_changes(stores: TableStores, split: ChangeSplit, settings: ChangeSett
 def _all_new(stores: TableStores, split: ChangeSplit, settings: ChangeSettings) -> Iterator[_Changes]:
     """Yield the rows that the later version shows: no lookup tells more."""
     word = _INSERT if settings.pre_images else _UPSERT
-    whole = Split(split.keys, split.new, split.ranges, split.points)
+    whole = Split(split.keys, split.new, split.ranges, split.points, wal=split.new_wal)
     for found in visible_rows(stores, whole, settings.new):
         sources, rows = _passing(found, settings)
         yield _Changes(sources, rows, np.full(len(rows), word))
 
 
-def _tail(stores: TableStores, split: ChangeSplit, settings: ScanSettings) -> RowColumns | None:
-    """Return the rows of the WAL of a version that lie in a split."""
+def _tail(stores: TableStores, split: ChangeSplit, settings: ScanSettings, share: WalShare | None) -> RowColumns | None:
+    """Return the rows of the WAL of a version that lie in a split; `share` are those that it was sent, if it was."""
+    if share is not None:
+        return share.rows() if len(share) else None
     if not settings.wal.last_seq:
         return None
     rows = fetch_wal_rows(stores, settings.wal, settings.wal_above_seq, split.keys)

@@ -133,8 +133,9 @@ def _costs(stores: TableStores, plan: ChangePlan, searched: frozenset[SstFile]) 
     total = NOTHING
     tails = [wal_bytes(stores, side.wal) for side in (plan.settings.old, plan.settings.new)]
     for split in plan.splits:
-        layers = split.searched
-        total += RequestRange.of(Requests(get=sum(map(len, tails)), read_bytes=sum(map(sum, tails))))
+        layers, shares = split.searched, (split.old_wal, split.new_wal)
+        decoded = [tail for tail, share in zip(tails, shares, strict=True) if share is None]
+        total += RequestRange.of(Requests(get=sum(map(len, decoded)), read_bytes=sum(map(sum, decoded))))
         total += costs.of_layers(layers, window_size(plan.settings.new.buffer_bytes, len(layers)))
         keys = len(split.points) if split.points else _bytes(layers)
         total += _look_ups(split, keys, plan.settings.new.buffer_bytes)

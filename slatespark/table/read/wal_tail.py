@@ -65,11 +65,23 @@ def with_tail(splits: Sequence[Split], tail: WalShare) -> tuple[Split, ...]:
 
 
 def _with_share(split: Split, tail: WalShare) -> Split:
-    share = tail.within(split.ranges or [split.keys])
-    if split.points is not None and len(share):
-        sought = SoughtKeys.of(split.points)
+    return replace(split, wal=cut_tail(tail, split.ranges or [split.keys], split.points, most_bytes=MAX_SHARE_BYTES))
+
+
+def cut_tail(
+    tail: WalShare, ranges: Sequence[KeyRange], points: Sequence[bytes] | None, *, most_bytes: int
+) -> WalShare | None:
+    """Return the rows of a tail in some ranges; None if a task may not be sent as many bytes.
+
+    Parameters
+    ----------
+    ranges : ascending and apart
+    points : only rows with one of these keys, which ascend; None for all
+    """
+    share = tail.within(ranges)
+    if points is not None and len(share):
+        sought = SoughtKeys.of(points)
         keys, start, end = share.keys()
         found = match_keys(keys, start, end, *sought.between(0, len(sought)))
         share = WalShare(share.sources, share.order[found - start])
-    most_bytes = MAX_SHARE_BYTES - MOST_NUMBER_BYTES * len(share)
-    return split if share.exceeds(most_bytes) else replace(split, wal=share)
+    return None if share.exceeds(most_bytes - MOST_NUMBER_BYTES * len(share)) else share
