@@ -38,7 +38,7 @@ _HOW_TO: Final = {
     "drop-columns": "evolve-a-schema.md#drop-a-column",
     "dump": "inspect-a-file.md",
     "erase": "erase-personal-data.md",
-    "expiry": "expire-rows.md#what-expires-when",
+    "expiry": "expire-rows.md#see-what-expires-when",
     "explain": "explain.md",
     "export": "import-and-export.md",
     "files": "inspect-a-table.md",
