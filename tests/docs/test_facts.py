@@ -75,7 +75,7 @@ FACTS = {
         f"No Java {OLDEST_JAVA} to {NEWEST_JAVA} was found",
     ],
     "docs/how-to/bulk-load.md": [f"{MAX_KEY_BYTES:,} bytes", f"below {MIN_FILTER_KEYS:,} rows"],
-    "docs/how-to/use-object-stores.md": [f"from {RETRIES.first_wait_s:g} to {RETRIES.longest_wait_s:g} seconds"],
+    "docs/reference/object-stores.md": [f"from {RETRIES.first_wait_s:g} to {RETRIES.longest_wait_s:g} seconds"],
     "docs/reference/options.md": [
         f"writes that leave {small_runs.MIN_RUNS} or more runs below {small_runs.SMALL_BYTES // MIB} MiB",
         f"Files below {MIN_FILTER_KEYS:,} rows get none",
