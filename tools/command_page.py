@@ -93,7 +93,7 @@ def _usage(name: str, params: Sequence[Any]) -> str:
 
 
 def _argument(param: Any) -> str:
-    name = _metavar(param).removesuffix("...")
+    name = _metavar(param)
     text = f"{name}..." if param.nargs == -1 else name
     return text if param.required else f"[{text}]"
 

@@ -13,10 +13,8 @@ TablePath: TypeAlias = Annotated[
     typer.Argument(metavar="TABLE", help="Location of the table: a local path, or any fsspec URL.", show_default=False),
 ]
 _KEY_HELP: Final = "A value for each key column; for a raw table the key in hexadecimal, or as text with --text."
-KeyArguments: TypeAlias = Annotated[list[str], typer.Argument(metavar="KEY...", help=_KEY_HELP, show_default=False)]
-OptionalKey: TypeAlias = Annotated[
-    list[str] | None, typer.Argument(metavar="[KEY]...", help=_KEY_HELP, show_default=False)
-]
+KeyArguments: TypeAlias = Annotated[list[str], typer.Argument(metavar="KEY", help=_KEY_HELP, show_default=False)]
+OptionalKey: TypeAlias = Annotated[list[str] | None, typer.Argument(metavar="KEY", help=_KEY_HELP, show_default=False)]
 
 # --- output ---------------------------------------------------------------------------------------------------------
 
@@ -29,7 +27,7 @@ CountRows: TypeAlias = Annotated[
     bool, typer.Option("--rows", help="Count row versions, which costs one request per file.")
 ]
 Metadata: TypeAlias = Annotated[
-    bool, typer.Option("--metadata", help="Show sequence number, operation, creation and expiry of each row.")
+    bool, typer.Option("--metadata", help="Show sequence number, operation, creation time and expiry of each row.")
 ]
 
 # --- what to read ---------------------------------------------------------------------------------------------------

@@ -30,12 +30,11 @@ COMMANDS: Final[dict[str, CommandLine]] = {
         "Show, for each interval of keys, which files are visible or overshadowed, and since which version.",
     ),
     "expiry": CommandLine(
-        "inspect", "Show how much of the stored data expires when: by hour or day, already expired, never."
+        "inspect", "Show how much of the stored data has expired, and how much expires in each hour or day, or never."
     ),
     "dump": CommandLine(
         "dump",
-        "Show what one object of a table holds, byte for byte verified: "
-        "a manifest, a .compactions file, WAL file or SST.",
+        "Show the contents of one object of a table, and verify them: a manifest, .compactions file, WAL file or SST.",
     ),
     "get-timestamp-for-seq": CommandLine(
         "sequence", "Print when a sequence number was reached; exit code 1 if it is unknown. Alias: seq-to-ts."
@@ -64,7 +63,7 @@ COMMANDS: Final[dict[str, CommandLine]] = {
     ),
     "changes": CommandLine(
         "read",
-        "Print how a version differs from an earlier one, in key order; with --json, one JSON object per line.",
+        "Print what changed between two versions, in key order; with --json, one JSON object per line.",
     ),
     "get": CommandLine("read", "Print the row of one key; the exit code is 1 if there is none."),
     "put": CommandLine("write", "Insert rows, or replace those with the same keys, in one commit."),
@@ -94,11 +93,11 @@ COMMANDS: Final[dict[str, CommandLine]] = {
     "compact": CommandLine(
         "compact", "Merge layers into sorted runs, as the size-tiered scheduler of a SlateDB client would."
     ),
-    "worker": CommandLine("worker", "Merge the compactions that live SlateDB clients hand over, until it is stopped."),
+    "worker": CommandLine("worker", "Run the compactions that live SlateDB clients schedule, until it is stopped."),
     "reap": CommandLine("reap", "Delete the rows that are past their table's retention."),
     "upkeep": CommandLine(
         "upkeep",
-        "Do the regular work of tables until it is stopped: retention, compaction, vacuum, history floor.",
+        "Maintain tables until it is stopped: retention, compaction, vacuum, history floor.",
     ),
     "vacuum": CommandLine("vacuum", "Delete unreferenced objects, including leftovers of failed table creation."),
     "drop": CommandLine("drop", "Delete a table for good, with all of its objects and nothing else. Asks first."),

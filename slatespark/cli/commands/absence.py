@@ -41,7 +41,7 @@ KeyFile: TypeAlias = Annotated[
     typer.Option(
         "--file",
         metavar="FILE",
-        help="Instead of a key: a Parquet, CSV or JSON lines file of several, with the key columns alone.",
+        help="Instead of a key: a Parquet, CSV or JSON lines file of keys, with only the key columns.",
         show_default=False,
     ),
 ]

@@ -57,7 +57,7 @@ def set_properties(
     table: TableArguments,
     properties: Annotated[
         list[str],
-        typer.Argument(metavar="NAME=VALUE...", help="Table properties, like defaultTtl=30d.", show_default=False),
+        typer.Argument(metavar="NAME=VALUE", help="Table properties, like defaultTtl=30d.", show_default=False),
     ],
     as_json: AsJson = False,
 ) -> None:
@@ -97,7 +97,7 @@ def set_history_floor(
 def drop_columns(
     table: TableArguments,
     columns: Annotated[
-        list[str], typer.Argument(metavar="COLUMN...", help="Columns that are not part of the key.", show_default=False)
+        list[str], typer.Argument(metavar="COLUMN", help="Columns that are not part of the key.", show_default=False)
     ],
     as_json: AsJson = False,
 ) -> None:

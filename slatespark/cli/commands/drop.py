@@ -32,7 +32,7 @@ def drop(
         bool,
         typer.Option(
             "--force",
-            help="Go on although checkpoints, jobs or a client may need the table; never where a clone may.",
+            help="Continue although checkpoints, jobs or a client may need the table; never where a clone may.",
         ),
     ] = False,
     as_json: AsJson = False,

@@ -23,7 +23,7 @@ def dump(
     name: Annotated[
         str,
         typer.Argument(
-            metavar="[OBJECT]",
+            metavar="OBJECT",
             help="manifest, manifest/5, compactions, compactions/5, wal/5, the id of an SST, or a path in the table.",
         ),
     ] = NEWEST,
@@ -36,9 +36,9 @@ def dump(
     as_text: AsText = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show what one object of a table holds, byte for byte verified: a manifest, a .compactions file, WAL file or SST.
+    """Show the contents of one object of a table, and verify them: a manifest, .compactions file, WAL file or SST.
 
-    Without OBJECT it is the newest manifest.
+    Without OBJECT, show the newest manifest.
     """
     found = dump_object(table.open_stores(), name, rows=rows)
     if as_json:

@@ -128,7 +128,7 @@ def explain_reap(
     price: Price = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show which files a reap drops or looks through, and what it requests at most."""
+    """Show which files a reap drops or searches, and what it requests at most."""
     given = {"now": now, "maxBatchRows": max_batch_rows, "maxBatchBytes": max_batch_bytes, **table.options}
     _explain(table, "reap", given, analyze=analyze, price=price, as_json=as_json)
 

@@ -23,7 +23,7 @@ def ingest(
     table: TablePath,
     files: Annotated[
         list[str],
-        typer.Argument(metavar="FILE...", help="Files that SstWriter wrote: local paths or URLs.", show_default=False),
+        typer.Argument(metavar="FILE", help="Files that SstWriter wrote: local paths or URLs.", show_default=False),
     ],
     merge_schema: MergeSchema = False,
     option: IngestOption = None,

@@ -101,6 +101,6 @@ def expiry(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show how much of the stored data expires when: by hour or day, already expired, never."""
+    """Show how much of the stored data has expired, and how much expires in each hour or day, or never."""
     report = report_expiry(stores_of(options), options, resolve_clock(options.clock), per=per)
     typer.echo(json_document(report) if as_json else expiry_text(report))

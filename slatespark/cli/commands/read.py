@@ -131,14 +131,16 @@ def show_changes(
     end: LastVersion = None,
     kind: Kind = ChangesKind.NET,
     pre_images: PreImages = None,
-    follow: Annotated[bool, typer.Option("--follow", help="Go on with new changes until it is interrupted.")] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Continue with new changes until it is interrupted.")
+    ] = False,
     where: Where = None,
     prefix: Prefix = None,
     limit: Limit = None,
     as_text: AsText = False,
     as_json: AsJson = False,
 ) -> None:
-    """Print how a version differs from an earlier one, in key order; with --json, one JSON object per line.
+    """Print what changed between two versions, in key order; with --json, one JSON object per line.
 
     With --kind log, print every write in order.
     """

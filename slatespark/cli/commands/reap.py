@@ -26,7 +26,7 @@ def reap(
     tables: Annotated[
         list[str],
         typer.Argument(
-            metavar="TABLE...", help="Locations of the tables: local paths, or fsspec URLs.", show_default=False
+            metavar="TABLE", help="Locations of the tables: local paths, or fsspec URLs.", show_default=False
         ),
     ],
     once: Annotated[bool, typer.Option("--once", help="Reap each table once and exit; the default.")] = False,

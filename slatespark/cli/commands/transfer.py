@@ -51,7 +51,7 @@ Format = Annotated[
 def import_rows(
     table: TablePath,
     files: Annotated[
-        list[str], typer.Argument(metavar="FILE...", help="Files with the same columns; - is standard input.")
+        list[str], typer.Argument(metavar="FILE", help="Files with the same columns; - is standard input.")
     ],
     file_format: Format = None,
     key_columns: Annotated[

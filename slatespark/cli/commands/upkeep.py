@@ -23,7 +23,7 @@ def upkeep(
     tables: Annotated[
         list[str],
         typer.Argument(
-            metavar="TABLE...", help="Locations of the tables: local paths, or fsspec URLs.", show_default=False
+            metavar="TABLE", help="Locations of the tables: local paths, or fsspec URLs.", show_default=False
         ),
     ],
     once: Annotated[bool, typer.Option("--once", help="Do what is due now, and exit.")] = False,
@@ -54,7 +54,7 @@ def upkeep(
     storage: Storage = None,
     as_json: AsJson = False,
 ) -> None:
-    """Do the regular work of tables until it is stopped: retention, compaction, vacuum, history floor.
+    """Maintain tables until it is stopped: retention, compaction, vacuum, history floor.
 
     What fails is tried again, and stops nothing else. SIGTERM and SIGINT end it after the current step. Exit code 0:
     stopped, or with --once all was done; 1: with --once something failed.

@@ -32,10 +32,10 @@ def worker(
     tables: Annotated[
         list[str],
         typer.Argument(
-            metavar="TABLE...", help="Locations of the databases: local paths, or fsspec URLs.", show_default=False
+            metavar="TABLE", help="Locations of the databases: local paths, or fsspec URLs.", show_default=False
         ),
     ],
-    once: Annotated[bool, typer.Option("--once", help="Merge what waits now, and exit.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Merge the jobs that wait now, and exit.")] = False,
     parallelism: Annotated[
         int | None,
         typer.Option(metavar="N", help="Key ranges merged at a time; by default one per processor.", min=1),
@@ -55,13 +55,16 @@ def worker(
         str, typer.Option(metavar="DURATION", help="At most a third of the client's worker_heartbeat_timeout.")
     ] = HEARTBEAT_INTERVAL,
     backlog_interval: Annotated[
-        str, typer.Option(metavar="DURATION", help="Time between two lines about what waits; looked up every 10s.")
+        str,
+        typer.Option(
+            metavar="DURATION", help="Time between two log lines about waiting jobs, which are counted every 10s."
+        ),
     ] = "1m",
     option: MergedFileOption = None,
     storage: Storage = None,
     as_json: AsJson = False,
 ) -> None:
-    """Merge the compactions that live SlateDB clients hand over, until it is stopped.
+    """Run the compactions that live SlateDB clients schedule, until it is stopped.
 
     SIGTERM and SIGINT release the jobs being merged. Exit code 0: stopped, or with --once all jobs were merged; 1: with
     --once a job or a database failed.

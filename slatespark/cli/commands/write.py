@@ -41,7 +41,7 @@ def put(
     table: TablePath,
     objects: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[OBJECT]...", help="Rows as JSON objects.", show_default=False),
+        typer.Argument(metavar="OBJECT", help="Rows as JSON objects.", show_default=False),
     ] = None,
     file: Annotated[
         str | None, typer.Option(metavar="FILE", help="Read the rows from a file of JSON lines; - is standard input.")
