@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
-import gzip
 import json
 import os
-import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 
@@ -20,11 +16,9 @@ import pytest
 
 from slatespark import SlateStore
 from slatespark.cli.commands.transfer import scanned
-from slatespark.cli.files import csv_source, json_rows, read_files
+from slatespark.cli.files import read_files
 from slatespark.cli.files.file_formats import format_of
-from slatespark.cli.files.read_files import SAMPLE_ROWS
 from slatespark.cli.files.target_columns import TargetColumns
-from slatespark.cli.signals import TERMINATED
 from slatespark.options import ReadOptions
 from slatespark.table.clock import SystemClock
 from slatespark.table.read.reader import fetch_read_plan
@@ -267,180 +261,11 @@ def test_bad_files(table: Path, tmp_path: Path, name: str, content: bytes, error
     assert len(answer("history", table)) == 3
 
 
-def test_bad_files_create_nothing(tmp_path: Path) -> None:
-    (tmp_path / "in.csv").write_text("tenant,id\na,x\n")
-    refused("SchemaError", "import", tmp_path / "t", tmp_path / "in.csv", "--key-columns", "id", "--type", "id=bigint")
-    refused("SchemaError", "import", tmp_path / "t", tmp_path / "in.csv", "--key-columns", "nothing")
-    refused("SchemaError", "import", tmp_path / "t", tmp_path / "in.csv")
-    refused("InvalidRequestError", "import", tmp_path / "t", tmp_path / "nothing.csv")
-    refused("OptionError", "import", tmp_path / "t", tmp_path / "in.csv", "--type", "id=number")
-    assert not (tmp_path / "t").exists()
-
-
-def test_different_files_are_not_mixed(tmp_path: Path) -> None:
-    (tmp_path / "1.csv").write_text("id,n\n1,1\n")
-    (tmp_path / "2.csv").write_text("id,m\n1,1\n")
-    refused("SchemaError", "import", tmp_path / "t", tmp_path / "1.csv", tmp_path / "2.csv", "--key-columns", "id")
-
-
-def test_long_files_are_read_in_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(csv_source, "BLOCK_BYTES", 1 << 14)
-    count = 30_000
-    with gzip.open(tmp_path / "in.jsonl.gz", "wt") as file:
-        file.writelines(f'{{"id": {number}, "n": {number % 7}.5}}\n' for number in range(count))
-    done("import", tmp_path / "t", tmp_path / "in.jsonl.gz", "--key-columns", "id")
-    done("export", tmp_path / "t", tmp_path / "out.csv")
-    done("import", tmp_path / "copy", tmp_path / "out.csv", "--key-columns", "id")
-    last = answer("get", tmp_path / "copy", str(count - 1))
-    assert last == {"id": count - 1, "n": (count - 1) % 7 + 0.5}
-    assert SlateStore.open(str(tmp_path / "copy")).scan(columns=["id"]).read_all().num_rows == count
-
-
-def test_rows_larger_than_a_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(csv_source, "BLOCK_BYTES", 1 << 12)
-    sizes = [*[1] * 2000, 3000, 20_000, *[1] * 2000, 9000, 100_000]
-    with (tmp_path / "in.csv").open("w") as file:
-        file.write("id,text\n")
-        file.writelines(f'{number},"{"x," * size}"\n' for number, size in enumerate(sizes))
-    done("import", tmp_path / "t", tmp_path / "in.csv", "--key-columns", "id")
-    found = SlateStore.open(str(tmp_path / "t")).scan().read_all()
-    assert found["id"].to_pylist() == list(range(len(sizes)))
-    assert [len(text) // 2 for text in found["text"].to_pylist()] == sizes
-
-
-def test_rows_too_large_for_csv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(csv_source, "BLOCK_BYTES", 1 << 12)
-    monkeypatch.setattr(csv_source, "MAX_BLOCK_BYTES", 1 << 14)
-    content = f"id,text\n1,{'x' * 50_000}\n"
-    (tmp_path / "in.csv").write_text(content)
-    command = ("import", tmp_path / "t", "--key-columns", "id")
-    assert "Parquet" in refused("InvalidRequestError", *command, tmp_path / "in.csv")
-    assert "Parquet" in refused("InvalidRequestError", *command, "-", "--format", "csv", stdin=content)
-    assert not (tmp_path / "t").exists()
-
-
-def test_lines_too_large_for_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(json_rows, "MAX_LINE_BYTES", 1 << 14)
-    (tmp_path / "in.jsonl").write_text(json.dumps({"id": 1, "text": "x" * 16_000}) + "\n")
-    done("import", tmp_path / "t", tmp_path / "in.jsonl", "--key-columns", "id")
-    with (tmp_path / "in.jsonl").open("a") as file:
-        file.write(json.dumps({"id": 2, "text": "x" * 50_000}) + "\n")
-    assert "Parquet" in refused("InvalidRequestError", "import", tmp_path / "t", tmp_path / "in.jsonl")
-    assert SlateStore.open(str(tmp_path / "t")).scan().read_all()["id"].to_pylist() == [1]
-
-
-@pytest.mark.parametrize("name", ["in.csv", "in.jsonl"])
-def test_types_of_columns_that_the_file_lacks(tmp_path: Path, name: str) -> None:
-    (tmp_path / "in.csv").write_text("id,Zip\n1,00123\n")
-    (tmp_path / "in.jsonl").write_text('{"id": 1, "Zip": "00123"}\n')
-    command = ("import", tmp_path / "t", tmp_path / name, "--key-columns", "id")
-    assert "Zip" in refused("OptionError", *command, "--type", "zap=STRING")
-    refused("OptionError", *command, "--type", "\udcff=STRING")
-    for again in ("Zip", "zIP"):
-        refused("OptionError", *command, "--type", "Zip=INT", "--type", f"{again}=STRING")
-    assert not (tmp_path / "t").exists()
-    done(*command, "--type", "zIP=STRING")
-    assert rows(tmp_path / "t") == [{"id": 1, "Zip": "00123"}]
-
-
-def test_the_case_of_types_on_standard_input(tmp_path: Path) -> None:
-    command = ("import", tmp_path / "t", "-", "--format", "csv", "--key-columns", "id")
-    done(*command, "--type", "zip=STRING", stdin="id,Zip\n1,00123\n")
-    assert rows(tmp_path / "t") == [{"id": 1, "Zip": "00123"}]
-
-
-@pytest.mark.parametrize(
-    "cells",
-    [
-        ["18446744073709551615", "18446744073709551614"],
-        ["9007199254740993", "9007199254740992", "1.5"],
-        ["-9223372036854775809"],
-        ["1e400"],
-    ],
-)
-@pytest.mark.parametrize("source", ["in.csv", "-"])
-def test_numbers_that_a_guessed_type_would_change(tmp_path: Path, cells: list[str], source: str) -> None:
-    content = "\n".join(["n,i", *(f"{cell},{number}" for number, cell in enumerate(cells)), ""])
-    (tmp_path / "in.csv").write_text(content)
-    file = tmp_path / source if source != "-" else source
-    command = ("import", tmp_path / "t", file, "--format", "csv", "--key-columns")
-    for key in ("n", "i"):
-        assert "--type" in refused("SchemaError", *command, key, stdin=content)
-    assert not (tmp_path / "t").exists()
-    done(*command, "n", "--type", "n=STRING", stdin=content)
-    assert [row["n"] for row in rows(tmp_path / "t")] == sorted(cells)
-
-
-def test_a_number_that_a_guessed_type_would_change_in_a_later_block(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(csv_source, "BLOCK_BYTES", 1 << 12)
-    (tmp_path / "in.csv").write_text("id,n\n" + "".join(f"{i}, {i}.5\n" for i in range(2000)) + "2000,1e400\n")
-    command = ("import", tmp_path / "t", tmp_path / "in.csv", "--key-columns", "id")
-    assert "Row 2001, column n" in refused("SchemaError", *command)
-
-
-@pytest.mark.parametrize(
-    ("header", "row"),
-    [
-        ("id,v", '2,"tail cut of\n3,c\n4,d'),
-        ("id,v", '2,"tail cut of\n3,c\n4,d\n'),
-        ("id,v", '2,"'),
-        ("id,v", '2,"a""'),
-        ("id,v", '2,5" pipe\n3,"two marks'),  # the number of marks is even
-        ("id", '2\n"3\n'),
-        ('id,"v', "2,a\n"),
-    ],
-)
-@pytest.mark.parametrize("size", [0, 5000])
-def test_a_file_that_ends_within_quotation_marks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, header: str, row: str, size: int
-) -> None:
-    monkeypatch.setattr(csv_source, "BLOCK_BYTES", 1 << 12)
-    columns = header.count(",") + 1
-    before = "".join(f"{'1,a' if columns == 2 else 1}\n" for _ in range(size))
-    (tmp_path / "in.csv").write_text(f"{header}\n{before}{row}")
-    command = ("import", tmp_path / "t", "--key-columns", "id", "--type", "id=STRING")
-    refused("InvalidRequestError", *command, tmp_path / "in.csv")
-    assert not (tmp_path / "t").exists() or rows(tmp_path / "t") == []
-
-
-@pytest.mark.parametrize("end", ["", "\n", "\r\n", "\r", "\n\n"])
-@pytest.mark.parametrize("cell", ["x", '5" pipe', '"say ""hi"""', '"closed"', '"a\nb"', '"a"b'])
-def test_a_file_that_ends_anyhow_else(tmp_path: Path, cell: str, end: str) -> None:
-    for content in (f"v\n{cell}{end}", f"w,v\n1,{cell}{end}"):
-        (tmp_path / "in.csv").write_text(content, newline="")
-        with read_files.read_files(
-            [str(tmp_path / "in.csv")], format_of("in.csv", None), TargetColumns(), None
-        ) as found:
-            assert found.read_all().num_rows == 1
-
-
-def test_every_length_of_a_file_and_a_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    target = TargetColumns(pa.schema([("a", pa.string()), ("b", pa.string())]))
-    content = "a,b\n" + "".join(f'{number},"x\n""{number}"\n' for number in range(10))
-    (tmp_path / "in.csv").write_text(content)
-    for size in range(60, len(content) + 50):
-        monkeypatch.setattr(csv_source, "BLOCK_BYTES", size)
-        with read_files.read_files([str(tmp_path / "in.csv")], format_of("in.csv", None), target, None) as found:
-            assert found.read_all()["b"].to_pylist() == [f'x\n"{number}' for number in range(10)]
-
-
 def test_options_that_the_format_would_ignore(table: Path, tmp_path: Path) -> None:
     for name in ("rows.parquet", "rows.jsonl"):
         done("export", table, tmp_path / name)
         refused("OptionError", "import", table, tmp_path / name, "--null", "NA")
     refused("OptionError", "import", table, tmp_path / "rows.parquet", "--type", "name=DATE")
-
-
-def test_numbers_too_large_for_a_file_of_json(tmp_path: Path) -> None:
-    schema = pa.schema([("id", pa.int64()), ("ratio", pa.float64())])
-    SlateStore.create(str(tmp_path / "t"), schema=schema, keyColumns=["id"])
-    (tmp_path / "in.jsonl").write_text('{"id": 1, "ratio": 1e400}\n')
-    refused("SchemaError", "import", tmp_path / "t", tmp_path / "in.jsonl")
-    (tmp_path / "in.jsonl").write_text('{"id": 1, "ratio": Infinity}\n')
-    done("import", tmp_path / "t", tmp_path / "in.jsonl")
-    assert rows(tmp_path / "t") == [{"id": 1, "ratio": "Infinity"}]
 
 
 # --- progress -------------------------------------------------------------------------------------------------------
@@ -497,112 +322,3 @@ def test_an_export_replaces_regular_files_alone(tmp_path: Path, overwrite: list[
     done("export", table, tmp_path / "link.csv", "--overwrite")
     assert (tmp_path / "link.csv").is_symlink()
     assert (tmp_path / "real.csv").read_text().startswith('"tenant","id"')
-
-
-def test_columns_of_a_csv_without_values_are_text(tmp_path: Path) -> None:
-    for name, text in {"a": "k,v\n1,\n2,\n", "b": "k,v\n"}.items():
-        (tmp_path / f"{name}.csv").write_text(text)
-        done("import", tmp_path / name, tmp_path / f"{name}.csv", "--key-columns", "k")
-        schema = SlateStore.open(str(tmp_path / name)).definition.codec().schema
-        assert schema.field("v").type == pa.string()
-
-
-def test_a_guessed_type_that_does_not_last(tmp_path: Path) -> None:
-    csv, table = tmp_path / "in.csv", tmp_path / "t"
-    for late, first in {"abc": "1", "maybe": "true", "2024-01-01 00:00:00.5x": "2024-01-01 00:00:00"}.items():
-        csv.write_text("k,v\n" + "".join(f"{number},{first}\n" for number in range(500_000)) + f"500000,{late}\n")
-        error = "SchemaError" if first == "1" else "InvalidRequestError"
-        line = refused(error, "import", table, csv, "--key-columns", "k")
-        assert "--type" in line
-        done("drop", table, "--yes")
-
-
-@pytest.mark.parametrize(("value", "other"), [("true", "maybe"), ("2026-01-31", "later"), ("2026-01-31", "Row #5: x")])
-def test_a_late_value_of_another_type_is_named_with_its_place(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str, other: str
-) -> None:
-    monkeypatch.setattr(csv_source, "BLOCK_BYTES", 4096)
-    count = 2000  # beyond the first block
-    (tmp_path / "t.csv").write_text("k,v\n" + f"1,{value}\n" * count + f"1,{other}\n")
-    shown = refused("InvalidRequestError", "import", tmp_path / "t", tmp_path / "t.csv", "--key-columns", "k")
-    assert f"row {count + 1}, column v: " in shown
-    assert repr(other) in shown
-    assert "drop the table, which is empty, and give another one with --type" in shown
-    assert SlateStore.open(str(tmp_path / "t")).scan().read_all().num_rows == 0
-
-
-def test_text_that_is_no_unicode_is_no_matter_of_types(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(csv_source, "BLOCK_BYTES", 4096)
-    (tmp_path / "t.csv").write_bytes(b"k,v\n" + b"1,a\n" * 2000 + b"2,\xff\n")
-    shown = refused("InvalidRequestError", "import", tmp_path / "t", tmp_path / "t.csv", "--key-columns", "k")
-    assert "row 2001, column v: " in shown
-    assert "--type" not in shown
-
-
-def test_a_row_with_too_many_cells_has_its_number(tmp_path: Path) -> None:
-    (tmp_path / "t.csv").write_text("k,v\n1,a\n2,b,c\n")
-    shown = refused("InvalidRequestError", "import", tmp_path / "t", tmp_path / "t.csv", "--key-columns", "k")
-    assert "row 2: Expected 2 columns" in shown
-
-
-def ended_by_sigterm(
-    command: list[str], has_begun: Callable[[], bool], stdin: bytes = b"", *, code: int = TERMINATED
-) -> None:
-    """Run a command with input that does not end, and terminate it once it has begun."""
-    with subprocess.Popen([sys.executable, "-m", "slatespark", *command], stdin=subprocess.PIPE) as process:
-        assert process.stdin is not None
-        process.stdin.write(stdin)
-        process.stdin.flush()
-        limit = time.monotonic() + 60
-        while not has_begun():
-            assert process.poll() is None, process.returncode
-            assert time.monotonic() < limit
-            time.sleep(0.005)
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == code
-
-
-def test_an_export_that_is_terminated_leaves_nothing(tmp_path: Path) -> None:
-    store = SlateStore.create(str(tmp_path / "t"))
-    keys = [f"{number:08}".encode() for number in range(300_000)]
-    store.write(pa.table({"key": keys, "value": keys}))
-    (tmp_path / "out").mkdir()
-    command = ["export", str(tmp_path / "t"), str(tmp_path / "out" / "rows.json"), "--parallelism", "1"]
-    ended_by_sigterm(command, (tmp_path / "out" / ".rows.json.part").exists)
-    assert [*(tmp_path / "out").iterdir()] == []
-
-
-def test_a_copy_that_is_terminated_keeps_nothing_from_vacuums(tmp_path: Path) -> None:
-    store = SlateStore.create(str(tmp_path / "t"))
-    for start in range(0, 600_000, 100_000):
-        keys = [f"{number:08}".encode() for number in range(start, start + 100_000)]
-        store.write(pa.table({"key": keys, "value": keys}), sstSize="200k")
-    target = tmp_path / "copy"
-    ended_by_sigterm(["copy-to", str(tmp_path / "t"), str(target)], (target / "compacted").is_dir)
-    assert store.checkpoints() == ()
-    assert [*(target / "slatespark" / "leases").iterdir()] == []  # its files serve the next attempt
-
-
-def test_an_import_that_is_terminated_abandons_its_lease(tmp_path: Path) -> None:
-    store = SlateStore.create(str(tmp_path / "t"))
-    leases = tmp_path / "t" / "slatespark" / "leases"
-    ended_by_sigterm(
-        ["import", str(tmp_path / "t"), "-", "--format", "json"],
-        lambda: leases.is_dir() and any(leases.iterdir()),
-        b'{"key": "61", "value": "31"}\n' * 2 * SAMPLE_ROWS,
-    )
-    assert [*leases.iterdir()] == []
-    assert store.scan().read_all().num_rows == 0
-
-
-def test_an_import_that_waits_for_more_of_a_csv_can_be_terminated(tmp_path: Path) -> None:
-    """Arrow waits, in which no handler of Python's runs."""
-    store = SlateStore.create(str(tmp_path / "t"), pa.schema([("k", pa.string()), ("v", pa.string())]), keyColumns="k")
-    leases = tmp_path / "t" / "slatespark" / "leases"
-    ended_by_sigterm(
-        ["import", str(tmp_path / "t"), "-", "--format", "csv"],
-        lambda: leases.is_dir() and any(leases.iterdir()),
-        b"k,v\n" + b"1,%b\n" % (b"a" * 1000) * 10_000,
-        code=-signal.SIGTERM,
-    )
-    assert store.scan().read_all().num_rows == 0

@@ -16,7 +16,7 @@ from slatespark.table.clock import SystemClock
 from slatespark.table.commit.active_jobs import HEARTBEAT_FRESH_MS
 from slatespark.table.records.leases import publish_lease
 from tests.faults.jobs import table_of
-from tests.unit.table.gc.test_run import HOUR_MS, Place, actions, job_of
+from tests.unit.table.gc.place import HOUR_MS, Place, actions, job_of
 
 
 @pytest.mark.parametrize(("silent_ms", "goes"), [(HEARTBEAT_FRESH_MS - 1, False), (HEARTBEAT_FRESH_MS, True)])

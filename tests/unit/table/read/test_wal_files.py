@@ -13,7 +13,7 @@ from slatespark.table.read.fetch import fetch_wal_share
 from slatespark.table.snapshot import WalTail
 from tests.support.wal_files import encode_wal
 from tests.unit.table.layers import new_stores
-from tests.unit.table.read.test_wal_tail import shared_rows
+from tests.unit.table.read.test_wal_share import shared_rows
 
 
 @pytest.mark.parametrize(

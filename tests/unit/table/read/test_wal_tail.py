@@ -28,11 +28,10 @@ from slatespark.storage.object_store import Buffer
 from slatespark.table.clock import SystemClock
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read import fetch, wal_tail
-from slatespark.table.read.fetch import WAL_BYTES_AHEAD, WAL_FILES_AHEAD, fetch_wal_rows, fetch_wal_share
+from slatespark.table.read.fetch import WAL_BYTES_AHEAD, WAL_FILES_AHEAD, fetch_wal_rows
 from slatespark.table.read.key_lookup import fetch_key_lookup, fetch_lookup_tail, look_up_rows
 from slatespark.table.read.planning.plan import Split
 from slatespark.table.read.planning.sent_rows import MOST_NUMBER_BYTES
-from slatespark.table.read.planning.wal_share import WalShare
 from slatespark.table.read.reader import ReadPlan, fetch_read_plan, run_read
 from slatespark.table.read.wal_tail import share_tail
 from slatespark.table.snapshot import WalTail, fetch_wal_tail, without_flushed
@@ -162,9 +161,6 @@ def test_look_ups_of_several_batches_decode_the_tail_once(live: Path, decoded: l
     assert len(decoded) == TAIL_FILES
 
 
-# --- many small files ------------------------------------------------------------------------------------------------
-
-
 class WalPlace:
     """A table with one row in its trees, and WAL files after it that a test adds."""
 
@@ -186,6 +182,9 @@ class WalPlace:
     def rows(self) -> dict[bytes, bytes]:
         found = SlateStore.open(self.store.url).scan().read_all()
         return dict(zip(found["key"].to_pylist(), found["value"].to_pylist(), strict=True))
+
+
+# --- many small files ------------------------------------------------------------------------------------------------
 
 
 def test_small_files_are_decoded_together(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -315,9 +314,6 @@ def test_many_tiny_rows_are_too_large_for_a_task(spare: int, is_sent: bool, monk
     assert [split.wal is not None for split in shared] == [is_sent, is_sent]
 
 
-# --- files in the trees ----------------------------------------------------------------------------------------------
-
-
 class TailPlace:
     """WAL files by hand, and the requests for them."""
 
@@ -338,6 +334,9 @@ class TailPlace:
         if found is not None and everything is not None:
             assert columns_to_rows(found) == columns_to_rows(everything)
         return tail.with_rows()
+
+
+# --- files in the trees ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -401,81 +400,6 @@ def test_the_end_of_a_large_file_tells_its_bounds() -> None:
     found = fetch_wal_tail(stores.counted(tally), Manifest(), None)
     assert (found.last_seq, found.tick_ms) == (2999, 3999)
     assert tally.total.read_bytes < 300 << 10
-
-
-def shared_rows(share: WalShare) -> list[tuple[bytes, int, bytes | None]]:
-    return [(row.key, row.seq, row.value) for row in columns_to_rows(share.rows())]
-
-
-def test_a_share_is_a_part_without_the_rest() -> None:
-    stores = new_stores()
-    keys = [b"5", b"3", b"8", b"1", b"3"]  # two files, each in the order of its writes
-    for number, few in enumerate((range(3), range(3, 5)), 1):
-        rows = [Row(keys[at], at + 1, value=b"v%d" % at) for at in few]
-        stores.wal.put(wal_path(number), [encode_wal(rows)])
-    tail = fetch_wal_share(stores, WalTail(1, 3), 0, ALL_KEYS)
-    assert shared_rows(tail) == [
-        (b"1", 4, b"v3"),
-        (b"3", 5, b"v4"),
-        (b"3", 2, b"v1"),
-        (b"5", 1, b"v0"),
-        (b"8", 3, b"v2"),
-    ]
-
-    share = pickle.loads(pickle.dumps(tail.within([KeyRange(b"3", b"5")])))
-    assert shared_rows(share) == [(b"3", 5, b"v4"), (b"3", 2, b"v1")]
-    rows = share.rows()
-    assert len(rows.key_bytes) + len(rows.value_bytes) == 2 + 4
-    assert (share.exceeds(5), share.exceeds(6)) == (True, False)
-    assert shared_rows(pickle.loads(pickle.dumps(share))) == shared_rows(share)
-
-
-@pytest.mark.parametrize(
-    ("ranges", "expected"),
-    [
-        ([ALL_KEYS], [b"1", b"3", b"5"]),
-        ([KeyRange(b"", b"1")], []),
-        ([KeyRange(b"1", b"3"), KeyRange(b"3", b"5")], [b"1", b"3"]),
-        ([KeyRange(b"1", b"2"), KeyRange(b"4", None)], [b"1", b"5"]),
-        ([KeyRange(b"3", b"3")], []),
-        ([KeyRange(b"6", None)], []),
-    ],
-)
-def test_a_share_of_ranges(ranges: list[KeyRange], expected: list[bytes]) -> None:
-    stores = new_stores()
-    stores.wal.put(
-        wal_path(1), [encode_wal([Row(b"%d" % key, seq, value=b"v") for seq, key in enumerate((5, 1, 3), 1)])]
-    )
-    tail = fetch_wal_share(stores, WalTail(1, 2), 0, ALL_KEYS)
-    for share in (tail, WalShare.of(tail.rows())):
-        found = share.within(ranges)
-        assert [key for key, _, _ in shared_rows(found)] == expected
-        assert [key for key, _, _ in shared_rows(pickle.loads(pickle.dumps(found)))] == expected
-        assert not found.exceeds(2 * len(expected))
-        assert found.exceeds(2 * len(expected) - 1) is bool(expected)
-        assert any(map(share.has_rows, ranges)) == bool(expected)
-
-
-def test_keys_that_lie_in_order_are_not_copied() -> None:
-    stores = new_stores()
-    stores.wal.put(
-        wal_path(1), [encode_wal([Row(b"%d" % key, seq, value=b"v") for seq, key in enumerate((5, 1, 3), 1)])]
-    )
-    tail = fetch_wal_share(stores, WalTail(1, 2), 0, ALL_KEYS)
-    rows = tail.rows()
-    for share, is_copied in ((tail, True), (WalShare.of(rows), False)):
-        for part, expected in ((ALL_KEYS, [b"1", b"3", b"5"]), (KeyRange(b"2", None), [b"3", b"5"])):
-            keys, start, end = share.within([part]).keys()
-            assert [keys.key(at) for at in range(start, end)] == expected
-            assert (keys is share.sources[0]) is not is_copied
-
-
-def test_no_rows_are_a_share() -> None:
-    stores = new_stores()
-    tail = fetch_wal_share(stores, WalTail(1, 1), 0, ALL_KEYS)
-    assert (len(tail), tail.exceeds(0), len(tail.rows()), tail.has_rows(ALL_KEYS)) == (0, False, 0, False)
-    assert len(pickle.loads(pickle.dumps(tail.within([KeyRange(b"a", b"b")]))).rows()) == 0
-    assert Split(KeyRange(b"", None), ()).wal is None
 
 
 class FarWal(MemoryStore):

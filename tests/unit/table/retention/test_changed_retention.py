@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from slatespark.table.retention.reap_run import Reaping
-from tests.unit.table.retention.test_reap_run import HOUR_MS, Table, numbered
+from tests.unit.table.retention.reaped_table import HOUR_MS, Table, numbered
 
 MINUTE_MS = 60_000
 

@@ -1,106 +1,31 @@
-"""Reaping tables: requests, remaining rows, and reports."""
+"""Reaping tables: requests, and remaining rows."""
 
 from __future__ import annotations
-
-import itertools
-import shutil
-from dataclasses import replace
-from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any, Literal
 
 import pyarrow as pa
 import pytest
 
 from slatespark import (
     ClockRegressionError,
-    ConflictError,
-    InvalidRequestError,
     OptionError,
     SlateStore,
-    TableNotFoundError,
 )
 from slatespark.format.row import Row, RowKind
-from slatespark.kernels.columns import Visibility
-from slatespark.options import WriteOptions
-from slatespark.storage.memory_store import MemoryStore
-from slatespark.table.commit.commit import commit_write
-from slatespark.table.commit.job import begin_write
-from slatespark.table.commit.tree_edit import ReplaceViews
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.definition.versions import fetch_definition, publish_definition
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.log.versioned_object import Version
-from slatespark.table.read.merge.cursor import LayerCursor, layer_windows
 from slatespark.table.read.planning.layers import distinct_files, fetch_layers
 from slatespark.table.read.planning.plan import FileSlice, Layer
-from slatespark.table.read.scan import visible_windows
 from slatespark.table.records.commit_record import COMMITS_DIR
 from slatespark.table.records.commits import fetch_commit_records
-from slatespark.table.records.operations import Operation
 from slatespark.table.retention.deletion_time import SKEW_MS
-from slatespark.table.retention.reap_report import ReapReport
-from slatespark.table.retention.reap_run import MAX_CONFLICTS, Reaping, reap_table
-from slatespark.table.rows.sorted_rows import SortedRows
-from slatespark.table.rows.sst_upload import upload_sorted
-from slatespark.table.stores import TableStores
-from slatespark.units import ms_to_text
-from tests.support.failing_store import FailingStore
+from slatespark.table.retention.reap_run import Reaping, reap_table
 from tests.support.fake_clock import FakeClock
 from tests.support.our_reads import our_rows
 from tests.unit.table.layers import new_stores, put_file
 from tests.unit.table.retention.expiry_model import publish_layers, strip_properties
-
-HOUR_MS = 3_600_000
-START_MS = 1_700_000_000_000
-_names = itertools.count(1)
-
-
-class Table:
-    """A table in a store that counts requests, with a clock of its own."""
-
-    def __init__(self, **properties: Any) -> None:
-        self.clock = FakeClock(START_MS)
-        store = FailingStore(MemoryStore(f"reap/{next(_names)}"))
-        self.store, self.stores = store, TableStores(main=store, wal=store)
-        given = {"clock": self.clock, **properties}
-        SlateStore.create(store.inner.url, **given)
-        self.table = SlateStore(self.stores, self.clock, {"path": self.stores.url})
-
-    def write(self, keys: Any, value: bytes = b"v", **options: Any) -> int:
-        keys = list(keys)
-        return self.table.write(pa.table({"key": keys, "value": [value] * len(keys)}), **options)
-
-    def reap(self, **given: Any) -> ReapReport:
-        self.store.clear()
-        return reap_table(self.stores, self.clock, **given)
-
-    def keys(self, **options: Any) -> list[bytes]:
-        found: list[bytes] = self.table.scan(mergeOperator="concat", **options).read_all()["key"].to_pylist()
-        return found
-
-    def data_reads(self) -> list[str]:
-        """Paths of SSTs that were read."""
-        calls = self.store.matching(path="compacted/*")
-        return [call.path for call in calls if call.operation.startswith(("get", "head"))]
-
-    def other(self) -> SlateStore:
-        """The same table for another client, whose requests are not counted."""
-        stores = TableStores(main=self.store.inner, wal=self.store.inner)
-        return SlateStore(stores, FakeClock(self.clock.now_ms(), seed=7), {"path": stores.url})
-
-    def pass_time(self, by_ms: int) -> None:
-        """Let time pass, plus the allowed skew of clocks."""
-        self.clock.advance(by_ms + SKEW_MS)
-
-
-def ignore(answer: object) -> None:
-    """Call a function, and ignore its result."""
-
-
-def numbered(first: int, end: int) -> list[bytes]:
-    return [b"%08d" % number for number in range(first, end)]
-
+from tests.unit.table.retention.reaped_table import HOUR_MS, START_MS, Table, ignore, merged_file, numbered
 
 # --- what is read ---------------------------------------------------------------------------------------------------
 
@@ -152,24 +77,6 @@ def test_reaping_one_percent_of_a_file_reads_about_one_percent_of_it() -> None:
     assert read < file.stored_bytes * 0.013 + outline, f"{read} of {file.stored_bytes} bytes"
     assert len(table.keys()) == 99_000
     assert report.next_deadline_ms == START_MS + 15 * HOUR_MS
-
-
-def merged_file(table: Table, **given: str) -> None:
-    """Put all rows into one file, with their sequence numbers and times; into several with a small `sstSize`."""
-
-    found = fetch_latest_manifest(table.stores)
-    layers = fetch_layers(table.stores, found[1])
-    cursors = [LayerCursor(layer_windows(table.stores, layer, 1 << 20)) for layer in layers]
-    everything = Visibility(max_seq=2**62, now_ms=0, all_versions=True)
-    pieces = (SortedRows(sources, chosen.rows) for sources, chosen in visible_windows(cursors, everything, None))
-    options = WriteOptions.parse({"path": table.stores.url, **given})
-    job = begin_write(
-        table.stores, table.clock, operation=Operation.COMPACT, found=found, definition=table.table.definition
-    )
-    files = upload_sorted(table.stores.main, pieces, options, table.clock, job.planned_ms)
-    first, *others = found[1].views()
-    edit = ReplaceViews({first: files, **dict.fromkeys(others, ())})
-    commit_write(table.stores, table.clock, job, (), options, edit=edit)
 
 
 def test_a_file_that_is_mostly_due_is_rewritten_in_place() -> None:
@@ -240,34 +147,6 @@ def test_an_advanced_tick_is_a_conflict_with_a_custom_clock() -> None:
     assert reap_table(table.stores, table.clock).rows == 1
     assert table.keys(includeExpired=True) == [b"b", b"c"]
     assert len(table.clock.slept_ms) == 1, "before it was tried again"
-
-
-@pytest.mark.parametrize("moment", ["before", "after"])
-def test_a_retention_raised_during_a_pass_is_respected(moment: Literal["before", "after"]) -> None:
-    table = Table(retention="1h")
-    table.write([b"a", b"b"])
-    table.pass_time(3 * HOUR_MS)
-    other = table.other()
-    claim = f"manifest/{table.table.detail().version + 1:020d}.manifest"
-    table.store.run(lambda: other.setProperties(retention="30d"), "create", claim, moment=moment)
-    report = reap_table(table.stores, table.clock)
-    assert (report.rows, report.retention_ms) == (0, 720 * HOUR_MS)
-    assert table.keys() == [b"a", b"b"]
-
-
-def test_a_history_floor_set_during_a_pass_is_respected() -> None:
-    table = Table(history=True, versionRetention="none")
-    table.clock.advance(HOUR_MS)
-    times = [START_MS + at for at in (1, 50)]
-    table.table.write(pa.table({"key": [b"a", b"b"], "value": [b"1"] * 2, "at": times}), timestampColumn="at")
-    table.table.setProperties(retention="100ms")
-    table.table.setHistoryFloor(START_MS + 110)
-    other = table.other()
-    claim = f"manifest/{table.table.detail().version + 1:020d}.manifest"
-    table.store.run(lambda: other.setHistoryFloor(START_MS + 200), "create", claim, moment="after")
-    report = reap_table(table.stores, table.clock)
-    assert (report.rows, report.reaped_through_ms) == (2, START_MS + 100)
-    assert len(table.clock.slept_ms) == 1, "the pass was planned again"
 
 
 def test_now_may_not_be_in_the_future() -> None:
@@ -542,283 +421,3 @@ def test_a_history_table_is_reaped_up_to_its_floor() -> None:
     report = table.reap()
     assert (report.rows, report.reaped_through_ms, report.next_deadline_ms) == (1, START_MS, None)
     assert table.keys(includeExpired=True) == [b"b"]
-
-
-# --- others at work -------------------------------------------------------------------------------------------------
-
-
-def test_a_concurrent_operand_saves_the_row() -> None:
-    table = Table(retention="10h")
-    table.write([b"a", b"b"], value=b"1")
-    table.pass_time(10 * HOUR_MS)
-    other = table.other()
-    rows = pa.table({"key": [b"a"], "value": [b"2"]})
-    table.store.clear()
-    table.store.run(lambda: ignore(other.write(rows, operation="merge")), "create", "slatespark/leases/*")
-    report = reap_table(table.stores, table.clock)
-    assert [(row.key, row.value) for row in our_rows(table.table, includeExpired=True)] == [(b"a", b"12")]
-    assert (report.files_dropped, report.tombstones) == (0, 1)
-
-
-@pytest.mark.parametrize("kind", ["dropped", "rewritten", "tombstones"])
-def test_upserts_of_others_are_no_conflict(kind: str) -> None:
-    """In the same range of keys, before each commit of the reap; where a file goes, even of the same keys."""
-    table = Table(retention="10h")
-    due, rest = {"dropped": (100, 0), "rewritten": (60, 40), "tombstones": (10, 90)}[kind]
-    table.write(numbered(0, due))
-    table.clock.advance(5 * HOUR_MS)
-    if rest:
-        table.write(numbered(due, due + rest))
-        merged_file(table)
-    table.pass_time(6 * HOUR_MS)
-    other, key = table.other(), numbered(0, 1) if kind != "tombstones" else [b"%08d+" % 5]
-    rows = pa.table({"key": key, "value": [b"new"]})
-    for nth in (1, 2, 3):
-        table.store.run(lambda: ignore(other.write(rows)), "create", "slatespark/leases/*", nth=nth)
-    report = reap_table(table.stores, table.clock)
-    counts = {"dropped": report.files_dropped, "rewritten": report.files_rewritten, "tombstones": report.tombstones}
-    assert {name for name, count in counts.items() if count} == {kind}
-    assert (report.passes, table.clock.slept_ms) == (1, [])
-    assert table.keys(includeExpired=True) == sorted([*key, *numbered(due, due + rest)])
-
-
-def test_a_key_that_is_written_again_gets_no_tombstone() -> None:
-    table = table_of_due_keys(10, 90)
-    other = table.other()
-    rows = pa.table({"key": numbered(3, 4), "value": [b"new"]})
-    table.store.run(lambda: ignore(other.write(rows)), "create", "slatespark/leases/*")
-    report = reap_table(table.stores, table.clock)
-    assert (report.tombstones, len(table.clock.slept_ms)) == (9, 1)
-    assert table.keys(includeExpired=True) == [*numbered(3, 4), *numbered(10, 100)]
-
-
-def table_of_due_keys(due: int, young: int) -> Table:
-    """One file whose first keys are due."""
-    table = Table(retention="10h")
-    table.write(numbered(0, due))
-    table.clock.advance(5 * HOUR_MS)
-    table.write(numbered(due, due + young))
-    merged_file(table)
-    table.pass_time(6 * HOUR_MS)
-    return table
-
-
-def write_due_keys_again(table: Table, count: int) -> None:
-    """Before each of the next commits somebody writes another one of the due keys."""
-    other, keys = table.other(), iter(numbered(0, count))
-
-    def write() -> None:
-        other.write(pa.table({"key": [next(keys)], "value": [b"new"]}))
-
-    for nth in range(1, count + 1):
-        table.store.run(write, "create", "slatespark/leases/*", nth=nth)
-
-
-def test_a_batch_halved_by_conflicts_grows_back() -> None:
-    table = table_of_due_keys(200, 800)
-    write_due_keys_again(table, 3)
-    report = reap_table(table.stores, table.clock, max_batch_rows=64)
-    records = sorted(fetch_commit_records(table.stores.main), key=lambda record: record.manifest_id)
-    counts = [record.rows["delete"] for record in records if record.operation == "reap"]
-    assert counts == [8, 16, 32, 64, 64, 13]
-    assert (report.rows, len(table.clock.slept_ms)) == (197, 3)
-
-
-def test_it_gives_up_after_repeated_conflicts() -> None:
-    table = table_of_due_keys(30, 300)
-    write_due_keys_again(table, MAX_CONFLICTS + 1)
-    with pytest.raises(ConflictError):
-        reap_table(table.stores, table.clock)
-    assert len(table.keys(includeExpired=True)) == 330
-    assert not list(table.store.inner.list("slatespark/leases/")), "no lease is left"
-
-
-def test_uploads_of_a_conflicting_attempt_are_reused() -> None:
-    table = Table(retention="10h")
-    keys = numbered(0, 10_000)
-    table.write([key for number, key in enumerate(keys) if number % 10 < 6])
-    table.clock.advance(5 * HOUR_MS)
-    table.write([key for number, key in enumerate(keys) if number % 10 >= 6])
-    merged_file(table, sstSize="100k")
-    files = len(table.table.files())
-    assert files > 2
-    table.pass_time(6 * HOUR_MS)
-    other = table.other()
-    rows = pa.table({"key": [keys[6]], "value": [b"+"]})  # of the first file only
-    table.store.clear()
-    table.store.run(lambda: ignore(other.write(rows, operation="merge")), "create", "slatespark/leases/*")
-    report = reap_table(table.stores, table.clock)
-    assert report.files_rewritten == files - 1
-    assert table.store.count("put", "compacted/*") == files + 1, "each file once, and tombstones for the first"
-    assert len(table.keys(includeExpired=True)) == 4000
-
-
-def test_two_reapers_at_once() -> None:
-    table = Table(retention="10h")
-    table.write(numbered(0, 100))
-    table.clock.advance(5 * HOUR_MS)
-    table.write(numbered(50, 60))
-    table.write(numbered(99, 101))
-    table.pass_time(6 * HOUR_MS)
-    inner = TableStores(main=table.store.inner, wal=table.store.inner)
-    table.store.clear()
-
-    def reap_too() -> None:
-        reap_table(inner, FakeClock(table.clock.now_ms(), seed=7))
-
-    table.store.run(reap_too, "create", "slatespark/leases/*")
-    report = reap_table(table.stores, table.clock)
-    assert (report.passes, report.rows) == (0, 0), "the other one has done it"
-    assert table.keys(includeExpired=True) == [*numbered(50, 60), *numbered(99, 101)]
-
-
-def test_a_concurrent_longer_retention_is_respected() -> None:
-    table = Table(retention="10h")
-    table.write([b"a"])
-    table.pass_time(10 * HOUR_MS)
-    number, definition = fetch_definition(table.stores)
-    longer = replace(definition, properties={**definition.properties, "retention": "11h"})
-    inner = TableStores(main=table.store.inner, wal=table.store.inner)
-    table.store.run(lambda: publish_definition(inner, Version(number + 1, longer)), "list", "manifest/")
-    assert reap_table(table.stores, table.clock).rows == 0
-    assert table.keys(includeExpired=True) == [b"a"]
-
-
-def test_a_concurrent_shorter_retention_restarts_the_reap() -> None:
-    table = Table(retention="10h")
-    table.write(numbered(0, 200)[::10])
-    table.clock.advance(5 * HOUR_MS)
-    table.write([key for key in numbered(0, 200) if not key.endswith(b"0")])
-    merged_file(table)
-    table.pass_time(6 * HOUR_MS)
-    other = table.other()
-    table.store.run(lambda: other.setProperties(retention="1h"), "create", "slatespark/commits/*")
-    report = reap_table(table.stores, table.clock, max_batch_rows=5)
-    assert report.retention_ms == HOUR_MS
-    assert table.keys(includeExpired=True) == []
-
-
-# --- checkpoints ----------------------------------------------------------------------------------------------------
-
-
-def test_checkpoints_that_show_retired_rows_are_named() -> None:
-    table = Table(retention="10h", versionRetention="none")
-    table.write([b"a"])
-    kept = table.table.createCheckpoint("kept")
-    table.table.createCheckpoint("short", lifetime="1h")
-    table.clock.advance(5 * HOUR_MS)
-    table.write([b"b"])
-    table.pass_time(6 * HOUR_MS)
-    report = table.reap()
-    assert [(point.name, point.version) for point in report.kept_by_checkpoints] == [("kept", kept.version)]
-    assert table.keys() == [b"b"]
-    assert table.keys(checkpoint="kept") == [b"a"]
-    table.table.createCheckpoint("later")
-    assert [point.name for point in table.reap().kept_by_checkpoints] == ["kept"], "still, with nothing to do"
-
-
-def test_a_checkpoint_made_while_its_rows_were_young_is_named_again() -> None:
-    table = Table(retention="10h", versionRetention="none")
-    table.write([b"a"])
-    table.clock.advance(HOUR_MS)
-    table.table.createCheckpoint("young then")
-    table.pass_time(9 * HOUR_MS)
-    for _ in range(2):
-        assert [point.name for point in table.reap().kept_by_checkpoints] == ["young then"]
-
-
-# --- the public method ----------------------------------------------------------------------------------------------
-
-
-def test_a_checkpoint_with_only_young_rows_is_not_named() -> None:
-    table = Table(retention="10h", versionRetention="none")
-    first = table.write([b"a"])
-    table.clock.advance(5 * HOUR_MS)
-    table.write([b"b"], mode="overwrite")
-    table.table.createCheckpoint("young")
-    table.table.restoreToVersion(first)
-    table.pass_time(6 * HOUR_MS)
-    report = table.reap()
-    assert (report.files_dropped, report.kept_by_checkpoints) == (1, ())
-    assert table.keys(checkpoint="young") == [b"b"]
-
-
-def test_reap_of_a_store() -> None:
-    clock = FakeClock(START_MS)
-    store = SlateStore.create(f"memory://reap-{next(_names)}", clock=clock, retention="1h")
-    store.write(pa.table({"key": [b"a"], "value": [b"1"]}))
-    clock.advance(2 * HOUR_MS)
-    for wrong in ({"maxBatchRows": 0}, {"maxBatchBytes": "none"}, {"now": "soon"}, {"maxBatchRow": 5}, {"nowadays": 1}):
-        with pytest.raises(OptionError):
-            store.reap(**wrong)
-    assert store.reap(now=ms_to_text(START_MS)).rows == 0
-    due = datetime.fromtimestamp(START_MS / 1000 + 3600, UTC)
-    assert store.reap(maxBatchRows=5, maxBatchBytes="1m", now=due).rows == 1
-    assert store.history(1)[0].operation == "reap"
-    assert store.scan(includeExpired=True).read_all().num_rows == 0
-
-
-def test_a_clone_is_not_reaped_by_the_retention_of_its_parent(tmp_path: Path) -> None:
-    clock = FakeClock(START_MS)
-    parent = SlateStore.create(str(tmp_path / "parent"), clock=clock)
-    parent.write(pa.table({"key": [b"a", b"b"], "value": [b"1", b"2"]}))
-    parent.clone(str(tmp_path / "clone"))
-    shutil.rmtree(tmp_path / "clone" / "slatespark")  # a clone that the client makes has no records
-    clone = SlateStore.open(str(tmp_path / "clone"), clock=clock)
-    clock.advance(2 * HOUR_MS)
-    assert clone.reap().retention_ms is None
-    parent.setProperties(retention="1h")
-    with pytest.raises(InvalidRequestError, match="setProperties"):
-        clone.reap()
-    assert clone.scan(includeExpired=True).read_all().num_rows == 2
-    clone.setProperties(retention="1h")
-    parent.setProperties(retention="30d")
-    assert clone.reap().rows == 2
-    assert parent.scan().read_all().num_rows == 2
-
-
-def test_no_table() -> None:
-    store = MemoryStore("reap-nothing")
-    with pytest.raises(TableNotFoundError):
-        reap_table(TableStores(main=store, wal=store), FakeClock(START_MS))
-
-
-def test_an_as_of_read_finds_no_older_version_below_a_rewritten_row() -> None:
-    table = Table(history=True, versionRetention="none")
-    table.clock.advance(HOUR_MS)
-
-    def write(rows: list[tuple[bytes, bytes, int]]) -> None:
-        keys, values, times = zip(*rows, strict=True)
-        given = {"key": list(keys), "value": list(values), "at": [START_MS + at for at in times]}
-        table.table.write(pa.table(given), timestampColumn="at")
-
-    write([(b"k", b"first", 1), *((b"y%03d" % number, b"young", 9000) for number in range(50))])
-    due = [(b"k3%02d" % number, b"due", 20) for number in range(50)]
-    write([(b"k", b"second", 20), (b"k", b"late", 8000), *due])
-    table.table.setProperties(retention="100ms")
-    table.table.setHistoryFloor(START_MS + 4000)
-    assert table.keys(timestampAsOf=START_MS + 5000) == []
-    assert table.reap().files_rewritten == 1
-    table.table.setProperties(retention="none")
-    assert table.keys(timestampAsOf=START_MS + 5000) == [], "the first version does not come back"
-    assert table.keys(timestampAsOf=START_MS + 8000) == [b"k"]
-
-
-# --- rows of the WAL ------------------------------------------------------------------------------------------------
-
-
-def test_due_rows_of_the_wal_are_found_behind_hidden_ones() -> None:
-    stores, put = new_stores(), RowKind.PUT
-    base = Layer("run 0", (put_file(stores, [Row(b"base", 1, put, b"v", 900, None)]),))
-    wal = [
-        [Row(b"a", 1001, put, b"old", 10, None)],
-        [Row(b"a", 1002, put, b"young", 900, None)],
-        [Row(b"b", 1003, put, b"old", 10, None)],
-        [Row(b"c", 1004, put, b"old", 10, None)],
-    ]
-    publish_layers(stores, [base], wal)
-    publish_definition(stores, Version(1, TableDefinition(properties={"retention": "500"})))
-    report = reap_table(stores, FakeClock(100_000), now_ms=1000, max_batch_rows=1)
-    assert (report.reaped_through_ms, report.next_deadline_ms) == (500, 1400)
-    table = SlateStore(stores, FakeClock(100_000), {"path": stores.url})
-    assert [row.key for row in our_rows(table, includeExpired=True)] == [b"a", b"base"]

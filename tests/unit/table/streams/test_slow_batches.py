@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.table.streams.test_change_stream import Place, numbers, rows
+from tests.unit.table.streams.stream_place import Place, numbers, rows
 
 MINUTE_MS = 60_000
 

@@ -1,28 +1,23 @@
-"""Scans that read columnar copies: what they fetch, what they pass over, and what becomes of damaged copies."""
+"""Scans that read columnar copies: what they fetch, and what they pass over."""
 
 from __future__ import annotations
 
-import itertools
 import logging
 import pickle
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 
 from slatespark import SlateStore
 from slatespark.format.columnar_copy import CopyBuilder
-from slatespark.format.copy_chunks import chunk_range
 from slatespark.format.paths import COLUMNS_DIR, COMPACTED_DIR
 from slatespark.format.ulid import Ulid
 from slatespark.kernels.columns import Visibility
 from slatespark.options import ReadOptions
-from slatespark.ranges import ByteRange
 from slatespark.storage.memory_store import MemoryStore
-from slatespark.table.columns import write as copy_writing
 from slatespark.table.columns.read import fetch_copy
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read import batch_cuts, materialise
@@ -31,88 +26,11 @@ from slatespark.table.read.copies import windows as copy_windows
 from slatespark.table.read.copies.choice import NO_COPY, USED
 from slatespark.table.read.copies.part import CopyPart
 from slatespark.table.read.copies.rows import copy_rows, read_columns
-from slatespark.table.read.copies.stored import footers
-from slatespark.table.read.fetch import indexes
 from slatespark.table.read.merge.windows import LongKey
 from slatespark.table.read.reader import fetch_read_plan
 from slatespark.table.read.scan import scan_split, visible_windows
 from slatespark.table.stores import TableStores
-from tests.support.fake_clock import FakeClock
-
-COLUMNS: Final = [f"c{number}" for number in range(8)]
-SCHEMA: Final = pa.schema([("tenant", pa.string()), ("id", pa.int32()), *((name, pa.int64()) for name in COLUMNS)])
-ROWS: Final = 2000
-GROUP: Final = 250
-
-_names = itertools.count()
-
-
-@pytest.fixture(autouse=True)
-def small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(copy_writing, "GROUP_ROWS", GROUP)
-    monkeypatch.setattr(copy_writing, "WINDOW_BYTES", 4096)
-
-
-class Place:
-    """A table whose one run has copies, and what reads of it fetched."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, schema: pa.Schema = SCHEMA, **properties: Any) -> None:
-        self.clock = FakeClock()
-        self.store = MemoryStore(f"copies-in-scans-{next(_names)}/db", self.clock.now_ms)
-        given = {"columnar": True, "autoCompact": False, **properties}
-        self.table = SlateStore.create(self.store.url, schema, "tenant, id", clock=self.clock, **given)
-        self.fetched: list[tuple[str, int]] = []
-        get_range = MemoryStore.get_range
-
-        def noted(store: MemoryStore, path: str, span: ByteRange) -> Any:
-            self.fetched.append((path, len(span)))
-            return get_range(store, path, span)
-
-        monkeypatch.setattr(MemoryStore, "get_range", noted)
-
-    def load(self) -> None:
-        self.table.write(rows(range(ROWS)))
-        self.table.compact(full=True)
-
-    def bytes_of(self, folder: str) -> int:
-        return sum(size for path, size in self.fetched if path.startswith(folder))
-
-    def scan(self, **options: Any) -> list[dict[str, Any]]:
-        self.fetched.clear()
-        rows: list[dict[str, Any]] = self.table.scan(**options).read_all().to_pylist()
-        return rows
-
-    def check(self, **options: Any) -> dict[str, int]:
-        """Compare a scan with that of the SSTs, and return how its files are read."""
-        assert self.scan(**options) == self.scan(**options, useCopies=False)
-        given = {name: value for name, value in options.items() if name != "order"}
-        return dict(self.table.explain(**given).copies)
-
-    @property
-    def path(self) -> str:
-        [meta] = self.store.list(COLUMNS_DIR)
-        return meta.path
-
-
-@pytest.fixture
-def place(monkeypatch: pytest.MonkeyPatch) -> Place:
-    made = Place(monkeypatch)
-    made.load()
-    return made
-
-
-def rows(numbers: range, add: int = 0, schema: pa.Schema = SCHEMA) -> pa.Table:
-    generator = np.random.default_rng(7)
-    found = [
-        {
-            "tenant": "a" if number < ROWS // 2 else "b",
-            "id": number,
-            **{name: number * 3 + add + int(generator.integers(100)) for name in COLUMNS},
-        }
-        for number in numbers
-    ]
-    return pa.Table.from_pylist(found, schema)
-
+from tests.unit.table.read.copies.copied_table import GROUP, NAMES, ROWS, SCHEMA, Place, rows
 
 # --- what is fetched --------------------------------------------------------------------------------------------------
 
@@ -317,7 +235,7 @@ def test_a_dropped_column_is_not_null_for_a_read_that_knows_it(monkeypatch: pyte
 
 
 def test_operands_above_need_the_values_of_the_sst(monkeypatch: pytest.MonkeyPatch) -> None:
-    store = MemoryStore(f"copies-in-scans-{next(_names)}/db")
+    store = MemoryStore(f"copies-in-scans-{next(NAMES)}/db")
     table = SlateStore.create(store.url, columnar=True, mergeOperator="concat", autoCompact=False)
     keys = [b"%05d" % number for number in range(2000)]
     table.write(pa.table({"key": keys, "value": [b"x" * 50] * len(keys)}))
@@ -342,105 +260,6 @@ def test_a_long_key_keeps_the_columns_of_its_copy() -> None:
         patched.setattr("slatespark.table.read.scan.whole_key_windows", one_window)
         [(sources, selection)] = visible_windows([], Visibility(max_seq=9, now_ms=0), None)
     assert read_columns(sources, selection.rows, ["value"], projection)["value"].to_pylist() == [b"v"]
-
-
-# --- damage -----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("kind", ["page", "footer", "cut", "empty", "foreign", "later"])
-@pytest.mark.parametrize("above", [False, True])
-def test_a_damaged_copy_is_passed_over(place: Place, caplog: pytest.LogCaptureFixture, kind: str, above: bool) -> None:
-    other = SlateStore.create(f"memory://copies-in-scans-{next(_names)}/db", SCHEMA, "tenant, id", columnar=True)
-    other.write(rows(range(ROWS), add=1))
-    other.compact(full=True)
-    if above:
-        place.table.write(rows(range(50, 60), add=77))
-    wanted = place.scan(useCopies=False)
-    data = bytearray(place.store.get(place.path))
-    if kind == "page":
-        data[len(data) // 2] ^= 0x10
-    elif kind == "footer":
-        data[-200] ^= 0x10
-    elif kind == "cut":
-        del data[len(data) // 3 :]
-    elif kind == "empty":
-        data.clear()
-    elif kind == "foreign":
-        [meta] = other._stores.main.list(COLUMNS_DIR)
-        data = bytearray(other._stores.main.get(meta.path))
-    elif kind == "later":
-        data = data.replace(b'"format": 1', b'"format": 9')
-    place.store.put(place.path, [bytes(data)])
-    footers.clear()
-    with caplog.at_level(logging.WARNING):
-        assert place.scan() == wanted
-    assert len(caplog.records) == 1
-    assert place.path in caplog.text
-
-
-def test_a_copy_that_goes_while_it_is_read(place: Place, caplog: pytest.LogCaptureFixture) -> None:
-    wanted = place.scan(useCopies=False, columns="id, c1")
-    batches = place.table.scan(columns="id, c1", readBuffer="4k", parallelism=1)
-    place.store.delete(place.path)
-    with caplog.at_level(logging.WARNING):
-        assert batches.read_all().to_pylist() == wanted
-    assert len(caplog.records) == 1
-
-
-def test_a_copy_that_is_written_anew_while_it_is_read(
-    place: Place, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """The chunks of another copy of the same SST may lie where the footer says, and be of other columns."""
-    wanted = place.scan(useCopies=False, columns="id, c1")
-    place.scan(columns="id, c1")
-    plain = MemoryStore.get_ranges
-    anew: list[int] = []
-
-    def changing(store: MemoryStore, path: str, spans: list[ByteRange]) -> Any:
-        found = plain(store, path, spans)
-        if path.startswith(COLUMNS_DIR) and not anew:
-            anew.append(1)
-            place.table.compact(columnar="seq")
-        return found
-
-    monkeypatch.setattr(MemoryStore, "get_ranges", changing)
-    with caplog.at_level(logging.WARNING):
-        assert place.table.scan(columns="id, c1").read_all().to_pylist() == wanted
-    assert anew
-    assert len(caplog.records) == 1
-
-
-def test_the_rest_comes_from_the_sst_when_a_later_row_group_is_damaged(
-    place: Place, caplog: pytest.LogCaptureFixture
-) -> None:
-    wanted = place.scan(useCopies=False, columns="id, c1")
-    data = bytearray(place.store.get(place.path))
-    data[len(data) * 3 // 4 : len(data) * 7 // 8] = bytes(len(data) * 7 // 8 - len(data) * 3 // 4)
-    place.store.put(place.path, [bytes(data)])
-    indexes.clear()
-    for options in ({}, {"readBuffer": "64k"}, {"splitSize": "16k"}):
-        with caplog.at_level(logging.WARNING):
-            assert place.scan(columns="id, c1", **options) == wanted
-    assert caplog.records
-    assert place.scan(columns="id, c1", filter="tenant = 'a'") == [row for row in wanted if row["id"] < ROWS // 2]
-
-
-@pytest.mark.parametrize("damaged_group", range(1, 6))
-def test_an_sst_that_takes_over_in_one_of_several_slices_shows_no_older_rows(place: Place, damaged_group: int) -> None:
-    """A window of the SST may reach into the next slice, whose rows the layers above are still to hide."""
-    place.table.write(rows(range(0, ROWS, 40), add=77))
-    place.table.write(rows(range(20, ROWS, 40)), operation="delete")
-    place.table.deleteRange("tenant = 'a' AND id >= 600 AND id < 603")
-    data = bytearray(place.store.get(place.path))
-    footer = fetch_copy(place.store, Ulid.parse(place.path.split("/")[-1].split(".")[0])).footer
-    span = chunk_range(footer.metadata, damaged_group, SCHEMA.names.index("c1"))
-    data[(span.start + span.end) // 2] ^= 1
-    place.store.put(place.path, [bytes(data)])
-    indexes.clear()
-    conditions = "id >= 0", "id <> 700 AND id <> 1500", "tenant IN ('a', 'b') AND id >= 3", "c0 > 0 AND id <> 900"
-    for condition in conditions:
-        place.check(columns="id, c1", filter=condition)
-        place.check(columns="id, c1", filter=condition, splitSize="16k")
 
 
 # --- batches ----------------------------------------------------------------------------------------------------------
