@@ -29,6 +29,7 @@ from slatespark.kernels.avro_program import (
     EncodeProgram,
 )
 from slatespark.kernels.flat import BOOL, BYTES, ITEM_BYTES, FlatColumn
+from tests.support.avro_numbers import zigzag
 from tests.support.effort import examples
 from tests.unit.kernels.implementations import COMPILED, REFERENCE
 from tests.unit.kernels.rows import Version, all_rows, columns, delete, put, same
@@ -46,14 +47,6 @@ nodes = st.recursive(
     max_leaves=5,
 )
 numbers = st.one_of(st.integers(-3, 3), st.integers(-(2**63), 2**63 - 1))
-
-
-def zigzag(number: int) -> bytes:
-    word, out = (number << 1) ^ (number >> 63), bytearray()
-    while word >= 0x80:
-        out.append(word & 0x7F | 0x80)
-        word >>= 7
-    return bytes([*out, word])
 
 
 @st.composite

@@ -21,8 +21,6 @@ from hypothesis import strategies as st
 
 from slatespark import SlateStore
 from slatespark.errors import HistoryTrimmedError
-from slatespark.table.log.manifests import list_manifests
-from slatespark.table.stores import open_stores
 from tests.property.test_changes import (
     BOUNDS,
     COORDINATOR,
@@ -33,13 +31,13 @@ from tests.property.test_changes import (
     ROWS,
     TTLS,
     TYPED_STEPS,
+    RawLife,
     TypedLife,
 )
-from tests.support.client import Client, ClientOptions, Delete, Location, Merge, Put, Ttl, Write
+from tests.support.client import Client, Delete, Location, Merge, Put, Ttl, Write
 from tests.support.client_admin import collect_garbage, compact_full, compact_segments
 from tests.support.effort import examples
 from tests.support.feeds import ADDED, key_of, state_of
-from tests.support.segments import FixedPrefix
 
 Logged: TypeAlias = tuple[int, str, bytes, bytes | None]  # seq, what, key, value
 
@@ -64,23 +62,12 @@ WORDS = {"put": "upsert", "same": "upsert", "delete": "delete", "merge": "merge"
 
 
 @dataclass
-class LoggedLife:
+class LoggedLife(RawLife):
     """A raw table under both writers, and what they wrote."""
 
-    location: Location
-    segmented: bool = False
-    retention_ms: int | None = None
     log: list[Logged] = field(default_factory=list)
     untold: list[int] = field(default_factory=list)  # versions
     lost_records: bool = False  # without its record, a commit that removed nothing may pass for one that only adds
-    serial: Any = field(default_factory=lambda: itertools.count(1))
-
-    def __post_init__(self) -> None:
-        extractor = FixedPrefix(1) if self.segmented else None
-        shape = {} if extractor is None else extractor.options
-        retention = None if self.retention_ms is None else f"{self.retention_ms}ms"
-        self.store = SlateStore.create(str(self.location.folder), retention=retention, mergeOperator="concat", **shape)
-        self.client_options = ClientOptions(compactor=True, segments=extractor)
 
     def take(self, name: str, *arguments: Any) -> None:
         step: Callable[..., None] = getattr(self, name)
@@ -94,9 +81,6 @@ class LoggedLife:
 
     def rows(self, kinds: dict[bytes, str]) -> list[tuple[str, bytes, bytes | None]]:
         return [(kind, key, None if kind == "delete" else self.value(key, kind)) for key, kind in sorted(kinds.items())]
-
-    def value(self, key: bytes, kind: str) -> bytes:
-        return key + b"-same" if kind == "same" else b"%d" % next(self.serial)
 
     def write(self, kinds: dict[bytes, str], ttl_ms: int | None, files: dict[str, Any], **more: Any) -> None:
         rows = self.rows(kinds)
@@ -136,10 +120,6 @@ class LoggedLife:
         except HistoryTrimmedError:  # erased
             return
         self.mark_untold(before)
-
-    def compact(self, full: bool, bounds: list[bytes]) -> None:
-        what: dict[str, Any] = {"full": True} if full else {"startKey": bounds[0], "endKey": bounds[1]}
-        self.store.compact(**what, **FENCE)
 
     def reap(self) -> None:
         if self.retention_ms is not None:
@@ -213,9 +193,6 @@ class LoggedLife:
                 self.lost_records = True
 
     # --- what must be shown -------------------------------------------------------------------------------------------
-
-    def versions(self) -> list[int]:
-        return list_manifests(open_stores(str(self.location.folder), storage={}))
 
     def state_seq(self, version: int) -> int:
         return self.store.resolve(versionAsOf=version).seq if version else 0

@@ -89,22 +89,22 @@ class RawLife:
     def value(self, key: bytes, kind: str) -> bytes:
         return key + b"-same" if kind == "same" else b"%d" % next(self.serial)
 
-    def table(self, rows: dict[bytes, str]) -> pa.Table:
-        kinds = ["put" if kind == "same" else kind for kind in rows.values()]
-        values = [self.value(key, kind) for key, kind in rows.items()]
+    def table(self, kinds: dict[bytes, str]) -> pa.Table:
+        ops = ["put" if kind == "same" else kind for kind in kinds.values()]
+        values = [self.value(key, kind) for key, kind in kinds.items()]
         return pa.table(
             {
-                "key": pa.array(rows, pa.binary()),
+                "key": pa.array(kinds, pa.binary()),
                 "value": pa.array(values, pa.binary()),
-                "op": pa.array(kinds, pa.string()),
+                "op": pa.array(ops, pa.string()),
             }
         )
 
-    def write(self, rows: dict[bytes, str], ttl_ms: int | None, files: dict[str, Any]) -> None:
-        self.store.write(self.table(rows), opColumn="op", ttl=ttl_ms or "none", **FENCE, **files)
+    def write(self, kinds: dict[bytes, str], ttl_ms: int | None, files: dict[str, Any]) -> None:
+        self.store.write(self.table(kinds), opColumn="op", ttl=ttl_ms or "none", **FENCE, **files)
 
-    def overwrite(self, rows: dict[bytes, str], files: dict[str, Any]) -> None:
-        puts = {key: kind for key, kind in rows.items() if kind in ("put", "same")}
+    def overwrite(self, kinds: dict[bytes, str], files: dict[str, Any]) -> None:
+        puts = {key: kind for key, kind in kinds.items() if kind in ("put", "same")}
         self.store.write(self.table(puts), opColumn="op", mode="overwrite", **FENCE, **files)
 
     def delete_range(self, bounds: list[bytes]) -> None:
@@ -132,14 +132,14 @@ class RawLife:
             if end == "compact":
                 (compact_segments if self.segmented else compact_full)(client)
 
-    def cooperate(self, rows: dict[bytes, str]) -> None:
+    def cooperate(self, kinds: dict[bytes, str]) -> None:
         """A load that the client commits, at the number of rows that were there before."""
         options = replace(self.client_options, settings=COORDINATOR)
         with Client.open(self.location, options) as client:
             client.put(KEYS[0], self.value(KEYS[0], "put"))
             client.flush_memtable()
-            if rows:
-                self.store.write(self.table(rows), opColumn="op", ifClientActive="cooperate")
+            if kinds:
+                self.store.write(self.table(kinds), opColumn="op", ifClientActive="cooperate")
 
     def written(self, key: bytes, kind: str, ttl_ms: int | None) -> Write:
         ttl = None if ttl_ms is None else Ttl(after_ms=ttl_ms)

@@ -6,8 +6,7 @@ import io
 import math
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -32,6 +31,7 @@ from slatespark import SlateStore
 from slatespark.encoding.avro_schema import avro_name
 from tests.support.client import Client, ClientOptions, Location, read_rows
 from tests.support.client_admin import compact_full
+from tests.support.conditions import COMPARISONS, Condition
 from tests.support.effort import examples
 
 Row = dict[str, Any]
@@ -72,24 +72,6 @@ VALUES: Mapping[str, st.SearchStrategy[Any]] = {
     "w x": st.sampled_from(["", "x", "xy", "z", "long " * 300]),
     "l": st.lists(st.none() | st.integers(-2, 2), max_size=3),
     "s": st.fixed_dictionaries({"a": st.none() | st.integers(-2, 2)}),
-}
-
-
-@dataclass(frozen=True)
-class Condition:
-    """A comparison as text, and what it means."""
-
-    text: str
-    holds: Callable[[Row], bool]
-
-
-COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {
-    "=": lambda a, b: a == b,
-    "<>": lambda a, b: a != b,
-    "<": lambda a, b: a < b,
-    "<=": lambda a, b: a <= b,
-    ">": lambda a, b: a > b,
-    ">=": lambda a, b: a >= b,
 }
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from slatespark.format.invariants import l0_watermark_ms
-from slatespark.format.manifest import Manifest, SstView, encode_manifest
+from slatespark.format.manifest import Manifest, SstView
 from slatespark.format.paths import sst_path, wal_path
 from slatespark.format.references import SstHandle
 from slatespark.format.row import Row, RowKind, rows_to_columns
@@ -20,10 +20,11 @@ from slatespark.format.sst import SST_FORMAT_VERSION, SstBuilder
 from slatespark.format.wal import decode_wal
 from slatespark.storage.object_store import ObjectStore
 from slatespark.table.clock import Clock, new_ulid
-from slatespark.table.log.manifests import fetch_latest_manifest, manifest_log
+from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.log.versioned_object import Version
 from slatespark.table.stores import TableStores
 from tests.faults.jobs import stores_of
+from tests.simulation.manifests import create_version
 from tests.support.row_values import columns_to_rows
 from tests.support.wal_files import encode_wal
 
@@ -65,7 +66,7 @@ class ClientWriter:
             number, manifest = fetch_latest_manifest(self.stores)
             self.next_wal = self._first_free(manifest.replay_after_wal_id)
             claim = replace(manifest, nonce=0, writer_epoch=manifest.writer_epoch + 1)
-            if self._publish(number + 1, claim):
+            if create_version(self.stores, number + 1, claim):
                 break
         self.epoch, self.l0 = claim.writer_epoch, claim.l0
         while True:
@@ -126,7 +127,7 @@ class ClientWriter:
                 wal_id_last_seen=self.next_wal - 1,
             )
             after = replace(after, ssts=after.ssts.keeping({view.sst_id for view in after.views()}))
-            if self._publish(number + 1, after):
+            if create_version(self.stores, number + 1, after):
                 break
         self.l0, self.unflushed = after.l0, []
 
@@ -153,13 +154,6 @@ class ClientWriter:
         if found.value.writer_epoch != self.epoch:
             raise FencedClientError
         return found
-
-    def _publish(self, number: int, manifest: Manifest) -> bool:
-        try:
-            manifest_log(self.stores).create(number, encode_manifest(manifest))
-        except FileExistsError:
-            return False
-        return True
 
 
 def _before(l0: tuple[SstView, ...], marker: object) -> tuple[SstView, ...]:

@@ -13,15 +13,16 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from slatespark.format.compactions import Compaction, Compactions, CompactionStatus, TieredSpec
-from slatespark.format.manifest import Checkpoint, Manifest, SortedRun, SstView, encode_manifest
+from slatespark.format.manifest import Checkpoint, Manifest, SortedRun, SstView
 from slatespark.storage.object_store import ObjectStore
 from slatespark.table.clock import Clock, new_ulid, new_uuid
 from slatespark.table.log.compactions import create_compactions, fetch_compactions
-from slatespark.table.log.manifests import fetch_latest_manifest, manifest_log
+from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.log.versioned_object import RaceLostError, Version
 from slatespark.table.stores import TableStores
 from tests.faults.jobs import stores_of
 from tests.simulation.client import FencedClientError
+from tests.simulation.manifests import create_version
 
 SILENT_MS: Final = 30_000
 CHECKPOINT_S: Final = 900
@@ -54,7 +55,7 @@ class Coordinator:
         while True:
             number, manifest = fetch_latest_manifest(self.stores)
             claim = replace(manifest, nonce=0, compactor_epoch=manifest.compactor_epoch + 1)
-            if self._publish(number + 1, claim):
+            if create_version(self.stores, number + 1, claim):
                 break
         self.epoch = claim.compactor_epoch
 
@@ -136,7 +137,9 @@ class Coordinator:
             now_s = self.clock.now_ms() // 1000
             point = Checkpoint(new_uuid(self.clock), number, now_s + CHECKPOINT_S, now_s)
             pinned = replace(manifest, nonce=0, checkpoints=(*manifest.checkpoints, point))
-            if self._publish(number + 1, pinned) and self._publish(number + 2, compacted(pinned, job)):
+            if create_version(self.stores, number + 1, pinned) and create_version(
+                self.stores, number + 2, compacted(pinned, job)
+            ):
                 break
         self._edit(lambda listed: _ended(listed, job, status))
 
@@ -159,13 +162,6 @@ class Coordinator:
             with contextlib.suppress(RaceLostError):
                 create_compactions(self.stores, Version(number + 1, changed))
                 return
-
-    def _publish(self, number: int, manifest: Manifest) -> bool:
-        try:
-            manifest_log(self.stores).create(number, encode_manifest(manifest))
-        except FileExistsError:
-            return False
-        return True
 
 
 def has_l0(job: Compaction) -> bool:

@@ -43,6 +43,7 @@ from slatespark.kernels.flat import (
     INT128,
     FlatColumn,
 )
+from tests.support.avro_numbers import zigzag
 from tests.unit.kernels.rows import all_rows, columns, delete, operand, put
 
 HEAD = b"\xc3\x01\x11\x22\x33\x44\x55\x66\x77\xf8"
@@ -140,14 +141,6 @@ def test_an_int_has_32_bits_also_in_a_wider_column(kernels: Any) -> None:
     for number in (2**31, -(2**31) - 1):
         assert one(kernels, INT, INT64, zigzag(number), *INT64_RANGE) == MALFORMED
         assert one(kernels, INT, FLOAT64, zigzag(number), *INT64_RANGE) == MALFORMED
-
-
-def zigzag(number: int) -> bytes:
-    word, out = (number << 1) ^ (number >> 63), bytearray()
-    while word >= 0x80:
-        out.append(word & 0x7F | 0x80)
-        word >>= 7
-    return bytes([*out, word])
 
 
 def test_integers_are_promoted_to_floats(kernels: Any) -> None:

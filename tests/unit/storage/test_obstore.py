@@ -3,7 +3,6 @@ from __future__ import annotations
 import itertools
 import socket
 import traceback
-from collections.abc import Iterator
 
 import pytest
 
@@ -28,12 +27,6 @@ _names = itertools.count()
 @pytest.fixture
 def bucket(moto_server: MotoServer) -> str:
     return moto_server.create_bucket(f"obstore-{next(_names)}")
-
-
-@pytest.fixture
-def proxy(moto_server: MotoServer) -> Iterator[FaultyProxy]:
-    with FaultyProxy(moto_server.endpoint).running() as proxy:
-        yield proxy
 
 
 @pytest.fixture

@@ -105,12 +105,6 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
     return Home(tmp_path, monkeypatch)
 
 
-@pytest.fixture
-def proxy(moto_server: MotoServer) -> Iterator[FaultyProxy]:
-    with FaultyProxy(moto_server.endpoint).running() as proxy:
-        yield proxy
-
-
 def expires(ahead: timedelta = timedelta(hours=6)) -> str:
     return f"{datetime.fromtimestamp(SystemClock().now_ms() // 1000, UTC) + ahead:%Y-%m-%dT%H:%M:%SZ}"
 

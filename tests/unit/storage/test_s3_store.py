@@ -7,7 +7,7 @@ import socket
 import threading
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
@@ -45,12 +45,6 @@ def bucket(moto_server: MotoServer) -> str:
 @pytest.fixture
 def store(moto_server: MotoServer, bucket: str) -> ObjectStore:
     return open_store(bucket, fsspec_options(moto_server))
-
-
-@pytest.fixture
-def proxy(moto_server: MotoServer) -> Iterator[FaultyProxy]:
-    with FaultyProxy(moto_server.endpoint).running() as proxy:
-        yield proxy
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,20 +18,13 @@ from slatespark.options import ReadOptions
 from slatespark.table.clock import SystemClock
 from slatespark.table.read.materialise import UndecodableRowsWarning
 from slatespark.table.read.reader import fetch_read_plan, run_read
+from tests.support.conditions import COMPARISONS, Condition
 from tests.support.effort import examples
 from tests.support.typed_tables import define, encoded, make_typed, stores_of, write_raw
 
 _numbers = itertools.count()
 
 Row = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Condition:
-    """A comparison as text, and what it means."""
-
-    text: str
-    holds: Callable[[Row], bool]
 
 
 FORMATS = {
@@ -49,14 +41,6 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "v": st.none() | st.integers(-3, 3),
     "w": st.sampled_from([None, "", "x", "xy", "z"]),
     "l": st.none() | st.lists(st.none() | st.integers(0, 3), max_size=2),
-}
-COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
-    "=": lambda a, b: a == b,
-    "<>": lambda a, b: a != b,
-    "<": lambda a, b: a < b,
-    "<=": lambda a, b: a <= b,
-    ">": lambda a, b: a > b,
-    ">=": lambda a, b: a >= b,
 }
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import tempfile
 import threading
 import time
-from itertools import count
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -14,23 +13,13 @@ import pytest
 
 from slatespark.encoding.row_codec import RAW_CODEC
 from slatespark.errors import SchemaError
-from slatespark.format.paths import COMPACTED_DIR
 from slatespark.format.row import Row, RowKind
-from slatespark.options import WriteOptions
-from slatespark.table.clock import SystemClock
-from slatespark.table.read.merge.cursor import layer_windows
 from slatespark.table.read.merge.merge_function import MergeFunction, resolve_operator
-from slatespark.table.read.planning.plan import Layer
 from slatespark.table.rows import spill, task_sorter
 from slatespark.table.rows.encoder import RowEncoder, Stamp
-from slatespark.table.rows.sst_upload import upload_task
 from slatespark.table.rows.task_sorter import TaskSorter
 from slatespark.table.rows.versions import Versions
-from slatespark.table.stores import open_stores
-from slatespark.table.tasks import ThreadRunner
-from tests.support.row_values import columns_to_rows
-
-_numbers = count()
+from tests.unit.table.rows.sorted_task import sorted_task
 
 Change: TypeAlias = tuple[str, bytes, bytes]
 
@@ -59,17 +48,9 @@ def run(
     ttl_ms: int | None = 10,
     threads: int = 1,
 ) -> list[Row]:
-    stores = open_stores(f"memory://sort-spill-{next(_numbers)}", storage={})
-    runner = ThreadRunner(threads)
-    made, stamp = batches(changed, batch_rows), Stamp(5, 1000, ttl_ms)
-    sorter = TaskSorter(made, ENCODER, stamp, fold, buffer_bytes=buffer, threads=runner)
-    options = WriteOptions.parse({"path": "p", "sstSize": 3000, "blockSize": 1024})
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(spill, "PART_BYTES", 1)  # each thread gets a part
-        files = upload_task(stores, SystemClock(), sorter, options, 0, threads=runner)
-    assert len(stores.main.list(COMPACTED_DIR)) == len(files), "what was merged again is gone"
-    layer = Layer("new", tuple(file.whole() for file in files))
-    return [row for window in layer_windows(stores, layer, 1 << 20) for row in columns_to_rows(window.rows)]
+    stamp = Stamp(5, 1000, ttl_ms)
+    rows, _ = sorted_task(batches(changed, batch_rows), ENCODER, stamp, fold, buffer=buffer, threads=threads)
+    return rows
 
 
 def model(changed: list[Change]) -> list[Row]:

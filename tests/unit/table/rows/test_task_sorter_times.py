@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import count, pairwise
+from itertools import pairwise
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,23 +11,12 @@ import pytest
 
 from slatespark.encoding.row_codec import RAW_CODEC
 from slatespark.errors import InvalidRequestError
-from slatespark.format.paths import COMPACTED_DIR
 from slatespark.format.row import Row, RowKind
-from slatespark.options import WriteOptions
-from slatespark.table.clock import SystemClock
-from slatespark.table.read.merge.cursor import layer_windows
 from slatespark.table.read.merge.merge_function import MergeFunction, resolve_operator
-from slatespark.table.read.planning.plan import Layer
-from slatespark.table.rows import spill
 from slatespark.table.rows.encoder import RowEncoder, Stamp
-from slatespark.table.rows.sst_upload import NewFile, upload_task
-from slatespark.table.rows.task_sorter import TaskSorter
-from slatespark.table.stores import open_stores
-from slatespark.table.tasks import ThreadRunner
+from slatespark.table.rows.sst_upload import NewFile
 from slatespark.units import MAX_MS
-from tests.support.row_values import columns_to_rows
-
-_numbers = count()
+from tests.unit.table.rows.sorted_task import sorted_task
 
 CONCAT = resolve_operator("concat")
 FIRST_SEQ, TTL_MS = 5, 10
@@ -66,19 +55,10 @@ def run(
     sst_size: int = 3000,
     threads: int = 1,
 ) -> tuple[list[Row], tuple[NewFile, ...]]:
-    stores = open_stores(f"memory://version-sort-{next(_numbers)}", storage={})
-    made = batches(changed, batch_rows)
     encoder = encoder or RowEncoder(RAW_CODEC, op_column="op", timestamp_column="at")
-    runner = ThreadRunner(threads)
-    sorter = TaskSorter(made, encoder, Stamp(FIRST_SEQ, 0, TTL_MS), fold, buffer_bytes=buffer, threads=runner)
-    options = WriteOptions.parse({"path": "p", "sstSize": sst_size, "blockSize": 1024})
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(spill, "PART_BYTES", 1)  # each thread gets a part
-        files = upload_task(stores, SystemClock(), sorter, options, 0, threads=runner)
-    assert len(stores.main.list(COMPACTED_DIR)) == len(files), "what was merged again is gone"
-    layer = Layer("new", tuple(file.whole() for file in files))
-    windows = layer_windows(stores, layer, 1 << 20)
-    return [row for window in windows for row in columns_to_rows(window.rows)[window.low : window.high]], files
+    stamp = Stamp(FIRST_SEQ, 0, TTL_MS)
+    made = batches(changed, batch_rows)
+    return sorted_task(made, encoder, stamp, fold, buffer=buffer, sst_size=sst_size, threads=threads)
 
 
 def model(changed: list[Change]) -> list[Row]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,53 +19,24 @@ from slatespark import (
 )
 from slatespark.format.manifest import Manifest, encode_manifest
 from slatespark.format.paths import manifest_path, wal_path
-from slatespark.format.row import Row
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.table.clock import SystemClock
 from slatespark.table.definition.versions import definition_path
 from slatespark.table.log.manifests import fetch_latest_manifest, fetch_manifest
-from slatespark.table.stores import TableStores, open_stores
+from slatespark.table.stores import open_stores
 from slatespark.table.write.clone import clone_table
 from tests.faults.jobs import stores_of, table_of
 from tests.support.failing_store import FailingStore, Moment, Operation
-from tests.support.wal_files import encode_wal, forget_own_commits
-
-_names = itertools.count()
-
-
-class Family:
-    """A raw table `p` in memory, with a row that is only in the WAL."""
-
-    def __init__(self) -> None:
-        self.folder = f"memory://clones/{next(_names)}"
-        self.parent = SlateStore.create(self.at("p"), versionRetention="1h")
-        self.first = self.parent.write(table_of([(b"a", b"1")]))
-        self.second = self.parent.write(table_of([(b"b", b"2")]))
-        self.stores = self.of("p")
-        manifest = fetch_latest_manifest(self.stores)[1]
-        row = Row(b"w", manifest.last_l0_seq + 1, value=b"3", create_ts_ms=manifest.last_l0_clock_tick)
-        self.wal_id = manifest.wal_id_last_seen + 1
-        self.stores.main.put(wal_path(self.wal_id), [encode_wal([row])])
-        forget_own_commits(self.parent)
-
-    def at(self, name: str) -> str:
-        return f"{self.folder}/{name}"
-
-    def of(self, name: str) -> TableStores:
-        return open_stores(self.at(name), storage={})
+from tests.unit.table.write.original import Original, rows
 
 
 @pytest.fixture
-def family() -> Family:
-    return Family()
+def family() -> Original:
+    return Original(b"w")
 
 
-def rows(store: SlateStore) -> dict[bytes, bytes]:
-    return {row["key"]: row["value"] for row in store.scan().read_all().to_pylist()}
-
-
-def test_the_two_manifests(family: Family) -> None:
-    clone = family.parent.clone(family.at("c"))
+def test_the_two_manifests(family: Original) -> None:
+    clone = family.table.clone(family.at("c"))
     source = fetch_latest_manifest(family.stores)[1]
     (kept,) = (point for point in source.checkpoints if point.name == "slatespark/clone/c")
     pinned, unfinished = fetch_manifest(family.stores, kept.manifest_id), fetch_manifest(family.of("c"), 1)
@@ -77,24 +47,24 @@ def test_the_two_manifests(family: Family) -> None:
         assert (manifest.writer_epoch, manifest.compactor_epoch) == (pinned.writer_epoch, pinned.compactor_epoch)
         (owner,) = manifest.external_dbs
         assert (owner.path, owner.final_checkpoint_id, set(owner.sst_ids)) == ("p", kept.id, set(pinned.ssts))
-    assert clone.definition == family.parent.definition
+    assert clone.definition == family.table.definition
     assert clone.history()[0].operation == "clone"
     assert rows(clone) == {b"a": b"1", b"b": b"2", b"w": b"3"}
     assert [meta.path for meta in family.of("c").main.list("wal/")] == [wal_path(family.wal_id)]
     assert family.of("c").main.list("compacted/") == []
 
 
-def test_versions_and_checkpoints(family: Family) -> None:
-    made = family.parent.createCheckpoint("x", version=family.first)
+def test_versions_and_checkpoints(family: Original) -> None:
+    made = family.table.createCheckpoint("x", version=family.first)
     for name, clone in (
-        ("v", family.parent.clone(family.at("v"), version=family.first)),
-        ("n", family.parent.clone(family.at("n"), checkpoint="x")),
-        ("i", family.parent.clone(family.at("i"), checkpoint=made.id)),
+        ("v", family.table.clone(family.at("v"), version=family.first)),
+        ("n", family.table.clone(family.at("n"), checkpoint="x")),
+        ("i", family.table.clone(family.at("i"), checkpoint=made.id)),
     ):
         assert rows(clone) == {b"a": b"1"}, name
 
 
-def test_a_typed_table_with_its_own_clock(family: Family) -> None:
+def test_a_typed_table_with_its_own_clock(family: Original) -> None:
     schema = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("name", pa.string())])
     table = SlateStore.create(family.at("typed"), schema, "id", clock="custom", defaultTtl="7")
     one = pa.table({"id": pa.array([1], pa.int64()), "name": ["x"]})
@@ -114,28 +84,28 @@ def test_a_wal_in_another_store(tmp_path: Path) -> None:
     assert rows(clone) == {b"a": b"2", b"b": b"3"}
 
 
-def test_occupied_targets_are_refused(family: Family) -> None:
-    family.parent.clone(family.at("c"))
+def test_occupied_targets_are_refused(family: Original) -> None:
+    family.table.clone(family.at("c"))
     with pytest.raises(TableExistsError):
-        family.parent.clone(family.at("c"))
+        family.table.clone(family.at("c"))
     with pytest.raises(TableExistsError):
-        family.parent.clone(family.at("p"))
+        family.table.clone(family.at("p"))
     for number, path in enumerate(("wal/00000000000000000007.sst", "compacted/x", "slatespark/table/x", "notes.txt")):
         family.of(f"full{number}").main.put(path, [b"x"])
         with pytest.raises(InvalidRequestError, match=path):
-            family.parent.clone(family.at(f"full{number}"))
+            family.table.clone(family.at(f"full{number}"))
     family.of("going").main.put(".deleting", [b""])
     with pytest.raises(InvalidRequestError, match="dropped"):
-        family.parent.clone(family.at("going"))
+        family.table.clone(family.at("going"))
 
 
-def test_blanks_around_the_target_do_not_count(family: Family) -> None:
-    clone = family.parent.clone(f" {family.at('c')} ")
+def test_blanks_around_the_target_do_not_count(family: Original) -> None:
+    clone = family.table.clone(f" {family.at('c')} ")
     assert clone.url == family.at("c")
-    assert rows(clone) == rows(family.parent)
+    assert rows(clone) == rows(family.table)
 
 
-def test_the_first_of_two_clones_wins(family: Family, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_of_two_clones_wins(family: Original, monkeypatch: pytest.MonkeyPatch) -> None:
     inner = MemoryStore(family.at("c").removeprefix("memory://"))
 
     def overtake() -> None:
@@ -147,37 +117,37 @@ def test_the_first_of_two_clones_wins(family: Family, monkeypatch: pytest.Monkey
         clone_table(family.stores, SystemClock(), family.at("c"))
 
 
-def test_targets_without_a_common_root_are_refused(family: Family, tmp_path: Path) -> None:
+def test_targets_without_a_common_root_are_refused(family: Original, tmp_path: Path) -> None:
     with pytest.raises(InvalidRequestError, match="store"):
-        family.parent.clone(str(tmp_path / "c"))
+        family.table.clone(str(tmp_path / "c"))
     with pytest.raises(InvalidRequestError, match="store"):
-        family.parent.clone("memory://elsewhere")
+        family.table.clone("memory://elsewhere")
     with pytest.raises(InvalidRequestError, match="below"):
-        family.parent.clone(family.at("p/inside"))
+        family.table.clone(family.at("p/inside"))
     rooted = SlateStore.open(family.at("p"), root=f"{family.folder}")
     with pytest.raises(InvalidRequestError, match="below"):
         rooted.clone("memory://clones/outside")
-    assert rows(rooted.clone(family.at("deep/er"))) == rows(family.parent)
+    assert rows(rooted.clone(family.at("deep/er"))) == rows(family.table)
     assert fetch_latest_manifest(family.of("deep/er"))[1].external_dbs[0].path == "p"
 
 
-def test_a_clone_of_a_clone_has_the_same_root(family: Family) -> None:
-    child = family.parent.clone(family.at("x/child"))
+def test_a_clone_of_a_clone_has_the_same_root(family: Original) -> None:
+    child = family.table.clone(family.at("x/child"))
     grandchild = child.clone(family.at("x/grandchild"))
     paths = [owner.path for owner in fetch_latest_manifest(family.of("x/grandchild"))[1].external_dbs]
     assert paths == ["x/child", "p"]
-    assert rows(grandchild) == rows(family.parent)
+    assert rows(grandchild) == rows(family.table)
     with pytest.raises(InvalidRequestError, match="below"):
         child.clone("memory://clones/elsewhere")
 
 
-def test_unknown_checkpoint_or_version(family: Family) -> None:
+def test_unknown_checkpoint_or_version(family: Original) -> None:
     with pytest.raises(InvalidRequestError, match="'x'"):
-        family.parent.clone(family.at("c"), checkpoint="x")
+        family.table.clone(family.at("c"), checkpoint="x")
     with pytest.raises(InvalidRequestError, match="99"):
-        family.parent.clone(family.at("c"), version=99)
+        family.table.clone(family.at("c"), version=99)
     with pytest.raises(OptionError, match="both"):
-        family.parent.clone(family.at("c"), version=1, checkpoint="x")
+        family.table.clone(family.at("c"), version=1, checkpoint="x")
     assert family.of("c").main.list("manifest/") == []
     family.of("half").main.put(manifest_path(1), [encode_manifest(Manifest(initialized=False))])
     with pytest.raises(UnsupportedFormatError, match="clone"):
@@ -214,17 +184,17 @@ def lasting(store: SlateStore) -> list[str | None]:
 
 @pytest.mark.parametrize("generations", [1, 2])
 @pytest.mark.parametrize("step", [("put", "wal/*"), ("create", "slatespark/table/*")])
-def test_a_clone_that_fails_leaves_nothing(family: Family, step: tuple[Operation, str], generations: int) -> None:
-    family.parent.setProperties(defaultTtl="7d")
-    parents = [family.parent]
+def test_a_clone_that_fails_leaves_nothing(family: Original, step: tuple[Operation, str], generations: int) -> None:
+    family.table.setProperties(defaultTtl="7d")
+    parents = [family.table]
     if generations == 2:
-        parents.append(family.parent.clone(family.at("child")))
+        parents.append(family.table.clone(family.at("child")))
     before = [lasting(parent) for parent in parents]
     inner = MemoryStore(family.at("c").removeprefix("memory://"))
     failing_clone(parents[-1], FailingStore(inner).fail(*step), UnavailableError)
     assert list(inner.list_below("")) == []
     assert [lasting(parent) for parent in parents] == before
-    assert rows(parents[-1].clone(family.at("c"))) == rows(family.parent)
+    assert rows(parents[-1].clone(family.at("c"))) == rows(family.table)
 
 
 @pytest.mark.parametrize("error", [UnavailableError("lost"), KeyboardInterrupt()], ids=type)
@@ -238,56 +208,56 @@ def test_a_clone_that_fails_leaves_nothing(family: Family, step: tuple[Operation
     ],
 )
 def test_a_clone_whose_answer_is_lost_leaves_nothing(
-    family: Family, operation: Operation, path: str, moment: Moment, error: BaseException
+    family: Original, operation: Operation, path: str, moment: Moment, error: BaseException
 ) -> None:
-    family.parent.setProperties(defaultTtl="7d")
+    family.table.setProperties(defaultTtl="7d")
     inner = MemoryStore(family.at("c").removeprefix("memory://"))
     target = FailingStore(inner).fail(operation, path, moment=moment, error=error)
-    failing_clone(family.parent, target, type(error))
+    failing_clone(family.table, target, type(error))
     assert list(inner.list_below("")) == []
-    assert lasting(family.parent) == []
-    assert rows(family.parent.clone(family.at("c"))) == rows(family.parent)
+    assert lasting(family.table) == []
+    assert rows(family.table.clone(family.at("c"))) == rows(family.table)
 
 
-def test_a_clone_whose_last_step_is_refused_leaves_nothing(family: Family) -> None:
+def test_a_clone_whose_last_step_is_refused_leaves_nothing(family: Original) -> None:
     inner = MemoryStore(family.at("c").removeprefix("memory://"))
     target = FailingStore(inner).fail("create", manifest_path(2), error=InvalidRequestError("refused"))
-    failing_clone(family.parent, target, InvalidRequestError)
+    failing_clone(family.table, target, InvalidRequestError)
     assert list(inner.list_below("")) == []
-    assert lasting(family.parent) == []
+    assert lasting(family.table) == []
 
 
-def test_a_drop_removes_an_unfinished_clone(family: Family) -> None:
+def test_a_drop_removes_an_unfinished_clone(family: Original) -> None:
     """As a process leaves it that is killed: with a checkpoint at the parent."""
     inner = MemoryStore(family.at("c").removeprefix("memory://"))
-    failing_clone(family.parent, FailingStore(inner).fail("create", manifest_path(2)), UnavailableError)
-    assert lasting(family.parent) == ["slatespark/clone/c"]
+    failing_clone(family.table, FailingStore(inner).fail("create", manifest_path(2)), UnavailableError)
+    assert lasting(family.table) == ["slatespark/clone/c"]
     with pytest.raises(TableExistsError):
-        family.parent.clone(inner.url)
+        family.table.clone(inner.url)
     SlateStore.drop(inner.url, force=True)
-    assert lasting(family.parent) == []
-    assert rows(family.parent.clone(inner.url)) == rows(family.parent)
+    assert lasting(family.table) == []
+    assert rows(family.table.clone(inner.url)) == rows(family.table)
 
 
-def test_the_table_of_another_creator_stays(family: Family) -> None:
+def test_the_table_of_another_creator_stays(family: Original) -> None:
     inner = MemoryStore(family.at("c").removeprefix("memory://"))
 
     def overtake() -> None:
         SlateStore.create(inner.url, "id BIGINT", "id")
 
-    failing_clone(family.parent, FailingStore(inner).run(overtake, "create", manifest_path(1)), TableExistsError)
+    failing_clone(family.table, FailingStore(inner).run(overtake, "create", manifest_path(1)), TableExistsError)
     assert SlateStore.open(inner.url).definition.key_columns == ("id",)
 
 
-def test_a_wal_file_that_is_collected_meanwhile(family: Family) -> None:
+def test_a_wal_file_that_is_collected_meanwhile(family: Original) -> None:
     inner = MemoryStore(family.at("c").removeprefix("memory://"))
 
     def collect() -> None:
         family.stores.main.delete(wal_path(family.wal_id))
 
-    failing_clone(family.parent, FailingStore(inner).run(collect, "create", manifest_path(1)), HistoryTrimmedError)
+    failing_clone(family.table, FailingStore(inner).run(collect, "create", manifest_path(1)), HistoryTrimmedError)
     assert list(inner.list_below("")) == []
-    assert lasting(family.parent) == []
+    assert lasting(family.table) == []
 
 
 def test_a_damaged_definition_is_found_before_anything_is_at_the_target(tmp_path: Path) -> None:
@@ -300,22 +270,22 @@ def test_a_damaged_definition_is_found_before_anything_is_at_the_target(tmp_path
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
-def test_an_error_of_the_last_step_undoes_nothing(family: Family, moment: Moment) -> None:
+def test_an_error_of_the_last_step_undoes_nothing(family: Original, moment: Moment) -> None:
     """The clone may be finished."""
     inner = MemoryStore(family.at("c").removeprefix("memory://"))
     target = FailingStore(inner).fail("create", manifest_path(2), moment=moment)
-    failing_clone(family.parent, target, UnavailableError)
-    assert lasting(family.parent) == ["slatespark/clone/c"]
+    failing_clone(family.table, target, UnavailableError)
+    assert lasting(family.table) == ["slatespark/clone/c"]
     if moment == "after":
-        assert rows(SlateStore.open(family.at("c"))) == rows(family.parent)
+        assert rows(SlateStore.open(family.at("c"))) == rows(family.table)
 
 
-def test_the_definition_of_another_creator_stays(family: Family) -> None:
-    family.parent.setProperties(defaultTtl="7d")
+def test_the_definition_of_another_creator_stays(family: Original) -> None:
+    family.table.setProperties(defaultTtl="7d")
     inner = MemoryStore(family.at("c").removeprefix("memory://"))
 
     def overtake() -> None:
         inner.create(definition_path(1), b"theirs")
 
-    failing_clone(family.parent, FailingStore(inner).run(overtake, "create", definition_path(1)), TableExistsError)
+    failing_clone(family.table, FailingStore(inner).run(overtake, "create", definition_path(1)), TableExistsError)
     assert [meta.path for meta in inner.list_below("")] == [definition_path(1)]

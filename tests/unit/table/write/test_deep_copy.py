@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from pathlib import Path
 from typing import Any
 
@@ -20,51 +19,23 @@ from slatespark import (
     UnsupportedFormatError,
 )
 from slatespark.format.manifest import Manifest, encode_manifest
-from slatespark.format.paths import manifest_path, sst_path, wal_path
-from slatespark.format.row import Row
+from slatespark.format.paths import manifest_path, sst_path
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.table.clock import SystemClock
 from slatespark.table.definition.versions import fetch_definition
 from slatespark.table.log.manifests import fetch_latest_manifest, find_latest_manifest
 from slatespark.table.records.commits import fetch_commit_record
-from slatespark.table.stores import TableStores, open_stores
+from slatespark.table.stores import TableStores
 from slatespark.table.write.deep_copy import HOLD_MS, RENEW_MS, copy_table
 from tests.faults.jobs import store_on, stores_of, table_of
 from tests.support.failing_store import FailingStore
 from tests.support.fake_clock import FakeClock
-from tests.support.wal_files import encode_wal, forget_own_commits
-
-_names = itertools.count()
-
-
-class Original:
-    """A raw table with two files, and a row that is only in the WAL."""
-
-    def __init__(self) -> None:
-        self.folder = f"memory://copies/{next(_names)}"
-        self.table = SlateStore.create(self.at("p"), versionRetention="1h")
-        self.first = self.table.write(table_of([(b"a", b"1")]))
-        self.second = self.table.write(table_of([(b"b", b"2")]))
-        self.stores = self.of("p")
-        manifest = fetch_latest_manifest(self.stores)[1]
-        row = Row(b"a", manifest.last_l0_seq + 1, value=b"3", create_ts_ms=manifest.last_l0_clock_tick)
-        self.stores.main.put(wal_path(manifest.wal_id_last_seen + 1), [encode_wal([row])])
-        forget_own_commits(self.table)
-
-    def at(self, name: str) -> str:
-        return f"{self.folder}/{name}"
-
-    def of(self, name: str) -> TableStores:
-        return open_stores(self.at(name), storage={})
+from tests.unit.table.write.original import Original, rows
 
 
 @pytest.fixture
 def original() -> Original:
-    return Original()
-
-
-def rows(store: SlateStore) -> dict[bytes, bytes]:
-    return {row["key"]: row["value"] for row in store.scan().read_all().to_pylist()}
+    return Original(b"a")
 
 
 def everything(stores: TableStores) -> set[str]:
