@@ -17,6 +17,7 @@ from slatespark.table.changes.plan import ChangePlan, ChangeSplit
 from slatespark.table.clock import Clock
 from slatespark.table.explain.cost import NOTHING, PriceList, RequestRange
 from slatespark.table.explain.explanation import ExplanationFacts, LayerUse
+from slatespark.table.explain.layer_use import layer_use
 from slatespark.table.explain.meter import Meter
 from slatespark.table.explain.read import OUTSIDE, wal_bytes
 from slatespark.table.explain.read_cost import SplitCosts
@@ -114,8 +115,7 @@ def _layer_uses(plan: ChangePlan, searched: frozenset[SstFile]) -> Iterable[Laye
         (SHARED, found.shared),
     )
     for name, layers in groups:
-        files = frozenset(distinct_files(layers))
-        yield LayerUse(name, len(files), len(files & searched))
+        yield layer_use(name, layers, searched)
 
 
 def _skipped(plan: ChangePlan, searched: frozenset[SstFile]) -> dict[str, int]:

@@ -10,7 +10,8 @@ from slatespark.ranges import KeyRange
 from slatespark.storage.requests import Requests, delete_requests
 from slatespark.table.clock import Clock
 from slatespark.table.explain.cost import PriceList, RequestRange
-from slatespark.table.explain.explanation import EraseOutlook, ExplanationFacts, LayerUse
+from slatespark.table.explain.explanation import EraseOutlook, ExplanationFacts
+from slatespark.table.explain.layer_use import layer_use
 from slatespark.table.explain.meter import Meter
 from slatespark.table.explain.overheads import collection, commits, upload
 from slatespark.table.explain.read_cost import SplitCosts
@@ -71,11 +72,7 @@ def explain_erasure(
         version=plan.snapshot.manifest_id,
         estimated=RequestRange.of(surveyed) + rewriting + RequestRange(Requests(), most),
         planning=planning,
-        layers=tuple(
-            LayerUse(layer.name, len(files), len(used & files))
-            for layer in layers
-            for files in [frozenset(distinct_files([layer]))]
-        ),
+        layers=tuple(layer_use(layer.name, [layer], used) for layer in layers),
         files=len(considered),
         skipped={"no row of the keys": len(considered) - len(used)} if len(used) < len(considered) else {},
         prices=prices,

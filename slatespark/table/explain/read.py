@@ -14,7 +14,8 @@ from slatespark.options import ReadOptions
 from slatespark.ranges import KeyRange, point_range
 from slatespark.table.clock import Clock
 from slatespark.table.explain.cost import PriceList, RequestRange
-from slatespark.table.explain.explanation import ExplanationFacts, LayerUse
+from slatespark.table.explain.explanation import ExplanationFacts
+from slatespark.table.explain.layer_use import layer_use
 from slatespark.table.explain.meter import Meter
 from slatespark.table.explain.read_cost import SplitCosts
 from slatespark.table.read.copies.choice import NO_COPY, USED, CopyChoice, choose_copies
@@ -66,7 +67,7 @@ def explain_read(
         version=plan.manifest_id,
         estimated=RequestRange.of(planning + footers) + scanned,
         planning=planning,
-        layers=tuple(_layer_use(layer, used) for layer in plan.layers),
+        layers=tuple(layer_use(layer.name, [layer], used) for layer in plan.layers),
         files=len(_files(plan.layers)),
         skipped=_skipped(stores, plan, used),
         copies=_copy_reasons(plan, choices),
@@ -107,11 +108,6 @@ def _parts_read(split: Split) -> Iterator[FileSlice]:
     for part in (part for layer in split.layers for part in layer.slices):
         if _meets(part, ranges):
             yield part
-
-
-def _layer_use(layer: Layer, used: frozenset[SstFile]) -> LayerUse:
-    files = _files([layer])
-    return LayerUse(layer.name, len(files), len(files & used))
 
 
 def _skipped(stores: TableStores, plan: ReadPlan, used: frozenset[SstFile]) -> Mapping[str, int]:

@@ -12,7 +12,8 @@ from slatespark.storage.requests import Requests
 from slatespark.table.clock import Clock
 from slatespark.table.definition.versions import fetch_definition
 from slatespark.table.explain.cost import NOTHING, PriceList, RequestRange
-from slatespark.table.explain.explanation import ExplanationFacts, LayerUse, ReapOutlook
+from slatespark.table.explain.explanation import ExplanationFacts, ReapOutlook
+from slatespark.table.explain.layer_use import layer_use
 from slatespark.table.explain.meter import Meter
 from slatespark.table.explain.overheads import commits, definition_change
 from slatespark.table.read.fetch import fetch_wal_rows
@@ -91,11 +92,7 @@ def explain_reap(
         version=outlook.version,
         estimated=RequestRange.of(planning) + _work(found, considered, max_batch_bytes or MAX_BATCH_BYTES, planning),
         planning=planning,
-        layers=tuple(
-            LayerUse(layer.name, len(files), len(used & files))
-            for layer in found.layers
-            for files in [frozenset(distinct_files([layer]))]
-        ),
+        layers=tuple(layer_use(layer.name, [layer], used) for layer in found.layers),
         files=len(considered),
         skipped={"no row is past retention": young} if young else {},
         prices=prices,

@@ -14,7 +14,8 @@ from slatespark.table.compaction.plan import RangeTask
 from slatespark.table.compaction.ranges import local_threads
 from slatespark.table.compaction.report import CompactionReport
 from slatespark.table.explain.cost import PriceList, RequestRange
-from slatespark.table.explain.explanation import ExplanationFacts, LayerUse
+from slatespark.table.explain.explanation import ExplanationFacts
+from slatespark.table.explain.layer_use import layer_use
 from slatespark.table.explain.overheads import collection, commits, copied, upload
 from slatespark.table.explain.read_cost import SplitCosts
 from slatespark.table.gc.report import KEPT, CollectedFile, VacuumReport
@@ -80,11 +81,7 @@ def explain_compaction(
         version=plan.version,
         estimated=estimated,
         planning=planning,
-        layers=tuple(
-            LayerUse(layer.name, len(files), len(used & files))
-            for layer in layers
-            for files in [frozenset(distinct_files([layer]))]
-        ),
+        layers=tuple(layer_use(layer.name, [layer], used) for layer in layers),
         files=len(considered),
         skipped={"not merged": len(considered) - len(used)} if len(used) < len(considered) else {},
         splits=len(tasks),
