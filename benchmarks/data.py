@@ -94,7 +94,7 @@ class DataFolder:
     def __init__(self, root: Path, scratch: Path) -> None:
         self.root, self.scratch = root, scratch
 
-    def made(self, name: str, make: Callable[[Path], None]) -> Path:
+    def made(self, name: str, make: Callable[[Path], object]) -> Path:
         """Return `root/name`, calling `make` with a place to make it where it is not there yet."""
         found = self.root / name
         if not found.exists():

@@ -22,6 +22,7 @@ COMMITS: Final = 4
 
 _SCHEMA: Final = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("name", pa.string())])
 Call = Callable[[SlateStore], Any]
+_names = itertools.count()
 
 
 def _rows(start: int, end: int) -> pa.Table:
@@ -39,8 +40,6 @@ _CALLS: Final[dict[str, Call]] = {
     "history()": lambda store: store.history(),
     "vacuum": lambda store: store.vacuum(),
 }
-
-_names = itertools.count()
 
 
 def make(data: DataFolder, rows: int) -> Benchmark:

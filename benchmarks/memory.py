@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks import typed_rows
+from benchmarks import typed_rows, typed_schema
 from benchmarks.data import DataFolder, make_batches
 from benchmarks.harness import Alternative, Benchmark, Target, Task
 from benchmarks.spark_session import spark_session
@@ -106,7 +106,7 @@ def write(rows: int) -> Sample:
 def write_typed(rows: int) -> Sample:
     """Write typed rows in random order that are made while they are written."""
     folder = tempfile.mkdtemp(dir=Path.cwd())
-    store = SlateStore.create(f"{folder}/table", schema=typed_rows.SCHEMA, keyColumns=typed_rows.KEYS)
+    store = SlateStore.create(f"{folder}/table", schema=typed_schema.SCHEMA, keyColumns=typed_schema.KEYS)
     parts = max(1, rows // PART_ROWS)  # whose keys are drawn at once
     with Stopwatch() as watch:
         store.write(batch for part in range(parts) for batch in typed_rows.make_batches(rows, part, parts))
