@@ -186,6 +186,8 @@ def test_more_rows_than_are_looked_up_at_once() -> None:
     assert [word for word, _ in found] == words
     assert [row["id"] for _, row in found] == [*sorted([*range(1000, 18_000)] * 2), *range(18_000, 18_500)]
     assert len(read_feed(store, before, after, preImages=False, splitSize="16k")) == 17_500
+    upserts = [("upsert", {"id": key, "n": 1}) for key in range(1000, 18_500)]
+    assert read_feed(store, before, after, preImages=False) == upserts
 
 
 def test_operands_between_the_changed_keys_need_no_operator() -> None:

@@ -203,6 +203,29 @@ def test_limits_of_one_are_not_stuck(limit: str) -> None:
     assert count >= 1
 
 
+@pytest.mark.parametrize(
+    ("limit", "wanted"),
+    [
+        (1, [1, 2, 1, 2, 1, 2, 1, 1, 1]),
+        (2, [1, 2, 1, 2, 1, 2, 2, 1]),
+        (3, [3, 3, 3, 3]),
+        (4, [4, 3, 4, 1]),
+        (5, [4, 5, 3]),
+    ],
+)
+def test_a_batch_has_as_many_rows_as_fit_and_both_images_of_an_update(limit: int, wanted: list[int]) -> None:
+    place = Place()
+    place.store.write(rows(range(8)))
+    consumer = place.consumer(maxRowsPerTrigger=limit)
+    assert consumer.step(is_limited=False)
+    consumer.sizes.clear()
+    place.store.delete("id IN (0, 3, 6)")
+    place.store.write(pa.table({"id": [1, 4, 7, 8, 9, 10], "n": [1] * 6}, SCHEMA))
+    consumer.catch_up()
+    assert consumer.state == place.now()
+    assert consumer.sizes == wanted
+
+
 def test_a_limit_counts_for_the_triggers_that_want_it() -> None:
     place = Place()
     place.store.write(rows(range(10)))
