@@ -152,8 +152,6 @@ class _CountedRows:
                     return part.keys.end if border is None else min(border, part.keys.end)
                 continue
             chunk = self._chunk
-            if border is not None and chunk.key(chunk.at) >= border:
-                return border
             end = max(chunk.keys_of(most_rows - taken), chunk.at)
             if end == chunk.at and not taken:
                 end += 1  # the changes of one key are more than the limit

@@ -226,6 +226,20 @@ def test_a_batch_has_as_many_rows_as_fit_and_both_images_of_an_update(limit: int
     assert consumer.sizes == wanted
 
 
+@pytest.mark.parametrize("limit", [17, 100])
+def test_a_batch_keeps_to_both_of_its_limits(limit: int) -> None:
+    place = Place()
+    place.store.write(rows(range(300)), blockSize="1k", sstSize="1k")
+    by_size = place.consumer(maxFilesPerTrigger=2)
+    by_size.catch_up()
+    assert len(by_size.sizes) > 2
+    by_both = place.consumer(maxFilesPerTrigger=2, maxRowsPerTrigger=limit)
+    by_both.catch_up()
+    parts = [min(limit, size - done) for size in by_size.sizes for done in range(0, size, limit)]
+    assert by_both.sizes == parts
+    assert by_both.state == place.now()
+
+
 def test_a_limit_counts_for_the_triggers_that_want_it() -> None:
     place = Place()
     place.store.write(rows(range(10)))
