@@ -14,7 +14,7 @@ from slatespark.storage.counted_store import CountedStore, RequestTally
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.storage.object_store import ObjectMeta
 from slatespark.storage.requests import Requests
-from slatespark.table.heads import Head, Heads
+from slatespark.table.heads import Head, Heads, HeldTail
 from slatespark.table.log.numbered_log import NumberedLog
 from tests.support.fake_clock import FakeClock
 
@@ -235,3 +235,14 @@ def test_the_newest_version_is_the_later_one_of_seen_and_created() -> None:
     heads.put_created("u", MANIFEST_DIR, 4, b"4")
     assert heads.newest("u", MANIFEST_DIR) == (4, b"4")
     assert heads.creations == 2
+    assert heads.created("u", MANIFEST_DIR, 1) is None, "only the last one is known"
+
+
+def test_rows_of_the_wal_are_forgotten_with_their_table() -> None:
+    heads = Heads()
+    heads.put("u", MANIFEST_DIR, _head(1), follows=False)
+    heads.tail = tail = HeldTail(1, ((10, 5),), 0, None)
+    heads.put("u", MANIFEST_DIR, _head(2), follows=True)
+    assert heads.tail is tail
+    heads.put("u", MANIFEST_DIR, _head(2, 7), follows=False)
+    assert heads.tail is None
