@@ -75,6 +75,7 @@ def test_a_range_of_keys_cuts_the_copy_by_rows(place: Place) -> None:
     assert place.check(filter="tenant = 'b'", columns="c1") == {USED: 1}
     assert place.check(splitSize="4k", columns="c1") == {USED: 1}
     assert place.check(splitSize="4k", order="desc", columns="c1") == {USED: 1}
+    assert place.check(columns="c1, _key", metadataColumns="key") == {USED: 1}
 
 
 def test_splits_end_between_row_groups(place: Place) -> None:
@@ -129,6 +130,18 @@ def test_newer_rows_lie_above(place: Place) -> None:
     place.clock.advance(2 * 3_600_000)
     assert place.check(columns="id, c1") == {USED: 1}
     assert place.check(columns="id, c1", includeExpired=True) == {USED: 1}
+
+
+def test_rows_past_retention_are_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    place = Place(monkeypatch, retention="1h")
+    place.table.write(rows(range(ROWS // 2)))
+    place.clock.advance(3_000_000)
+    place.table.write(rows(range(ROWS // 2, ROWS)))
+    place.table.compact(full=True)
+    assert len(place.scan(columns="c1")) == ROWS
+    place.clock.advance(1_000_000)
+    assert place.check(columns="c1") == {USED: 1}
+    assert len(place.scan(columns="c1")) == ROWS // 2
 
 
 @pytest.mark.parametrize("missing", [0, 1, -1])
