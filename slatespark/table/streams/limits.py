@@ -65,10 +65,12 @@ class LimitedUnit:
         border = self._next_border(start)
         if self._limits.rows is None:
             return border
-        if self._rows is None or self._rows.reached != start:
-            plan = self._plan_of(KeyRange(start), None)
-            self._rows = _CountedRows(self._stores, plan, start)
-        return self._rows.take(self._limits.rows, border)
+        rows, self._rows = self._rows, None  # kept only if this goes well: a read that failed cannot be gone on with
+        if rows is None or rows.reached != start:
+            rows = _CountedRows(self._stores, self._plan_of(KeyRange(start), None), start)
+        end = rows.take(self._limits.rows, border)
+        self._rows = rows
+        return end
 
     def _next_border(self, start: bytes) -> bytes | None:
         """Return where the stored bytes from `start` on reach the limit."""
