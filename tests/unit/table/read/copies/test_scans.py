@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import pickle
 from collections.abc import Iterator
 from dataclasses import replace
@@ -107,6 +108,8 @@ def test_splits_end_between_row_groups_that_share_their_first_key_column(monkeyp
     assert place.check(columns="c1", splitSize="40k") == {USED: 1}
     relabel(place, starts=None)  # as copies were written at first
     assert place.check(columns="c1", splitSize="40k") == {USED: 1}
+    for tenant in set(tenants.to_pylist()):  # some lie in two row groups
+        assert len(place.scan(filter=f"tenant = '{tenant}'", columns="c1")) == tenants.to_pylist().count(tenant)
 
 
 def relabel(place: Place, **changes: Any) -> None:
@@ -165,6 +168,20 @@ def test_a_transaction_lays_its_own_rows_above(place: Place) -> None:
     assert found == transaction.read(columns="id, c2", useCopies=False).read_all().to_pylist()
     assert [row["c2"] > 4999 for row in found[:4]] == [True, True, True, False]
     transaction.rollback()
+
+
+def test_statistics_do_not_hide_nan(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parquet's statistics leave NaN out, and to a filter it is larger than any number."""
+    schema = pa.schema([("tenant", pa.string()), ("id", pa.int32()), ("w", pa.float64())])
+    place = Place(monkeypatch, schema)
+    values = [math.nan if number % 300 == 0 else number / 7 for number in range(ROWS)]
+    place.table.write(pa.table({"tenant": ["a"] * ROWS, "id": range(ROWS), "w": values}, schema))
+    place.table.compact(full=True)
+    wanted = list(range(0, ROWS, 300))
+    assert [row["id"] for row in place.scan(filter="w > 1e9", columns="id")] == wanted
+    relabel(place, nans=None)  # as copies were written at first
+    assert [row["id"] for row in place.scan(filter="w > 1e9", columns="id")] == wanted
+    assert USED in dict(place.table.explain(filter="w > 1e9", columns="id").copies)
 
 
 # --- what is passed over ----------------------------------------------------------------------------------------------
@@ -232,6 +249,19 @@ def test_a_copy_of_an_older_schema(monkeypatch: pytest.MonkeyPatch, value_format
     assert place.check(filter="v > 990", columns="id, v") == place.check(columns="id, v")
     place.table.compact(full=True)
     assert place.check(columns="id, v, new") == {USED: 1}
+
+
+@pytest.mark.parametrize(("value_format", "is_used"), [("avro", True), ("json", False)])
+def test_a_column_that_was_added_later(monkeypatch: pytest.MonkeyPatch, value_format: str, is_used: bool) -> None:
+    """JSON names no schema: what a client wrote may have had the column before the table had."""
+    narrow = pa.schema([("tenant", pa.string()), ("id", pa.int32()), ("v", pa.int64())])
+    place = Place(monkeypatch, narrow, valueFormat=value_format)
+    place.table.write(pa.table({"tenant": ["a"] * ROWS, "id": range(ROWS), "v": range(ROWS)}, narrow))
+    place.table.compact(full=True)
+    wide = narrow.append(pa.field("new", pa.string()))
+    place.table.write(pa.table({"tenant": ["z"], "id": [1], "v": [2], "new": ["n"]}, wide), mergeSchema=True)
+    assert USED in place.check(columns="v")
+    assert (USED in place.check(columns="new")) is is_used
 
 
 def test_a_dropped_column_is_not_null_for_a_read_that_knows_it(monkeypatch: pytest.MonkeyPatch) -> None:
