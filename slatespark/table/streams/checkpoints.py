@@ -84,8 +84,9 @@ class StreamCheckpoints:
 
     @property
     def versions(self) -> Collection[int]:
-        """The versions that are kept."""
-        return self._expires_s.keys()
+        """The versions that are kept: a collector may have taken one whose time is over, as after a long sleep."""
+        now_ms = read_clock(self._clock)
+        return {version for version, expires_s in self._expires_s.items() if s_to_ms(expires_s) > now_ms}
 
     def keep(self, versions: Collection[int]) -> None:
         """Keep more versions, which exist; checkpoints of the run before count as long as they last.
@@ -99,7 +100,7 @@ class StreamCheckpoints:
         """
         manifest = fetch_latest_manifest(self._stores).value
         self.check(manifest)
-        for version in sorted(set(versions) - self._expires_s.keys()):
+        for version in sorted({*versions}.difference(self.versions)):
             held_s = max(
                 (each.expire_time_s for each in self._named(manifest) if each.manifest_id == version), default=0
             )
