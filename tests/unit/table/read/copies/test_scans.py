@@ -213,6 +213,8 @@ def test_copies_are_looked_for_as_the_property_or_the_option_says(monkeypatch: p
     assert place.table.explain(columns="c1").copies == {USED: 1}
     listed.clear()
     assert place.table.explain(columns="c1", useCopies=False).copies == {}
+    keys = "tenant = 'a' AND id IN (3, 900)"  # they are looked up
+    assert [row["id"] for row in place.scan(columns="id", filter=keys)] == [3, 900]
     assert COLUMNS_DIR not in listed
 
 
