@@ -116,8 +116,8 @@ def fold_groups(
 def _folded_values(
     taken: RowColumns, starts: NDArray[np.int64], live: NDArray[np.bool_], fold: MergeFunction
 ) -> Values:
-    if not live.all():  # a tombstone is the last of its group, so no group is left without a row
-        starts = starts - (np.cumsum(~live) - ~live)[starts]
+    if not live.all():  # a tombstone is the last of its group and follows an operand, with which the group begins
+        starts = starts - np.cumsum(~live)[starts]
         taken = take_rows([taken], np.flatnonzero(live))
     for known, fold_all in _WHOLE_ARRAYS:
         if fold is known and (values := fold_all(taken, starts)) is not None:

@@ -6,7 +6,7 @@ import pytest
 from slatespark.errors import OptionError, SchemaError
 from slatespark.format.row import Row, RowKind, rows_to_columns
 from slatespark.kernels import take_rows
-from slatespark.kernels.columns import GROUP_HEAD, GROUP_REST, PLAIN, Selection
+from slatespark.kernels.columns import GROUP_HEAD, GROUP_REST, HAS_CREATE, HAS_EXPIRE, PLAIN, Selection
 from slatespark.table.read.merge.fold_groups import fold_groups, fold_selection
 from slatespark.table.read.merge.merge_function import fold_rows, resolve_operator
 from tests.support.row_values import columns_to_rows
@@ -108,3 +108,12 @@ def test_integers_of_another_size_are_refused_among_many() -> None:
     first = np.array([True, False, True])
     with pytest.raises(SchemaError, match="bytes"):
         fold_groups([rows_to_columns(rows)], np.arange(3, dtype=np.int64), first, resolve_operator("sum"))
+
+
+def test_a_deletion_below_operands_gives_them_no_time() -> None:
+    rows = rows_to_columns([Row(b"a", 2, RowKind.MERGE, b"2"), Row(b"a", 1, RowKind.DELETE)])
+    rows.flags[1] |= HAS_CREATE | HAS_EXPIRE  # whatever a writer says of the end of a deletion
+    rows.create_ts[1], rows.expire_ts[1] = 7, 9
+    first = np.array([True, False])
+    folded = fold_groups([rows], np.arange(2, dtype=np.int64), first, resolve_operator("concat"))
+    assert columns_to_rows(folded) == [Row(b"a", 2, value=b"2")]

@@ -168,3 +168,8 @@ def test_operands_out_of_order_are_refused() -> None:
     for base in (put(1, 10), delete(1, 10)):
         with pytest.raises(UnsupportedFormatError, match="seq 2"):
             intervals([operand, base], fold=CONCAT)
+
+
+def test_an_operand_of_the_time_of_its_base() -> None:
+    found = intervals([Row(b"k", 2, RowKind.MERGE, b"+", 10, None), put(1, 10)], fold=CONCAT)
+    assert [(row.value, start, end) for row, start, end in found] == [(b"1+", 10, MAX_MS)]

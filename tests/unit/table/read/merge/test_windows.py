@@ -67,11 +67,12 @@ def test_a_long_key_comes_in_parts_newest_first() -> None:
     assert found == [[(b"a", 50)], [*many, *older], [(b"z", 1)]]
 
 
+@pytest.mark.parametrize("block_size", [ROW_BYTES, 60])
 @pytest.mark.parametrize("first_below", [21, 22, 40])
-def test_a_lower_layer_with_a_newer_version(first_below: int) -> None:
+def test_a_lower_layer_with_a_newer_version(first_below: int, block_size: int) -> None:
     many = [(b"k", seq) for seq in range(40, 20, -1)]
     below = [(b"k", seq) for seq in range(first_below, 0, -1)]
-    long_key = next(whole_key_windows(cursors(many, below, block_size=ROW_BYTES)))
+    long_key = next(whole_key_windows(cursors(many, below, block_size=block_size)))
     assert isinstance(long_key, LongKey)
     with pytest.raises(CorruptDataError, match="layer order"):
         list(long_key.parts)
