@@ -1,0 +1,36 @@
+"""Windows of one layer: files that contradict their order are damage, since a merge would show hidden rows."""
+
+from __future__ import annotations
+
+import pytest
+
+from slatespark import CorruptDataError
+from slatespark.format.row import Row
+from slatespark.ranges import ALL_KEYS, KeyRange
+from slatespark.table.read.merge.cursor import layer_windows
+from slatespark.table.read.planning.plan import FileSlice, Layer
+from tests.unit.table.layers import new_stores, put_file
+
+
+@pytest.mark.parametrize(
+    ("before", "behind", "keys", "is_damaged"),
+    [
+        pytest.param([b"a", b"b"], [b"c"], ALL_KEYS, False, id="ascending"),
+        pytest.param([b"a", b"b"], [b"b", b"c"], ALL_KEYS, False, id="a key in both"),
+        pytest.param([b"a", b"b"], [b"b", b"c"], KeyRange(b"aa"), True, id="a key in both, and a view that overlaps"),
+        pytest.param([b"b", b"c"], [b"a", b"d"], ALL_KEYS, True, id="descending"),
+    ],
+)
+def test_keys_ascend_from_file_to_file(
+    before: list[bytes], behind: list[bytes], keys: KeyRange, is_damaged: bool
+) -> None:
+    stores = new_stores()
+    first, second = (put_file(stores, [Row(key, seq) for key in part]) for part, seq in ((before, 9), (behind, 5)))
+    if keys != ALL_KEYS:
+        second = FileSlice(second.file, keys)
+    windows = layer_windows(stores, Layer("run", (first, second)), 1 << 20)
+    if is_damaged:
+        with pytest.raises(CorruptDataError):
+            list(windows)
+    else:
+        assert sum(window.high - window.low for window in windows) == len(before) + len(behind)
