@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from slatespark import SlateStore, SlateTable
@@ -253,6 +254,20 @@ def test_retention(spark: SparkSession, place: str) -> None:
     store.write(rows(range(20, 300)))
     store.compact(full=True, sstSize="100m")
     assert_same(table, now=now_ms + 9 * HOUR_MS)
+
+
+@pytest.mark.parametrize(("ends_by", "column"), [("ttl", "_expire_ts"), ("retention", "_create_ts")])
+def test_a_row_is_gone_at_its_very_end(spark: SparkSession, place: str, ends_by: str, column: str) -> None:
+    store = compacted(place, **({"retention": "1h"} if ends_by == "retention" else {}))
+    store.write(rows(range(50)), **({"ttl": "1h"} if ends_by == "ttl" else {}))
+    store.write(rows(range(50, 100)), ttl="3h")
+    store.compact(full=True)
+    times = store.scan(metadataColumns="create_ts, expire_ts").read_all()[column]
+    last_ms = pc.min(times.cast(pa.int64())).as_py() // 1000 + (HOUR_MS if ends_by == "retention" else 0)
+    table = SlateTable.forPath(spark, place)
+    for now_ms, count in ((last_ms - 1, 100), (last_ms, 50)):
+        assert_same(table, now=now_ms)
+        assert table.toDF(now=now_ms).count() == count
 
 
 def test_it_keeps_the_version_of_the_call(spark: SparkSession, place: str) -> None:
