@@ -425,11 +425,8 @@ def _key_of(position: Position) -> bytes:
 
 def _version_behind(start: Position, end: Position) -> int:
     """Return the version to which the unit that two positions lie in leads; raises `InvalidRequestError`."""
-    if end.part is None:
-        after, is_one = end.version, start.part is None or start.part.version == end.version
-    else:
-        after, is_one = end.part.version, start.version == end.version and start.part in (None, start.part)
-        is_one = is_one and (start.part is None or start.part.version == after)
+    after = end.version if end.part is None else end.part.version
+    is_one = (end.part is None or end.version == start.version) and (start.part is None or start.part.version == after)
     if not is_one or start.table != end.table or start.version > after:
         raise no_batch(start.version, after)
     return after
