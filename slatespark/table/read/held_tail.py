@@ -137,10 +137,13 @@ def _keep(
     stores: TableStores, tail: WalTail, above_seq: int, levels: Sequence[WalShare] | None, limit_bytes: int
 ) -> None:
     """Keep the rows of a tail, or that they take too much memory."""
-    fits = levels is not None and sum(map(_held_bytes, levels)) <= limit_bytes
-    stores.heads.tail = HeldTail(
-        tail.start, _files(tail), above_seq, tuple(levels or ()) if fits else None, limit_bytes
-    )
+    if levels is not None and sum(map(_held_bytes, levels)) > limit_bytes:
+        levels = None
+    for rows in (rows for level in levels or () for rows in level.sources):
+        for column in (rows.flags, rows.create_ts, rows.expire_ts, rows.value_lengths):
+            column.flags.writeable = False  # whoever changes rows in place must change a copy of these
+    kept = None if levels is None else tuple(levels)
+    stores.heads.tail = HeldTail(tail.start, _files(tail), above_seq, kept, limit_bytes)
 
 
 def _held_bytes(level: WalShare) -> int:

@@ -14,8 +14,9 @@ from slatespark.storage.counted_store import CountedStore, RequestTally
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.storage.object_store import ObjectMeta
 from slatespark.storage.requests import Requests
-from slatespark.table.heads import Head, Heads, HeldTail
+from slatespark.table.heads import Head, Heads
 from slatespark.table.log.numbered_log import NumberedLog
+from slatespark.table.read.held_tail import HeldTail
 from tests.support.fake_clock import FakeClock
 
 _names = itertools.count()
@@ -241,7 +242,7 @@ def test_the_newest_version_is_the_later_one_of_seen_and_created() -> None:
 def test_rows_of_the_wal_are_forgotten_with_their_table() -> None:
     heads = Heads()
     heads.put("u", MANIFEST_DIR, _head(1), follows=False)
-    heads.tail = tail = HeldTail(1, ((10, 5),), 0, None)
+    heads.tail = tail = HeldTail(1, ((10, 5),), 0, ())
     heads.put("u", MANIFEST_DIR, _head(2), follows=True)
     assert heads.tail is tail
     heads.put("u", MANIFEST_DIR, _head(2, 7), follows=False)

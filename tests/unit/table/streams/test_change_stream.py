@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from slatespark import (
@@ -13,8 +15,10 @@ from slatespark import (
     OptionError,
     SlateStore,
     SnapshotExpiredError,
+    UnavailableError,
 )
 from slatespark.storage.counted_store import RequestTally
+from slatespark.table.streams import limits
 from slatespark.table.streams.position import decode_position
 from tests.unit.table.streams.stream_place import SCHEMA, Place, numbers, rows
 
@@ -403,3 +407,20 @@ def test_a_filter_and_keys_hold_for_the_stream_too() -> None:
         consumer.catch_up()
         assert sorted(key for (key,) in consumer.state) == [3, 4, 5]
         assert consumer.sizes == [2, 1]
+
+
+def test_a_limit_counts_after_a_look_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    place = Place()
+    place.store.write(rows(range(10)))
+    consumer = place.consumer(maxRowsPerTrigger=4)
+
+    def failing(*_: Any) -> Iterator[Any]:
+        yield from ()
+        raise UnavailableError("the store does not answer")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(limits, "scan_changed_keys", failing)
+        with pytest.raises(UnavailableError):
+            consumer.step()
+    consumer.catch_up()
+    assert consumer.sizes == [4, 4, 2]

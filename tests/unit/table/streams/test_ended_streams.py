@@ -17,6 +17,7 @@ from slatespark import (
 )
 from slatespark.storage import open_store
 from slatespark.table.streams.position import decode_position
+from tests.support.change_streams import Consumer
 from tests.unit.table.streams.stream_place import SCHEMA, Place, numbers, rows
 
 
@@ -150,16 +151,41 @@ def test_an_older_copy_within_a_unit() -> None:
         consumer.step()
 
 
+def drop_marks(consumer: Consumer) -> None:
+    """Let the offsets be those of an early release."""
+    for number, text in enumerate(consumer.offsets):
+        offset = json.loads(text)
+        offset.pop("mark", None)
+        consumer.offsets[number] = json.dumps(offset)
+
+
+def test_an_older_copy_with_another_number_of_rows_needs_no_mark() -> None:
+    place = Place(versionRetention="7d")
+    place.store.write(rows(range(3)))
+    consumer = place.consumer()
+    consumer.catch_up()
+
+    def change() -> None:
+        place.store.write(rows(range(3, 6), 1))
+        consumer.catch_up()
+
+    put_older_copy(place, change)
+    place.store = SlateStore.open(place.store.url, clock=place.clock)
+    for name in ("a", "b", "c", "d"):
+        place.store.createCheckpoint(name)
+    drop_marks(consumer)
+    consumer.restart()
+    with pytest.raises(InvalidRequestError, match="older copy"):
+        consumer.step()
+
+
 @pytest.mark.parametrize("options", [{}, {"maxRowsPerTrigger": 2}, {"changes": "log"}])
 def test_offsets_of_releases_that_did_not_mark_the_version(options: dict[str, Any]) -> None:
     place = Place(versionRetention="7d")
     place.store.write(rows(range(3)))
     consumer = place.consumer(**options)
     consumer.catch_up()
-    for number, text in enumerate(consumer.offsets):
-        offset = json.loads(text)
-        offset.pop("mark", None)
-        consumer.offsets[number] = json.dumps(offset)
+    drop_marks(consumer)
     consumer.restart()
     consumer.replay()
     assert not consumer.step()

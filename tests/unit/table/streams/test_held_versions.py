@@ -113,3 +113,13 @@ def test_holds_that_would_outlast_the_calendar() -> None:
     place.store.write(rows(range(3)))
     with pytest.raises(OptionError):
         place.consumer(streamRetention="200000d").step()
+
+
+def test_a_hold_of_another_version_does_not_count() -> None:
+    place = Place()
+    place.store.write(rows(range(3)))
+    place.consumer(streamId="s").step()
+    [(name, earlier)] = place.holds()
+    later = place.store.write(rows(range(3), 1))
+    place.consumer(streamId="s", startingVersion=later, startingBoundInclusive=False).stream.initial()
+    assert place.holds() == [(name, earlier), (name, later)]

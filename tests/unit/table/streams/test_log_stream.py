@@ -8,13 +8,20 @@ from typing import Any
 import pytest
 
 from slatespark import (
+    HistoryTrimmedError,
+    InvalidRequestError,
     OptionError,
     SlateStore,
     SnapshotExpiredError,
 )
+from slatespark.format.manifest import encode_manifest
 from slatespark.format.paths import manifest_path
 from slatespark.options import WriteOptions
 from slatespark.storage import open_store
+from slatespark.table.log.manifests import fetch_latest_manifest
+from slatespark.table.records.commit_record import CommitRecord
+from slatespark.table.records.commits import publish_commit_record
+from slatespark.table.records.operations import Operation
 from slatespark.table.stores import open_stores
 from slatespark.table.streams.position import decode_position
 from slatespark.table.write.load_run import load_batches
@@ -132,3 +139,30 @@ def test_the_log_from_a_start_with_limits() -> None:
 def test_the_log_in_files_is_refused() -> None:
     with pytest.raises(OptionError):
         Place().consumer(changes="log", maxFilesPerTrigger=3)
+
+
+def test_a_log_ends_at_a_load_that_took_no_number() -> None:
+    place = Place(versionRetention="7d")
+    place.store.write(rows(range(3)))
+    consumer = place.consumer(changes="log")
+    assert consumer.step()
+    assert not consumer.step()
+    newest = fetch_latest_manifest(place.store._stores)
+    number = newest.number + 1  # as a live client commits a load: neither a row nor a WAL file is behind it
+    place.store._stores.main.put(manifest_path(number), [encode_manifest(newest.value)])
+    record = CommitRecord(number, Operation.COOPERATIVE_WRITE, "0123456789abcdef", "slatespark", 5, 4, 1, 1)
+    publish_commit_record(place.store._stores.main, record)
+    with pytest.raises(HistoryTrimmedError):
+        consumer.step()
+
+
+def test_a_batch_of_a_net_stream_is_none_of_a_log() -> None:
+    place = Place(versionRetention="7d")
+    place.store.write(rows(range(3)))
+    consumer = place.consumer(maxRowsPerTrigger=1)
+    consumer.step(is_limited=False)
+    place.store.write(rows(range(3), 1))
+    assert consumer.step()
+    consumer.restart(changes="log", maxRowsPerTrigger=None)
+    with pytest.raises(InvalidRequestError):
+        consumer.replay()

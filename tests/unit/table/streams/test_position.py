@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from slatespark import InvalidRequestError, UnsupportedFormatError
-from slatespark.table.streams.position import DeliveredPart, Position, decode_position, encode_position
+from slatespark.table.streams.position import DeliveredPart, Position, decode_position, encode_position, name_table
 from slatespark.table.streams.version_mark import VersionMark
+from tests.unit.table.streams.stream_place import Place, rows
 
 WHOLE = Position("0123456789abcdef/s", 7, 12, 3)
 WITHIN = Position("0123456789abcdef/s", 7, 12, 3, DeliveredPart(9, b"a\xff"))
@@ -72,3 +74,27 @@ def test_an_offset_of_a_later_release() -> None:
 def test_offsets_of_other_sources(offset: Any) -> None:
     with pytest.raises(InvalidRequestError, match="another source"):
         decode_position(offset)
+
+
+def test_positions_between_which_no_batch_lies() -> None:
+    place = Place(versionRetention="7d")
+    place.store.write(rows(range(3)))
+    consumer = place.consumer(maxRowsPerTrigger=2)
+    consumer.catch_up()
+    first = decode_position(json.loads(consumer.offsets[1]))
+    place.store.write(rows(range(3), 1))
+    assert consumer.step()
+    start = decode_position(json.loads(consumer.offsets[-1]))
+    later = place.store.write(rows(range(3), 2))
+    consumer.catch_up()
+    end = decode_position(json.loads(consumer.offsets[-1]))
+    assert start.part is not None
+    for one, other in (
+        (start, replace(start, part=DeliveredPart(later, start.part.key + b"\xff"))),  # units of different ends
+        (start, replace(end, part=None)),
+        (first, start),
+        (end, start),
+        (start, replace(start, table=name_table(start.identity, "another"))),
+    ):
+        with pytest.raises(InvalidRequestError):
+            consumer.stream.plan(one, other)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -14,8 +15,12 @@ from slatespark.format.ulid import Ulid
 from slatespark.ranges import ByteRange
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.table.columns.read import fetch_copy
+from slatespark.table.read.copies import windows as copy_windows
 from slatespark.table.read.copies.stored import footers
 from slatespark.table.read.fetch import indexes
+from slatespark.table.read.merge.cursor import Window, layer_windows
+from slatespark.table.read.planning.plan import Layer
+from slatespark.table.stores import TableStores
 from tests.unit.table.read.copies.copied_table import NAMES, ROWS, SCHEMA, Place, rows
 
 
@@ -82,19 +87,32 @@ def test_a_copy_that_is_written_anew_while_it_is_read(
     assert len(caplog.records) == 1
 
 
-def test_the_rest_comes_from_the_sst_when_a_later_row_group_is_damaged(
-    place: Place, caplog: pytest.LogCaptureFixture
-) -> None:
-    wanted = place.scan(useCopies=False, columns="id, c1")
+def damage(place: Place, group: int) -> None:
+    """Damage a row group of the copy, and not the footer."""
     data = bytearray(place.store.get(place.path))
-    data[len(data) * 3 // 4 : len(data) * 7 // 8] = bytes(len(data) * 7 // 8 - len(data) * 3 // 4)
+    footer = fetch_copy(place.store, Ulid.parse(place.path.split("/")[-1].split(".")[0])).footer
+    span = chunk_range(footer.metadata, group, SCHEMA.names.index("c1"))
+    data[(span.start + span.end) // 2] ^= 1
     place.store.put(place.path, [bytes(data)])
     indexes.clear()
+
+
+def test_the_rest_comes_from_the_sst_when_a_later_row_group_is_damaged(
+    place: Place, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = place.scan(useCopies=False, columns="id, c1")
+    damage(place, 6)
     for options in ({}, {"readBuffer": "64k"}, {"splitSize": "16k"}):
         with caplog.at_level(logging.WARNING):
             assert place.scan(columns="id, c1", **options) == wanted
     assert caplog.records
     assert place.scan(columns="id, c1", filter="tenant = 'a'") == [row for row in wanted if row["id"] < ROWS // 2]
+
+    def small_windows(stores: TableStores, layer: Layer, *_: Any, **__: Any) -> Iterator[Window]:
+        return layer_windows(stores, layer, 4096)
+
+    monkeypatch.setattr(copy_windows, "layer_windows", small_windows)
+    assert place.scan(columns="id, c1") == wanted
 
 
 @pytest.mark.parametrize("damaged_group", range(1, 6))
@@ -103,12 +121,7 @@ def test_an_sst_that_takes_over_in_one_of_several_slices_shows_no_older_rows(pla
     place.table.write(rows(range(0, ROWS, 40), add=77))
     place.table.write(rows(range(20, ROWS, 40)), operation="delete")
     place.table.deleteRange("tenant = 'a' AND id >= 600 AND id < 603")
-    data = bytearray(place.store.get(place.path))
-    footer = fetch_copy(place.store, Ulid.parse(place.path.split("/")[-1].split(".")[0])).footer
-    span = chunk_range(footer.metadata, damaged_group, SCHEMA.names.index("c1"))
-    data[(span.start + span.end) // 2] ^= 1
-    place.store.put(place.path, [bytes(data)])
-    indexes.clear()
+    damage(place, damaged_group)
     conditions = "id >= 0", "id <> 700 AND id <> 1500", "tenant IN ('a', 'b') AND id >= 3", "c0 > 0 AND id <> 900"
     for condition in conditions:
         place.check(columns="id, c1", filter=condition)
