@@ -181,14 +181,6 @@ def replay_position_is_not_past_the_wal(change: ManifestChange) -> str | None:
     return None
 
 
-def snapshot_seq_is_not_above_last_seq(change: ManifestChange) -> str | None:
-    """Refuse a snapshot seq above `last_l0_seq`. Source: `manifest.md`."""
-    new = change.new
-    if new.recent_snapshot_min_seq > new.last_l0_seq:
-        return f"recent_snapshot_min_seq {new.recent_snapshot_min_seq} is above last_l0_seq {new.last_l0_seq}"
-    return None
-
-
 # --- rules against the current manifest -------------------------------------------------------------------------------
 
 
@@ -293,7 +285,6 @@ RULES: Final[tuple[Rule, ...]] = (
     checkpoints_reference_existing_manifests,
     checkpoint_ids_are_unique,
     replay_position_is_not_past_the_wal,
-    snapshot_seq_is_not_above_last_seq,
     epochs_do_not_decrease,
     seq_does_not_decrease,
     tick_does_not_decrease,

@@ -141,7 +141,7 @@ def plan_filters(
     asked = tuple(chosen for chosen in filters if not isinstance(chosen, BUILT_IN))
     if not asked:
         return planned
-    if manifest.recent_snapshot_min_seq < manifest.last_l0_seq:
+    if manifest.recent_snapshot_min_seq != manifest.last_l0_seq:
         return replace(planned, waits=True)
     return replace(planned, called=FilterStage(asked, definition.codec(), table, rules.drops_tombstones))
 

@@ -147,7 +147,6 @@ BREAKS: dict[str, list[Manifest]] = {
     ],
     "checkpoint_ids_are_unique": [replace(CURRENT, checkpoints=CURRENT.checkpoints * 2)],
     "replay_position_is_not_past_the_wal": [replace(CURRENT, replay_after_wal_id=7)],
-    "snapshot_seq_is_not_above_last_seq": [replace(CURRENT, recent_snapshot_min_seq=51)],
     "epochs_do_not_decrease": [replace(CURRENT, writer_epoch=2), replace(CURRENT, compactor_epoch=3)],
     "seq_does_not_decrease": [replace(CURRENT, last_l0_seq=49, recent_snapshot_min_seq=0)],
     "tick_does_not_decrease": [replace(CURRENT, last_l0_clock_tick=899_999)],

@@ -310,13 +310,13 @@ def test_every_broken_rule_is_listed(copy_of: CopyMaker) -> None:
     broken = replace(
         manifest,
         last_compacted_l0_sst_view_id=manifest.l0[0].id,
-        recent_snapshot_min_seq=manifest.last_l0_seq + 1,
+        replay_after_wal_id=manifest.wal_id_last_seen + 1,
     )
     copy.publish(broken)
     found = [finding.what for finding in copy.findings()]
     assert len(found) == 2
     assert "marker_is_not_in_l0" in found[0]
-    assert "snapshot_seq_is_not_above_last_seq" in found[1]
+    assert "replay_position_is_not_past_the_wal" in found[1]
 
 
 def test_decreasing_epochs_are_found_across_versions(copy_of: CopyMaker) -> None:
