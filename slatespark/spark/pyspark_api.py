@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException, PySparkImportError
-from pyspark.sql.types import StructType
+from pyspark.sql.types import DataType, StructType
 
 from slatespark.errors import OptionError
 from slatespark.spark.frame_columns import quoted
@@ -71,7 +71,32 @@ def activate(spark: Any) -> None:
     with `DATA_SOURCE_NOT_FOUND`. Threads of a server of Spark Connect are its own affair.
     """
     if getattr(spark, "_jsparkSession", None) is not None and type(spark).getActiveSession() is None:
-        spark.createDataFrame([], "ignored INT")  # the only public call that sets it
+        _make_active(spark)
+
+
+def parse_ddl(spark: Any, text: str) -> DataType:
+    """Return the type that DDL text names, as a session reads it: its settings say what TIMESTAMP is.
+
+    PySpark's own call asks the active session of this thread, which may be another one or none.
+
+    Raises
+    ------
+    ParseException
+        When it names none.
+    """
+    if getattr(spark, "_jsparkSession", None) is None:
+        return spark._parse_ddl(text)  # type: ignore[no-any-return]  # a session of Spark Connect
+    before = type(spark).getActiveSession()
+    _make_active(spark)
+    try:
+        return DataType.fromDDL(text)
+    finally:
+        if before is not None:
+            _make_active(before)
+
+
+def _make_active(spark: Any) -> None:
+    spark.createDataFrame([], "ignored INT")  # the only public call that does
 
 
 def estimated_bytes(rows: Any) -> int | None:

@@ -6,7 +6,6 @@ import json
 from typing import Final
 
 import pyarrow as pa
-from pyspark.errors import ParseException
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -77,33 +76,6 @@ _REFUSED: Final[tuple[tuple[str, str], ...]] = (
     ("GeographyType", "Store it as BINARY, in well-known binary form."),
     ("UserDefinedType", "Convert it to the plain type it is made of."),
 )
-
-
-def struct_type(schema: StructType | str) -> StructType:
-    """Return a schema given as such, or as DDL text like `tenant STRING, id BIGINT`.
-
-    Raises
-    ------
-    SchemaError
-        When it is neither.
-    """
-    if isinstance(schema, StructType):
-        return schema
-    if not isinstance(schema, str):
-        raise _no_schema(schema)
-    try:
-        parsed: object = StructType.fromDDL(schema)
-    except ParseException as exc:
-        raise _no_schema(schema) from exc
-    if not isinstance(parsed, StructType):
-        raise _no_schema(schema)
-    return parsed
-
-
-def _no_schema(given: object) -> SchemaError:
-    return SchemaError(
-        f"The schema is {given!r}.", todo="Give a StructType, or DDL text like 'tenant STRING NOT NULL, id BIGINT'."
-    )
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:

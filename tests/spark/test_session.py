@@ -1,16 +1,15 @@
 from __future__ import annotations
 
 import sys
+import threading
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
 
-from slatespark import SlateTable, storageOptions
+from slatespark import SlateStore, SlateTable, storageOptions
 from slatespark.options import ReadOptions
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 @pytest.fixture
@@ -101,3 +100,22 @@ def test_tables_of_facts_have_instants_whatever_the_session_takes_timestamps_for
         assert "timestamp" in kinds
         assert "timestamp_ntz" not in kinds
         assert found.collect()
+
+
+def test_ddl_has_the_meaning_of_the_given_session(spark: SparkSession, fresh: SparkSession, tmp_path: Path) -> None:
+    fresh.conf.set("spark.sql.timestampType", "TIMESTAMP_NTZ")
+    spark.createDataFrame([], "id INT")  # now this session is the active one
+    ddl, created = "id INT NOT NULL, at TIMESTAMP", {}
+
+    def create(name: str, session: SparkSession) -> None:
+        SlateTable.create(session, str(tmp_path / name), ddl, "id")
+        created[name] = pa.schema(SlateStore.open(str(tmp_path / name)).scan().schema).field("at").type
+
+    create("other", fresh)
+    assert SparkSession.getActiveSession() is spark
+    create("active", spark)
+    thread = threading.Thread(target=create, args=("thread", fresh))  # which has no active session
+    thread.start()
+    thread.join()
+    naive = pa.timestamp("us")
+    assert created == {"other": naive, "active": pa.timestamp("us", "UTC"), "thread": naive}

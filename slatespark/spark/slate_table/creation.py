@@ -6,25 +6,33 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from pyspark.errors import ParseException
 from pyspark.sql.types import StructType
 
 from slatespark.display.progress import AskedProgress
-from slatespark.errors import InvalidRequestError, OptionError, TableNotFoundError
+from slatespark.errors import InvalidRequestError, OptionError, SchemaError, TableNotFoundError
 from slatespark.slate_store import SlateStore
 from slatespark.spark.frame_columns import split_names
+from slatespark.spark.pyspark_api import parse_ddl
 from slatespark.spark.slate_table.arguments import Names, PathArgument, path_text, store_arguments
-from slatespark.spark.type_mapping import arrow_schema, struct_type
+from slatespark.spark.type_mapping import arrow_schema
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from slatespark.table.gc.drop_plan import DropReport
 
 
 def create_table(
-    path: PathArgument, schema: StructType | str, key_columns: Names, properties: Mapping[str, Any]
+    spark: SparkSession,
+    path: PathArgument,
+    schema: StructType | str,
+    key_columns: Names,
+    properties: Mapping[str, Any],
 ) -> None:
     """Create an empty typed table; see `SlateTable.create`."""
     keys = split_names(key_columns, "keyColumns")
-    columns = arrow_schema(struct_type(schema))
+    columns = arrow_schema(_struct_type(spark, schema))
     SlateStore.create(path_text(path), schema=columns, keyColumns=keys, **store_arguments(properties))
 
 
@@ -79,3 +87,30 @@ def require_key_columns(url: str, present: Sequence[str], wanted: Names) -> None
             f"The table {url} exists with key columns {', '.join(present)} instead of {', '.join(names)}.",
             todo="Choose another path, or open it with forPath.",
         )
+
+
+def _struct_type(spark: SparkSession, schema: StructType | str) -> StructType:
+    """Return a schema given as such, or as DDL text like `tenant STRING, id BIGINT`.
+
+    Raises
+    ------
+    SchemaError
+        When it is neither.
+    """
+    if isinstance(schema, StructType):
+        return schema
+    if not isinstance(schema, str):
+        raise _no_schema(schema)
+    try:
+        parsed: object = parse_ddl(spark, schema)
+    except ParseException as exc:
+        raise _no_schema(schema) from exc
+    if not isinstance(parsed, StructType):
+        raise _no_schema(schema)
+    return parsed
+
+
+def _no_schema(given: object) -> SchemaError:
+    return SchemaError(
+        f"The schema is {given!r}.", todo="Give a StructType, or DDL text like 'tenant STRING NOT NULL, id BIGINT'."
+    )

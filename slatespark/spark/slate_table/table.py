@@ -84,7 +84,7 @@ class SlateTable(TableReads, TableVersions):
         ['shop', 'item', 'n']
         """
         storage = arguments.storage_arguments(properties)
-        creation.create_table(path, schema, keyColumns, properties)
+        creation.create_table(spark, path, schema, keyColumns, properties)
         return cls.forPath(spark, path, **storage)
 
     @classmethod
