@@ -30,6 +30,7 @@ from slatespark.errors import InvalidRequestError, SchemaError
 from slatespark.table.progress import Progress, Step
 
 PARQUET_ROWS: Final = 32_768  # per batch
+_PARQUET_BUFFER_BYTES: Final = 1 << 20  # for each column; without it Arrow holds the columns of a whole row group
 _DROP_FIRST: Final = "drop the table, which is empty, and "
 SAMPLE_ROWS: Final = 10_000  # the first objects, from which the types of a new table are inferred
 
@@ -145,7 +146,9 @@ def _read_file(file: str, file_format: FileFormat, target: TargetColumns, meter:
 def _read_parquet(file: str, target: TargetColumns, meter: _Meter, stack: ExitStack) -> _FileRows:
     if file == STANDARD_STREAM:
         raise InvalidRequestError("Parquet cannot be read from standard input.", todo="Name a file.")
-    source = stack.enter_context(pq.ParquetFile(_open(file, stack)))  # Arrow opens no name that is not UTF-8
+    # Arrow opens no name that is not UTF-8. What it buffers before it is asked for, it keeps until the file is closed.
+    opened = pq.ParquetFile(_open(file, stack), pre_buffer=False, buffer_size=_PARQUET_BUFFER_BYTES)
+    source = stack.enter_context(opened)
     schema = source.schema_arrow
     for name in schema.names:
         target.type_of(name)  # refuses a column that the table lacks
