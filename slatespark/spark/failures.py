@@ -14,8 +14,11 @@ from slatespark.errors import InvalidRequestError, SlateError, as_slate_error
 _CLASSES: Final = {
     name: value for name, value in vars(errors).items() if isinstance(value, type) and issubclass(value, SlateError)
 }
-# spark_errors raises RuntimeError; the other prefix is how Spark marks the text of raise_error.
-_OUR_LINE: Final = re.compile(rf"(?:RuntimeError: |\[USER_RAISED_EXCEPTION\] )({'|'.join(_CLASSES)}): ([^\n]*)")
+# spark_errors raises RuntimeError. Spark marks the text of raise_error; with an old setting,
+# spark.sql.legacy.raiseErrorWithoutErrorClass, it is that of a RuntimeException of Java.
+_OUR_LINE: Final = re.compile(
+    rf"(?:Runtime(?:Error|Exception): |\[USER_RAISED_EXCEPTION\] )({'|'.join(_CLASSES)}): ([^\n]*)"
+)
 _NOT_FOUND: Final = re.compile(r"\[DATA_SOURCE_NOT_FOUND\][^\n]*\bslate\b")
 _SQL_STATE: Final = re.compile(r" SQLSTATE: \w{5}\s*$")
 

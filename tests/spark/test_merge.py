@@ -386,6 +386,17 @@ def test_names_that_differ_by_their_case_alone(spark: SparkSession, table: Slate
     assert [row[:2] for row in stored(table) if row[3] == "hit"] == [("a", 2), ("b", 2)]
 
 
+def test_errors_keep_their_class_where_spark_gives_them_none(spark: SparkSession, table: SlateTable) -> None:
+    source = rows_of(spark, ("a", 2, 1, "one"), ("a", 2, 2, "two"))
+    setting = "spark.sql.legacy.raiseErrorWithoutErrorClass"
+    spark.conf.set(setting, "true")
+    try:
+        with pytest.raises(InvalidRequestError):
+            merge(table, source).whenMatchedUpdateAll().execute()
+    finally:
+        spark.conf.unset(setting)
+
+
 # --- what the builder refuses, without a job ------------------------------------------------------------------------
 
 
