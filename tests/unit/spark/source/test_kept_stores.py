@@ -83,6 +83,9 @@ def test_a_query_sees_what_others_have_done_since(tmp_path: Path) -> None:
     store.dropColumns("n")
     assert queried(path) == [(0, "a"), (1, "b"), (2, "c")]
     SlateStore.drop(path)
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="TableNotFoundError"):
+            queried(path)
     SlateStore.create(path, "key STRING, n INT", "key").write(pa.table({"key": ["x"], "n": pa.array([1], pa.int32())}))
     assert queried(path) == [("x", 1)]
 
