@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import os
 from collections.abc import Callable, Mapping, Sequence
+from inspect import signature
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -50,11 +51,13 @@ class S3Driver:
         self._prefix = f"{root}/" if root else ""
         self._timeout_s = 2 * (timeout_s(options, "connect_timeout") + timeout_s(options, "read_timeout"))
         self._fs = shared_file_system("s3", options, lambda: _open(options))
+        # With a higher concurrency, s3fs requests the size of a whole object first. Before 2026.3 it never did.
+        knows = "max_concurrency" in signature(type(self._fs)._cat_file).parameters
+        self._one_request = {"max_concurrency": 1} if knows else {}
 
     def read(self, path: str) -> bytes:
         """Return a whole object."""
-        # With a higher concurrency, s3fs requests the size first.
-        return bytes(self._fs.cat_file(self._name(path), max_concurrency=1))
+        return bytes(self._fs.cat_file(self._name(path), **self._one_request))
 
     def read_span(self, path: str, span: ByteRange) -> bytes:
         """Return a range."""
