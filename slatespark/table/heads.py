@@ -101,6 +101,18 @@ class Heads:
             self.tail = None
         self._heads[url, folder] = head
 
+    def forget(self, url: str, folder: str, newest: tuple[int, Buffer] | None) -> None:
+        """Forget a folder in which nothing is left; not what another thread has seen or created there meanwhile.
+
+        Parameters
+        ----------
+        newest : what `newest` returned before it was looked for
+        """
+        if newest is not None and self.newest(url, folder) == newest:
+            for known in (self._heads, self._created, self._commits):
+                known.pop((url, folder), None)
+            self.tail = None
+
     def put_created(self, url: str, folder: str, number: int, data: Buffer) -> None:
         """Remember a version that this process has created."""
         self._created[url, folder] = number, data

@@ -73,9 +73,10 @@ class NumberedLog:
         Versions below one that was seen before are not listed, and its content is not read again.
         """
         for _ in range(_LIST_ATTEMPTS):
-            known = self.heads.get(self.store.url, self.folder)
+            known, newest = self.heads.get(self.store.url, self.folder), self.heads.newest(self.store.url, self.folder)
             listed = self._list_newest(known)
             if not listed:
+                self.heads.forget(self.store.url, self.folder, newest)
                 return None
             number = max(listed)
             meta = listed[number]

@@ -100,6 +100,17 @@ def test_nothing_is_left(name: str, clock: FakeClock) -> None:
     assert log.latest() == (1, b"1")
     log.store.delete(manifest_path(1))
     assert log.latest() is None
+    assert log.heads.newest(log.store.url, log.folder) is None
+
+
+def test_what_is_created_while_nothing_is_found_is_not_forgotten(name: str, clock: FakeClock) -> None:
+    log = _log(name, clock)
+    log.create(1, b"1")
+    assert log.latest() == (1, b"1")
+    before = log.heads.newest(log.store.url, log.folder)
+    log.create(2, b"2")
+    log.heads.forget(log.store.url, log.folder, before)
+    assert log.heads.newest(log.store.url, log.folder) == (2, b"2")
 
 
 class SlowListing(MemoryStore):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -88,6 +89,19 @@ def test_a_query_sees_what_others_have_done_since(tmp_path: Path) -> None:
             queried(path)
     SlateStore.create(path, "key STRING, n INT", "key").write(pa.table({"key": ["x"], "n": pa.array([1], pa.int32())}))
     assert queried(path) == [("x", 1)]
+
+
+def test_a_client_creates_a_database_where_a_typed_table_was(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    made(path)
+    opened = SlateStore.open(str(path))
+    assert len(opened.scan().read_all()) == len(queried(str(path))) == 2
+    SlateStore.drop(str(path))
+    SlateStore.create(str(path)).write(pa.table({"key": [b"k"], "value": [b"v"]}))
+    shutil.rmtree(path / "slatespark")  # of which a client writes nothing
+    for _ in range(3):  # the first look finds no definition, and later ones remember that
+        assert queried(str(path)) == [(b"k", b"v")]
+        assert opened.scan().read_all().to_pylist() == [{"key": b"k", "value": b"v"}]
 
 
 def test_another_location_or_storage_option_has_stores_of_its_own(tmp_path: Path) -> None:
