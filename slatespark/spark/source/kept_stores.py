@@ -26,16 +26,15 @@ _lock: Final = fork_lock()
 def kept_stores(options: ReadOptions | WriteOptions) -> TableStores:
     """Return the stores of the table that options locate: the same for the same location and storage options.
 
-    For planning and commits; a task opens its own. Of the tables that are kept only the last used one keeps rows of its
-    WAL.
+    For planning and commits; a task that reads opens its own. Of the tables that are kept only the last used one keeps
+    rows of its WAL.
     """
-    place = options.path, options.wal_path, tuple(sorted(options.storage.items()))
+    opened = stores_of(options)
+    # Not what the options say: a relative path among them means another place in another working folder.
+    place = opened.url, opened.wal_url, tuple(sorted(opened.storage.items()))
     with _lock:
-        found = _kept.get(place)
-    stores = stores_of(options) if found is None else found
-    stores.heads.keeps_tail = True
-    with _lock:
-        _kept[place] = stores
+        stores = _kept.setdefault(place, opened)
+        stores.heads.keeps_tail = True
         _kept.move_to_end(place)
         while len(_kept) > MOST_TABLES:
             _kept.popitem(last=False)

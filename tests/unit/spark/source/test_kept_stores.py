@@ -113,6 +113,16 @@ def test_another_location_or_storage_option_has_stores_of_its_own(tmp_path: Path
     assert len({*map(id, (kept(), kept(walPath=str(tmp_path / "w")), kept(**{"storage.region": "r"})))}) == 3
 
 
+def test_a_relative_root_of_external_paths_is_that_of_the_working_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = ReadOptions.parse({"path": str(tmp_path / "clone"), "storage.root": "parents"})
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        monkeypatch.chdir(tmp_path / name)
+        assert kept_stores(options).storage["root"] == str(tmp_path / name / "parents")
+
+
 def test_only_the_tables_used_last_are_kept(tmp_path: Path) -> None:
     options = [ReadOptions.parse({"path": str(tmp_path / str(number))}) for number in range(MOST_TABLES + 1)]
     first = [kept_stores(each) for each in options[:2]]
