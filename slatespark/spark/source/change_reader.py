@@ -13,7 +13,8 @@ from slatespark.spark.failures import spark_errors
 from slatespark.spark.shown_times import with_bounded_times
 from slatespark.spark.source.kept_stores import kept_stores
 from slatespark.spark.worker import freeze_gc
-from slatespark.table.changes.feed import FeedSettings, FeedSplit, fetch_feed_plan, scan_feed
+from slatespark.table.changes.feed import FeedPlan, FeedSettings, FeedSplit, fetch_feed_plan, scan_feed
+from slatespark.table.changes.plan import ChangePlan
 from slatespark.table.clock import resolve_clock
 from slatespark.table.read.arrow import Projection
 from slatespark.table.stores import stores_of
@@ -38,11 +39,18 @@ class ChangeReader(DataSourceReader):
         with spark_errors():
             clock = resolve_clock(self._options.clock)
             plan = fetch_feed_plan(kept_stores(self._options), self._options, clock, projection=self._projection)
-            return [ChangePartition(split, plan.settings) for split in plan.splits]
+            return change_partitions(plan)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the changes of one split."""
         return read_changes(partition, self._options)
+
+
+def change_partitions(plan: FeedPlan) -> list[InputPartition]:
+    """Return a partition for each split of a plan; none takes along a long list of files that it does not read."""
+    if isinstance(plan, ChangePlan):
+        return [ChangePartition(split, plan.settings.of(split)) for split in plan.splits]
+    return [ChangePartition(split, plan.settings) for split in plan.splits]
 
 
 def read_changes(partition: InputPartition, options: ReadOptions) -> Iterator[pa.RecordBatch]:

@@ -106,6 +106,12 @@ class ChangeSettings:
         """Whether the changes start from nothing: every row is new."""
         return self.old.visibility == _NOTHING_VISIBLE
 
+    def of(self, split: ChangeSplit) -> ChangeSettings:
+        """Return the settings of a split alone: without the files of a WAL of which it has the rows."""
+        sides = (self.old, split.old_wal), (self.new, split.new_wal)
+        old, new = (side if share is None else side.without_wal_files() for side, share in sides)
+        return replace(self, old=old, new=new)
+
 
 @dataclass(frozen=True, slots=True)
 class ChangePlan:

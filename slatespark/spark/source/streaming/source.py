@@ -14,7 +14,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from slatespark.options import ReadOptions
 from slatespark.spark.failures import spark_errors
-from slatespark.spark.source.change_reader import ChangePartition, read_changes
+from slatespark.spark.source.change_reader import change_partitions, read_changes
 from slatespark.spark.source.kept_stores import kept_stores
 from slatespark.spark.source.streaming.read_limits import SupportsTriggerAvailableNow, default_limit, is_limited
 from slatespark.table.clock import resolve_clock
@@ -67,7 +67,7 @@ class SlateStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         with spark_errors():
             self._reached = decode_position(end)
             plan = self._stream.plan(decode_position(start), self._reached)
-            return [] if plan is None else [ChangePartition(split, plan.settings) for split in plan.splits]
+            return [] if plan is None else change_partitions(plan)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the changes of one key range."""
