@@ -10,7 +10,7 @@ from slatespark.errors import InvalidRequestError
 from slatespark.ranges import ByteRange
 from slatespark.storage.credentials import BackendOptions
 from slatespark.storage.known_options import constructor_options, refuse_unknown_options
-from slatespark.storage.object_store import Buffer, ObjectMeta
+from slatespark.storage.object_store import Buffer, ObjectMeta, tag_of
 from slatespark.storage.shared_clients import SharedClients
 from slatespark.units import ns_to_ms, parse_time_ms
 
@@ -166,4 +166,4 @@ def _meta(path: str, info: dict[str, Any]) -> ObjectMeta:
     moment = next((info[name] for name in names if info.get(name)), 0)
     # A number is seconds since the epoch.
     modified_ms = ns_to_ms(round(moment * 1e9)) if isinstance(moment, int | float) else parse_time_ms(moment)
-    return ObjectMeta(path, int(info["size"]), modified_ms)
+    return ObjectMeta(path, int(info["size"]), modified_ms, tag_of(info.get("ETag") or info.get("etag")))

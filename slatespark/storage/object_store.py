@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
 from slatespark.ranges import ByteRange
@@ -18,6 +18,19 @@ class ObjectMeta:
     path: str  # relative to the root of the store
     size: int  # bytes
     modified_ms: int  # last modification, ms since the epoch
+    tag: int = field(default=0, compare=False)  # of its content, within this process; 0 if the store tells none
+
+    def is_unchanged(self, later: ObjectMeta | None) -> bool:
+        """Tell whether a later listing shows the same object, and not another one in its place.
+
+        Some stores tell the time in seconds, so that size and time alone may be those of another object.
+        """
+        return self == later and self.tag == later.tag
+
+
+def tag_of(text: object) -> int:
+    """Return the tag of an object that a store gives an ETag, or the like; a number, as a listing may be long."""
+    return hash(text) if text else 0
 
 
 class ObjectStore(Protocol):

@@ -10,7 +10,7 @@ from slatespark.errors import InvalidRequestError
 from slatespark.ranges import ByteRange
 from slatespark.storage.conditional_writes import CONTENT, prove_once
 from slatespark.storage.credentials import BackendOptions
-from slatespark.storage.object_store import Buffer, ObjectMeta
+from slatespark.storage.object_store import Buffer, ObjectMeta, tag_of
 from slatespark.storage.obstore_config import Bucket, import_obstore, open_bucket, parse_url
 from slatespark.storage.obstore_users import is_forked_user, mark_user
 from slatespark.storage.retry import AttemptOutcome, classify_error
@@ -144,7 +144,7 @@ class ObstoreDriver:
 
 
 def _meta(path: str, found: Mapping[str, Any]) -> ObjectMeta:
-    return ObjectMeta(path, found["size"], datetime_to_ms(found["last_modified"]))
+    return ObjectMeta(path, found["size"], datetime_to_ms(found["last_modified"]), tag_of(found.get("e_tag")))
 
 
 def _refuse_forked() -> None:

@@ -17,7 +17,7 @@ from slatespark.storage.conditional_writes import CONTENT, prove_once
 from slatespark.storage.credentials import BackendOptions
 from slatespark.storage.fsspec_driver import CONCURRENCY, shared_file_system
 from slatespark.storage.known_options import S3_OPTIONS, refuse_unknown_options
-from slatespark.storage.object_store import Buffer, ObjectMeta
+from slatespark.storage.object_store import Buffer, ObjectMeta, tag_of
 from slatespark.storage.retry import AttemptOutcome, classify_error
 from slatespark.storage.server_options import server_endpoint, trusted_certificates
 from slatespark.units import datetime_to_ms
@@ -90,7 +90,8 @@ class S3Driver:
             for item in page.get("Contents", ()):
                 if item["Key"] != folder:  # some tools create an empty object for a folder
                     path = item["Key"].removeprefix(self._prefix)
-                    found.append(ObjectMeta(path, item["Size"], datetime_to_ms(item["LastModified"])))
+                    modified_ms, tag = datetime_to_ms(item["LastModified"]), tag_of(item.get("ETag"))
+                    found.append(ObjectMeta(path, item["Size"], modified_ms, tag))
             if not page.get("IsTruncated"):
                 return found
             start = {"ContinuationToken": page["NextContinuationToken"]}

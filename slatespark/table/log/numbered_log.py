@@ -81,7 +81,7 @@ class NumberedLog:
             number = max(listed)
             meta = listed[number]
             # Else a table may have been created again in its place.
-            follows = known is not None and listed.get(known.number) == known.meta
+            follows = known is not None and known.meta.is_unchanged(listed.get(known.number))
             if known is not None and follows and known.number == number:
                 return number, known.data
             data = self.heads.created(self.store.url, self.folder, number) if follows else None

@@ -97,6 +97,21 @@ def test_wrong_credentials(versitygw: S3Process, wrong: dict[str, str], driver: 
             call()
 
 
+def test_a_listing_tells_contents_apart(server: Server) -> None:
+    bucket = server.create_bucket()
+    drivers: list[dict[str, str]] = [{"driver": "obstore"}, {"driver": "fsspec"}] if bucket.startswith("s3:") else [{}]
+    for number, driver in enumerate(drivers):
+        store = open_store(f"{bucket}/{number}", {**server.options, **driver})
+        tags: list[int] = []
+        for content in (b"1", b"2"):
+            store.put("x", [content])
+            [meta] = store.list("")
+            assert meta.is_unchanged(*store.list(""))
+            tags.append(meta.tag)
+        assert 0 not in tags
+        assert tags[0] != tags[1]
+
+
 def test_a_large_object_is_uploaded_in_parts(server: Server) -> None:
     store = open_store(f"{server.create_bucket()}/t", server.options)
     parts = [bytes(range(251)) * 8000] * 17 + [b"end"]

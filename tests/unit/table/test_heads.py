@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import pickle
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from slatespark.format.paths import MANIFEST_DIR, MANIFEST_EXTENSION, manifest_path
 from slatespark.storage.counted_store import CountedStore, RequestTally
 from slatespark.storage.memory_store import MemoryStore
-from slatespark.storage.object_store import ObjectMeta
+from slatespark.storage.object_store import ObjectMeta, tag_of
 from slatespark.storage.requests import Requests
 from slatespark.table.heads import Head, Heads
 from slatespark.table.log.numbered_log import NumberedLog
@@ -92,6 +93,23 @@ def test_another_table_in_the_same_place(name: str, clock: FakeClock, versions: 
     for number in range(1, versions + 1):
         other.create(number, b"new%d" % number)
     assert log.latest() == (versions, b"new%d" % versions)
+
+
+class TaggingStore(RemoteMemoryStore):
+    """Listings tell contents apart, as those of a server do by ETags, and times in seconds."""
+
+    def list(self, prefix: str, start_after: str = "") -> list[ObjectMeta]:
+        """Return the objects of a folder."""
+        found = super().list(prefix, start_after)
+        return [replace(each, modified_ms=0, tag=tag_of(bytes(self.get(each.path)))) for each in found]
+
+
+def test_another_table_in_the_same_place_within_a_second(name: str, clock: FakeClock) -> None:
+    store = TaggingStore(name, clock.now_ms)
+    log = NumberedLog(store, MANIFEST_DIR, MANIFEST_EXTENSION, manifest_path, "manifest")
+    for content in (b"old", b"new"):
+        store.put(manifest_path(1), [content])
+        assert [log.latest(), log.latest()] == [(1, content)] * 2
 
 
 def test_nothing_is_left(name: str, clock: FakeClock) -> None:
