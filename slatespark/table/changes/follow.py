@@ -7,7 +7,7 @@ from slatespark.table.changes.bounds import FeedBounds, resolve_bounds
 from slatespark.table.changes.feed import FeedPlan
 from slatespark.table.changes.log.plan import fetch_log_plan
 from slatespark.table.changes.log.positions import LogPosition, LogTail, position_of
-from slatespark.table.changes.plan import plan_between
+from slatespark.table.changes.plan import plan_between, with_tails
 from slatespark.table.clock import Clock
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read.versions.kept_versions import fetch_commit_time
@@ -58,6 +58,6 @@ class FeedFollower:
         if newest == known:
             return None
         bounds = FeedBounds(known, newest, fetch_commit_time(self._stores, newest))
-        plan = plan_between(self._stores, self._options, self._clock, bounds)
+        plan = with_tails(self._stores, plan_between(self._stores, self._options, self._clock, bounds))
         self._version = newest
         return plan

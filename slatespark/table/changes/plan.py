@@ -151,7 +151,7 @@ def fetch_change_plan(
     if bounds.after == NOTHING:  # no version shows nothing: of one with itself no row differs either
         newest = fetch_latest_manifest(stores).number
         bounds = replace(bounds, before=newest, after=newest)
-    return plan_between(stores, options, clock, bounds, projection=projection)
+    return with_tails(stores, plan_between(stores, options, clock, bounds, projection=projection))
 
 
 def plan_between(
@@ -164,7 +164,7 @@ def plan_between(
     keys: KeyRange = ALL_KEYS,
     held: Mapping[int, Snapshot] | None = None,
 ) -> ChangePlan:
-    """Cut the keys in which two versions may differ into splits.
+    """Cut the keys in which two versions may differ into splits; a plan that is to be read goes to `with_tails` next.
 
     Parameters
     ----------
@@ -199,7 +199,6 @@ def plan_between(
     chosen = chosen_range(options, codec).intersect(keys)
     compared = _Compared(old_layers, layers, differences, due, settings)
     splits = _plan_splits(stores, options, codec, condition, compared, chosen)
-    splits = _share_tails(stores, splits, settings, options.wal_buffer_bytes)
     return ChangePlan(bounds, settings, splits, differences, due)
 
 
@@ -275,20 +274,23 @@ def _plan_splits(
     return tuple(each for each in found if compared.has_wal or each.points or each.searched)
 
 
-def _share_tails(
-    stores: TableStores, splits: tuple[ChangeSplit, ...], settings: ChangeSettings, limit_bytes: int
-) -> tuple[ChangeSplit, ...]:
-    """Return several splits with their rows of the WAL of both versions, decoded once; see `share_tail`."""
+def with_tails(stores: TableStores, plan: ChangePlan) -> ChangePlan:
+    """Return a plan whose splits, if there are several, have their rows of the WAL of both versions, decoded once.
+
+    See `share_tail`.
+    """
+    splits = plan.splits
     if len(splits) < 2:
-        return splits
+        return plan
     keys = KeyRange(splits[0].keys.start, splits[-1].keys.end)
     tails = [
-        fetch_tail(stores, side.wal, side.wal_above_seq, keys, limit_bytes=limit_bytes)
-        for side in (settings.old, settings.new)
+        fetch_tail(stores, side.wal, side.wal_above_seq, keys, limit_bytes=side.wal_buffer_bytes)
+        for side in (plan.settings.old, plan.settings.new)
     ]
 
     def share(split: ChangeSplit, tail: WalShare | None) -> WalShare | None:
         ranges = split.ranges or [split.keys]
         return None if tail is None else cut_tail(tail, ranges, split.points, most_bytes=MAX_SHARE_BYTES // 2)
 
-    return tuple(replace(each, old_wal=share(each, tails[0]), new_wal=share(each, tails[1])) for each in splits)
+    shared = (replace(each, old_wal=share(each, tails[0]), new_wal=share(each, tails[1])) for each in splits)
+    return replace(plan, splits=tuple(shared))

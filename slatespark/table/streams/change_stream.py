@@ -18,7 +18,7 @@ from slatespark.ranges import KeyRange
 from slatespark.table.changes.bounds import NOTHING, FeedBounds, resolve_start
 from slatespark.table.changes.differences import compare_layers
 from slatespark.table.changes.feed import FeedPlan
-from slatespark.table.changes.plan import ChangePlan, plan_between
+from slatespark.table.changes.plan import ChangePlan, plan_between, with_tails
 from slatespark.table.clock import Clock, SystemClock
 from slatespark.table.log.manifests import fetch_latest_manifest, fetch_manifest, list_manifests, may_be_claim
 from slatespark.table.log.versioned_object import Version
@@ -207,7 +207,7 @@ class ChangeStream:
         if after == start.version:
             return None
         keys = KeyRange(_key_of(start), None if end.part is None else end.part.key)
-        return self._plan(start.version, after, keys)
+        return with_tails(self._stores, self._plan(start.version, after, keys))
 
     # --- units ------------------------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from slatespark.kernels.columns import RowColumns
 from slatespark.ranges import KeyRange
-from slatespark.table.changes.plan import ChangePlan, ChangeSplit
+from slatespark.table.changes.plan import ChangePlan, ChangeSplit, with_tails
 from slatespark.table.changes.scan import scan_changed_keys
 from slatespark.table.read.planning.layers import distinct_files
 from slatespark.table.stores import TableStores
@@ -67,7 +67,8 @@ class LimitedUnit:
             return border
         rows, self._rows = self._rows, None  # kept only if this goes well: a read that failed cannot be gone on with
         if rows is None or rows.reached != start:
-            rows = _CountedRows(self._stores, self._plan_of(KeyRange(start), None), start)
+            plan = with_tails(self._stores, self._plan_of(KeyRange(start), None))
+            rows = _CountedRows(self._stores, plan, start)
         end = rows.take(self._limits.rows, border)
         self._rows = rows
         return end

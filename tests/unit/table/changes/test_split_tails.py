@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,15 @@ import pytest
 
 from slatespark import SlateStore
 from slatespark.options import ReadOptions
+from slatespark.ranges import KeyRange
 from slatespark.storage.object_store import Buffer
+from slatespark.table.changes.bounds import resolve_bounds
 from slatespark.table.changes.feed import fetch_feed_plan
+from slatespark.table.changes.plan import ChangePlan, plan_between
 from slatespark.table.clock import SystemClock
 from slatespark.table.read import fetch
 from slatespark.table.stores import open_stores
+from slatespark.table.streams.limits import LimitedUnit, Limits
 from tests.support.client import Client, ClientOptions, Delete, Location, Put
 
 FILES = 6
@@ -76,3 +81,17 @@ def test_the_wal_is_decoded_once_for_all_splits(table: Path, decoded: list[int],
     given = ReadOptions.parse({"path": str(table), "readChangeFeed": True, "splitSize": 1, **options})
     splits = fetch_feed_plan(open_stores(str(table), storage={}), given, SystemClock()).splits
     assert of_each == FILES * len(splits)
+
+
+@pytest.mark.parametrize("limits", [Limits(files=1), Limits(size_bytes=100)], ids=["files", "bytes"])
+def test_where_batches_end_by_size_is_told_without_the_wal(table: Path, decoded: list[int], limits: Limits) -> None:
+    stores, clock = open_stores(str(table), storage={}), SystemClock()
+    given = ReadOptions.parse({"path": str(table), "readChangeFeed": True, "startingVersion": 1})
+    bounds = resolve_bounds(stores, given, clock)
+
+    def plan_of(keys: KeyRange, split_bytes: int | None) -> ChangePlan:
+        options = given if split_bytes is None else replace(given, split_bytes=split_bytes)
+        return plan_between(stores, options, clock, bounds, keys=keys)
+
+    assert LimitedUnit(stores, plan_of, limits).end_of_batch(b"") is not None
+    assert not decoded
