@@ -88,6 +88,8 @@ def _fetch_held(stores: TableStores, tail: WalTail, above_seq: int, limit_bytes:
     if not stores.heads.keeps_tail or not tail.changed_ms or sum(tail.sizes) > limit_bytes:
         return None
     held = stores.heads.tail
+    if isinstance(held, HeldTail) and tail.end < held.start + len(held.files):
+        return None  # of an earlier version, or of a snapshot: the newest rows are wanted more often
     if not isinstance(held, HeldTail) or not held.is_start_of(tail, above_seq, limit_bytes):
         held = HeldTail(tail.start, (), above_seq, ())
     if held.levels is None:

@@ -213,6 +213,20 @@ def test_reads_of_any_kind_share_what_is_kept(place: Place, seed: int) -> None:
         assert place.store.lookup(wanted).read_all() == SlateStore.open(str(place.folder)).lookup(wanted).read_all()
 
 
+def test_an_older_snapshot_does_not_displace_what_is_kept(place: Place) -> None:
+    place.add(Row(b"a", 0, value=b"1"))
+    place.add(Row(b"b", 0, value=b"2"))
+    older = place.store.snapshot()
+    place.add(Row(b"a", 0, value=b"9"))
+    again = [place.reads(b"a"), place.reads(b"a")][1]
+    for _ in range(2):
+        found = older.get(b"a")
+        assert found is not None
+        assert found["value"] == b"1"
+        assert place.reads(b"a") == again
+        assert place.get(b"a") == b"9"
+
+
 def test_newer_rows_are_merged_as_their_number_grows(place: Place) -> None:
     for number in range(64):
         place.add(Row(b"%02d" % (number * 37 % 64), 0, value=b"v%d" % number))
