@@ -139,6 +139,9 @@ def _keep(
     stores: TableStores, tail: WalTail, above_seq: int, levels: Sequence[WalShare] | None, limit_bytes: int
 ) -> None:
     """Keep the rows of a tail, or that they take too much memory."""
+    held = stores.heads.tail
+    if levels and isinstance(held, HeldTail) and held.levels == tuple(levels) and len(held.files) == len(tail.sizes):
+        return  # nothing is new; a WAL may have many files
     if levels is not None and sum(map(_held_bytes, levels)) > limit_bytes:
         levels = None
     for rows in (rows for level in levels or () for rows in level.sources):

@@ -34,13 +34,11 @@ class KeyLookup:
     settings : settings of the read
     layers : layers of the snapshot, newest first
     split_bytes : keys are looked up in parts that cost about that much
-    wal_buffer_bytes : size up to which the WAL is decoded once; of a longer one each part decodes its rows
     """
 
     settings: ScanSettings
     layers: tuple[Layer, ...]
     split_bytes: int
-    wal_buffer_bytes: int
 
     @property
     def schema(self) -> pa.Schema:
@@ -77,13 +75,13 @@ def fetch_key_lookup(
     check_key_columns(rows, names, codec)
     columns, condition = project(options, codec=codec), bind_condition(options, codec)
     settings = scan_settings(stores, snapshot, definition, options, columns, condition)
-    return KeyLookup(settings, fetch_layers_of(stores, snapshot, point), options.split_bytes, options.wal_buffer_bytes)
+    return KeyLookup(settings, fetch_layers_of(stores, snapshot, point), options.split_bytes)
 
 
 def fetch_lookup_tail(stores: TableStores, plan: KeyLookup) -> WalShare | None:
     """Return the rows of the WAL for several calls of `look_up_rows`, decoded once; None where that spares nothing."""
     settings = plan.settings
-    limit_bytes = plan.wal_buffer_bytes
+    limit_bytes = settings.wal_buffer_bytes
     tail = fetch_tail(stores, settings.wal, settings.wal_above_seq, ALL_KEYS, limit_bytes=limit_bytes)
     return None if tail is None else tail.as_source()  # in order, since each call searches it
 
@@ -110,7 +108,7 @@ def look_up_rows(
     wanted = distinct.take(pc.array_sort_indices(distinct)).to_pylist()
     splits, settings = plan_points(plan.layers, wanted, target_bytes=plan.split_bytes), plan.settings
     if tail is None:
-        limit_bytes = plan.wal_buffer_bytes
+        limit_bytes = settings.wal_buffer_bytes
         splits = share_tail(stores, splits, settings.wal, settings.wal_above_seq, limit_bytes=limit_bytes)
     else:
         splits = with_tail(splits, tail)

@@ -27,7 +27,7 @@ class ScanSettings:
     wal : tail of the snapshot
     wal_above_seq : rows of the tail with seq <= it are in the trees
     buffer_bytes : memory for stored bytes in flight
-    wal_buffer_bytes : the most rows of the WAL that an open table keeps for later reads, in bytes
+    wal_buffer_bytes : size up to which the WAL is decoded once, and up to which an open table keeps its rows
     residual : condition on the visible rows: only those are shown for which it is true; None shows all
     ignore_undecodable : leave out rows that do not decode
     retired_ms : rows created at or before it are hidden by the table's retention; None hides none
