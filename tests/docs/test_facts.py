@@ -24,10 +24,11 @@ from slatespark.table.commit.backoff import MAX_COMMIT_ATTEMPTS
 from slatespark.table.compaction import auto, filter_rows, periodic_plan, small_runs
 from slatespark.table.log.manifests import MAX_AHEAD_MS
 from slatespark.table.read.arrow import MAX_BATCH_BYTES, MAX_BATCH_ROWS
-from slatespark.table.read.fetch import INDEX_CACHE_BYTES, WAL_BYTES_AHEAD, WAL_FILES_AHEAD
+from slatespark.table.read.fetch import WAL_BYTES_AHEAD, WAL_FILES_AHEAD
 from slatespark.table.read.merge.cursor import MAX_WINDOW_BYTES, MIN_WINDOW_BYTES
 from slatespark.table.read.planning.plan import MAX_SAMPLED_INDEXES
 from slatespark.table.read.reader import DESCENDING_SPLIT_BYTES
+from slatespark.table.read.section_cache import METADATA_BYTES, VARIABLE
 from slatespark.table.records.leases import LEASE_LIFETIME_MS
 from slatespark.table.rows.encoder import MAX_KEY_BYTES
 from tests.docs.pages import REPOSITORY
@@ -40,7 +41,7 @@ PARTS = {8: "an eighth"}
 FACTS = {
     "docs/explanation/speed.md": [
         f"from {MIN_WINDOW_BYTES // KIB} KiB to {MAX_WINDOW_BYTES // MIB} MiB each",
-        f"{INDEX_CACHE_BYTES // MIB} MiB per process",
+        f"{METADATA_BYTES // MIB} MiB per process (`{VARIABLE}`)",
         f"{MAX_BATCH_ROWS:,} rows and {MAX_BATCH_BYTES // MIB} MiB",
         f"{MAP_BYTES // KIB} KiB or more",
         f"up to {MAX_SAMPLED_INDEXES} of the largest files",
@@ -48,7 +49,10 @@ FACTS = {
         f"to {MAX_MERGED_BYTES // MIB} MiB",
         f"up to {WAL_BYTES_AHEAD // MIB} MiB of files ahead",
     ],
-    "docs/reference/requests.md": [f"up to {WAL_FILES_AHEAD + 1} or {WAL_BYTES_AHEAD // MIB} MiB ahead"],
+    "docs/reference/requests.md": [
+        f"up to {WAL_FILES_AHEAD + 1} or {WAL_BYTES_AHEAD // MIB} MiB ahead",
+        f"{METADATA_BYTES // MIB} MiB of decoded indexes and filters",
+    ],
     "docs/how-to/automatic-compaction.md": [
         f"leaves {small_runs.MIN_RUNS} or more runs below {small_runs.SMALL_BYTES // MIB} MiB",
         f"at most {PARTS[auto.WRITES_PER_ROUND]} of all segments",

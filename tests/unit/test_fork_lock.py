@@ -69,8 +69,8 @@ def test_a_lock_is_free_in_a_child_and_held_in_the_parent() -> None:
 
 @pytest.mark.parametrize(
     "lock",
-    [fetch.indexes._lock, fetch.filter_sets._lock, manifests._known_lock, clock._read_until._lock],
-    ids=["indexes", "filters", "manifests", "clock"],
+    [fetch.indexes.budget.lock, manifests._known_lock, clock._read_until._lock],
+    ids=["indexes and filters", "manifests", "clock"],
 )
 def test_a_child_reads_a_table_while_a_thread_of_the_parent_does(lock: threading.Lock, tmp_path: Path) -> None:
     table = SlateStore.create(tmp_path / "t")
@@ -103,13 +103,3 @@ def test_a_child_maps_files_and_keeps_the_maps_of_its_parent(tmp_path: Path) -> 
 def test_a_projection_has_no_lock() -> None:
     assert not hasattr(arrow, "cached_property")
     assert not hasattr(arrow.Projection(("_key",)), "__dict__")
-
-
-def test_what_is_cut_short_leaves_a_cache_that_holds_less() -> None:
-    def cut_short(_: str) -> int:
-        raise KeyboardInterrupt
-
-    store, cache = LocalStore("/"), fetch.SectionCache[str](1 << 10, cut_short)
-    with pytest.raises(KeyboardInterrupt):
-        cache.get(store, "x", lambda: "found")
-    assert cache.peek(store, "x") is None, "it was not counted, so it would be held for ever"

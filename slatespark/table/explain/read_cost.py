@@ -20,11 +20,12 @@ from slatespark.storage.remote_store import MAX_GAP_BYTES
 from slatespark.storage.requests import Requests
 from slatespark.table.explain.cost import NOTHING, RequestRange
 from slatespark.table.read.copies.part import CopyPart, without_slices
-from slatespark.table.read.fetch import FILTER_CACHE_BYTES, INDEX_CACHE_BYTES, SectionCache, filter_sets, indexes
+from slatespark.table.read.fetch import filter_sets, indexes
 from slatespark.table.read.merge.cursor import window_size
 from slatespark.table.read.merge.layer_reads import group_blocks
 from slatespark.table.read.planning.plan import POINT_BYTES, FileSlice, Layer, Split, SstFile
 from slatespark.table.read.points import SoughtKeys, cached_blocks
+from slatespark.table.read.section_cache import SectionCache, metadata_limit
 from slatespark.table.stores import TableStores
 
 NO_COPIES: Final[Mapping[int, Sequence[CopyPart]]] = {}
@@ -96,10 +97,9 @@ class SplitCosts:
         return RequestRange(low, once if may_miss else Requests())
 
     def _may_evict(self) -> bool:
-        """Tell whether the sections of all files may not fit the caches together."""
-        index_bytes = sum(file.info.index_len for file in self.files)
-        filter_bytes = sum(file.info.filter_len for file in self.files)
-        return _CACHE_SHARE * index_bytes > INDEX_CACHE_BYTES or _CACHE_SHARE * filter_bytes > FILTER_CACHE_BYTES
+        """Tell whether the sections of all files may not fit the cache together."""
+        stored_bytes = sum(file.info.index_len + file.info.filter_len for file in self.files)
+        return _CACHE_SHARE * stored_bytes > metadata_limit()
 
     # --- scans ------------------------------------------------------------------------------------------------------
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from functools import partial
 from itertools import chain
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from slatespark.errors import CorruptDataError, UnsupportedFormatError
-from slatespark.fork_lock import fork_lock
 from slatespark.format.filter import FilterSet, decode_filter_section
 from slatespark.format.index import SstIndex, decode_index_section
 from slatespark.format.paths import wal_path
@@ -22,73 +20,25 @@ from slatespark.kernels import sort_rows, take_rows
 from slatespark.kernels.columns import ROW_BITS, RowColumns
 from slatespark.ranges import KeyRange
 from slatespark.storage import run_in_groups, run_in_order
-from slatespark.storage.object_store import Buffer, ObjectStore
+from slatespark.storage.object_store import Buffer
 from slatespark.table.read.planning.plan import CutPoint, FileSlice, SstFile
 from slatespark.table.read.planning.row_cuts import keys_alone, positions_within
 from slatespark.table.read.planning.wal_share import NO_ROWS, WalShare
+from slatespark.table.read.section_cache import CacheBudget, SectionCache, metadata_limit
 from slatespark.table.snapshot import WalTail
 from slatespark.table.stores import TableStores
 from slatespark.table.stores import object_context as object_context
 from slatespark.table.tasks import TWO_THREADS
 
-INDEX_CACHE_BYTES = 16 << 20
-FILTER_CACHE_BYTES = 32 << 20
 WAL_BATCH_BYTES: Final = 8 << 20  # decoded at a time: a call has a fixed cost, and most files are small
 # Requested ahead from a store with latency. Most files are small, but the client may write one of 64 MiB.
 WAL_FILES_AHEAD: Final = 31
 WAL_BYTES_AHEAD: Final = 64 << 20
 WAL_BYTES_GUESS: Final = 8 << 20  # of a file whose size is not known
 
-T = TypeVar("T")
-
-
-class SectionCache(Generic[T]):
-    """An LRU cache of decoded sections of SSTs. SSTs never change, so entries stay valid.
-
-    Parameters
-    ----------
-    limit_bytes : largest size of all entries together; one entry is always held
-    size : how many bytes an entry takes
-    """
-
-    def __init__(self, limit_bytes: int, size: Callable[[T], int]) -> None:
-        self._limit_bytes, self._size = limit_bytes, size
-        self._entries: OrderedDict[tuple[str, str], T] = OrderedDict()
-        self._held_bytes = 0
-        self._lock = fork_lock()
-
-    def get(self, store: ObjectStore, path: str, fetch: Callable[[], T]) -> T:
-        """Return the cached section of an object; fetch and cache it if there is none."""
-        key = (store.url, path)
-        with self._lock:
-            if key in self._entries:
-                self._entries.move_to_end(key)
-                return self._entries[key]
-        fetched = fetch()
-        with self._lock:
-            if key not in self._entries:
-                # In this order: after a fork in between the cache only holds less than it may.
-                self._held_bytes += self._size(fetched)
-                self._entries[key] = fetched
-            while self._held_bytes > self._limit_bytes and len(self._entries) > 1:
-                _, dropped = self._entries.popitem(last=False)
-                self._held_bytes -= self._size(dropped)
-        return fetched
-
-    def peek(self, store: ObjectStore, path: str) -> T | None:
-        """Return the cached section of an object; None if there is none. Changes nothing."""
-        with self._lock:
-            return self._entries.get((store.url, path))
-
-    def clear(self) -> None:
-        """Drop all entries."""
-        with self._lock:
-            self._entries.clear()
-            self._held_bytes = 0
-
-
-indexes: Final = SectionCache[SstIndex](INDEX_CACHE_BYTES, lambda index: index.held_bytes)
-filter_sets: Final = SectionCache[FilterSet](FILTER_CACHE_BYTES, lambda found: found.held_bytes)
+_metadata: Final = CacheBudget(metadata_limit)
+indexes: Final = SectionCache[SstIndex](_metadata, lambda index: index.held_bytes)
+filter_sets: Final = SectionCache[FilterSet](_metadata, lambda found: found.held_bytes)
 
 
 def fetch_index(stores: TableStores, file: SstFile) -> SstIndex:

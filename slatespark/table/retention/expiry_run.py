@@ -17,11 +17,11 @@ from slatespark.options import Call, ReadOptions
 from slatespark.options.values import parse_choice
 from slatespark.storage import run_in_groups
 from slatespark.table.clock import Clock
-from slatespark.table.read.fetch import SectionCache
 from slatespark.table.read.merge.cursor import window_size
 from slatespark.table.read.planning.layers import MAX_COMMIT_RECORDS, fetch_layers
 from slatespark.table.read.planning.plan import FileSlice, SstFile
 from slatespark.table.read.reader import resolve_table
+from slatespark.table.read.section_cache import SectionCache
 from slatespark.table.read.versions.file_properties import recorded_properties
 from slatespark.table.retention.expiry_files import fetch_outline, read_blocks
 from slatespark.table.retention.expiry_plan import (

@@ -15,8 +15,8 @@ from slatespark.format.ulid import Ulid
 from slatespark.kernels import gather_fields
 from slatespark.kernels.columns import MERGE, TOMBSTONE
 from slatespark.storage import run_in_groups
-from slatespark.table.read.fetch import SectionCache
 from slatespark.table.read.planning.plan import FileSlice, Layer, SstFile
+from slatespark.table.read.section_cache import SectionCache
 from slatespark.table.read.versions.file_properties import file_properties
 from slatespark.table.retention.expiry_files import fetch_outline, read_blocks
 from slatespark.table.retention.expiry_plan import FileOutline, is_plausible

@@ -12,7 +12,7 @@ from slatespark.format.ulid import Ulid
 from slatespark.ranges import ByteRange
 from slatespark.storage import ObjectMeta
 from slatespark.storage.object_store import ObjectStore
-from slatespark.table.read.fetch import SectionCache
+from slatespark.table.read.section_cache import SectionCache
 from slatespark.table.stores import object_context
 
 # A copy that cannot be used is as good as none; the rows are in the SST.

@@ -18,7 +18,7 @@ from slatespark.format.properties import VERSION, SstProperties
 from slatespark.format.ulid import Ulid
 from slatespark.storage import ObjectMeta, run_ahead, run_in_groups
 from slatespark.storage.object_store import ObjectStore
-from slatespark.table.read.fetch import SectionCache
+from slatespark.table.read.section_cache import SectionCache
 from slatespark.table.records.commit_batches import fetch_commit_object, list_commit_objects
 from slatespark.table.stores import TableStores
 

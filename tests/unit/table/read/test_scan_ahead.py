@@ -261,7 +261,7 @@ def test_nothing_is_held_once_a_reader_has_gone(taken: int) -> None:
 def test_indexes_of_files_that_were_read_are_let_go(
     make: Callable[[str], MemoryStore], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(indexes, "_limit_bytes", 0)
+    monkeypatch.setattr(indexes.budget, "limit_bytes", lambda: 0)
     store = make(f"indexes-{make.__name__}")
     stores = TableStores(store, store)
     layer = Layer("run", tuple(put_file(stores, [Row(b"%03d" % file, 1, value=b"v")]) for file in range(60)))
