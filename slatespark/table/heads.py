@@ -65,7 +65,9 @@ class Heads:
     creations : how many versions of anything this process has created
     keeps_tail : whether it pays to keep rows of the WAL: for a table that stays open after a call
     tail : the rows of the WAL that a read keeps, a `HeldTail`; None if none are kept
-    properties : of files, by id and size, as calls found them that found those of all their files
+    properties : of files, by id and size: of all files of some version, and of those that were committed here since
+    described : the newest version that was known when the properties of all files of a version were; 0 if they never
+        were, or if files have come whose properties nothing tells
     defined : number and content of a manifest after which the newest definition was looked for
     """
 
@@ -78,6 +80,7 @@ class Heads:
         self.keeps_tail = False
         self.tail: object = None
         self.properties: Mapping[tuple[Ulid, int], SstProperties] = {}
+        self.described = 0
         self.defined: tuple[int, Manifest] | None = None
 
     def __reduce__(self) -> tuple[type[Heads], tuple[()]]:

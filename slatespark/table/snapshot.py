@@ -171,7 +171,9 @@ def fetch_newest_state(
     if when_seen is not None:
         when_seen()
     for attempt in range(_STATE_ATTEMPTS):
-        if is_fresh and (is_at_rest(stores, version.value) or (attempt and _is_drained(stores, version))):
+        is_known = is_fresh and is_at_rest(stores, version.value)
+        follows = is_fresh and (seen is not None or attempt > 0)  # a commit after one, so most likely slatespark's too
+        if is_known or (follows and _is_drained(stores, version, sees_claims=attempt > 0)):
             return version.number, version.value, WalTail.nothing(version.value)
         try:
             tail = fetch_wal_tail(stores, version.value, None)
@@ -191,12 +193,18 @@ def fetch_newest_state(
     raise UnavailableError(f"{stores.url}: the manifest changes faster than it can be read.", todo="Retry.")
 
 
-def _is_drained(stores: TableStores, version: Version[Manifest]) -> bool:
-    """Tell whether a version is a slatespark commit, or the claim right after one, so that no row is in the WAL."""
+def _is_drained(stores: TableStores, version: Version[Manifest], *, sees_claims: bool) -> bool:
+    """Tell whether a version is a slatespark commit, so that no row is in the WAL.
+
+    Parameters
+    ----------
+    sees_claims : a version that is the claim right after one counts too, which costs more requests
+    """
     number, manifest = version.number, version.value
     if _is_without_wal(stores, number, manifest):
+        note_own_commit(stores, number, manifest)
         return True
-    if not may_be_claim(manifest):
+    if not sees_claims or not may_be_claim(manifest):
         return False
     try:
         data, before = bytes(manifest_log(stores).get(number)), fetch_manifest(stores, number - 1)

@@ -39,6 +39,18 @@ CALLS: Final[dict[str, tuple[list[Call], Call]]] = {
     "`snapshot()`": ([lambda store: store.get(17)] * 2, lambda store: store.snapshot()),
     "`scan`, first": ([lambda store: store.get(17)] * 2, lambda store: store.scan().read_all()),
     "`scan`": (SCANNED, lambda store: store.scan().read_all()),
+    "`scan` after a `write`": (
+        [*SCANNED, lambda store: store.write(rows(0, 10))],
+        lambda store: store.scan().read_all(),
+    ),
+    "`scan` after a commit of another process": (
+        [*SCANNED, lambda store: SlateStore.open(store.url, clock=store._clock).write(rows(0, 10))],
+        lambda store: store.scan().read_all(),
+    ),
+    "`compact(full=True)` of five files": (
+        [*SCANNED, lambda store: store.write(rows(0, 10))],
+        lambda store: store.compact(full=True),
+    ),
     "`scan` with `versionAsOf`": (SCANNED, lambda store: store.scan(versionAsOf=5).read_all()),
     "`scan` with `timestampAsOf`": (SCANNED, lambda store: store.scan(timestampAsOf=NOW_MS + 90_000).read_all()),
     "`scan` with `seqAsOf`": (SCANNED, lambda store: store.scan(seqAsOf=3).read_all()),

@@ -245,7 +245,7 @@ def records(data: bytes) -> None:
     _try(fetch_lease, store, lease_path("0" * 16))
     _try(fetch_handed_load, store, f"{HANDED_LOADS_DIR}{1:020d}-x.json")
     _try(fetch_filtered_job, store, f"{FILTERED_DIR}x.json")
-    fetch_commit_object(store, store.head(f"{BATCHES_DIR}{1:020d}.json"))
+    fetch_commit_object(store, f"{BATCHES_DIR}{1:020d}.json")
 
 
 def offset(data: bytes) -> None:

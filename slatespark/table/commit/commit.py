@@ -65,6 +65,7 @@ from slatespark.table.log.manifests import (
     publish_manifest,
 )
 from slatespark.table.log.versioned_object import RaceLostError, Version, retry_lost_races
+from slatespark.table.read.versions.file_properties import hold_own
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.records.commits import publish_commit_record
 from slatespark.table.records.idempotent_writes import TxnRecord
@@ -414,6 +415,7 @@ class _Commit:
                 base_id, base = fetch_held(self.stores, claim)
                 continue
             note_own_commit(self.stores, base_id + 1, manifest)
+            hold_own(self.stores, ((file.handle, file.properties) for file in change.files))
             if holds and not set(base.run_ids()) <= set(manifest.run_ids()):
                 self._hold_exactly(claim, manifest)
             made = Version(base_id + 1, manifest)

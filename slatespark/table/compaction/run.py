@@ -228,7 +228,7 @@ class _Compaction:
             else:
                 filter_plan = self._checked_filter_plan(state, plan)
                 if self.floor_ms is not None:
-                    self._refuse_job_of_client()
+                    self._refuse_job_of_client(state)
                     state = self._raised_floor(self.floor_ms)
                     continue
                 if dry_run:
@@ -313,12 +313,12 @@ class _Compaction:
 
     # --- a job --------------------------------------------------------------------------------------------------------
 
-    def _refuse_job_of_client(self) -> None:
+    def _refuse_job_of_client(self, state: CompactionState) -> None:
         if self.options.if_client_active != "fence":
-            refuse_foreign_job(self.stores, now_ms=self.clock.now_ms())
+            refuse_foreign_job(self.stores, now_ms=self.clock.now_ms(), jobs=state.jobs)
 
     def _run_job(self, state: CompactionState, plan: CompactionPlan, filter_plan: FilterPlan) -> CompactionJob:
-        self._refuse_job_of_client()
+        self._refuse_job_of_client(state)
         definition, snapshot = state.definition, state.snapshot
         job = begin_write(
             self.stores,

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from functools import partial
 
 from slatespark.errors import OptionError
+from slatespark.format.compactions import Compactions
 from slatespark.format.properties import SstProperties
 from slatespark.format.ulid import Ulid
 from slatespark.options import ReadOptions, WriteOptions
-from slatespark.storage import run_concurrently
+from slatespark.storage import run_ahead, run_concurrently
 from slatespark.table.clock import Clock
 from slatespark.table.commit.active_jobs import is_at_work
 from slatespark.table.commit.claim import refuse_unwritable
@@ -24,7 +25,7 @@ from slatespark.table.read.fetch import fetch_stats
 from slatespark.table.read.merge.merge_function import resolve_operator
 from slatespark.table.read.planning.layers import distinct_files, fetch_layers
 from slatespark.table.read.planning.plan import SstFile
-from slatespark.table.read.versions.file_properties import file_properties
+from slatespark.table.read.versions.file_properties import begin_listing, file_properties
 from slatespark.table.read.versions.resolve import resolve_snapshot
 from slatespark.table.retention.deletion_time import resolve_deletion_time
 from slatespark.table.snapshot import Snapshot
@@ -41,6 +42,7 @@ class CompactionState:
         and 0 for a clone that uses its parent's
     trees : those with files
     known : properties of files, from commit records
+    jobs : the newest list of compactions
     """
 
     snapshot: Snapshot
@@ -49,6 +51,7 @@ class CompactionState:
     now_ms: int
     trees: tuple[Tree, ...]
     known: Mapping[Ulid, SstProperties]
+    jobs: Compactions
 
     @property
     def expired_ms(self) -> int | None:
@@ -81,17 +84,19 @@ def fetch_state(stores: TableStores, clock: Clock, now_ms: int | None) -> Compac
     ----------
     now_ms : the instant at which expiry and retention are evaluated; for the default see `resolve_deletion_time`
     """
-    fetch = DefinitionFetch(stores)
+    fetch, listing = DefinitionFetch(stores), begin_listing(stores)
+    listed = run_ahead(partial(fetch_compactions, stores), is_remote=stores.main.is_remote)
     snapshot = resolve_snapshot(stores, ReadOptions(path=stores.url), clock, fetch)
     manifest = snapshot.manifest
     refuse_unwritable(stores.url, manifest)
     number, definition = fetch.resolve(snapshot.version)
     judged_ms = resolve_deletion_time(snapshot, definition, clock, now_ms)
-    jobs = fetch_compactions(stores)[1].active_jobs()
-    busy = [job.spec for job in jobs if is_at_work(stores, job, clock.now_ms())]
+    jobs = listed().value
+    busy = [job.spec for job in jobs.active_jobs() if is_at_work(stores, job, clock.now_ms())]
     found = trees_of(snapshot.manifest_id, manifest, fetch_layers(stores, manifest))
     trees = tuple(tree.with_busy(busy) for tree in found)
-    return CompactionState(snapshot, number, definition, judged_ms, trees, file_properties(stores, manifest))
+    known = file_properties(stores, manifest, listing=listing)
+    return CompactionState(snapshot, number, definition, judged_ms, trees, known, jobs)
 
 
 # --- operands ---------------------------------------------------------------------------------------------------------

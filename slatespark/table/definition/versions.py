@@ -96,12 +96,14 @@ class DefinitionFetch:
         self.begin()
 
     def begin(self) -> None:
-        """Begin it, unless it was begun, or no manifest was seen yet."""
-        if self._seen is not None:
+        """Begin it, unless no manifest was seen yet, or it was begun and none was seen since."""
+        stores, seen = self._stores, seen_manifest(self._stores)
+        if seen is None or seen == self._seen:
             return
-        stores, self._seen, self._newest = self._stores, seen_manifest(self._stores), _newest_seen(self._stores)
-        self._is_known = self._reuses and self._seen is not None and stores.heads.defined == self._seen
-        is_ahead = stores.main.is_remote and self._seen is not None and not self._is_known
+        self._seen, self._newest = seen, _newest_seen(stores)
+        self._is_known = self._reuses and stores.heads.defined == seen
+        is_ahead = stores.main.is_remote and not self._is_known
+        self._found.clear()
         self._own = run_ahead(partial(_find_newest, self._log), is_remote=is_ahead)
 
     def resolve(self, version: Version[Manifest]) -> Version[TableDefinition]:

@@ -205,7 +205,7 @@ def batched_numbers(stores: TableStores, batches: Mapping[int, ObjectMeta], want
     found: set[int] = set()
     for low, high in itertools.pairwise([0, *sorted(batches)]):
         if any(low < number <= high for number in wanted):
-            records = fetch_commit_object(stores.main, batches[high])
+            records = fetch_commit_object(stores.main, batches[high].path)
             found |= {record.manifest_id for record in records if low < record.manifest_id <= high}
     return found
 

@@ -86,6 +86,12 @@ def seen_manifest(stores: TableStores) -> Version[Manifest] | None:
     return Version(number, decode_version(stores, number, data))
 
 
+def newest_seen(stores: TableStores) -> int:
+    """Return the number of the newest version that these stores have shown or created; 0 if there was none."""
+    found = stores.heads.newest(stores.main.url, MANIFEST_DIR)
+    return 0 if found is None else found[0]
+
+
 def note_own_commit(stores: TableStores, number: int, manifest: Manifest) -> None:
     """Remember that a version was published by a slatespark commit, which has fenced the WAL."""
     epochs = manifest.writer_epoch, manifest.compactor_epoch

@@ -119,17 +119,17 @@ def list_commit_objects(store: ObjectStore) -> list[ObjectMeta]:
     return [found[number] for found in (singles, batches) for number in sorted(found, reverse=True)]
 
 
-def fetch_commit_object(store: ObjectStore, meta: ObjectMeta, *, checked_only: bool = False) -> list[CommitRecord]:
-    """Return the sound records of one of `list_commit_objects`, oldest first; none for a damaged object.
+def fetch_commit_object(store: ObjectStore, path: str, *, checked_only: bool = False) -> list[CommitRecord]:
+    """Return the sound records of one of `list_commit_objects`, oldest first; none for a damaged or missing object.
 
     Parameters
     ----------
     checked_only : skip records of old releases, which have no checksum
     """
     with contextlib.suppress(FileNotFoundError, CorruptDataError):
-        content = decode_json(meta.path, bytes(store.get(meta.path)))
-        parts = content.get("commits") if meta.path.startswith(BATCHES_DIR) else [content]
-        return list(_sound_commits(meta.path, parts, checked_only))
+        content = decode_json(path, bytes(store.get(path)))
+        parts = content.get("commits") if path.startswith(BATCHES_DIR) else [content]
+        return list(_sound_commits(path, parts, checked_only))
     return []
 
 

@@ -117,7 +117,7 @@ def fetch_records_between(store: ObjectStore, first: int, last: int) -> dict[int
     if len(found) < len(wanted):
         batches = list_batches(store, first)
         for number in sorted(batches):
-            records = {record.manifest_id: record for record in fetch_commit_object(store, batches[number])}
+            records = {record.manifest_id: record for record in fetch_commit_object(store, batches[number].path)}
             found = {each: records[each] for each in _within(records, wanted)} | found
             if number >= last:
                 break
@@ -147,7 +147,7 @@ def _records_newest_first(store: ObjectStore, fetch: _FetchRecord, *, with_late:
     spans = list(itertools.pairwise([*sorted(batches, reverse=True), 0]))
 
     def fetch_batch(span: tuple[int, int]) -> list[CommitRecord]:
-        return fetch_commit_object(store, batches[span[0]])
+        return fetch_commit_object(store, batches[span[0]].path)
 
     together = run_in_groups(fetch_batch, spans, is_remote=store.is_remote, size=_PARALLEL_BATCHES)
     for (high, low), records in together:

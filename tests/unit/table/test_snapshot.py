@@ -18,7 +18,7 @@ from slatespark.errors import (
     UnavailableError,
 )
 from slatespark.format.manifest import NO_TICK, Checkpoint, Manifest, encode_manifest
-from slatespark.format.paths import boundary_path, manifest_path, wal_path
+from slatespark.format.paths import WAL_DIR, boundary_path, manifest_path, wal_path
 from slatespark.format.row import Row
 from slatespark.options import ReadOptions
 from slatespark.ranges import ALL_KEYS
@@ -26,10 +26,10 @@ from slatespark.slate_store import SlateStore
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.table.clock import SystemClock
 from slatespark.table.commit.claim import claim_epochs
-from slatespark.table.log.manifests import fetch_latest_manifest, fetch_manifest, list_manifests
+from slatespark.table.log.manifests import fetch_latest_manifest, fetch_manifest, list_manifests, seen_manifest
 from slatespark.table.read.fetch import fetch_wal_rows
 from slatespark.table.read.versions.resolve import resolve_snapshot
-from slatespark.table.snapshot import Snapshot, WalTail, fetch_wal_tail
+from slatespark.table.snapshot import Snapshot, WalTail, fetch_newest_state, fetch_wal_tail
 from slatespark.table.stores import TableStores, open_stores
 from tests.support.failing_store import FailingStore, Operation
 from tests.support.fake_clock import FakeClock
@@ -246,6 +246,38 @@ def test_siblings_that_commit_without_pause_keep_nobody_from_reading(claims: boo
     newest = fetch_latest_manifest(theirs).number
     assert found.manifest_id == newest
     assert found.max_seq == found.manifest.last_l0_seq
+
+
+def test_commits_of_siblings_are_followed_without_the_wal_until_a_client_claims_the_table() -> None:
+    objects = MemoryStore("snapshot-follows")
+    store = FailingStore(objects)
+    stores, clock = TableStores(main=store, wal=store), FakeClock()
+    SlateStore.create(objects.url, clock=clock)
+    own = SlateStore(TableStores(main=objects, wal=objects), clock, {"path": objects.url})
+
+    def rows_in_wal() -> int:
+        return fetch_newest_state(stores)[2].last_seq
+
+    def looks_at_wal() -> bool:
+        store.calls.clear()
+        assert rows_in_wal() == 0
+        assert seen_manifest(stores) == fetch_latest_manifest(own._stores)
+        return any(call.path.startswith(WAL_DIR) for call in store.calls)
+
+    own.write(pa.table({"key": [b"a"], "value": [b"1"]}))
+    assert looks_at_wal()
+    assert looks_at_wal(), "the second look tells that the first saw a commit"
+    for _ in range(3):
+        own.write(pa.table({"key": [b"a"], "value": [b"1"]}))
+        assert not looks_at_wal()
+        assert not looks_at_wal()
+    number, manifest = fetch_latest_manifest(own._stores)
+    objects.put(manifest_path(number + 1), [encode_manifest(replace(manifest, writer_epoch=9, nonce=0))])
+    assert looks_at_wal()
+    objects.put(
+        wal_path(manifest.wal_id_last_seen + 1), [encode_wal([Row(b"b", manifest.last_l0_seq + 1, value=b"2")])]
+    )
+    assert rows_in_wal() == manifest.last_l0_seq + 1
 
 
 def test_a_version_kept_by_a_checkpoint_exists_below_the_boundary(place: Place) -> None:

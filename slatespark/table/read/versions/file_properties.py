@@ -16,12 +16,15 @@ from slatespark.errors import CorruptDataError, SlateError
 from slatespark.format.manifest import Manifest, SstHandle
 from slatespark.format.properties import VERSION, SstProperties
 from slatespark.format.ulid import Ulid
-from slatespark.storage import ObjectMeta, run_ahead, run_in_groups
+from slatespark.storage import ObjectMeta, run_ahead, run_concurrently, run_in_groups
 from slatespark.storage.object_store import ObjectStore
+from slatespark.table.log.manifests import newest_seen
 from slatespark.table.read.section_cache import SectionCache
 from slatespark.table.records.commit_batches import fetch_commit_object, list_commit_objects
+from slatespark.table.records.commit_record import commit_path
 from slatespark.table.stores import TableStores
 
+_Properties: TypeAlias = Mapping[tuple[Ulid, int], SstProperties]  # by id and size
 Listing: TypeAlias = Callable[[], list[ObjectMeta]]  # waits for what was listed
 
 CACHE_BYTES: Final = 32 << 20
@@ -31,6 +34,7 @@ STORED_BYTES: Final = "stored_bytes"  # of the file without its footer; in a rec
 _FILE_BYTES: Final = 800  # memory of one entry
 _REQUESTS_PER_FILE: Final = 2  # cost of asking the file itself
 _MIN_REQUESTS: Final = 8
+_MAX_NEW_VERSIONS: Final = 16  # of which the records are asked for by name; a commit makes two versions
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +68,7 @@ def begin_listing(stores: TableStores) -> Listing:
 
     A record that is published meanwhile may be missed: its files have no properties then.
     """
-    is_ahead = stores.main.is_remote and not stores.heads.properties
+    is_ahead = stores.main.is_remote and not stores.heads.described
     return run_ahead(partial(list_commit_objects, stores.main), is_remote=is_ahead)
 
 
@@ -73,8 +77,8 @@ def file_properties(
 ) -> Mapping[Ulid, SstProperties]:
     """Return the properties of files of a version, as far as slatespark's commit records have them.
 
-    Costs two listings and, once in a process, a request per hundred commits and some twenty more; nothing for files
-    of which all are held.
+    Costs two listings and, once in a process, a request per hundred commits and some twenty more. Nothing for files of
+    which all are held; and one request for each new version if a few came since.
 
     Parameters
     ----------
@@ -83,7 +87,10 @@ def file_properties(
     """
     foreign = {sst_id for database in manifest.external_dbs for sst_id in database.sst_ids}
     own = [handle for sst_id, handle in manifest.ssts.items() if sst_id not in foreign]
-    return recorded_properties(stores, own, limit=limit, listing=listing)
+    newest = newest_seen(stores)
+    found = recorded_properties(stores, own, limit=limit, listing=listing)
+    stores.heads.described = max(stores.heads.described, newest) if len(found) == len(own) else 0
+    return found
 
 
 def recorded_properties(
@@ -93,16 +100,46 @@ def recorded_properties(
     handles = {str(handle.id): handle for handle in files}
     # An id is never given to another file, and what was recorded of a file does not change.
     held, wanted = stores.heads.properties, {(handle.id, handle.info.sections_end) for handle in handles.values()}
-    if wanted <= held.keys():
-        return {sst_id: held[sst_id, size] for sst_id, size in wanted}
-    if limit is None:
-        limit = max(_MIN_REQUESTS, _REQUESTS_PER_FILE * len(handles))
-    recorded = find_recorded(stores, set(handles), limit=limit, listing=listing)
-    found = {handles[name].id: entry.properties for name, entry in recorded.items() if entry.describes(handles[name])}
-    if len(found) == len(wanted) <= MAX_HELD:
-        fresh = {(sst_id, size): found[sst_id] for sst_id, size in wanted}
-        both = {**held, **fresh}  # reads may turn from one version to another and back
-        stores.heads.properties = both if len(both) <= MAX_HELD else fresh
+    if not wanted <= held.keys():
+        held = {**held, **_described(handles, _fetch_new(stores))}
+    if not wanted <= held.keys():
+        if limit is None:
+            limit = max(_MIN_REQUESTS, _REQUESTS_PER_FILE * len(handles))
+        found = _described(handles, find_recorded(stores, set(handles), limit=limit, listing=listing))
+        if not wanted <= found.keys():
+            return {sst_id: properties for (sst_id, _), properties in found.items()}
+        held = {**held, **found}
+    if len(wanted) <= MAX_HELD:  # all that is held is kept, if possible: reads may turn to another version and back
+        stores.heads.properties = held if len(held) <= MAX_HELD else {key: held[key] for key in wanted}
+    return {sst_id: held[sst_id, size] for sst_id, size in wanted}
+
+
+def hold_own(stores: TableStores, files: Iterable[tuple[SstHandle, SstProperties]]) -> None:
+    """Hold the properties of files that this process has committed, so that its next read asks for no record."""
+    held = {**stores.heads.properties, **{(handle.id, handle.info.sections_end): known for handle, known in files}}
+    if stores.heads.described and len(held) <= MAX_HELD:
+        stores.heads.properties = held
+
+
+def _described(handles: Mapping[str, SstHandle], recorded: Mapping[str, RecordedFile]) -> _Properties:
+    """Return the properties of the files that entries of records are of."""
+    return {
+        (handle.id, handle.info.sections_end): recorded[name].properties
+        for name, handle in handles.items()
+        if name in recorded and recorded[name].describes(handle)
+    }
+
+
+def _fetch_new(stores: TableStores) -> dict[str, RecordedFile]:
+    """Return the entries of the records of a few versions that came since all files were known, without a listing."""
+    described, newest = stores.heads.described, newest_seen(stores)
+    found: dict[str, RecordedFile] = {}
+    if described and newest - described <= _MAX_NEW_VERSIONS:
+        paths = map(commit_path, range(described + 1, newest + 1))
+        fetches = [partial(_recorded, stores.main, path) for path in paths]
+        with contextlib.suppress(SlateError):  # an unreachable object counts as no information
+            for recorded in run_concurrently(fetches, is_remote=stores.main.is_remote):
+                found.update(recorded)
     return found
 
 
@@ -130,12 +167,12 @@ def find_recorded(
 
 def _fetch(store: ObjectStore, meta: ObjectMeta) -> Mapping[str, RecordedFile]:
     version = f"{meta.path} {meta.size} {meta.modified_ms}"
-    return recorded_files.get(store, version, lambda: _recorded(store, meta))
+    return recorded_files.get(store, version, lambda: _recorded(store, meta.path))
 
 
-def _recorded(store: ObjectStore, meta: ObjectMeta) -> Mapping[str, RecordedFile]:
+def _recorded(store: ObjectStore, path: str) -> Mapping[str, RecordedFile]:
     found: dict[str, RecordedFile] = {}
-    for record in fetch_commit_object(store, meta, checked_only=True):
+    for record in fetch_commit_object(store, path, checked_only=True):
         for name, header in record.files.items():
             recorded = _recorded_file(header)
             if recorded is not None:

@@ -16,7 +16,8 @@ import pytest
 
 from slatespark import CorruptDataError, SlateStore
 from slatespark.format.codecs import Compression
-from slatespark.format.paths import wal_path
+from slatespark.format.manifest import encode_manifest
+from slatespark.format.paths import manifest_path, wal_path
 from slatespark.format.row import Row, RowKind
 from slatespark.kernels.columns import RowColumns
 from slatespark.options import ReadOptions
@@ -42,11 +43,17 @@ class Place:
         self.folder = folder
         store = SlateStore.create(str(folder), mergeOperator="concat")
         store.write(pa.table({"key": [b"b", b"tree"], "value": [b"old", b"v"]}))
-        _, manifest = fetch_latest_manifest(open_stores(str(folder), storage={}))
-        self.seq, self.number = manifest.last_l0_seq, manifest.wal_id_last_seen
+        self.open_client()
         self.tally = RequestTally()
         self.stores = open_stores(str(folder), storage={}).counted(self.tally)
         self.store = SlateStore(self.stores, SystemClock(), {"path": str(folder)})
+
+    def open_client(self) -> None:
+        """Claim the next epoch, as a client does before it writes to the WAL, and write above all that is there."""
+        number, manifest = fetch_latest_manifest(open_stores(str(self.folder), storage={}))
+        claim = replace(manifest, writer_epoch=manifest.writer_epoch + 1, nonce=0)
+        (self.folder / manifest_path(number + 1)).write_bytes(encode_manifest(claim))
+        self.seq, self.number = manifest.last_l0_seq, manifest.wal_id_last_seen
 
     def file(self, number: int) -> Path:
         return self.folder / wal_path(number)
@@ -202,8 +209,7 @@ def test_reads_of_any_kind_share_what_is_kept(place: Place, seed: int) -> None:
             place.add(*random_rows(rng))
         if rng.integers(8) == 0:
             SlateStore.open(str(place.folder)).write(pa.table({"key": [b"d"], "value": [b"w"]}), ifClientActive="fence")
-            manifest = fetch_latest_manifest(open_stores(str(place.folder), storage={})).value
-            place.seq, place.number = manifest.last_l0_seq, manifest.wal_id_last_seen
+            place.open_client()
             place.add()
         options = list(SCANS.values())[rng.integers(len(SCANS))]
         assert place.store.scan(**options).read_all() == SlateStore.open(str(place.folder)).scan(**options).read_all()

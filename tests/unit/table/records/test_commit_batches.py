@@ -65,7 +65,7 @@ def test_every_hundred_commits_make_a_batch(store: FailingStore) -> None:
     assert requests(store, "get") == 2 + 9 + 10, "some batches are read together"
     objects = list_commit_objects(store)
     assert len(objects) == 2 + 9 + 10
-    read = [found.manifest_id for meta in objects for found in reversed(fetch_commit_object(store, meta))]
+    read = [found.manifest_id for meta in objects for found in reversed(fetch_commit_object(store, meta.path))]
     assert read == list(range(599, 0, -2))
 
 
@@ -86,7 +86,7 @@ def test_nothing_is_lost_with_a_damaged_batch(store: FailingStore, content: byte
         store.put(f"{BATCHES_DIR}{number:020d}{SMALL_SUFFIX}", [content])
     assert ids(store) == list(range(299, 0, -2))
     assert ids(store, 40) == list(range(299, 220, -2))
-    assert [fetch_commit_object(store, meta) for meta in list_commit_objects(store)][-1] == []
+    assert [fetch_commit_object(store, meta.path) for meta in list_commit_objects(store)][-1] == []
 
 
 def test_batches_alone_are_enough(store: FailingStore) -> None:

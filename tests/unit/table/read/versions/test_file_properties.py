@@ -16,6 +16,7 @@ import pytest
 from slatespark import InvalidRequestError, SlateStore
 from slatespark.format.properties import VERSION, SstProperties
 from slatespark.storage.memory_store import MemoryStore
+from slatespark.table.clock import SystemClock
 from slatespark.table.heads import Heads
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read.planning.layers import distinct_files, fetch_layers
@@ -205,6 +206,59 @@ def test_files_whose_properties_are_known_are_not_looked_for_again(stores: Table
     later = file_properties(stores, fetch_latest_manifest(stores).value)
     assert found.items() < later.items()
     assert len(later) == 4
+
+
+def calls_of_new_files(stores: TableStores) -> list[str]:
+    """Return the requests for the properties of the newest version, which are those that a new process finds."""
+    assert isinstance(stores.main, FailingStore)
+    manifest = fetch_latest_manifest(stores).value
+    stores.main.calls.clear()
+    found = file_properties(stores, manifest)
+    calls = [f"{call.operation} {call.path}" for call in stores.main.calls]
+    assert {str(sst_id): properties for sst_id, properties in found.items()} == known(stores)
+    return calls
+
+
+def write(store: SlateStore) -> None:
+    store.write(pa.table({"key": [b"d"], "value": [b"1"]}))
+
+
+def test_files_that_this_process_has_written_are_not_looked_for(stores: TableStores) -> None:
+    store = SlateStore(stores, SystemClock(), {"path": stores.url})
+    write(store)
+    assert not stores.heads.properties, "the others are not known"
+    assert "list" in calls_of_new_files(stores)[0]
+    for _ in range(3):
+        write(store)
+        assert calls_of_new_files(stores) == []
+    store.compact(full=True, mergeOperator="concat")
+    assert calls_of_new_files(stores) == []
+
+
+def test_files_of_a_few_new_commits_are_asked_for_by_name(stores: TableStores) -> None:
+    file_properties(stores, fetch_latest_manifest(stores).value)
+    other = SlateStore.open(stores.url)
+    for commits in (1, 8):
+        for _ in range(commits):
+            write(other)
+        calls = calls_of_new_files(stores)
+        assert len(calls) == 2 * commits, "a claim has no record"
+        assert all(call.startswith(f"get {COMMITS_DIR}") for call in calls)
+    for _ in range(9):
+        write(other)
+    assert calls_of_new_files(stores)[0].startswith("list")
+    assert calls_of_new_files(stores) == []
+
+
+def test_a_new_record_that_is_damaged_is_looked_for_in_a_listing(stores: TableStores) -> None:
+    file_properties(stores, fetch_latest_manifest(stores).value)
+    write(SlateStore.open(stores.url))
+    stores.main.put(newest_record(stores)[0], [b"{}"])
+    for _ in range(2):
+        assert any(call.startswith("list") for call in calls_of_new_files(stores))
+    assert len(known(stores)) == 3
+    write(SlateStore(stores, SystemClock(), {"path": stores.url}))
+    assert len(known(stores)) == 4
 
 
 @pytest.mark.parametrize(("held", "listings"), [(3, 0), (2, 2), (1, 0), (0, 2)])
