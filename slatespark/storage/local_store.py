@@ -203,7 +203,7 @@ class LocalStore:
     def _read(self, path: str, span: ByteRange, descriptor: int, status: os.stat_result, map_bytes: int) -> Buffer:
         check_span(path, span, status.st_size)
         if len(span) >= map_bytes:
-            return self._maps.view(descriptor, status)[span.start : span.end]
+            return self._maps.view(self._file(path), descriptor, status)[span.start : span.end]
         data = os.pread(descriptor, len(span), span.start)
         if len(data) < len(span):
             raise past_end(path, span, span.start + len(data))

@@ -234,6 +234,21 @@ def test_the_map_cache_is_bounded_and_views_outlive_it(tmp_path: Path) -> None:
     assert [view[-1] for view in views] == list(range(6))
 
 
+def test_a_deleted_or_replaced_file_is_no_longer_mapped_once_another_one_is(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    for name in "abc":
+        store.put(name, [name.encode() * MAP_BYTES])
+        store.get_range(name, ByteRange(0, MAP_BYTES))
+    store.delete("a")
+    LocalStore(tmp_path).put("b", [b"B" * MAP_BYTES])
+    held = store._maps._maps
+    assert len(held) == 3
+    store.put("d", [b"d" * MAP_BYTES])
+    store.get_range("d", ByteRange(0, MAP_BYTES))
+    assert sorted(path.name for _, path in held.values()) == ["c", "d"]
+    assert bytes(store.get_range("b", ByteRange(0, MAP_BYTES))[-1:]) == b"B"
+
+
 def test_all_stores_of_a_process_share_a_bound_of_maps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     gc.collect()
     monkeypatch.setattr(mapped_files, "MAX_KEPT_MAPS", 4 * (len(mapped_files._living) + 1))
