@@ -46,13 +46,7 @@ from slatespark.table.commit.requirements import (
     Stage,
     UnchangedReads,
 )
-from slatespark.table.commit.tree_edit import (
-    KEEP_TREES,
-    TreeEdit,
-    forbids_new_operands,
-    removed_ranges,
-    replaced_ranges,
-)
+from slatespark.table.commit.tree_edit import KEEP_TREES, TreeEdit
 from slatespark.table.commit.version_retention import LEAST_KEPT_MS, Replaced, find_replaced, retained
 from slatespark.table.commit.write_time import check_tick
 from slatespark.table.definition.table_definition import TableDefinition
@@ -193,7 +187,7 @@ class _Commit:
             yield KnownJobs()
         if self._has_history and self.rows.times.fixed and job.operation is not Operation.REAP:
             yield OrderOfHistory(stores, self.codec, buffer_bytes)
-        if forbids_new_operands(self.edit):
+        if self.edit.forbids_new_operands:
             yield NoNewOperands(stores.url)
         if job.segments != WHOLE:
             yield KnownSegments(stores, self.edit, job.segments)
@@ -240,7 +234,7 @@ class _Commit:
             write_id=self.job.write_id,
             attempt=number,
             prepare=self._keep_replaced(latest, retention_ms),
-            removes=removed_ranges(self.edit),
+            removes=self.edit.removed,
             patience_ms=claim_patience_ms(self.clock.now_ms() - began_ms, number) + 2 * self.rows.moved_ms,
         )
         record = self._publish_claimed(claim, held, jobs, retention_ms, holds=definition.holds_history)
@@ -492,7 +486,7 @@ class _Commit:
             removed=[str(sst_id) for sst_id in base.ssts if sst_id not in manifest.ssts],
             compactor_epoch=manifest.compactor_epoch,
             delete_rate=self.job.delete_rate,
-            replaced=[hex_bounds(keys) for keys in replaced_ranges(self.edit)],
+            replaced=[hex_bounds(keys) for keys in self.edit.replaced],
             start_seq=reached_seq + 1,
             end_seq=manifest.last_l0_seq + 1,
             fence=change.fence_id,

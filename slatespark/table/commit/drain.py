@@ -11,7 +11,7 @@ from slatespark.options import WriteOptions
 from slatespark.ranges import ALL_KEYS
 from slatespark.storage.object_store import ObjectStore
 from slatespark.table.clock import Clock
-from slatespark.table.commit.tree_edit import TreeEdit, left_out_of_wal
+from slatespark.table.commit.tree_edit import TreeEdit
 from slatespark.table.read.fetch import fetch_wal_rows
 from slatespark.table.rows.row_spans import rows_outside
 from slatespark.table.rows.sorted_rows import SortedRows
@@ -82,4 +82,4 @@ def kept_rows(rows: RowColumns | None, edit: TreeEdit) -> list[SortedRows]:
     """Return the rows of the WAL that an edit keeps, in key order."""
     if rows is None or not edit.keeps_wal:
         return []
-    return [SortedRows([rows], rows_outside(rows, 0, len(rows), left_out_of_wal(edit)))]
+    return [SortedRows([rows], rows_outside(rows, 0, len(rows), edit.left_out_of_wal))]

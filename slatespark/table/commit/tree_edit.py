@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
-from typing import Final, Protocol
+from typing import ClassVar, Final, Self
 
 from slatespark.errors import CommitConflictError
 from slatespark.format.manifest import BytesRange, Manifest, SortedRun, SstView
@@ -24,19 +24,49 @@ SEED_BITS: Final = 64  # of the random number that makes the ids of cut views
 _RANDOM_BYTES: Final = 10  # of a ULID
 
 
-class TreeEdit(Protocol):
-    """A change of the existing trees."""
+@dataclass(frozen=True, slots=True)
+class TreeEdit:
+    """A change of the existing trees; this one leaves everything as it is.
 
-    @property
-    def keeps_wal(self) -> bool:
-        """Whether rows that are only in the WAL stay, in a run above the trees."""
+    Attributes
+    ----------
+    keeps_wal : whether rows that are only in the WAL stay, in a run above the trees
+    """
+
+    keeps_wal: ClassVar[bool] = True
 
     @property
     def files(self) -> tuple[NewFile, ...]:
-        """Files that the edit adds to the trees; their rows keep their sequence numbers."""
+        """Files that it adds to the trees; their rows keep their sequence numbers."""
+        return ()
 
-    def with_files(self, files: tuple[NewFile, ...]) -> TreeEdit:
+    @property
+    def replaced(self) -> tuple[KeyRange, ...]:
+        """The key ranges that it replaces entirely, ascending."""
+        return ()
+
+    @property
+    def left_out_of_wal(self) -> tuple[KeyRange, ...]:
+        """The key ranges whose rows do not stay if they are only in the WAL, ascending."""
+        return self.replaced
+
+    @property
+    def removed(self) -> tuple[KeyRange, ...]:
+        """The key ranges in which it may remove visible rows without a newer version, ascending.
+
+        Rewritten files hold all visible rows of the previous ones.
+        """
+        return self.replaced or (() if self.keeps_wal else (ALL_KEYS,))
+
+    @property
+    def forbids_new_operands(self) -> bool:
+        """Whether a merge operand added meanwhile could keep rows alive that it removes."""
+        return False
+
+    def with_files(self, files: tuple[NewFile, ...]) -> Self:
         """Return the same edit with `files`: the same ones in the same order, under other ids."""
+        del files
+        return self
 
     def apply(self, base: Manifest) -> Manifest:
         """Return a manifest without L0 with its runs changed, and every new file among its SSTs.
@@ -48,34 +78,19 @@ class TreeEdit(Protocol):
         CommitConflictError
             When the trees that the edit was planned on have changed.
         """
-
-
-@dataclass(frozen=True, slots=True)
-class KeepTrees:
-    """Everything stays."""
-
-    keeps_wal: bool = True
-    files: tuple[NewFile, ...] = ()
-
-    def with_files(self, files: tuple[NewFile, ...]) -> KeepTrees:
-        """Return itself: there are no files."""
-        return self
-
-    def apply(self, base: Manifest) -> Manifest:
-        """Return `base`."""
         return base
 
 
 @dataclass(frozen=True, slots=True)
-class DropTrees:
+class DropTrees(TreeEdit):
     """Everything is removed, rows of the WAL included."""
 
-    keeps_wal: bool = False
-    files: tuple[NewFile, ...] = ()
+    keeps_wal = False
 
-    def with_files(self, files: tuple[NewFile, ...]) -> DropTrees:
-        """Return itself: there are no files."""
-        return self
+    @property
+    def replaced(self) -> tuple[KeyRange, ...]:
+        """All keys."""
+        return (ALL_KEYS,)
 
     def apply(self, base: Manifest) -> Manifest:
         """Return the manifest without runs and segments."""
@@ -83,7 +98,7 @@ class DropTrees:
 
 
 @dataclass(frozen=True, slots=True)
-class ReplaceViews:
+class ReplaceViews(TreeEdit):
     """New files replace views in the same places; a view without files is dropped.
 
     Attributes
@@ -91,15 +106,14 @@ class ReplaceViews:
     replacements : for each view, the files in key order that hold its remaining rows
     """
 
-    replacements: Mapping[SstView, tuple[NewFile, ...]] = field(default_factory=dict)
-    keeps_wal: bool = True
+    replacements: Mapping[SstView, tuple[NewFile, ...]]
 
     @property
     def files(self) -> tuple[NewFile, ...]:
         """All new files, view by view."""
         return tuple(file for files in self.replacements.values() for file in files)
 
-    def with_files(self, files: tuple[NewFile, ...]) -> ReplaceViews:
+    def with_files(self, files: tuple[NewFile, ...]) -> Self:
         """Return the same edit with other ids of its files."""
         fresh = iter(files)
         renamed = {view: tuple(next(fresh) for _ in old) for view, old in self.replacements.items()}
@@ -127,7 +141,7 @@ class ReplaceViews:
 
 
 @dataclass(frozen=True, slots=True)
-class EraseKeys:
+class EraseKeys(ReplaceViews):
     """New files without some keys replace views; rows of these keys that are only in the WAL are left out.
 
     No bound of a view names an erased key, unlike after `CutViews`.
@@ -135,29 +149,23 @@ class EraseKeys:
     Attributes
     ----------
     keys : the erased ranges, ascending, not overlapping, none empty
-    replacements : as in `ReplaceViews`
     """
 
     keys: tuple[KeyRange, ...]
-    replacements: Mapping[SstView, tuple[NewFile, ...]] = field(default_factory=dict)
-    keeps_wal: bool = True
 
     @property
-    def files(self) -> tuple[NewFile, ...]:
-        """All new files, view by view."""
-        return ReplaceViews(self.replacements).files
+    def left_out_of_wal(self) -> tuple[KeyRange, ...]:
+        """The erased ranges."""
+        return self.keys
 
-    def with_files(self, files: tuple[NewFile, ...]) -> EraseKeys:
-        """Return the same edit with other ids of its files."""
-        return replace(self, replacements=ReplaceViews(self.replacements).with_files(files).replacements)
-
-    def apply(self, base: Manifest) -> Manifest:
-        """Return the manifest with the views replaced; raises `CommitConflictError` when one of them is gone."""
-        return ReplaceViews(self.replacements).apply(base)
+    @property
+    def removed(self) -> tuple[KeyRange, ...]:
+        """All keys: the erased ones must not be recorded."""
+        return (ALL_KEYS,)
 
 
 @dataclass(frozen=True, slots=True)
-class CutViews:
+class CutViews(TreeEdit):
     """Existing views show only keys outside some intervals; no file is rewritten.
 
     See docs/explanation/editing-a-manifest.md.
@@ -175,12 +183,11 @@ class CutViews:
     keys: tuple[KeyRange, ...]
     seed: int
     gaps: Gaps = field(default_factory=dict)
-    keeps_wal: bool = True
-    files: tuple[NewFile, ...] = ()
 
-    def with_files(self, files: tuple[NewFile, ...]) -> CutViews:
-        """Return itself: there are no files."""
-        return self
+    @property
+    def replaced(self) -> tuple[KeyRange, ...]:
+        """The intervals."""
+        return self.keys
 
     def apply(self, base: Manifest) -> Manifest:
         """Return the manifest with the views cut."""
@@ -200,7 +207,7 @@ class CutViews:
 
 
 @dataclass(frozen=True, slots=True)
-class MergeRuns:
+class MergeRuns(TreeEdit):
     """Merged files replace the versions of some keys in neighbouring layers of one tree.
 
     The files join the lowest run that had any of these versions, and the runs above lose them. Versions of other keys
@@ -210,8 +217,8 @@ class MergeRuns:
     ----------
     sources : for each merged layer, the views that show any of the keys, newest layer first
     keys : the merged intervals, ascending, not overlapping, none empty
-    outputs : the files in key order; their rows keep their sequence numbers
     seed : random number that makes the ids of cut views
+    files : the merged files in key order; their rows keep their sequence numbers
     segment : the prefix of the tree, which all of the keys have
     is_lowest : no layer below the sources held any of the keys, which must still be so
     known_above : the only files above the sources that may hold some of the keys; the WAL may then hold no operand for
@@ -222,23 +229,27 @@ class MergeRuns:
 
     sources: tuple[tuple[SstView, ...], ...]
     keys: tuple[KeyRange, ...]
-    outputs: tuple[NewFile, ...]
     seed: int
+    files: tuple[NewFile, ...] = ()
     segment: bytes = b""
     is_lowest: bool = False
     known_above: frozenset[Ulid] | None = None
     drops_visible_rows: bool = False
     gaps: Gaps = field(default_factory=dict)
-    keeps_wal: bool = True
 
     @property
-    def files(self) -> tuple[NewFile, ...]:
-        """The merged files."""
-        return self.outputs
+    def removed(self) -> tuple[KeyRange, ...]:
+        """The merged intervals, if visible rows may have gone."""
+        return self.keys if self.drops_visible_rows else ()
 
-    def with_files(self, files: tuple[NewFile, ...]) -> MergeRuns:
+    @property
+    def forbids_new_operands(self) -> bool:
+        """Whether there is a condition on the files above."""
+        return self.known_above is not None
+
+    def with_files(self, files: tuple[NewFile, ...]) -> Self:
         """Return the same edit with other ids of its files."""
-        return replace(self, outputs=files)
+        return replace(self, files=files)
 
     def apply(self, base: Manifest) -> Manifest:
         """Return the manifest with the sources merged.
@@ -258,9 +269,9 @@ class MergeRuns:
             parts = (piece for view in runs[at].views for piece in _cut(view, base, outside, self.seed))
             left = [piece for piece in parts if not _is_empty(piece, base, self.gaps)]
             if at == oldest:
-                left += identity_views(self.outputs)
+                left += identity_views(self.files)
             runs[at] = SortedRun(runs[at].id, tuple(left))
-        ssts = base.ssts.adding([file.handle for file in self.outputs])
+        ssts = base.ssts.adding([file.handle for file in self.files])
         lowest = sorted(runs[oldest].views, key=lambda view: view.key_range(ssts[view.sst_id]).start)
         runs[oldest] = SortedRun(runs[oldest].id, tuple(lowest))
         return replace(base.with_runs({self.segment: (run for run in runs if run.views)}), ssts=ssts)
@@ -350,36 +361,6 @@ def _cut_id(view: SstView, number: int, seed: int) -> Ulid:
     return make_ulid(view.sst_id.timestamp_ms, int.from_bytes(drawn[:_RANDOM_BYTES]))
 
 
-def replaced_ranges(edit: TreeEdit) -> tuple[KeyRange, ...]:
-    """Return the key ranges that an edit replaces entirely, ascending."""
-    if isinstance(edit, CutViews):
-        return edit.keys
-    return (ALL_KEYS,) if isinstance(edit, DropTrees) else ()
-
-
-def left_out_of_wal(edit: TreeEdit) -> tuple[KeyRange, ...]:
-    """Return the key ranges whose rows an edit does not keep if they are only in the WAL, ascending."""
-    return edit.keys if isinstance(edit, EraseKeys) else replaced_ranges(edit)
-
-
-def removed_ranges(edit: TreeEdit) -> tuple[KeyRange, ...]:
-    """Return the key ranges in which an edit may remove visible rows without a newer version, ascending.
-
-    Merged and rewritten files hold all visible rows of the previous ones. An erasure must not be recorded with the keys
-    that it erased, so it may have removed any.
-    """
-    if isinstance(edit, EraseKeys):
-        return (ALL_KEYS,)
-    if isinstance(edit, MergeRuns):
-        return edit.keys if edit.drops_visible_rows else ()
-    return replaced_ranges(edit) or (() if edit.keeps_wal else (ALL_KEYS,))
-
-
-def forbids_new_operands(edit: TreeEdit) -> bool:
-    """Tell whether a merge operand added meanwhile could keep rows alive that an edit removes."""
-    return isinstance(edit, MergeRuns) and edit.known_above is not None
-
-
 def files_by_segment(files: Sequence[NewFile], segments: KeySegments) -> dict[bytes, tuple[NewFile, ...]]:
     """Return files by the prefix of their segment, in the given order."""
     found: dict[bytes, tuple[NewFile, ...]] = {}
@@ -389,11 +370,16 @@ def files_by_segment(files: Sequence[NewFile], segments: KeySegments) -> dict[by
     return found
 
 
+def new_runs(files: Sequence[NewFile], segments: KeySegments) -> dict[bytes, list[list[SstView]]]:
+    """Return files as one new run for each tree, as `add_runs` takes them."""
+    return {prefix: [identity_views(own)] for prefix, own in files_by_segment(files, segments).items()}
+
+
 def identity_views(files: Iterable[NewFile]) -> list[SstView]:
     """Return views that show whole files, in key order."""
     handles = sorted((file.handle for file in files), key=lambda handle: handle.info.first_entry or b"")
     return [SstView(handle.id, handle.id) for handle in handles]
 
 
-KEEP_TREES: Final = KeepTrees()
+KEEP_TREES: Final = TreeEdit()
 DROP_TREES: Final = DropTrees()

@@ -440,7 +440,7 @@ class _Compaction:
         edit = MergeRuns(
             sources=plan.views,
             keys=plan.keys,
-            outputs=tuple(file for part in merged for file in part.files),
+            files=tuple(file for part in merged for file in part.files),
             seed=self.clock.random_bits(SEED_BITS),
             segment=plan.segment,
             is_lowest=plan.is_lowest,

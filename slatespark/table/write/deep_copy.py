@@ -53,7 +53,7 @@ from slatespark.table.commit.file_facts import describe_files
 from slatespark.table.commit.hold import plan_hold
 from slatespark.table.commit.job import draw_write_id
 from slatespark.table.commit.publication import without_l0
-from slatespark.table.commit.tree_edit import add_runs, files_by_segment, identity_views
+from slatespark.table.commit.tree_edit import add_runs, new_runs
 from slatespark.table.commit.wal_place import fetch_state_with_wal
 from slatespark.table.definition.table_definition import NO_DEFINITION, TableDefinition
 from slatespark.table.definition.versions import fetch_definition, publish_definition, refuse_newer
@@ -168,9 +168,8 @@ def plan_copy(
     segments : segments of the table
     """
     base = without_l0(source)
-    added = {prefix: [identity_views(files)] for prefix, files in files_by_segment(drained, segments).items()}
     return replace(
-        add_runs(base, added, base.run_ids()),
+        add_runs(base, new_runs(drained, segments), base.run_ids()),
         nonce=nonce,
         initialized=True,  # the first version of a clone is not
         external_dbs=(),

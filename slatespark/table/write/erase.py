@@ -229,7 +229,7 @@ class _Erasing:
         self.baseline = self.baseline or job.baseline
         with abandoned_on_error(self.stores, job):
             rewritten = self._rewrite(found.views, job.planned_ms)
-            edit = EraseKeys(self.keys, {view: part.files for view, part in rewritten.items()})
+            edit = EraseKeys({view: part.files for view, part in rewritten.items()}, self.keys)
             record = self._commit(replace(job, baseline=self.baseline), edit, snapshot, in_wal=found.in_wal)
         return ErasedRows(
             version=record.manifest_id,

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Self
 
 from slatespark.errors import CommitConflictError
 from slatespark.format.manifest import ExternalDb, Manifest, SstMap, SstView
 from slatespark.format.segments import WHOLE, KeySegments
-from slatespark.table.commit.tree_edit import DROP_TREES, add_runs, files_by_segment, identity_views
+from slatespark.table.commit.tree_edit import DROP_TREES, TreeEdit, add_runs, new_runs
 from slatespark.table.rows.sst_upload import NewFile
 
 
 @dataclass(frozen=True, slots=True)
-class RestoreTrees:
+class RestoreTrees(TreeEdit):
     """The trees of an earlier version replace the present ones, under new run ids.
 
     Attributes
@@ -24,7 +25,7 @@ class RestoreTrees:
     runs : views, run by run, oldest first, with distinct ids
     ssts : the SSTs of the views
     external_dbs : the databases that own some of the SSTs, as in that version
-    flushed : files of rows that were only in the WAL of that version, newer than all runs
+    files : those of rows that were only in the WAL of that version, newer than all runs
     segments : the segment of each file
     version : the id of that version, which a checkpoint has to keep until the commit; None if its files are kept anyway
     """
@@ -32,19 +33,15 @@ class RestoreTrees:
     runs: tuple[tuple[SstView, ...], ...]
     ssts: SstMap = field(default_factory=SstMap)
     external_dbs: tuple[ExternalDb, ...] = ()
-    flushed: tuple[NewFile, ...] = ()
+    files: tuple[NewFile, ...] = ()
     segments: KeySegments = WHOLE
     version: int | None = None
-    keeps_wal: bool = False
 
-    @property
-    def files(self) -> tuple[NewFile, ...]:
-        """The files of rows that were only in the WAL."""
-        return self.flushed
+    keeps_wal = False
 
-    def with_files(self, files: tuple[NewFile, ...]) -> RestoreTrees:
+    def with_files(self, files: tuple[NewFile, ...]) -> Self:
         """Return the same edit with other ids of its files."""
-        return replace(self, flushed=files)
+        return replace(self, files=files)
 
     def apply(self, base: Manifest) -> Manifest:
         """Return the manifest with the runs of that version, under ids that were never used before.
@@ -62,11 +59,11 @@ class RestoreTrees:
         for run in filter(None, self.runs):
             first_key = self.ssts[run[0].sst_id].key_range().start
             restored.setdefault(self.segments.prefix_of(first_key), []).append(run)
-        for prefix, files in files_by_segment(self.flushed, self.segments).items():
-            restored.setdefault(prefix, []).append(identity_views(files))
+        for prefix, runs in new_runs(self.files, self.segments).items():
+            restored.setdefault(prefix, []).extend(runs)
         return replace(
             add_runs(DROP_TREES.apply(base), restored, base.run_ids()),
-            ssts=self.ssts.adding([file.handle for file in self.flushed]),
+            ssts=self.ssts.adding([file.handle for file in self.files]),
             external_dbs=_joined(base.external_dbs, self.external_dbs),
         )
 

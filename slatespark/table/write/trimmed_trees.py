@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Self
 
 from slatespark.errors import CommitConflictError
 from slatespark.format.manifest import Manifest, SstView
 from slatespark.format.segments import WHOLE, KeySegments
-from slatespark.table.commit.tree_edit import ReplaceViews, add_runs, files_by_segment, identity_views
+from slatespark.table.commit.tree_edit import ReplaceViews, TreeEdit, add_runs, new_runs
 from slatespark.table.rows.sst_upload import NewFile
 
 
 @dataclass(frozen=True, slots=True)
-class TrimTrees:
+class TrimTrees(TreeEdit):
     """New files replace views, and the rows that are only in the WAL.
 
     Attributes
@@ -28,14 +29,15 @@ class TrimTrees:
     replacements: Mapping[SstView, tuple[NewFile, ...]] = field(default_factory=dict)
     from_wal: tuple[NewFile, ...] = ()
     segments: KeySegments = WHOLE
-    keeps_wal: bool = False
+
+    keeps_wal = False
 
     @property
     def files(self) -> tuple[NewFile, ...]:
         """All new files, those with rows of the WAL last."""
         return (*ReplaceViews(self.replacements).files, *self.from_wal)
 
-    def with_files(self, files: tuple[NewFile, ...]) -> TrimTrees:
+    def with_files(self, files: tuple[NewFile, ...]) -> Self:
         """Return the same edit with other ids of its files."""
         in_trees = len(files) - len(self.from_wal)
         replaced = ReplaceViews(self.replacements).with_files(files[:in_trees])
@@ -52,8 +54,6 @@ class TrimTrees:
         trimmed = ReplaceViews(self.replacements).apply(base)
         if not self.from_wal:
             return trimmed
-        added = {
-            prefix: [identity_views(files)] for prefix, files in files_by_segment(self.from_wal, self.segments).items()
-        }
+        added = new_runs(self.from_wal, self.segments)
         ssts = trimmed.ssts.adding([file.handle for file in self.from_wal])
         return replace(add_runs(trimmed, added, base.run_ids()), ssts=ssts)

@@ -10,7 +10,7 @@ from slatespark.errors import CommitConflictError
 from slatespark.format.manifest import Manifest, SstHandle
 from slatespark.ranges import ALL_KEYS, KeyRange
 from slatespark.table.commit.publication import without_l0
-from slatespark.table.commit.tree_edit import CutViews, MergeRuns, forbids_new_operands, removed_ranges, replaced_ranges
+from slatespark.table.commit.tree_edit import CutViews, MergeRuns
 from slatespark.table.rows.sst_upload import NewFile
 from tests.unit.table.commit.test_publication import new_file
 from tests.unit.table.commit.test_tree_edit import cut, handle, manifest, shown, view
@@ -25,7 +25,7 @@ def output(number: int, first: bytes, last: bytes) -> NewFile:
 
 
 def merge(*sources: SstHandle, keys: KeyRange = ALL_KEYS, outputs: tuple[NewFile, ...] = ()) -> MergeRuns:
-    return MergeRuns(tuple((view(each),) for each in sources), (keys,), outputs, seed=7)
+    return MergeRuns(tuple((view(each),) for each in sources), (keys,), 7, outputs)
 
 
 def names(base: Manifest) -> list[tuple[int, list[int]]]:
@@ -64,7 +64,7 @@ def test_merges_of_intervals_of_one_run_in_turn() -> None:
 
 def test_merge_of_several_intervals() -> None:
     keys = (KeyRange(b"b", b"d"), KeyRange(b"p", None))
-    edit = MergeRuns(((view(OLD),),), keys, (output(9, b"b", b"c"), output(10, b"q", b"z")), seed=1)
+    edit = MergeRuns(((view(OLD),),), keys, 1, (output(9, b"b", b"c"), output(10, b"q", b"z")))
     assert shown(edit.apply(manifest([OLD], [view(OLD)]))) == [
         [(b"a", b"b"), (b"b", b"c\0"), (b"d", b"p"), (b"q", b"z\0")]
     ]
@@ -115,17 +115,17 @@ def test_a_new_file_above_rows_dropped_by_retention_is_a_conflict() -> None:
     with pytest.raises(CommitConflictError, match="above"):
         edit.apply(THREE)
     assert names(replace(edit, known_above=frozenset([NEW.id])).apply(THREE)) == [(3, [3]), (1, [9])]
-    assert forbids_new_operands(edit)
-    assert not forbids_new_operands(replace(edit, known_above=None))
+    assert edit.forbids_new_operands
+    assert not replace(edit, known_above=None).forbids_new_operands
 
 
 def test_ranges_that_a_merge_removes() -> None:
     edit = merge(NEW, keys=KeyRange(b"d", b"g"))
     assert edit.keeps_wal
-    assert replaced_ranges(edit) == () == removed_ranges(edit)
-    assert removed_ranges(replace(edit, drops_visible_rows=True)) == (KeyRange(b"d", b"g"),)
-    assert replaced_ranges(CutViews((KeyRange(b"d", b"g"),), 1)) == (KeyRange(b"d", b"g"),)
-    renamed = replace(edit, outputs=(output(9, b"d", b"f"),)).with_files((output(10, b"d", b"f"),))
+    assert edit.replaced == () == edit.removed
+    assert replace(edit, drops_visible_rows=True).removed == (KeyRange(b"d", b"g"),)
+    assert CutViews((KeyRange(b"d", b"g"),), 1).replaced == (KeyRange(b"d", b"g"),)
+    renamed = replace(edit, files=(output(9, b"d", b"f"),)).with_files((output(10, b"d", b"f"),))
     assert [file.handle.id.low for file in renamed.files] == [10]
 
 
@@ -133,7 +133,7 @@ def test_versions_of_a_key_in_two_files_of_a_run() -> None:
     """The newer versions end a file, the older ones begin the next; both are merged with that key."""
     newer, older = handle(1, b"a", b"k"), handle(2, b"k", b"z")
     base = manifest([newer, older], [view(newer), view(older)])
-    edit = MergeRuns(((view(newer), view(older)),), (KeyRange(b"g", b"k\0"),), (output(9, b"h", b"k"),), seed=1)
+    edit = MergeRuns(((view(newer), view(older)),), (KeyRange(b"g", b"k\0"),), 1, (output(9, b"h", b"k"),))
     assert shown(edit.apply(base)) == [[(b"a", b"g"), (b"h", b"k\0"), (b"k\0", b"z\0")]]
 
 

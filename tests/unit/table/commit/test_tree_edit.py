@@ -9,7 +9,7 @@ from slatespark.format.info import SstInfo
 from slatespark.format.manifest import BytesRange, Manifest, SortedRun, SstHandle, SstMap, SstView
 from slatespark.format.ulid import make_ulid
 from slatespark.ranges import ALL_KEYS, KeyRange, complement_ranges
-from slatespark.table.commit.tree_edit import DROP_TREES, KEEP_TREES, CutViews, replaced_ranges
+from slatespark.table.commit.tree_edit import DROP_TREES, KEEP_TREES, CutViews
 
 CREATED_MS = 1_700_000_000_000
 
@@ -123,9 +123,9 @@ def test_bounds_on_disk_are_included_then_excluded() -> None:
 
 def test_ranges_that_an_edit_replaces() -> None:
     keys = (KeyRange(b"a", b"b"), KeyRange(b"c"))
-    assert replaced_ranges(CutViews(keys, 0)) == keys
-    assert replaced_ranges(DROP_TREES) == (ALL_KEYS,)
-    assert replaced_ranges(KEEP_TREES) == ()
+    assert CutViews(keys, 0).replaced == keys
+    assert DROP_TREES.replaced == (ALL_KEYS,)
+    assert KEEP_TREES.replaced == ()
 
 
 @pytest.mark.parametrize(

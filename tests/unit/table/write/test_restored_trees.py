@@ -27,12 +27,12 @@ def test_runs_get_ids_that_were_never_used() -> None:
 
 def test_rows_of_the_wal_are_above_all_runs_and_empty_runs_take_no_id() -> None:
     flushed = (output(8, b"a", b"b"), output(9, b"c", b"d"))
-    edit = RestoreTrees(((), *OLDEST_FIRST, ()), SstMap([THEN, BEFORE]), flushed=flushed)
+    edit = RestoreTrees(((), *OLDEST_FIRST, ()), SstMap([THEN, BEFORE]), files=flushed)
     after = edit.apply(BASE)
     assert names(after) == [(5, [8, 9]), (4, [2]), (3, [1])]
     assert {sst_id.low for sst_id in after.ssts} == {1, 2, 8, 9}
     assert edit.files == flushed
-    assert edit.with_files(flushed[:1]).flushed == flushed[:1]
+    assert edit.with_files(flushed[:1]).files == flushed[:1]
 
 
 def test_an_empty_version() -> None:
