@@ -37,7 +37,7 @@ from slatespark.spark.source.kept_stores import kept_stores
 from slatespark.spark.table_location import TableLocation
 from slatespark.table.changes.feed import fetch_feed_plan
 from slatespark.table.clock import Clock, resolve_clock
-from slatespark.table.commit.cooperate_option import OTHER_MODES, refuse_cooperation
+from slatespark.table.commit.cooperate_option import refuse_cooperation
 from slatespark.table.commit.idempotence import is_committed
 from slatespark.table.commit.read_set import ReadSet
 from slatespark.table.definition.versions import resolve_codec, resolve_definition
@@ -262,7 +262,7 @@ class TableFrames:
         """
         refuse_place(options, _OPENED_BY)
         write = parse_change(call, {"path": self.path, **self._texts({})}, _values(options))
-        refuse_cooperation(write, operation, f"Write the rows, or operation=delete for their keys. Or: {OTHER_MODES}")
+        refuse_cooperation(write, operation, "Write the rows, or operation=delete for their keys.")
         return is_committed(self.stores(), write)
 
     def delete(

@@ -176,21 +176,21 @@ class _Commit:
         """Yield the requirements of every commit of this kind."""
         stores, job, buffer_bytes = self.stores, self.job, self.options.write_buffer_bytes
         if job.operation is Operation.CREATE:
-            yield NoTable(stores.url)
+            yield NoTable()
         if self.options.if_last_seq is not None:
-            yield LastSeq(stores, self.options.if_last_seq)
+            yield LastSeq(self.options.if_last_seq)
         if depends_on is not None:
             yield UnchangedReads(ReadCheck(stores, depends_on, self.codec, buffer_bytes))
         if self.options.if_client_active != "fence":
-            yield NoForeignClient(stores, self.clock, job.baseline)
+            yield NoForeignClient(self.clock, job.baseline)
         else:
             yield KnownJobs()
         if self._has_history and self.rows.times.fixed and job.operation is not Operation.REAP:
-            yield OrderOfHistory(stores, self.codec, buffer_bytes)
+            yield OrderOfHistory(self.codec, buffer_bytes)
         if self.edit.forbids_new_operands:
-            yield NoNewOperands(stores.url)
+            yield NoNewOperands()
         if job.segments != WHOLE:
-            yield KnownSegments(stores, self.edit, job.segments)
+            yield KnownSegments(self.edit, job.segments)
 
     def attempt(self, number: int) -> CommitRecord:
         """Make one attempt; raises `RaceLostError` when another writer was faster."""

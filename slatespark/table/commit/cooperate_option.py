@@ -7,20 +7,20 @@ from typing import Final
 from slatespark.errors import OptionError
 from slatespark.options import WriteOptions
 
-OTHER_MODES: Final = "Set ifClientActive=fail or fence."  # instead of `cooperate`
+_OTHER_MODES: Final = "Set ifClientActive=fail or fence."
 
 
-def refuse_cooperation(options: WriteOptions, operation: str, todo: str) -> None:
+def refuse_cooperation(options: WriteOptions, operation: str, instead: str = "") -> None:
     """Refuse `ifClientActive=cooperate` for an operation that a client cannot commit; raises `OptionError`.
 
     Parameters
     ----------
     operation : the subject of the message
-    todo : what to use instead
+    instead : what a client could commit
     """
     if options.cooperates:
         raise OptionError(
             f"ifClientActive=cooperate: {operation} does not take it.",
             why="A live client only adds rows for others: it validates no reads, and cuts no files.",
-            todo=todo,
+            todo=f"{instead} Or: {_OTHER_MODES}" if instead else _OTHER_MODES,
         )

@@ -23,7 +23,7 @@ def record_empty(stores: TableStores, clock: Clock, job: WriteJob, options: Writ
     """
     if options.if_last_seq is not None and not is_committed(stores, options):
         try:
-            LastSeq(stores, options.if_last_seq).check_newest()
+            LastSeq(options.if_last_seq).check_newest(stores)
         except CommitConflictError:  # perhaps with an earlier attempt of this write, committed since we looked for it
             if not is_committed(stores, options):
                 raise

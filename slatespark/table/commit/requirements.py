@@ -115,25 +115,22 @@ class Requirement:
 class NoTable(Requirement):
     """There is no table yet."""
 
-    url: str
-
     def before_rewrite(self, stage: Stage) -> None:
         """Refuse: a version exists."""
-        raise TableExistsError(f"{self.url} exists already.", todo="Open it, or choose another path.")
+        raise TableExistsError(f"{stage.stores.url} exists already.", todo="Open it, or choose another path.")
 
 
 @dataclass(frozen=True, slots=True)
 class UnmovedWal(Requirement):
     """Nobody else has moved rows of the WAL into files: these rows are older than the read, and yet the file is new."""
 
-    url: str
     replay_after: int
 
     def before_claim(self, stage: Stage) -> None:
         """Refuse where replay starts behind another file."""
         if stage.manifest.replay_after_wal_id != self.replay_after:
             raise CommitConflictError(
-                f"{self.url}: version {stage.version.number} has rows in files that were only in the WAL before.",
+                f"{stage.stores.url}: rows that were only in the WAL are in files of version {stage.version.number}.",
                 todo="Look for them again.",
             )
 
@@ -142,26 +139,25 @@ class UnmovedWal(Requirement):
 class LastSeq(Requirement):
     """No row was committed above a sequence number."""
 
-    stores: TableStores
     limit: int
 
     def before_rewrite(self, stage: Stage) -> None:
         """Check trees and WAL."""
-        self.check_newest()
+        self.check_newest(stage.stores)
 
-    def check_newest(self) -> None:
+    def check_newest(self, stores: TableStores) -> None:
         """Check trees and WAL of the newest state; raises `CommitConflictError`."""
-        _, latest, wal = fetch_newest_state(self.stores)
-        self._check(max(latest.last_l0_seq, wal.last_seq))
+        _, latest, wal = fetch_newest_state(stores)
+        self._check(stores, max(latest.last_l0_seq, wal.last_seq))
 
     def after_drain(self, stage: Stage, drained: Drained) -> None:
         """Check trees and WAL once more."""
-        self._check(drained.last_seq)
+        self._check(stage.stores, drained.last_seq)
 
-    def _check(self, reached_seq: int) -> None:
+    def _check(self, stores: TableStores, reached_seq: int) -> None:
         if reached_seq > self.limit:
             raise CommitConflictError(
-                f"{self.stores.url}: rows up to sequence number {reached_seq} were committed, above {self.limit}.",
+                f"{stores.url}: rows up to sequence number {reached_seq} were committed, above {self.limit}.",
                 why="This write depends on an earlier read.",
                 todo="Read and write again.",
             )
@@ -202,23 +198,22 @@ class NoForeignClient(Requirement):
     is_left : running compactions are still to be checked, after the claim, which fences nobody
     """
 
-    stores: TableStores
     clock: Clock
     baseline: Baseline
     is_left: bool = False
 
     def before_claim(self, stage: Stage) -> None:
         """Check epochs, WAL and running compactions."""
-        refuse_foreign_writer(self.stores, stage.version, self.baseline)
-        self.is_left = is_at_rest(self.stores, stage.manifest)
+        refuse_foreign_writer(stage.stores, stage.version, self.baseline)
+        self.is_left = is_at_rest(stage.stores, stage.manifest)
         if not self.is_left:
-            refuse_foreign_job(self.stores, now_ms=self.clock.now_ms(), jobs=stage.jobs)
+            refuse_foreign_job(stage.stores, now_ms=self.clock.now_ms(), jobs=stage.jobs)
         self.baseline = self.baseline.advanced(stage.version)
 
     def after_drain(self, stage: Stage, drained: Drained) -> None:
         """Check running compactions where no client was alive: they cost no request of their own here."""
         if self.is_left:
-            refuse_foreign_job(self.stores, now_ms=self.clock.now_ms(), jobs=stage.jobs)
+            refuse_foreign_job(stage.stores, now_ms=self.clock.now_ms(), jobs=stage.jobs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +237,6 @@ class OrderOfHistory(Requirement):
     checked : ids of SSTs that are in order with the write; they are not read again after a lost race
     """
 
-    stores: TableStores
     codec: RowCodec
     buffer_bytes: int
     checked: frozenset[Ulid] = field(default=frozenset())
@@ -251,33 +245,31 @@ class OrderOfHistory(Requirement):
         """Check the history floor, the trees, and the WAL."""
         if not stage.files:
             return
-        check_above_floor(self.stores, stage.definition.full_history_ts_low_ms, stage.files)
+        check_above_floor(stage.stores, stage.definition.full_history_ts_low_ms, stage.files)
         check_order_in_trees(
-            self.stores, stage.manifest, stage.files, self.codec, checked=self.checked, buffer_bytes=self.buffer_bytes
+            stage.stores, stage.manifest, stage.files, self.codec, checked=self.checked, buffer_bytes=self.buffer_bytes
         )
         self.checked |= set(stage.manifest.ssts)
-        _, latest, wal = fetch_newest_state(self.stores)
-        self._check_rows(fetch_wal_rows(self.stores, wal, latest.last_l0_seq, ALL_KEYS), stage.files)
+        _, latest, wal = fetch_newest_state(stage.stores)
+        self._check_rows(stage, fetch_wal_rows(stage.stores, wal, latest.last_l0_seq, ALL_KEYS))
 
     def after_drain(self, stage: Stage, drained: Drained) -> None:
         """Check the WAL."""
-        self._check_rows(drained.rows, stage.files)
+        self._check_rows(stage, drained.rows)
 
-    def _check_rows(self, rows: RowColumns | None, files: Sequence[NewFile]) -> None:
-        check_order_in_rows(self.stores, rows, files, self.codec, buffer_bytes=self.buffer_bytes)
+    def _check_rows(self, stage: Stage, rows: RowColumns | None) -> None:
+        check_order_in_rows(stage.stores, rows, stage.files, self.codec, buffer_bytes=self.buffer_bytes)
 
 
 @dataclass(frozen=True, slots=True)
 class NoNewOperands(Requirement):
     """No merge operand was added: it may keep a row alive that the commit removes."""
 
-    url: str
-
     def after_drain(self, stage: Stage, drained: Drained) -> None:
         """Check the WAL."""
         if drained.rows is not None and (drained.rows.flags & MERGE).any():
             raise CommitConflictError(
-                f"{self.url}: merge operands were written while rows past retention were being removed.",
+                f"{stage.stores.url}: merge operands were written while rows past retention were being removed.",
                 why="An operand may keep such a row alive.",
                 todo="Run it again.",
             )
@@ -287,17 +279,16 @@ class NoNewOperands(Requirement):
 class KnownSegments(Requirement):
     """The declared segment extractor is that of the table, and every row of the WAL that stays belongs to a segment."""
 
-    stores: TableStores
     edit: TreeEdit
     segments: KeySegments
 
     def before_claim(self, stage: Stage) -> None:
         """Check the newest version and its WAL."""
         if self.segments.extractor is not None:
-            check_extractor(self.stores.url, stage.manifest, self.segments.extractor)
-        _, latest, wal = fetch_newest_state(self.stores)
+            check_extractor(stage.stores.url, stage.manifest, self.segments.extractor)
+        _, latest, wal = fetch_newest_state(stage.stores)
         if wal.last_seq > latest.last_l0_seq:
-            rows = fetch_wal_rows(self.stores, wal, latest.last_l0_seq, ALL_KEYS)
+            rows = fetch_wal_rows(stage.stores, wal, latest.last_l0_seq, ALL_KEYS)
             deque(split_segments(kept_rows(rows, self.edit), self.segments.joined(KeySegments.of(latest))), maxlen=0)
 
 

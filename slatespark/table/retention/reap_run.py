@@ -27,7 +27,7 @@ from slatespark.options import ReadOptions, WriteOptions
 from slatespark.ranges import ALL_KEYS
 from slatespark.table.clock import Clock, back_off_ms
 from slatespark.table.commit.commit import commit_write
-from slatespark.table.commit.cooperate_option import OTHER_MODES, refuse_cooperation
+from slatespark.table.commit.cooperate_option import refuse_cooperation
 from slatespark.table.commit.job import WriteJob, abandoned_on_error, begin_write
 from slatespark.table.commit.read_set import ReadSet
 from slatespark.table.commit.requirements import SameRetention
@@ -179,7 +179,7 @@ class Reaping:
     ) -> Self:
         """Return a reap that has not begun; parameters as for `reap_table`."""
         given = WriteOptions.parse({"path": stores.url}) if options is None else options
-        refuse_cooperation(given, "a reap", OTHER_MODES)
+        refuse_cooperation(given, "a reap")
         return cls(
             stores,
             clock,

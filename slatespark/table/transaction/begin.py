@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from slatespark.table.clock import Clock
-from slatespark.table.commit.cooperate_option import OTHER_MODES, refuse_cooperation
+from slatespark.table.commit.cooperate_option import refuse_cooperation
 from slatespark.table.commit.job import begin_write
 from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.log.manifests import fetch_latest_manifest
@@ -40,7 +40,7 @@ def begin_transaction(
         When the requested past can no longer be read exactly.
     """
     options, read = parse_begin(common, given, timestamp)
-    refuse_cooperation(options, "a transaction", OTHER_MODES)
+    refuse_cooperation(options, "a transaction")
     resolve_operator(options.merge_operator)
     snapshot, _ = resolve_held(stores, read, clock)
     found = fetch_latest_manifest(stores) if read.reads_past else snapshot.version

@@ -13,7 +13,7 @@ from slatespark.options.defaults import MAX_INTERVAL, MIN_INTERVAL
 from slatespark.options.values import argument_names, refuse_misspelt
 from slatespark.shown import Listing, Shown
 from slatespark.table.clock import Clock, SystemClock, check_clock, read_clock
-from slatespark.table.commit.cooperate_option import OTHER_MODES, refuse_cooperation
+from slatespark.table.commit.cooperate_option import refuse_cooperation
 from slatespark.table.progress import Progress
 from slatespark.table.read.merge.cursor import window_size
 from slatespark.table.retention.deletion_time import SKEW_MS
@@ -112,7 +112,7 @@ class Reaper:
         self._options, self._progress = dict(options or {}), progress
         self._outlines = outline_cache()
         self._loop: TableLoop[_Table, ReapOutcome] = TableLoop(self._clock, self._serve)
-        refuse_cooperation(parse_reap({"path": "?"}, self._options), "a reap", OTHER_MODES)  # early
+        refuse_cooperation(parse_reap({"path": "?"}, self._options), "a reap")  # early
         for path in table_paths(tables):
             self.add(path, **storage)
 

@@ -10,7 +10,7 @@ from typing import Any
 from slatespark.options import Call, ReadOptions, WriteOptions
 from slatespark.ranges import KeyRange
 from slatespark.table.clock import Clock
-from slatespark.table.commit.cooperate_option import OTHER_MODES, refuse_cooperation
+from slatespark.table.commit.cooperate_option import refuse_cooperation
 from slatespark.table.commit.idempotence import is_committed
 from slatespark.table.commit.job import abandoned_on_error
 from slatespark.table.commit.read_set import ReadSet
@@ -104,7 +104,7 @@ def delete_history_range(
         When some rows of that instant may be gone.
     """
     write = replace(options, operation="delete")
-    refuse_cooperation(write, "a history table", OTHER_MODES)
+    refuse_cooperation(write, "a history table")
     if is_committed(stores, write):
         return None
     keys = ranges_to_delete(where, write, fetch_defined(stores)[1].codec())

@@ -31,7 +31,7 @@ from slatespark.ranges import KeyRange, parts_within, point_range
 from slatespark.table.clock import Clock, back_off
 from slatespark.table.commit.claim import refuse_unwritable
 from slatespark.table.commit.commit import commit_write
-from slatespark.table.commit.cooperate_option import OTHER_MODES, refuse_cooperation
+from slatespark.table.commit.cooperate_option import refuse_cooperation
 from slatespark.table.commit.discard import delete_unshown
 from slatespark.table.commit.foreign_clients import Baseline, refuse_foreign_client
 from slatespark.table.commit.job import WriteJob, abandoned_on_error, begin_write
@@ -153,7 +153,7 @@ def _erasing(
     runner: TaskRunner = THREADS,
     progress: Progress | None = None,
 ) -> _Erasing:
-    refuse_cooperation(options, "an erasure", OTHER_MODES)
+    refuse_cooperation(options, "an erasure")
     return _Erasing(stores, clock, tuple(keys), options, runner, progress)
 
 
@@ -300,7 +300,7 @@ class _Erasing:
     def _commit(self, job: WriteJob, edit: EraseKeys, snapshot: Snapshot, *, in_wal: bool) -> CommitRecord:
         reads = self._reads(snapshot)
         # The read set does not see them: a commit that moves rows out of the WAL leaves their numbers alone.
-        unmoved = UnmovedWal(self.stores.url, snapshot.manifest.replay_after_wal_id)
+        unmoved = UnmovedWal(snapshot.manifest.replay_after_wal_id)
         try:
             record = commit_write(
                 self.stores,

@@ -23,7 +23,7 @@ from slatespark.options import Call, WriteOptions
 from slatespark.storage import open_scratch, scratch_folder
 from slatespark.table.clock import Clock
 from slatespark.table.commit.commit import commit_write
-from slatespark.table.commit.cooperate_option import OTHER_MODES, refuse_cooperation
+from slatespark.table.commit.cooperate_option import refuse_cooperation
 from slatespark.table.commit.idempotence import is_committed
 from slatespark.table.commit.job import WriteJob, abandoned_on_error, begin_write
 from slatespark.table.commit.rebase import RowShift, expire_by, move_rows
@@ -106,7 +106,7 @@ def ingest_files(
     """
     if not paths:
         raise InvalidRequestError("ingest: no file is given.", todo="Give the path of at least one file.")
-    refuse_cooperation(options, "ingest", f"Write the rows. Or: {OTHER_MODES}")
+    refuse_cooperation(options, "ingest", "Write the rows.")
     if is_committed(stores, options):
         return None
     found = fetch_latest_manifest(stores)

@@ -13,7 +13,7 @@ from slatespark.format.manifest import Manifest
 from slatespark.options import WriteOptions
 from slatespark.storage import run_ahead
 from slatespark.table.clock import Clock, read_clock
-from slatespark.table.commit.cooperate_option import OTHER_MODES, refuse_cooperation
+from slatespark.table.commit.cooperate_option import refuse_cooperation
 from slatespark.table.commit.definition_run import check_creation
 from slatespark.table.commit.idempotence import find_outcome
 from slatespark.table.commit.job import draw_write_id, plan_write, publish_job
@@ -125,7 +125,7 @@ def _plan_once(
         )
     known = NO_DEFINITION if found is None else fetch.resolve(found).value
     if known.has_history:
-        refuse_cooperation(options, "a history table", OTHER_MODES)
+        refuse_cooperation(options, "a history table")
     lasting = lasting_columns(schema, options, known)
     definition = plan_definition(known, lasting, options, is_new=found is None)
     if found is None:
@@ -171,16 +171,16 @@ def _refuse_times_of_interval(encoder: RowEncoder) -> None:
 def _refuse_cooperation(stores: TableStores, options: WriteOptions, *, overwrite: bool) -> None:
     """Refuse `ifClientActive=cooperate` for a write that needs cuts, checks, or times of its own."""
     if options.cooperates and (options.replace_where is not None or options.given_keys):
-        todo = f"Upsert and delete rows by key{_dropping(stores, options)}. Or: {OTHER_MODES}"
-        refuse_cooperation(options, "a replacement of intervals", todo)
+        instead = f"Upsert and delete rows by key{_dropping(stores, options)}."
+        refuse_cooperation(options, "a replacement of intervals", instead)
     if overwrite:
-        refuse_cooperation(options, "overwrite", f"Upsert and delete rows by key. Or: {OTHER_MODES}")
+        refuse_cooperation(options, "overwrite", "Upsert and delete rows by key.")
     if options.timestamp_column is not None:
-        refuse_cooperation(options, "timestampColumn", OTHER_MODES)
+        refuse_cooperation(options, "timestampColumn")
     if options.if_last_seq is not None:
-        refuse_cooperation(options, "ifLastSeq", f"Omit it. Or: {OTHER_MODES}")
+        refuse_cooperation(options, "ifLastSeq", "Omit it.")
     if options.read_set is not None:
-        refuse_cooperation(options, "a write that depends on a read", OTHER_MODES)
+        refuse_cooperation(options, "a write that depends on a read")
 
 
 def _dropping(stores: TableStores, options: WriteOptions) -> str:

@@ -13,7 +13,7 @@ from slatespark.options import WriteOptions
 from slatespark.ranges import KeyRange
 from slatespark.table.clock import Clock
 from slatespark.table.commit.commit import commit_write
-from slatespark.table.commit.cooperate_option import OTHER_MODES, refuse_cooperation
+from slatespark.table.commit.cooperate_option import refuse_cooperation
 from slatespark.table.commit.empty_commit import end_without_commit, record_empty
 from slatespark.table.commit.idempotence import is_committed
 from slatespark.table.commit.job import WriteJob, abandoned_on_error, plan_write, publish_job
@@ -60,7 +60,7 @@ def delete_range(
     if is_committed(stores, options):
         return None
     if found.value.segment_extractor_name is None:
-        refuse_cooperation(options, "deleteRange", f"Delete rows by key. Or: {OTHER_MODES}")
+        refuse_cooperation(options, "deleteRange", "Delete rows by key.")
     definition = definition.declaring(options.properties)
     keys = ranges_to_delete(where, options, definition.codec())
     if options.cooperates:
@@ -90,7 +90,7 @@ def _refuse_beside_client(options: WriteOptions) -> None:
             todo="Omit txnAppId and txnVersion.",
         )
     if options.if_last_seq is not None:
-        refuse_cooperation(options, "ifLastSeq", f"Omit it. Or: {OTHER_MODES}")
+        refuse_cooperation(options, "ifLastSeq", "Omit it.")
 
 
 def _segment_of(keys: Sequence[KeyRange], manifest: Manifest, options: WriteOptions) -> bytes:
@@ -100,7 +100,7 @@ def _segment_of(keys: Sequence[KeyRange], manifest: Manifest, options: WriteOpti
         refuse_cooperation(
             options,
             "deleteRange of other keys than those of exactly one segment",
-            f"Give its prefix. Or: {OTHER_MODES}",
+            "Give its prefix.",
         )
     assert prefix is not None  # the caller's mode is refused
     return prefix

@@ -29,7 +29,7 @@ from slatespark.table.checkpoints.store import (
 from slatespark.table.clock import Clock, new_ulid
 from slatespark.table.commit.claim import refuse_unwritable
 from slatespark.table.commit.commit import commit_write
-from slatespark.table.commit.cooperate_option import OTHER_MODES, refuse_cooperation
+from slatespark.table.commit.cooperate_option import refuse_cooperation
 from slatespark.table.commit.drain import upload_tail
 from slatespark.table.commit.idempotence import TXN_NAMES
 from slatespark.table.commit.job import abandoned_on_error, begin_write
@@ -76,7 +76,7 @@ def restore_to_version(
         When the database cannot be written.
     """
     options = options or WriteOptions(path=stores.url)
-    refuse_cooperation(options, "a restore", OTHER_MODES)
+    refuse_cooperation(options, "a restore")
     refuse_unwritable(stores.url, fetch_latest_manifest(stores)[1])
     refuse_newer(stores)
     with _held(stores, clock, version):
@@ -95,7 +95,7 @@ def restore_to_version(
             flushed = upload_tail(stores, clock, source, tail, target=stores.main, segments=segments, options=options)
             edit = plan_restore(source, flushed, lambda view: new_ulid(clock, view.sst_id.timestamp_ms))
             edit = replace(edit, version=version, segments=segments)
-            nothing_since = LastSeq(stores, job.base_seq)
+            nothing_since = LastSeq(job.base_seq)
             record = commit_write(stores, clock, job, (), options, edit=edit, requirements=(nothing_since,))
     if record is None:
         raise InternalError("A restore was not committed.")

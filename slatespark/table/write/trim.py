@@ -23,7 +23,7 @@ from slatespark.options import ReadOptions, WriteOptions
 from slatespark.ranges import ALL_KEYS
 from slatespark.table.clock import Clock
 from slatespark.table.commit.commit import commit_write
-from slatespark.table.commit.cooperate_option import OTHER_MODES, refuse_cooperation
+from slatespark.table.commit.cooperate_option import refuse_cooperation
 from slatespark.table.commit.job import abandon_write, abandoned_on_error, begin_write
 from slatespark.table.commit.requirements import LastSeq
 from slatespark.table.definition.versions import resolve_definition
@@ -74,7 +74,7 @@ def trim_history(
         When another commit came first, or a SlateDB client is active.
     """
     options = options or WriteOptions(path=stores.url)
-    refuse_cooperation(options, "a trim", OTHER_MODES)
+    refuse_cooperation(options, "a trim")
     snapshot = resolve_snapshot(stores, ReadOptions(path=stores.url), clock)
     definition = resolve_definition(stores, snapshot.manifest).declaring(options.properties)
     if not definition.has_history:
@@ -97,7 +97,7 @@ def trim_history(
         if edit is None:
             abandon_write(stores, job)
             return None
-        nothing_since = LastSeq(stores, snapshot.max_seq)
+        nothing_since = LastSeq(snapshot.max_seq)
         return commit_write(stores, clock, job, (), options, edit=edit, requirements=(nothing_since,))
 
 

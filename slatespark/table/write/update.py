@@ -17,7 +17,7 @@ from slatespark.encoding.type_names import sql_type
 from slatespark.errors import InvalidRequestError, SchemaError
 from slatespark.options import Call, ReadOptions
 from slatespark.table.clock import Clock
-from slatespark.table.commit.cooperate_option import OTHER_MODES, refuse_cooperation
+from slatespark.table.commit.cooperate_option import refuse_cooperation
 from slatespark.table.commit.idempotence import is_committed
 from slatespark.table.commit.read_set import ReadSet
 from slatespark.table.progress import Progress, reporting_rows
@@ -62,7 +62,7 @@ def update_where(
         When a SlateDB client is active on the table, or other writers won every race.
     """
     write = parse_change(Call.UPDATE, common, options)
-    refuse_cooperation(write, "update", f"Upsert the new rows. Or: {OTHER_MODES}")
+    refuse_cooperation(write, "update", "Upsert the new rows.")
     if is_committed(stores, write):
         return None
     read = ReadOptions.parse({**common, "filter": condition, "mergeOperator": write.merge_operator})

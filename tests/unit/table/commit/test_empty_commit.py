@@ -16,6 +16,7 @@ from slatespark.storage import open_store
 from slatespark.table.clock import SystemClock
 from slatespark.table.commit.requirements import LastSeq
 from slatespark.table.records.leases import LEASES_DIR
+from slatespark.table.stores import TableStores
 from slatespark.table.write.load_commit import commit_load
 from slatespark.table.write.load_plan import begin_load
 
@@ -89,10 +90,10 @@ def meanwhile(work: Callable[[], object]) -> Iterator[None]:
     """Do something after the look for an earlier run, and before `ifLastSeq` is checked."""
     check, waiting = LastSeq.check_newest, [work]
 
-    def later(requirement: LastSeq) -> None:
+    def later(requirement: LastSeq, stores: TableStores) -> None:
         if waiting:
             waiting.pop()()
-        check(requirement)
+        check(requirement, stores)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(LastSeq, "check_newest", later)

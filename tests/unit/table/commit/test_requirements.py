@@ -59,8 +59,8 @@ def test_a_stage_that_is_not_overridden_accepts_everything() -> None:
 
 
 def test_there_is_no_table_yet() -> None:
-    with pytest.raises(TableExistsError, match="memory://here"):
-        NoTable("memory://here").before_rewrite(stage(new_stores()))
+    with pytest.raises(TableExistsError):
+        NoTable().before_rewrite(stage(new_stores()))
 
 
 # --- sequence numbers -----------------------------------------------------------------------------------------------
@@ -72,14 +72,14 @@ def test_rows_up_to_the_limit_were_known(trees_seq: int, wal_seq: int | None) ->
     if wal_seq is not None:
         stores.main.put(wal_path(1), [encode_wal([Row(b"a", wal_seq)])])
     now = stage(stores, last_l0_seq=trees_seq)
-    LastSeq(stores, 7).before_rewrite(now)
+    LastSeq(7).before_rewrite(now)
     if max(trees_seq, wal_seq or 0) == 7:
         with pytest.raises(CommitConflictError, match="above 6"):
-            LastSeq(stores, 6).before_rewrite(now)
+            LastSeq(6).before_rewrite(now)
 
 
 def test_rows_of_the_drained_wal_count() -> None:
-    requirement, now = LastSeq(new_stores(), 7), stage(new_stores())
+    requirement, now = LastSeq(7), stage(new_stores())
     requirement.after_drain(now, drained(last_seq=7))
     with pytest.raises(CommitConflictError):
         requirement.after_drain(now, drained(last_seq=8))
@@ -88,7 +88,7 @@ def test_rows_of_the_drained_wal_count() -> None:
 def test_versions_of_the_drained_wal_count() -> None:
     stores = new_stores()
     files = upload_rows(stores, [Row(b"a", 1, create_ts_ms=10)], FakeClock(1000))
-    requirement = OrderOfHistory(stores, RAW_CODEC, 1 << 20)
+    requirement = OrderOfHistory(RAW_CODEC, 1 << 20)
     now = Stage(stores, Version(1, Manifest()), files)
     requirement.after_drain(now, drained(Row(b"a", 3, create_ts_ms=10), Row(b"b", 3, create_ts_ms=11)))
     with pytest.raises(CommitConflictError, match=r"1970-01-01T00:00:00.010Z"):
@@ -111,9 +111,9 @@ def test_new_operands(kinds: Sequence[RowKind], is_refused: bool) -> None:
     found, now = drained(*(Row(b"%d" % number, number, kind) for number, kind in enumerate(kinds))), stage(new_stores())
     if is_refused:
         with pytest.raises(CommitConflictError, match="operands"):
-            NoNewOperands("memory://here").after_drain(now, found)
+            NoNewOperands().after_drain(now, found)
     else:
-        NoNewOperands("memory://here").after_drain(now, found)
+        NoNewOperands().after_drain(now, found)
 
 
 # --- files and definition, right before the version is published -----------------------------------------------------
