@@ -59,7 +59,7 @@ from slatespark.options.values import (
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.table.definition.definition_json import decode_definition, encode_definition
 from slatespark.table.records.commit_batches import fetch_commit_object
-from slatespark.table.records.commit_record import BATCHES_DIR, commit_of, commit_path, decode_commit, with_checksum
+from slatespark.table.records.commit_record import BATCHES_DIR, commit_of, commit_path, with_checksum
 from slatespark.table.records.filtered_jobs import FILTERED_DIR, fetch_filtered_job
 from slatespark.table.records.handed_loads import HANDED_LOADS_DIR, fetch_handed_load
 from slatespark.table.records.json_objects import decode_json, encode_json
@@ -230,8 +230,8 @@ def _fingerprint(schema: Any) -> str:
 def records(data: bytes) -> None:
     """Each kind of JSON record, with its checksum made right."""
     path = commit_path(1)
-    _try(decode_commit, path, data)
     content = decode_json(path, data)
+    _try(commit_of, path, content)
     sealed = with_checksum(content)
     _try(commit_of, path, sealed)
     store = MemoryStore("fuzz")

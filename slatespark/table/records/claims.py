@@ -21,8 +21,8 @@ from slatespark.storage import ObjectStore, run_in_groups
 from slatespark.table.records.json_objects import (
     JSON_SUFFIX,
     ROOT,
-    decode_json,
     encode_json,
+    find_json,
     hex_bounds,
     range_of_hex,
 )
@@ -96,8 +96,8 @@ def announced_version(path: str) -> int | None:
 def find_claim(store: ObjectStore, manifest_id: int, digest: str) -> ClaimRecord | None:
     """Return the record of the claim with this digest; None if the manifest is not a slatespark claim."""
     for claim in _list_claims(store, manifest_id, manifest_id):
-        with contextlib.suppress(FileNotFoundError, CorruptDataError):
-            content = decode_json(claim.path, bytes(store.get(claim.path)))
+        with contextlib.suppress(CorruptDataError):
+            content = find_json(store, claim.path) or {}
             if content.get("sha256") == digest:
                 given = content.get("patience_ms")
                 return ClaimRecord(claim.write_id, given if isinstance(given, int) else PATIENCE_MS)
@@ -135,9 +135,8 @@ def fetch_digests_between(store: ObjectStore, first_id: int, last_id: int) -> di
 
 
 def _fetch_digest(store: ObjectStore, claim: _Stored) -> str | None:
-    with contextlib.suppress(FileNotFoundError):
-        return str(decode_json(claim.path, bytes(store.get(claim.path))).get("sha256"))
-    return None
+    content = find_json(store, claim.path)
+    return None if content is None else str(content.get("sha256"))
 
 
 def fetch_claimed_removals(store: ObjectStore, first_id: int, last_id: int) -> dict[str, tuple[KeyRange, ...]]:
@@ -157,8 +156,8 @@ def fetch_claimed_removals(store: ObjectStore, first_id: int, last_id: int) -> d
 
 
 def _fetch_removals(store: ObjectStore, claim: _Stored) -> tuple[str, tuple[KeyRange, ...]] | None:
-    with contextlib.suppress(FileNotFoundError, CorruptDataError, KeyError, TypeError, ValueError):
-        content = decode_json(claim.path, bytes(store.get(claim.path)))
+    with contextlib.suppress(CorruptDataError, KeyError, TypeError, ValueError):
+        content = find_json(store, claim.path) or {}
         return str(content["sha256"]), tuple(range_of_hex(*bounds) for bounds in content["removes"])
     return None
 

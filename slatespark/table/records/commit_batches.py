@@ -22,7 +22,7 @@ from slatespark.table.records.commit_record import (
     commit_of,
     commit_path,
 )
-from slatespark.table.records.json_objects import JSON_SUFFIX, decode_json, encode_json, list_numbered
+from slatespark.table.records.json_objects import JSON_SUFFIX, encode_json, find_json, list_numbered
 
 BATCH_RECORDS: Final = 100
 SMALL_BATCH_RECORDS: Final = 10
@@ -68,12 +68,11 @@ def _create_batch(store: ObjectStore, chunk: Sequence[tuple[int, ObjectMeta]], s
 
 def _get_sound(store: ObjectStore, path: str) -> dict[str, Any] | None:
     """Return the content of a record; None if it is damaged or gone."""
-    try:
-        content = decode_json(path, bytes(store.get(path)))
-        commit_of(path, content)
-    except (FileNotFoundError, CorruptDataError):
-        return None
-    return content
+    with contextlib.suppress(CorruptDataError):
+        if (content := find_json(store, path)) is not None:
+            commit_of(path, content)
+            return content
+    return None
 
 
 def list_batches(store: ObjectStore, first: int = 0) -> dict[int, ObjectMeta]:
@@ -126,8 +125,8 @@ def fetch_commit_object(store: ObjectStore, path: str, *, checked_only: bool = F
     ----------
     checked_only : skip records of old releases, which have no checksum
     """
-    with contextlib.suppress(FileNotFoundError, CorruptDataError):
-        content = decode_json(path, bytes(store.get(path)))
+    with contextlib.suppress(CorruptDataError):
+        content = find_json(store, path) or {}
         parts = content.get("commits") if path.startswith(BATCHES_DIR) else [content]
         return list(_sound_commits(path, parts, checked_only))
     return []

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from slatespark.errors import CorruptDataError
-from slatespark.table.records.json_objects import JSON_SUFFIX, ROOT, decode_json, encode_json
+from slatespark.storage import ObjectStore
+from slatespark.table.records.json_objects import JSON_SUFFIX, ROOT, encode_json, find_json
 
 COMMITS_DIR: Final = f"{ROOT}commits/"
 
@@ -104,15 +105,18 @@ def commit_path(manifest_id: int) -> str:
     return f"{COMMITS_DIR}{manifest_id:020d}{JSON_SUFFIX}"
 
 
-def decode_commit(path: str, data: bytes) -> CommitRecord:
-    """Return a commit record; raises `CorruptDataError` naming its path."""
-    return commit_of(path, decode_json(path, data))
-
-
 def with_checksum(content: Mapping[str, Any]) -> dict[str, Any]:
     """Return the content of a commit record with the CRC-32 of its encoded other fields."""
     rest = {name: value for name, value in content.items() if name != CHECKSUM}
     return {**rest, CHECKSUM: zlib.crc32(encode_json(rest))}
+
+
+def find_checked(store: ObjectStore, path: str, what: str) -> dict[str, Any] | None:
+    """Return a record that must have a checksum; None if it is gone. `what` names it in a `CorruptDataError`."""
+    content = find_json(store, path)
+    if content is not None and content != with_checksum(content):
+        raise CorruptDataError(f"{what} does not match its checksum.", path=path)
+    return content
 
 
 def commit_of(path: str, content: Mapping[str, Any]) -> CommitRecord:

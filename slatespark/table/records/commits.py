@@ -28,11 +28,11 @@ from slatespark.table.records.commit_batches import (
 from slatespark.table.records.commit_record import (
     COMMITS_DIR,
     CommitRecord,
+    commit_of,
     commit_path,
-    decode_commit,
     with_checksum,
 )
-from slatespark.table.records.json_objects import encode_json, list_numbered
+from slatespark.table.records.json_objects import encode_json, find_json, list_numbered
 
 _FEW: Final = 32  # records that are asked for by name, without a listing
 _PARALLEL_BATCHES: Final = 4  # of up to `BATCH_BYTES` each
@@ -91,10 +91,8 @@ def newest_commit_records(
 def fetch_commit_record(store: ObjectStore, manifest_id: int) -> CommitRecord | None:
     """Return the record of one commit; None if there is none."""
     path = commit_path(manifest_id)
-    try:
-        return decode_commit(path, bytes(store.get(path)))
-    except FileNotFoundError:
-        return None
+    content = find_json(store, path)
+    return None if content is None else commit_of(path, content)
 
 
 def is_own_commit(store: ObjectStore, number: int, manifest: Manifest) -> bool:

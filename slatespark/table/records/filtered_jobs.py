@@ -15,8 +15,8 @@ from slatespark.errors import CorruptDataError
 from slatespark.format.ulid import Ulid
 from slatespark.ranges import KeyRange, prefix_range
 from slatespark.storage import ObjectStore, run_in_groups
-from slatespark.table.records.commit_record import with_checksum
-from slatespark.table.records.json_objects import JSON_SUFFIX, ROOT, decode_json, encode_json
+from slatespark.table.records.commit_record import find_checked, with_checksum
+from slatespark.table.records.json_objects import JSON_SUFFIX, ROOT, encode_json
 
 FILTERED_DIR: Final = f"{ROOT}filtered/"
 
@@ -99,12 +99,9 @@ def fetch_filtered_job(store: ObjectStore, path: str) -> FilteredJob | None:
     CorruptDataError
         When the record is damaged.
     """
-    try:
-        content = decode_json(path, bytes(store.get(path)))
-    except FileNotFoundError:
+    content = find_checked(store, path, "record of a filtered job")
+    if content is None:
         return None
-    if content != with_checksum(content):
-        raise CorruptDataError("record of a filtered job does not match its checksum.", path=path)
     try:
         bytes.fromhex(content["segment"])
         return FilteredJob(

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from slatespark.errors import CorruptDataError
 from slatespark.storage import ObjectStore
-from slatespark.table.records.commit_record import CommitRecord, commit_of, with_checksum
-from slatespark.table.records.json_objects import JSON_SUFFIX, ROOT, decode_json, encode_json
+from slatespark.table.records.commit_record import CommitRecord, commit_of, find_checked, with_checksum
+from slatespark.table.records.json_objects import JSON_SUFFIX, ROOT, encode_json
 
 HANDED_LOADS_DIR: Final = f"{ROOT}loads/"
 
@@ -97,16 +97,9 @@ def fetch_handed_load(store: ObjectStore, path: str) -> HandedLoad | None:
     CorruptDataError
         When the record is damaged.
     """
-    try:
-        data = bytes(store.get(path))
-    except FileNotFoundError:
+    content = find_checked(store, path, "record of a load")
+    if content is None:
         return None
-    return _decode(path, decode_json(path, data))
-
-
-def _decode(path: str, content: dict[str, Any]) -> HandedLoad:
-    if content != with_checksum(content):
-        raise CorruptDataError("record of a load does not match its checksum.", path=path)
     try:
         return HandedLoad(
             base=content["base"],

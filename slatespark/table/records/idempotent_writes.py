@@ -9,7 +9,7 @@ from typing import Final
 
 from slatespark.errors import CorruptDataError, SlateError
 from slatespark.storage import ObjectStore
-from slatespark.table.records.json_objects import JSON_SUFFIX, ROOT, decode_json, encode_json, list_numbered
+from slatespark.table.records.json_objects import JSON_SUFFIX, ROOT, check_types, encode_json, find_json, list_numbered
 
 TXN_DIR: Final = f"{ROOT}txn/"
 
@@ -78,14 +78,11 @@ def publish_txn_record(store: ObjectStore, record: TxnRecord) -> None:
 def fetch_txn_record(store: ObjectStore, app: str, version: int) -> TxnRecord | None:
     """Return the record of an idempotent write; None if there is none. Raises `CorruptDataError` for a damaged one."""
     path = txn_path(app, version)
-    try:
-        content = decode_json(path, bytes(store.get(path)))
-    except FileNotFoundError:
+    content = find_json(store, path)
+    if content is None:
         return None
     kinds = {"app": str, "version": int, "manifest_id": int, "write_id": str, "committed_ms": int}
-    for name, kind in kinds.items():
-        if type(content.get(name)) is not kind:
-            raise CorruptDataError(f"record of a write has {name} = {content.get(name)!r}.", path=path)
+    check_types(content, kinds, "record of a write", path)
     record = TxnRecord(**{name: content[name] for name in kinds})
     if (record.app, record.version) != (app, version):
         raise CorruptDataError(f"record of a write is of {record.app!r}, {record.version}.", path=path)

@@ -8,7 +8,7 @@ from typing import Final
 from slatespark.errors import CorruptDataError
 from slatespark.storage import ObjectStore
 from slatespark.table.clock import Clock
-from slatespark.table.records.json_objects import ROOT, WRITE_ID, decode_json, encode_json
+from slatespark.table.records.json_objects import ROOT, WRITE_ID, encode_json, find_json
 
 IDENTITY_PATH: Final = f"{ROOT}identity.json"
 _BITS: Final = 64
@@ -16,10 +16,10 @@ _BITS: Final = 64
 
 def find_identity(store: ObjectStore) -> str | None:
     """Return the identity of a table; None if it was given none yet."""
-    try:
-        found = decode_json(IDENTITY_PATH, bytes(store.get(IDENTITY_PATH))).get("id")
-    except FileNotFoundError:
+    content = find_json(store, IDENTITY_PATH)
+    if content is None:
         return None
+    found = content.get("id")
     if not isinstance(found, str) or not WRITE_ID.fullmatch(found):
         raise CorruptDataError("The identity of the table is not readable.", path=f"{store.url}/{IDENTITY_PATH}")
     return found

@@ -52,6 +52,22 @@ def decode_json(path: str, data: bytes) -> dict[str, Any]:
     return content
 
 
+def find_json(store: ObjectStore, path: str) -> dict[str, Any] | None:
+    """Return the JSON object at a path; None if there is none. Raises as `decode_json`."""
+    try:
+        data = store.get(path)
+    except FileNotFoundError:
+        return None
+    return decode_json(path, bytes(data))
+
+
+def check_types(content: Mapping[str, Any], kinds: Mapping[str, type], what: str, path: str) -> None:
+    """Raise `CorruptDataError` unless each of some fields has its type; `what` names the record."""
+    for name, kind in kinds.items():
+        if type(content.get(name)) is not kind:
+            raise CorruptDataError(f"{what} has {name} = {content.get(name)!r}.", path=path)
+
+
 JSON_SUFFIX: Final = ".json"
 
 

@@ -7,9 +7,9 @@ import itertools
 from dataclasses import dataclass
 from typing import Final
 
-from slatespark.errors import CorruptDataError, SlateError
+from slatespark.errors import SlateError
 from slatespark.storage import ObjectStore
-from slatespark.table.records.json_objects import JSON_SUFFIX, ROOT, WRITE_ID, decode_json, encode_json
+from slatespark.table.records.json_objects import JSON_SUFFIX, ROOT, WRITE_ID, check_types, encode_json, find_json
 from slatespark.units import DAY_MS, MAX_MS
 
 LEASES_DIR: Final = f"{ROOT}leases/"
@@ -54,14 +54,8 @@ def has_lease(store: ObjectStore, write_id: str, now_ms: int) -> bool:
     """Tell whether a job may still publish: its lease exists and has not expired."""
     if not WRITE_ID.fullmatch(write_id):  # untrusted: it comes from a definition
         return False
-    path = lease_path(write_id)
-    try:
-        expires_ms = decode_json(path, bytes(store.get(path))).get("expires_ms")
-    except FileNotFoundError:
-        return False
-    if not isinstance(expires_ms, int):
-        raise CorruptDataError(f"lease ends at {expires_ms!r}.", path=path)
-    return now_ms < expires_ms
+    lease = fetch_lease(store, lease_path(write_id))
+    return lease is not None and now_ms < lease.expires_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +69,10 @@ class Lease:
 
 def fetch_lease(store: ObjectStore, path: str) -> Lease | None:
     """Return a lease; None if it is gone. Raises `CorruptDataError` for a damaged one."""
-    try:
-        content = decode_json(path, bytes(store.get(path)))
-    except FileNotFoundError:
+    content = find_json(store, path)
+    if content is None:
         return None
-    for name, kind in {"write_id": str, "created_ms": int, "expires_ms": int}.items():
-        if type(content.get(name)) is not kind:
-            raise CorruptDataError(f"lease has {name} = {content.get(name)!r}.", path=path)
+    check_types(content, {"write_id": str, "created_ms": int, "expires_ms": int}, "lease", path)
     return Lease(content["write_id"], content["created_ms"], content["expires_ms"])
 
 

@@ -11,7 +11,7 @@ from typing import Final
 from slatespark.errors import CorruptDataError, InvalidRequestError
 from slatespark.storage import ObjectStore
 from slatespark.table.records.idempotent_writes import folder_name
-from slatespark.table.records.json_objects import JSON_SUFFIX, ROOT, decode_json, encode_json
+from slatespark.table.records.json_objects import JSON_SUFFIX, ROOT, encode_json, find_json
 
 STREAMS_DIR: Final = f"{ROOT}streams/"
 
@@ -24,10 +24,8 @@ def stream_path(name: str) -> str:
 def claim_stream_name(store: ObjectStore, name: str, query: str) -> None:
     """Record that a query writes under a name; raises `InvalidRequestError` if another one does."""
     path = stream_path(name)
-    try:
-        owner = decode_json(path, bytes(store.get(path))).get("query")
-    except FileNotFoundError:
-        owner = _create(store, path, query, name)
+    content = find_json(store, path)
+    owner = _create(store, path, query, name) if content is None else content.get("query")
     if not isinstance(owner, str):
         raise CorruptDataError(f"record of a stream has query = {owner!r}.", path=path)
     if owner != query:
@@ -43,5 +41,5 @@ def _create(store: ObjectStore, path: str, query: str, name: str) -> str | None:
     try:
         store.create(path, encode_json({"name": name, "query": query}))
     except FileExistsError:
-        return decode_json(path, bytes(store.get(path))).get("query")
+        return (find_json(store, path) or {}).get("query")
     return query

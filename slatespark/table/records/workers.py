@@ -8,7 +8,7 @@ from typing import Final
 from slatespark.errors import CorruptDataError, SlateError
 from slatespark.storage import ObjectStore
 from slatespark.table.records.claims import CLAIMS_DIR
-from slatespark.table.records.json_objects import JSON_SUFFIX, WRITE_ID, decode_json, encode_json
+from slatespark.table.records.json_objects import JSON_SUFFIX, WRITE_ID, encode_json, find_json
 
 _WORKER_PREFIX: Final = "slatespark-"  # before the write id, in the id of a slatespark worker
 
@@ -47,8 +47,7 @@ def find_worker(store: ObjectStore, worker_id: str) -> str | None:
 def fetch_worker_report(store: ObjectStore, worker_id: str) -> int | None:
     """Return when a slatespark worker last reported that it runs; None if unknown, also as its record is damaged."""
     path = worker_path(worker_id)
-    try:
-        reported_ms = decode_json(path, bytes(store.get(path))).get("reported_ms")
-    except (FileNotFoundError, CorruptDataError):  # the next report of a live one writes it again
-        return None
-    return reported_ms if type(reported_ms) is int else None
+    with contextlib.suppress(CorruptDataError):  # the next report of a live one writes it again
+        reported_ms = (find_json(store, path) or {}).get("reported_ms")
+        return reported_ms if type(reported_ms) is int else None
+    return None
