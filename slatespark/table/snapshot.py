@@ -10,13 +10,14 @@ import itertools
 from bisect import bisect_left
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from slatespark.errors import (
     InvalidRequestError,
     SnapshotExpiredError,
     UnavailableError,
 )
-from slatespark.format.manifest import Manifest
+from slatespark.format.manifest import NO_TICK, Manifest
 from slatespark.format.paths import (
     SST_EXTENSION,
     WAL_DIR,
@@ -85,6 +86,29 @@ class WalTail:
         return WalTail(start, start)
 
 
+class TableState(NamedTuple):
+    """A version of a table, and the WAL above its trees."""
+
+    number: int
+    manifest: Manifest
+    wal: WalTail
+
+    @property
+    def version(self) -> Version[Manifest]:
+        """The manifest with its id."""
+        return Version(self.number, self.manifest)
+
+    @property
+    def last_seq(self) -> int:
+        """The highest sequence number of trees and WAL."""
+        return max(self.manifest.last_l0_seq, self.wal.last_seq)
+
+    @property
+    def tick_ms(self) -> int:
+        """The last clock tick of trees and WAL; `NO_TICK` if nothing was ever written."""
+        return max(self.manifest.last_l0_clock_tick, NO_TICK if self.wal.tick_ms is None else self.wal.tick_ms)
+
+
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """The data that one read sees.
@@ -134,18 +158,16 @@ def make_snapshot(
     number: int, manifest: Manifest, wal: WalTail, now_ms: int | None, clock: Clock | None = None
 ) -> Snapshot:
     """Return the snapshot of all rows of a version and a WAL tail; `now_ms` defaults to the present."""
-    tick_ms = max(manifest.last_l0_clock_tick, wal.tick_ms) if wal.tick_ms is not None else manifest.last_l0_clock_tick
+    state = TableState(number, manifest, wal)
     if now_ms is None:
-        now_ms = tick_ms if clock is None else max(present_of_read(clock), tick_ms)
-    return Snapshot(number, manifest, wal, max(manifest.last_l0_seq, wal.last_seq), tick_ms, now_ms)
+        now_ms = state.tick_ms if clock is None else max(present_of_read(clock), state.tick_ms)
+    return Snapshot(*state, state.last_seq, state.tick_ms, now_ms)
 
 
 # --- the WAL --------------------------------------------------------------------------------------------------------
 
 
-def fetch_newest_state(
-    stores: TableStores, when_seen: Callable[[], None] | None = None
-) -> tuple[int, Manifest, WalTail]:
+def fetch_newest_state(stores: TableStores, when_seen: Callable[[], None] | None = None) -> TableState:
     """Return the newest manifest and the WAL tail above it.
 
     A writer may flush, and a collector delete, WAL files after the manifest was read. Both need a newer manifest for
@@ -174,7 +196,7 @@ def fetch_newest_state(
         is_known = is_fresh and is_at_rest(stores, version.value)
         follows = is_fresh and (seen is not None or attempt > 0)  # a commit after one, so most likely slatespark's too
         if is_known or (follows and _is_drained(stores, version, sees_claims=attempt > 0)):
-            return version.number, version.value, WalTail.nothing(version.value)
+            return TableState(*version, WalTail.nothing(version.value))
         try:
             tail = fetch_wal_tail(stores, version.value, None)
         except (InvalidRequestError, SnapshotExpiredError):
@@ -183,12 +205,12 @@ def fetch_newest_state(
                 raise
         else:
             if is_fresh and not manifest_log(stores).has(version.number + 1):
-                return version.number, version.value, tail
+                return TableState(*version, tail)
             newest = fetch_latest_manifest(stores)
             if newest == version:  # equal numbers are not enough: the table may have been created again
                 if tail.start == tail.end and is_own_commit(stores.main, version.number, version.value):
                     note_own_commit(stores, version.number, version.value)
-                return version.number, version.value, tail
+                return TableState(*version, tail)
         version, is_fresh = newest, True
     raise UnavailableError(f"{stores.url}: the manifest changes faster than it can be read.", todo="Retry.")
 

@@ -29,7 +29,7 @@ from slatespark.table.log.versioned_object import Version
 from slatespark.table.records.leases import delete_lease, publish_lease
 from slatespark.table.records.operations import Operation
 from slatespark.table.rows.encoder import Stamp
-from slatespark.table.snapshot import WalTail
+from slatespark.table.snapshot import TableState
 from slatespark.table.stores import TableStores
 from slatespark.units import MAX_MS, MIN_MS
 
@@ -137,7 +137,7 @@ def plan_write(
     found: Version[Manifest] | None,
     definition: TableDefinition = NO_DEFINITION,
     timestamp_ms: int | None = None,
-    state: tuple[int, Manifest, WalTail] | None = None,
+    state: TableState | None = None,
     write_id: str | None = None,
 ) -> WriteJob:
     """Read the state of the table, and fix what the tasks of a write need.
@@ -178,10 +178,9 @@ def plan_write(
         refuse_unwritable(stores.url, found.value)
         if not is_at_rest(stores, found.value):  # else the list is as slatespark's last commit left it
             refuse_unknown_jobs(stores, fetch_compactions(stores).value)
-        manifest_id, manifest, wal = fetch_state_with_wal(stores) if state is None else state
-        baseline = Baseline.of(manifest_id, manifest, wal.end)
-        base_seq = max(manifest.last_l0_seq, wal.last_seq)
-        tick_ms = max(manifest.last_l0_clock_tick, MIN_MS if wal.tick_ms is None else wal.tick_ms)
+        state = state or fetch_state_with_wal(stores)
+        baseline = Baseline.of(*state.version, state.wal.end)
+        base_seq, tick_ms = state.last_seq, state.tick_ms
     present_ms = None if definition.has_own_time else now_ms
     check_tick(stores, tick_ms, present_ms)
     check_seq(base_seq + 1)

@@ -147,8 +147,7 @@ class LastSeq(Requirement):
 
     def check_newest(self, stores: TableStores) -> None:
         """Check trees and WAL of the newest state; raises `CommitConflictError`."""
-        _, latest, wal = fetch_newest_state(stores)
-        self._check(stores, max(latest.last_l0_seq, wal.last_seq))
+        self._check(stores, fetch_newest_state(stores).last_seq)
 
     def after_drain(self, stage: Stage, drained: Drained) -> None:
         """Check trees and WAL once more."""

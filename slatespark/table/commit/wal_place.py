@@ -10,15 +10,13 @@ from slatespark.errors import InvalidRequestError, TableNotFoundError, Unavailab
 from slatespark.format.manifest import Manifest
 from slatespark.format.paths import DELETING_MARKER, MANIFEST_DIR, SST_EXTENSION, WAL_DIR, numbered, wal_path
 from slatespark.table.log.manifests import fetch_latest_manifest
-from slatespark.table.snapshot import WalTail, fetch_newest_state, starts_after
+from slatespark.table.snapshot import TableState, fetch_newest_state, starts_after
 from slatespark.table.stores import TableStores
 
 _ATTEMPTS: Final = 4
 
 
-def fetch_state_with_wal(
-    stores: TableStores, when_seen: Callable[[], None] | None = None
-) -> tuple[int, Manifest, WalTail]:
+def fetch_state_with_wal(stores: TableStores, when_seen: Callable[[], None] | None = None) -> TableState:
     """Return the newest version with its WAL, after checking that this is the table's.
 
     Parameters
@@ -34,11 +32,13 @@ def fetch_state_with_wal(
     """
     refuse_other_database(stores)
     for _ in range(_ATTEMPTS):
-        number, manifest, wal = fetch_newest_state(stores, when_seen)
-        if not stores.wal_is_apart or _is_of(stores, manifest):
-            return number, manifest, wal
-        if fetch_latest_manifest(stores).number == number:  # else replay may start later, and this file be collected
-            missing = wal_path(manifest.replay_after_wal_id)
+        state = fetch_newest_state(stores, when_seen)
+        if not stores.wal_is_apart or _is_of(stores, state.manifest):
+            return state
+        if (
+            fetch_latest_manifest(stores).number == state.number
+        ):  # else replay may start later, and this file be collected
+            missing = wal_path(state.manifest.replay_after_wal_id)
             raise InvalidRequestError(
                 f"{stores.wal.url} is not the WAL of {stores.url}: it lacks {missing}.",
                 why="Replay starts after that file, and no collector deletes it. Only a clone without writes lacks it: "
@@ -48,9 +48,7 @@ def fetch_state_with_wal(
     raise UnavailableError(f"{stores.url}: the manifest changes faster than its WAL can be found.", todo="Retry.")
 
 
-def find_state_with_wal(
-    stores: TableStores, when_seen: Callable[[], None] | None = None
-) -> tuple[int, Manifest, WalTail] | None:
+def find_state_with_wal(stores: TableStores, when_seen: Callable[[], None] | None = None) -> TableState | None:
     """Return what `fetch_state_with_wal` returns; None if there is no table."""
     try:
         return fetch_state_with_wal(stores, when_seen)

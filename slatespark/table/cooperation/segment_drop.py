@@ -50,8 +50,7 @@ def drop_segment_beside_client(
         When no client answers, when rows of the segment are not flushed in time, or when the client compacts it
         again and again.
     """
-    wal = fetch_state_with_wal(stores)[2]
-    await_flush_within(stores, clock, wal.end, prefix_range(prefix), codec, options)
+    await_flush_within(stores, clock, fetch_state_with_wal(stores).wal.end, prefix_range(prefix), codec, options)
     submitter = Submitter(stores, clock, timeout_ms=options.client_timeout_ms)
 
     def plan(manifest: Manifest, _: Compactions) -> tuple[DrainSpec, ...]:

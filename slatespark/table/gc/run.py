@@ -137,7 +137,7 @@ def vacuum_table(
             return collect_leftovers(stores, now_ms=now_ms, min_age_ms=min_age_ms, dry_run=dry_run)
         found = fetch_latest_manifest(stores)
     refuse_unfinished(stores, found[1])
-    newest = Version(*fetch_state_with_wal(stores)[:2])
+    newest = fetch_state_with_wal(stores).version
     removed = remove_empty_views(stores, clock, newest, dry_run=dry_run)
     ahead_ms = read_clock(clock) - now_ms
     report = _Collection(

@@ -143,10 +143,10 @@ class LaterState:
         """
         if not self._has_news():
             return
-        number, manifest, wal = fetch_newest_state(self.stores)
-        newest = Version(number, manifest)
+        state = fetch_newest_state(self.stores)
+        newest, wal = state.version, state.wal
         commits = list(find_later_commits(self.stores, self._newest, newest, self._filtered_jobs))
-        above_seq = max(manifest.last_l0_seq, self.point.snapshot.max_seq)
+        above_seq = max(state.manifest.last_l0_seq, self.point.snapshot.max_seq)
         rows = fetch_wal_rows(self.stores, wal, above_seq, ALL_KEYS) if wal.last_seq > above_seq else None
         # Only now: after an error the next call looks for the same again.
         self.commits += commits

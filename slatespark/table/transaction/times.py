@@ -8,25 +8,9 @@ from slatespark.errors import OptionError
 from slatespark.table.commit.job import WriteJob
 from slatespark.table.commit.write_time import check_timestamp
 from slatespark.table.read.versions.read_point import ReadPoint
-from slatespark.table.snapshot import fetch_newest_state
+from slatespark.table.snapshot import TableState
 from slatespark.table.stores import TableStores
 from slatespark.units import MIN_MS, time_text
-
-
-@dataclass(frozen=True, slots=True)
-class TablePosition:
-    """The position of a table: its newest version, its highest sequence number, and its last clock tick."""
-
-    version: int
-    seq: int
-    tick_ms: int
-
-    @classmethod
-    def of(cls, stores: TableStores) -> TablePosition:
-        """Return the position of the newest state, WAL included."""
-        version, manifest, wal = fetch_newest_state(stores)
-        tick_ms = max(manifest.last_l0_clock_tick, MIN_MS if wal.tick_ms is None else wal.tick_ms)
-        return cls(version, max(manifest.last_l0_seq, wal.last_seq), tick_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +21,13 @@ class CommitTimes:
     ----------
     point : the read point of the transaction
     read_ms : the instant that it reads as of; None for the newest state
-    reached : the position of the table at the commit
+    reached : the newest state at the commit
     now_ms : the present by the local clock
     """
 
     point: ReadPoint
     read_ms: int | None
-    reached: TablePosition
+    reached: TableState
     now_ms: int
 
     def resolve_commit_ms(

@@ -40,6 +40,7 @@ from slatespark.table.read.versions.read_point import ReadPoint
 from slatespark.table.records.idempotent_writes import TxnRecord
 from slatespark.table.rows.batches import Rows, as_batches, require_schema
 from slatespark.table.rows.sst_upload import NewFile
+from slatespark.table.snapshot import TableState, fetch_newest_state
 from slatespark.table.stores import TableStores
 from slatespark.table.transaction.dependencies import Dependencies
 from slatespark.table.transaction.options import (
@@ -55,7 +56,7 @@ from slatespark.table.transaction.options import (
 from slatespark.table.transaction.own_load import plan_own_load
 from slatespark.table.transaction.own_writes import OwnWrites
 from slatespark.table.transaction.state import LIVE, UNENDED, TransactionState
-from slatespark.table.transaction.times import CommitTimes, TablePosition
+from slatespark.table.transaction.times import CommitTimes
 from slatespark.table.transaction.unpublished_files import UnpublishedFiles
 from slatespark.table.write.load import Load
 from slatespark.table.write.load_task import run_task
@@ -393,7 +394,7 @@ class Transaction:
             self._files.release()
             return outcome.manifest_id
         given_ms = None if timestamp is None else parse_time_ms(timestamp, name="timestamp")
-        reached = TablePosition.of(self._stores)
+        reached = fetch_newest_state(self._stores)
         times = CommitTimes(self._point, self._read_ms, reached, now_ms=self._clock.now_ms())
         moves = self._own.size <= self._options.rewrite_limit_bytes
         time_ms = times.resolve_commit_ms(self._stores, given_ms, self._job, moves=moves, writes=bool(self._own.tasks))
@@ -405,7 +406,7 @@ class Transaction:
         state, own, job = self._state, self._own, self._move(time_ms, reached)
         self._state = TransactionState.UNKNOWN
         if self._tried_from is None:
-            self._tried_from = reached.version
+            self._tried_from = reached.number
         try:
             options, reads = replace(self._options, timestamp_ms=given_ms), self._depends.read_set()
             record = commit_write(self._stores, self._clock, job, self._own.outputs, options, depends_on=reads)
@@ -485,9 +486,9 @@ class Transaction:
             self._fail()
             raise
 
-    def _move(self, time_ms: int, reached: TablePosition) -> WriteJob:
+    def _move(self, time_ms: int, reached: TableState) -> WriteJob:
         """Give all rows the time of the commit, and sequence numbers above later commits; return the job with them."""
-        by_seq, by_ms = max(0, reached.seq - self._job.base_seq), time_ms - self._job.create_ts_ms
+        by_seq, by_ms = max(0, reached.last_seq - self._job.base_seq), time_ms - self._job.create_ts_ms
         latest_ms = self._job.latest_expire_ms(self._clock.now_ms())
         if (by_seq or by_ms or latest_ms is not None) and self._own.tasks:
             self._files.move(by_seq=by_seq, by_ms=by_ms, latest_expire_ms=latest_ms)

@@ -48,7 +48,7 @@ from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.records.commits import publish_commit_record
 from slatespark.table.records.json_objects import ROOT
 from slatespark.table.records.operations import ENGINE, Operation
-from slatespark.table.snapshot import fetch_wal_tail
+from slatespark.table.snapshot import TableState, fetch_wal_tail
 from slatespark.table.stores import TableStores, open_stores, resolve_external
 from slatespark.texts import is_encodable
 
@@ -246,7 +246,7 @@ def _with_history(
     began_ms : when the newest state was fixed; None for an older version
     """
     tail = fetch_wal_tail(stores, source.value, source.value.wal_id_last_seen + 1)
-    tick_ms = max(source.value.last_l0_clock_tick, NO_TICK if tail.tick_ms is None else tail.tick_ms)
+    tick_ms = TableState(*source, tail).tick_ms
     properties = {**definition.properties, "history": "true"}
     properties.pop("columnar", None)  # which is not for history tables
     if tick_ms == NO_TICK:

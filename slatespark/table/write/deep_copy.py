@@ -136,7 +136,7 @@ def copy_table(
     UnsupportedFormatError
         When a later release wrote the table.
     """
-    refuse_unfinished(stores, fetch_state_with_wal(stores)[1])
+    refuse_unfinished(stores, fetch_state_with_wal(stores).manifest)
     refuse_newer(stores)
     _refuse_nested(stores, made)
     refuse_occupied(made, _occupied(made), resumes=True)

@@ -22,7 +22,7 @@ from slatespark.table.definition.plan import plan_definition
 from slatespark.table.definition.table_definition import NO_DEFINITION, TableDefinition
 from slatespark.table.definition.versions import DefinitionFetch, resolve_codec
 from slatespark.table.log.manifests import fetch_latest_manifest
-from slatespark.table.log.versioned_object import Version, retry_lost_races
+from slatespark.table.log.versioned_object import retry_lost_races
 from slatespark.table.read.merge.merge_function import resolve_operator
 from slatespark.table.records.leases import delete_lease, publish_lease
 from slatespark.table.records.operations import Operation
@@ -114,7 +114,7 @@ def _plan_once(
     _refuse_cooperation(stores, options, overwrite=overwrite)
     fetch = DefinitionFetch(stores)
     state = (find_state_with_wal if creates else fetch_state_with_wal)(stores, fetch.begin)
-    found = None if state is None else Version(*state[:2])
+    found = None if state is None else state.version
     if found is not None and _is_settled(stores, found.value, options):
         return None
     resolve_operator(options.merge_operator)

@@ -16,7 +16,7 @@ from slatespark.table.clock import Clock
 from slatespark.table.commit.tree_edit import SEED_BITS, CutViews
 from slatespark.table.read.fetch import fetch_wal_rows
 from slatespark.table.read.gaps import Gaps, find_gaps_around, is_gap
-from slatespark.table.snapshot import WalTail
+from slatespark.table.snapshot import TableState, WalTail
 from slatespark.table.stores import TableStores
 
 
@@ -35,7 +35,7 @@ class RangeCut:
 
 
 def plan_cut(
-    stores: TableStores, clock: Clock, keys: Sequence[KeyRange], codec: RowCodec, state: tuple[int, Manifest, WalTail]
+    stores: TableStores, clock: Clock, keys: Sequence[KeyRange], codec: RowCodec, state: TableState
 ) -> RangeCut:
     """Return the edit that removes some key ranges.
 

@@ -70,7 +70,7 @@ def delete_range(
         )
     state = fetch_state_with_wal(stores)
     job = plan_write(
-        stores, clock, operation=Operation.DELETE_RANGE, found=Version(*state[:2]), definition=definition, state=state
+        stores, clock, operation=Operation.DELETE_RANGE, found=state.version, definition=definition, state=state
     )
     cut = plan_cut(stores, clock, keys, definition.codec(), state)
     if not cut.holds_rows:

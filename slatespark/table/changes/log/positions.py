@@ -98,9 +98,9 @@ class LogTail:
             When newer versions keep coming.
         """
         if self._version is None:
-            number, manifest, wal = fetch_newest_state(self._stores)
-            self._version = Version(number, manifest)
-            self._position = LogPosition(number, max(manifest.last_l0_seq, wal.last_seq), wal.end - 1)
+            state = fetch_newest_state(self._stores)
+            self._version = state.version
+            self._position = LogPosition(state.number, state.last_seq, state.wal.end - 1)
             return self._position
         version = self._version
         for _ in range(_POLL_ATTEMPTS):
