@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from slatespark.errors import SlateError, as_slate_error
 from slatespark.options.defaults import MAX_INTERVAL, MIN_INTERVAL
 from slatespark.options.values import argument_names, refuse_misspelt
 from slatespark.shown import Listing, Shown
-from slatespark.table.clock import Clock, SystemClock, check_clock, read_clock
+from slatespark.table.clock import Clock, read_clock
 from slatespark.table.commit.cooperate_option import refuse_cooperation
 from slatespark.table.progress import Progress
 from slatespark.table.read.merge.cursor import window_size
@@ -21,11 +21,10 @@ from slatespark.table.retention.reap_arguments import ReapLimits, parse_reap
 from slatespark.table.retention.reap_report import ReapReport
 from slatespark.table.retention.reap_run import Reaping
 from slatespark.table.retention.reap_survey import ReapSurvey, outline_cache
-from slatespark.table.stores import table_path, table_paths
-from slatespark.table.upkeep.intervals import parse_intervals, pause_after
+from slatespark.table.stores import table_paths
 from slatespark.table.upkeep.registered_table import RegisteredTable
-from slatespark.table.upkeep.table_loop import StepResult, TableLoop
-from slatespark.units import parse_time_ms
+from slatespark.table.upkeep.service import TableService
+from slatespark.table.upkeep.table_loop import StepResult
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -62,7 +61,7 @@ class _Table:
     failures: int = 0
 
 
-class Reaper:
+class Reaper(TableService[_Table, ReapOutcome]):
     """Reaps many tables, each when its next row is past retention.
 
     A table is reaped again when its oldest row is due: not before `minInterval` has passed, so that rows are deleted in
@@ -106,45 +105,12 @@ class Reaper:
         **storage: Any,
     ) -> None:
         refuse_misspelt(storage, argument_names(Reaper))
-        self._min_ms, self._max_ms = parse_intervals(minInterval, maxInterval)
+        super().__init__(minInterval, maxInterval, clock, options or {})
         self._limits = ReapLimits.parse(maxBatchRows, maxBatchBytes)
-        self._clock: Clock = SystemClock() if clock is None else check_clock(clock)
-        self._options, self._progress = dict(options or {}), progress
-        self._outlines = outline_cache()
-        self._loop: TableLoop[_Table, ReapOutcome] = TableLoop(self._clock, self._serve)
+        self._progress, self._outlines = progress, outline_cache()
         refuse_cooperation(parse_reap({"path": "?"}, self._options), "a reap")  # early
         for path in table_paths(tables):
             self.add(path, **storage)
-
-    def add(self, table: str | os.PathLike[str], **storage: Any) -> None:
-        """Register a table; if it is registered already, its `storage` is replaced.
-
-        Parameters
-        ----------
-        table : path or URL; nothing is read yet
-        storage : as for `SlateStore.open`
-
-        Raises
-        ------
-        InvalidRequestError
-            When `storage` has an unknown option, or the path cannot be used.
-        """
-        path = table_path(table)
-        self._loop.add(path, _Table(RegisteredTable.checked(path, storage, self._options)))
-
-    def remove(self, table: str | os.PathLike[str]) -> None:
-        """Remove a table; does nothing if it is not registered.
-
-        Parameters
-        ----------
-        table : the table as it was added
-        """
-        self._loop.remove(table_path(table))
-
-    @property
-    def deadlines(self) -> dict[str, int]:
-        """When each table is next reaped, by path, earliest first."""
-        return self._loop.deadlines
 
     def runOnce(self) -> Listing[ReapOutcome]:
         """Reap every table now, one pass of each in turn.
@@ -162,32 +128,8 @@ class Reaper:
         self._loop.run_once(begin, lambda outcome: found.update({outcome.url: outcome}))
         return Listing(outcome for outcome in found.values() if outcome is not None)
 
-    def run(
-        self,
-        until: int | str | datetime | None = None,
-        *,
-        listener: Callable[[ReapOutcome], None] | None = None,
-    ) -> None:
-        """Reap each table whenever it is due, until an instant, or until `stop` is called.
-
-        Parameters
-        ----------
-        until : instant by the reaper's clock; None runs forever
-        listener : called with the outcome of each reap
-
-        Raises
-        ------
-        OptionError
-            When `until` is not an instant.
-        """
-        self._loop.run(None if until is None else parse_time_ms(until, name="until"), listener)
-
-    def stop(self) -> None:
-        """Let `run` or `runOnce`, in another thread, return after the pass in hand; the next `run` goes on from there.
-
-        If neither is running, the next one returns at once.
-        """
-        self._loop.stop()
+    def _new_table(self, registered: RegisteredTable, now_ms: int) -> _Table:
+        return _Table(registered)
 
     def _serve(self, table: _Table) -> StepResult[ReapOutcome]:
         """Do one pass for a table."""
@@ -197,9 +139,9 @@ class Reaper:
             wait_ms = table.reaping.step()
         except Exception as exc:  # an unexpected error must not stop the other tables
             table.reaping, table.failures = None, table.failures + 1
-            pause_ms = pause_after(table.failures, self._min_ms, self._max_ms)
+            next_ms = read_clock(self._clock) + self._pause_ms(table.failures)
             error = as_slate_error(exc, table.registered.path)
-            outcome = ReapOutcome(table.registered.path, None, error, read_clock(self._clock) + pause_ms)
+            outcome = ReapOutcome(table.registered.path, None, error, next_ms)
             return StepResult(outcome.next_ms, outcome)
         if wait_ms is not None:
             return StepResult(read_clock(self._clock) + wait_ms, goes_on=True)

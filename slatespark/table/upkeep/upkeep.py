@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from slatespark.errors import OptionError, SlateError, as_slate_error
@@ -16,18 +16,17 @@ from slatespark.options.defaults import MAX_INTERVAL, MIN_AGE, MIN_INTERVAL
 from slatespark.options.flags import parsing_flags
 from slatespark.options.values import argument_names, parse_min_age, parse_names, refuse_misspelt
 from slatespark.shown import Listing, Shown
-from slatespark.table.clock import Clock, SystemClock, check_clock, read_clock
+from slatespark.table.clock import Clock, read_clock
 from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.log.manifests import fetch_latest_manifest, fetch_newest_since
 from slatespark.table.log.versioned_object import Version
 from slatespark.table.retention.reap_arguments import ReapLimits
 from slatespark.table.retention.reap_run import Reaping
-from slatespark.table.stores import table_path, table_paths
+from slatespark.table.stores import table_paths
 from slatespark.table.upkeep.duties import DUTIES, FOLLOWS_CHANGES, DutyContext, DutyOutcome, DutyReport
-from slatespark.table.upkeep.intervals import parse_intervals, pause_after
 from slatespark.table.upkeep.registered_table import OpenedTable, RegisteredTable
-from slatespark.table.upkeep.table_loop import StepResult, TableLoop
-from slatespark.units import parse_time_ms
+from slatespark.table.upkeep.service import TableService
+from slatespark.table.upkeep.table_loop import StepResult
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -94,7 +93,7 @@ class _Table:
     reaping: Reaping | None = None
 
 
-class Upkeep:
+class Upkeep(TableService[_Table, UpkeepOutcome]):
     """Does the regular work of many tables: retention, compaction, vacuum, and the history floor.
 
     A step is one commit of one table; then the next table has its turn, so that a backlog of one keeps none of the
@@ -147,47 +146,13 @@ class Upkeep:
         **storage: Any,
     ) -> None:
         refuse_misspelt(storage, argument_names(Upkeep))
-        self._min_ms, self._max_ms = parse_intervals(minInterval, maxInterval)
+        super().__init__(minInterval, maxInterval, clock, _parse_options(options))
         self._duties = _parse_duties(duties)
         self._min_age_ms = parse_min_age(minAge, is_forced=False, force=None)
         self._fences = fences
         self._limits = ReapLimits.parse(maxBatchRows, maxBatchBytes)
-        self._clock: Clock = SystemClock() if clock is None else check_clock(clock)
-        self._options = _parse_options(options)
-        self._loop: TableLoop[_Table, UpkeepOutcome] = TableLoop(self._clock, self._serve)
         for path in table_paths(tables):
             self.add(path, **storage)
-
-    def add(self, table: str | os.PathLike[str], **storage: Any) -> None:
-        """Register a table; if it is registered already, its `storage` is replaced.
-
-        Parameters
-        ----------
-        table : path or URL; nothing is read yet
-        storage : as for `SlateStore.open`
-
-        Raises
-        ------
-        InvalidRequestError
-            When `storage` has an unknown option, or the path cannot be used.
-        """
-        path, now_ms = table_path(table), read_clock(self._clock)
-        registered = RegisteredTable.checked(path, storage, self._options)
-        self._loop.add(path, _Table(registered, plans={name: _Plan(now_ms) for name in self._duties}))
-
-    def remove(self, table: str | os.PathLike[str]) -> None:
-        """Remove a table; does nothing if it is not registered.
-
-        Parameters
-        ----------
-        table : the table as it was added
-        """
-        self._loop.remove(table_path(table))
-
-    @property
-    def deadlines(self) -> dict[str, int]:
-        """When each table is next looked at, by path, earliest first."""
-        return self._loop.deadlines
 
     def runOnce(self) -> Listing[UpkeepOutcome]:
         """Do every duty of every table now, until nothing is left to do, and return the outcomes in their order.
@@ -202,34 +167,10 @@ class Upkeep:
         self._loop.run_once(begin, outcomes.append)
         return Listing(outcomes)
 
-    def run(
-        self,
-        until: int | str | datetime | None = None,
-        *,
-        listener: Callable[[UpkeepOutcome], None] | None = None,
-    ) -> None:
-        """Do each duty of each table whenever it is due, until an instant, or until `stop` is called.
-
-        Parameters
-        ----------
-        until : instant by the clock of the upkeep; None runs forever
-        listener : called with the outcome of each step
-
-        Raises
-        ------
-        OptionError
-            When `until` is not an instant.
-        """
-        self._loop.run(None if until is None else parse_time_ms(until, name="until"), listener)
-
-    def stop(self) -> None:
-        """Let `run` or `runOnce`, in another thread, return after the step in hand; the next `run` goes on from there.
-
-        If neither is running, the next one returns at once.
-        """
-        self._loop.stop()
-
     # --- a step -------------------------------------------------------------------------------------------------------
+
+    def _new_table(self, registered: RegisteredTable, now_ms: int) -> _Table:
+        return _Table(registered, plans={name: _Plan(now_ms) for name in self._duties})
 
     def _serve(self, table: _Table) -> StepResult[UpkeepOutcome]:
         """Do a step of the duty whose turn it is: of a round the next one, else that which has waited longest."""
@@ -283,7 +224,7 @@ class Upkeep:
         now_ms = read_clock(self._clock)
         plan.goes_on, plan.failures = step.goes_on, 0 if error is None else plan.failures + 1
         if error is not None:
-            plan.due_ms = now_ms + self._pause(plan.failures)
+            plan.due_ms = now_ms + self._pause_ms(plan.failures)
         elif step.goes_on:
             plan.due_ms = now_ms if step.next_ms is None else step.next_ms
         else:
@@ -323,13 +264,10 @@ class Upkeep:
         """Return when to look at a table again: when a duty is due, or its newest version may have changed."""
         now_ms = read_clock(self._clock)
         if table.failures:
-            return now_ms + self._pause(table.failures)
+            return now_ms + self._pause_ms(table.failures)
         plans = [table.plans[table.round[0]]] if table.round else table.plans.values()
         due = (plan.due_ms for plan in plans if plan.due_ms is not None)
         return min([now_ms + self._min_ms, *due])
-
-    def _pause(self, failures: int) -> int:
-        return pause_after(failures, self._min_ms, self._max_ms)
 
 
 def _is_due(plan: _Plan, now_ms: int) -> bool:
