@@ -13,6 +13,7 @@ from slatespark import SlateError, SlateStore
 from slatespark.storage.local_store import LocalStore
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.storage.object_store import ObjectStore
+from slatespark.table.retention.reap_arguments import ReapLimits
 from slatespark.table.retention.reap_run import reap_table
 from tests.faults.jobs import stores_of, table_of
 from tests.support.client import Client, ClientOptions, Location, Merge, Put, ScanRow, read_rows
@@ -72,7 +73,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Scene:
 
 def reap(store: ObjectStore, scene: Scene, seed: int = 0) -> None:
     clock = FakeClock(scene.now_ms + 1000, seed=seed)
-    reap_table(stores_of(store), clock, now_ms=scene.now_ms, max_batch_rows=2)
+    reap_table(stores_of(store), clock, now_ms=scene.now_ms, limits=ReapLimits(2))
 
 
 def test_a_reaping_that_goes_well(scene: Scene, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.definition.versions import publish_definition
 from slatespark.table.log.versioned_object import Version as DefinitionVersion
 from slatespark.table.read.planning.plan import FileSlice, Layer
+from slatespark.table.retention.reap_arguments import ReapLimits
 from slatespark.table.retention.reap_report import ReapReport
 from slatespark.table.retention.reap_run import reap_table
 from slatespark.table.stores import TableStores
@@ -139,7 +140,7 @@ def test_what_is_past_retention_goes_and_nothing_else(
         stores, DefinitionVersion(1, TableDefinition(properties={"retention": str(now_ms - retired_ms)}))
     )
     gone = {key for key, versions in model.versions.items() if is_retired(versions, now_ms, retired_ms)}
-    report = reap(stores, now_ms=now_ms, max_batch_rows=batch_rows, max_batch_bytes=batch_bytes)
+    report = reap(stores, now_ms=now_ms, limits=ReapLimits(batch_rows, batch_bytes))
     store = SlateStore(stores, FakeClock(PRESENT_MS), {"path": stores.url})
     store.setProperties(retention="none")
     for instant in INSTANTS:
@@ -180,7 +181,7 @@ def test_a_write_that_comes_before_the_commit(
             model.versions[key].append(Version(model.last_seq + 1, kind, b"new", PRESENT_MS, None))
 
     watched = FailingStore(stores.main).run(write, "create", "slatespark/leases/*")
-    reap(TableStores(main=watched, wal=watched), now_ms=400, max_batch_rows=batch_rows, max_batch_bytes=batch_bytes)
+    reap(TableStores(main=watched, wal=watched), now_ms=400, limits=ReapLimits(batch_rows, batch_bytes))
     gone = {key for key, versions in model.versions.items() if is_retired(versions, 400, retired_ms)}
     other.setProperties(retention="none")
     for include_expired in (False, True):

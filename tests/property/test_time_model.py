@@ -24,6 +24,7 @@ from slatespark import ClockRegressionError, SlateStore
 from slatespark.options import WriteOptions
 from slatespark.table.clock import SystemClock
 from slatespark.table.records.commits import fetch_commit_record
+from slatespark.table.retention.reap_arguments import ReapLimits
 from slatespark.table.retention.reap_report import ReapReport
 from slatespark.table.retention.reap_run import reap_table
 from slatespark.table.stores import open_stores
@@ -222,7 +223,7 @@ class TimeMachine(TimedTable):
             judged_ms = tick_ms if asked_ms is None else asked_ms
         stores = open_stores(self.store.url, storage={})
         fence = WriteOptions.parse({"path": self.store.url, "ifClientActive": "fence"})
-        report = reap_table(stores, self.clock, now_ms=asked_ms, max_batch_rows=max_batch_rows, options=fence)
+        report = reap_table(stores, self.clock, now_ms=asked_ms, limits=ReapLimits(max_batch_rows), options=fence)
         assert report.now_ms == judged_ms
         is_exact = self.model.is_exact(judged_ms)  # else an earlier reap may have removed it, where it had expired
         gone = set(filter(is_exact, self.model.reap(judged_ms)))

@@ -31,6 +31,9 @@ class ReapLimits:
         )
 
 
+NO_LIMITS: Final = ReapLimits()
+
+
 def parse_reap(common: Mapping[str, Any], given: Mapping[str, Any]) -> WriteOptions:
     """Return the options of the commits of a reap.
 

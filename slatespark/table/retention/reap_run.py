@@ -52,6 +52,7 @@ from slatespark.table.retention.plan import (
     plan_due_blocks,
     plan_files,
 )
+from slatespark.table.retention.reap_arguments import NO_LIMITS, ReapLimits
 from slatespark.table.retention.reap_files import Rewrite, SearchStart
 from slatespark.table.retention.reap_report import ReapReport, find_kept_checkpoints
 from slatespark.table.retention.reap_rewrites import Candidate, Rewrites, RewriteTask
@@ -78,8 +79,7 @@ def reap_table(
     clock: Clock,
     *,
     now_ms: int | None = None,
-    max_batch_rows: int | None = None,
-    max_batch_bytes: int | None = None,
+    limits: ReapLimits = NO_LIMITS,
     options: WriteOptions | None = None,
     runner: TaskRunner = THREADS,
     progress: Progress | None = None,
@@ -90,8 +90,8 @@ def reap_table(
     ----------
     now_ms : the instant at which retention is evaluated; by default one minute before the clock, or the last clock tick
         if that is later; for a table with a clock of its own the tick
-    max_batch_rows, max_batch_bytes : bounds of a pass: keys deleted by tombstones, and stored bytes read and rewritten;
-        at least one file, or some blocks. Files dropped as a whole are not bounded
+    limits : bounds of a pass: keys deleted by tombstones, and stored bytes read and rewritten; at least one file, or
+        some blocks. Files dropped as a whole are not bounded
     options : file options, and `ifClientActive`
     runner : rewrites views; by default threads of this process
     progress : called with the progress
@@ -109,8 +109,7 @@ def reap_table(
         stores,
         clock,
         now_ms=now_ms,
-        max_batch_rows=max_batch_rows,
-        max_batch_bytes=max_batch_bytes,
+        limits=limits,
         options=options,
         runner=runner,
         progress=progress,
@@ -170,8 +169,7 @@ class Reaping:
         clock: Clock,
         *,
         now_ms: int | None = None,
-        max_batch_rows: int | None = None,
-        max_batch_bytes: int | None = None,
+        limits: ReapLimits = NO_LIMITS,
         options: WriteOptions | None = None,
         survey: ReapSurvey | None = None,
         runner: TaskRunner = THREADS,
@@ -185,11 +183,11 @@ class Reaping:
             clock,
             given,
             survey or ReapSurvey(stores, window_size(given.write_buffer_bytes, 1)),
-            max_batch_rows or MAX_BATCH_ROWS,
-            max_batch_bytes or MAX_BATCH_BYTES,
+            limits.batch_rows or MAX_BATCH_ROWS,
+            limits.batch_bytes or MAX_BATCH_BYTES,
             asked_ms=now_ms,
             rewrites=Rewrites(runner),
-            widening=1 if max_batch_rows or max_batch_bytes else -(-runner.parallelism // MAX_PARALLELISM),
+            widening=1 if limits != NO_LIMITS else -(-runner.parallelism // MAX_PARALLELISM),
             progress=progress,
         )
 

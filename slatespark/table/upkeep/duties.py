@@ -103,8 +103,7 @@ def reap(context: DutyContext) -> DutyOutcome:
     reaping = context.reaping or Reaping.begin(
         context.stores,
         context.clock,
-        max_batch_rows=context.limits.batch_rows,
-        max_batch_bytes=context.limits.batch_bytes,
+        limits=context.limits,
         options=context.options,
     )
     passes = reaping.report.passes

@@ -160,8 +160,7 @@ class Reaper(TableService[_Table, ReapOutcome]):
         return Reaping.begin(
             stores,
             self._clock,
-            max_batch_rows=self._limits.batch_rows,
-            max_batch_bytes=self._limits.batch_bytes,
+            limits=self._limits,
             options=options,
             survey=table.survey,
             progress=self._progress,

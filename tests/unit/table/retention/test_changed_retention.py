@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from slatespark.table.retention.reap_arguments import ReapLimits
 from slatespark.table.retention.reap_run import Reaping
 from tests.unit.table.retention.reaped_table import HOUR_MS, Table, numbered
 
@@ -19,7 +20,7 @@ def test_by_a_shorter_retention_the_search_begins_anew() -> None:
     table.table.compact(full=True, blockSize="1k")
     table.pass_time(10 * MINUTE_MS)
     table.write(numbered(500, 501))
-    reaping = Reaping.begin(table.stores, table.clock, max_batch_rows=2)
+    reaping = Reaping.begin(table.stores, table.clock, limits=ReapLimits(2))
     assert reaping.step() is not None
     assert reaping.report.rows == 2
     table.other().setProperties(retention="1h")

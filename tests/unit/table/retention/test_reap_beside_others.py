@@ -14,6 +14,7 @@ from slatespark import (
 from slatespark.table.definition.versions import fetch_definition, publish_definition
 from slatespark.table.log.versioned_object import Version
 from slatespark.table.records.commits import fetch_commit_records
+from slatespark.table.retention.reap_arguments import ReapLimits
 from slatespark.table.retention.reap_run import MAX_CONFLICTS, reap_table
 from slatespark.table.stores import TableStores
 from tests.support.fake_clock import FakeClock
@@ -124,7 +125,7 @@ def write_due_keys_again(table: Table, count: int) -> None:
 def test_a_batch_halved_by_conflicts_grows_back() -> None:
     table = table_of_due_keys(200, 800)
     write_due_keys_again(table, 3)
-    report = reap_table(table.stores, table.clock, max_batch_rows=64)
+    report = reap_table(table.stores, table.clock, limits=ReapLimits(64))
     records = sorted(fetch_commit_records(table.stores.main), key=lambda record: record.manifest_id)
     counts = [record.rows["delete"] for record in records if record.operation == "reap"]
     assert counts == [8, 16, 32, 64, 64, 13]
@@ -200,6 +201,6 @@ def test_a_concurrent_shorter_retention_restarts_the_reap() -> None:
     table.pass_time(6 * HOUR_MS)
     other = table.other()
     table.store.run(lambda: other.setProperties(retention="1h"), "create", "slatespark/commits/*")
-    report = reap_table(table.stores, table.clock, max_batch_rows=5)
+    report = reap_table(table.stores, table.clock, limits=ReapLimits(5))
     assert report.retention_ms == HOUR_MS
     assert table.keys(includeExpired=True) == []

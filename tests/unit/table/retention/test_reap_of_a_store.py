@@ -21,6 +21,7 @@ from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.definition.versions import publish_definition
 from slatespark.table.log.versioned_object import Version
 from slatespark.table.read.planning.plan import Layer
+from slatespark.table.retention.reap_arguments import ReapLimits
 from slatespark.table.retention.reap_run import reap_table
 from slatespark.table.stores import TableStores
 from slatespark.units import ms_to_text
@@ -150,7 +151,7 @@ def test_due_rows_of_the_wal_are_found_behind_hidden_ones() -> None:
     ]
     publish_layers(stores, [base], wal)
     publish_definition(stores, Version(1, TableDefinition(properties={"retention": "500"})))
-    report = reap_table(stores, FakeClock(100_000), now_ms=1000, max_batch_rows=1)
+    report = reap_table(stores, FakeClock(100_000), now_ms=1000, limits=ReapLimits(1))
     assert (report.reaped_through_ms, report.next_deadline_ms) == (500, 1400)
     table = SlateStore(stores, FakeClock(100_000), {"path": stores.url})
     assert [row.key for row in our_rows(table, includeExpired=True)] == [b"a", b"base"]

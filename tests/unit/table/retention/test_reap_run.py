@@ -20,6 +20,7 @@ from slatespark.table.read.planning.plan import FileSlice, Layer
 from slatespark.table.records.commit_record import COMMITS_DIR
 from slatespark.table.records.commits import fetch_commit_records
 from slatespark.table.retention.deletion_time import SKEW_MS
+from slatespark.table.retention.reap_arguments import ReapLimits
 from slatespark.table.retention.reap_run import Reaping, reap_table
 from tests.support.fake_clock import FakeClock
 from tests.support.our_reads import our_rows
@@ -257,7 +258,7 @@ def test_passes_are_bounded(limit: int) -> None:
     table.write([key for key in numbered(0, 2000) if not key.endswith(b"0")], value=b"x" * 200)
     merged_file(table)
     table.pass_time(6 * HOUR_MS)
-    report = table.reap(max_batch_rows=limit, max_batch_bytes=20_000)
+    report = table.reap(limits=ReapLimits(limit, 20_000))
     assert report.tombstones == 200
     assert report.passes >= 10
     assert len(table.keys(includeExpired=True)) == 1800
@@ -272,7 +273,7 @@ def test_a_search_that_finds_nothing_is_bounded_too() -> None:
     table.clock.advance(5 * HOUR_MS)
     table.write([*numbered(0, 200), b"operand"], operation="merge")  # so that the old file stays
     table.pass_time(6 * HOUR_MS)
-    reaping = Reaping.begin(table.stores, table.clock, max_batch_bytes=20_000)
+    reaping = Reaping.begin(table.stores, table.clock, limits=ReapLimits(batch_bytes=20_000))
     steps = 0
     while reaping.step() == 0:
         steps += 1
@@ -315,7 +316,7 @@ def test_a_pass_counts_uncompressed_keys_of_tombstones() -> None:
     table.write(keys, compression="zstd")
     table.pass_time(10 * HOUR_MS)
     table.write([keys[0], keys[-1]], operation="merge")  # so that the file is not dropped as a whole
-    report = table.reap(max_batch_bytes=20_000)
+    report = table.reap(limits=ReapLimits(batch_bytes=20_000))
     assert (report.tombstones, report.files_dropped, report.files_rewritten) == (198, 0, 0)
     counts = [record.rows["delete"] for record in fetch_commit_records(table.stores.main) if record.operation == "reap"]
     assert max(counts) == 20_000 // 1008
@@ -324,7 +325,9 @@ def test_a_pass_counts_uncompressed_keys_of_tombstones() -> None:
     table.write(huge, compression="zstd")
     table.pass_time(10 * HOUR_MS)
     table.write([huge[0], huge[-1]], operation="merge")
-    assert table.reap(max_batch_bytes=20_000).tombstones >= 1, "a key that is larger than the bound goes alone"
+    assert table.reap(limits=ReapLimits(batch_bytes=20_000)).tombstones >= 1, (
+        "a key that is larger than the bound goes alone"
+    )
 
 
 def test_the_commit_record_of_a_pass() -> None:
@@ -376,7 +379,7 @@ def test_versions_in_other_blocks_of_a_file_count(versions: list[Row], window: i
     part = put_file(stores, [*young, old, *versions, Row(b"z", 3, create_ts_ms=300)], block_size=1)
     publish_layers(stores, [Layer("run 1", (part,))])
     publish_definition(stores, Version(1, TableDefinition(properties={"retention": "300"})))
-    report = reap_table(stores, FakeClock(100_000), now_ms=400, max_batch_bytes=window)
+    report = reap_table(stores, FakeClock(100_000), now_ms=400, limits=ReapLimits(batch_bytes=window))
     is_retired = versions[0].kind is RowKind.MERGE and versions[1].create_ts_ms == 10
     assert report.tombstones == 1 + is_retired
     store = SlateStore(stores, FakeClock(100_000), {"path": stores.url})
