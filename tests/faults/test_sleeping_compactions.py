@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -15,7 +15,7 @@ from slatespark.table.compaction.job import ListedJob
 from slatespark.table.compaction.merge import MergedRange
 from slatespark.table.compaction.plan import RangeTask
 from slatespark.table.compaction.ranges import run_here
-from slatespark.table.log.compactions import compactions_object
+from slatespark.table.log.compactions import edit_compactions
 from slatespark.table.records.leases import LEASE_LIFETIME_MS
 from tests.faults.jobs import Job, store_on, stores_of, table_of
 from tests.support.failing_store import FailingStore
@@ -114,9 +114,7 @@ def test_an_entry_that_a_coordinator_removed(scene: Scene) -> None:
 
     def asleep() -> None:
         scene.clock.advance(10 * 60_000)
-        compactions_object(stores_of(scene.inner)).update(
-            scene.clock, lambda newest: type(newest.value)(newest.value.compactor_epoch, ())
-        )
+        edit_compactions(stores_of(scene.inner), scene.clock, lambda listed: replace(listed, jobs=()))
         referenced = {f"compacted/{file.id}.sst" for file in scene.table.files()}
         waiting.extend(meta.path for meta in scene.inner.list("compacted/") if meta.path not in referenced)
 

@@ -23,7 +23,7 @@ from slatespark.table.compaction.ranges import run_here
 from slatespark.table.compaction.worker import Worker
 from slatespark.table.compaction.worker_report import WorkerOutcome
 from slatespark.table.cooperation.job_rules import next_job_id, with_job
-from slatespark.table.log.compactions import compactions_object, fetch_compactions
+from slatespark.table.log.compactions import edit_compactions, fetch_compactions
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.stores import TableStores, open_stores
 from tests.support.client import Client, ClientOptions, Location, Merge, Put, ScanRow, Ttl
@@ -210,7 +210,7 @@ def test_operands_need_an_operator(tmp_path: Path) -> None:
 
 
 def publish(stores: TableStores, job: Compaction) -> None:
-    compactions_object(stores).update(SystemClock(), lambda newest: with_job(newest.value, job))
+    edit_compactions(stores, SystemClock(), lambda listed: with_job(listed, job))
 
 
 def test_a_job_without_its_sources_is_released_and_then_failed(tmp_path: Path) -> None:

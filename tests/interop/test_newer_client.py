@@ -13,7 +13,7 @@ import pytest
 
 from slatespark import SlateStore, UnsupportedFormatError
 from slatespark.format.manifest import decode_manifest, encode_manifest
-from slatespark.table.log.compactions import compactions_object, fetch_compactions
+from slatespark.table.log.compactions import edit_compactions, fetch_compactions
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.stores import TableStores, open_stores
 from tests.support.client import Client, ClientOptions, Location, Put, read_rows
@@ -87,7 +87,7 @@ def test_a_running_job_of_another_worker_keeps_its_progress(tmp_path: Path) -> N
     _, path = copied("running", tmp_path)
     stores = stores_of(path)
     before = fetch_compactions(stores).value
-    compactions_object(stores).update(FakeClock(seed=1), lambda newest: replace(newest.value, compactor_epoch=7))
+    edit_compactions(stores, FakeClock(seed=1), lambda listed: replace(listed, compactor_epoch=7))
     after = fetch_compactions(stores).value
     assert (after.compactor_epoch, after.jobs) == (7, before.jobs)
     [progress] = [job.context for job in after.active_jobs() if job.context is not None]

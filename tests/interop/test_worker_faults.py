@@ -22,7 +22,7 @@ from slatespark.table.cooperation.claimed_job import ClaimedJob
 from slatespark.table.cooperation.job_rules import spec_of_slice
 from slatespark.table.cooperation.outcome import await_commit
 from slatespark.table.cooperation.submission import Submitter
-from slatespark.table.log.compactions import compactions_object
+from slatespark.table.log.compactions import edit_compactions
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.log.versioned_object import Version
 from slatespark.table.stores import TableStores, open_stores
@@ -260,16 +260,16 @@ def finish_late(stores: TableStores, location: Location) -> None:
 def begin_as_client(stores: TableStores) -> None:
     """Claim the scheduled job as a worker does that knows no better."""
 
-    def claimed(newest: Version[Compactions]) -> Compactions:
+    def claimed(listed: Compactions) -> Compactions:
         jobs = [
-            replace(job, status=CompactionStatus.RUNNING, worker=running_worker(newest.value))
+            replace(job, status=CompactionStatus.RUNNING, worker=running_worker(listed))
             if job.status is CompactionStatus.SCHEDULED
             else job
-            for job in newest.value.jobs
+            for job in listed.jobs
         ]
-        return replace(newest.value, jobs=tuple(jobs))
+        return replace(listed, jobs=tuple(jobs))
 
-    compactions_object(stores).update(SystemClock(), claimed)
+    edit_compactions(stores, SystemClock(), claimed)
 
 
 def running_worker(listed: Compactions) -> Any:

@@ -9,16 +9,15 @@ docs/reference/format/checkpoints.md.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
 from uuid import UUID
 
-from slatespark.errors import CorruptDataError, SnapshotExpiredError, UnsupportedFormatError
+from slatespark.errors import CorruptDataError, UnsupportedFormatError
 from slatespark.format.manifest import Checkpoint, Manifest
 from slatespark.table.checkpoints.store import LAST_S, OWN_NAMES
-from slatespark.table.log.manifests import fetch_manifest, is_known_commit
+from slatespark.table.log.manifests import find_manifest, is_known_commit
 from slatespark.table.log.versioned_object import Version
 from slatespark.table.records.commits import fetch_commit_record
 from slatespark.table.records.operations import Operation
@@ -164,8 +163,8 @@ def _fetch_before(stores: TableStores, number: int, pinned: Collection[int]) -> 
     """Return the version before another, or the newest pinned one if that was collected; None if there is none."""
     earlier = max((each for each in pinned if each < number), default=number - 1)
     for each in dict.fromkeys((number - 1, earlier)):
-        with suppress(SnapshotExpiredError):
-            return Version(each, fetch_manifest(stores, each))
+        if (found := find_manifest(stores, each)) is not None:
+            return Version(each, found)
     return None
 
 

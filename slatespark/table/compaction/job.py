@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -40,7 +40,7 @@ from slatespark.table.commit.expiring_ids import has_lapsed
 from slatespark.table.commit.foreign_clients import is_claim
 from slatespark.table.commit.hold import NEVER_STALE_MS, is_hold, working_jobs
 from slatespark.table.cooperation.job_rules import find_job, with_job
-from slatespark.table.log.compactions import compactions_object
+from slatespark.table.log.compactions import edit_compactions
 from slatespark.table.log.manifests import MAX_AHEAD_MS, fetch_latest_manifest
 from slatespark.table.records.leases import LEASE_LIFETIME_MS, renew_lease
 from slatespark.table.records.workers import delete_worker, publish_worker
@@ -92,7 +92,7 @@ class ListedJob:
             ended = replace(self.entry, spec=self.spec, status=status)
             with contextlib.suppress(SlateError):  # of the clock too: the commit has landed, or the job has failed
                 ended = replace(ended, worker=self._worker(self.clock.now_ms()))
-                _edit_list(self.stores, self.clock, lambda listed: _with_finished(self.stores, listed, ended))
+                edit_compactions(self.stores, self.clock, lambda listed: _with_finished(self.stores, listed, ended))
                 assert ended.worker is not None
                 delete_worker(self.stores.main, ended.worker.worker_id)
             self.entry = ended
@@ -116,7 +116,7 @@ class ListedJob:
         if self.is_held or self._lapses:  # a vacuum deletes the record of a worker that seems dead
             publish_worker(self.stores.main, self.write_id, now_ms)
         alive = replace(self.entry, worker=self._worker(NEVER_STALE_MS if self.is_held else now_ms))
-        _edit_list(self.stores, self.clock, lambda listed: self._with_alive(listed, alive, now_ms))
+        edit_compactions(self.stores, self.clock, lambda listed: self._with_alive(listed, alive, now_ms))
         self.entry, self.reported_ms = alive, now_ms
 
     def count_lapses(self) -> int:
@@ -198,7 +198,7 @@ def _list_job(stores: TableStores, clock: Clock, spec: TieredSpec, worker: Worke
         kept = tuple(job for job in listed.jobs if _stays(stores, job, spec, now_ms))
         return replace(listed, jobs=(*kept, Compaction(job_id, spec, CompactionStatus.RUNNING, worker=worker)))
 
-    _edit_list(stores, clock, listing)
+    edit_compactions(stores, clock, listing)
     return Compaction(job_id, spec, CompactionStatus.RUNNING, worker=worker)
 
 
@@ -249,8 +249,3 @@ def _with_finished(stores: TableStores, listed: Compactions, ended: Compaction) 
     others = _without_job(listed, ended.id).jobs
     stay = tuple(job for job in others if job.status.is_active() or awaits_commit(stores, job, now_ms))
     return replace(listed, jobs=(*stay, replace(ended, output_ssts=outputs)))
-
-
-def _edit_list(stores: TableStores, clock: Clock, edit: Callable[[Compactions], Compactions | None]) -> None:
-    """Publish an edited list of compactions under its current epoch; None from `edit` changes nothing."""
-    compactions_object(stores).update(clock, lambda newest: edit(newest.value))

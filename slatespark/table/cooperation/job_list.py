@@ -7,14 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from slatespark.format.compactions import Compaction, Compactions, decode_compactions
+from slatespark.format.compactions import Compaction, Compactions
 from slatespark.format.ulid import Ulid
 from slatespark.table.clock import Clock
 from slatespark.table.cooperation.job_rules import find_job
-from slatespark.table.log.compactions import compactions_log, create_compactions, fetch_compactions
-from slatespark.table.log.versioned_object import Version, VersionedObject
+from slatespark.table.log.compactions import edit_compactions, fetch_compactions, fetch_compactions_since
+from slatespark.table.log.versioned_object import Version
 from slatespark.table.records.server_time import fetch_server_time
-from slatespark.table.stores import TableStores, object_context
+from slatespark.table.stores import TableStores
 
 SKEW_MS: Final = 2_000  # smaller differences of clocks do not matter; some stores tell whole seconds
 RELIST_MS: Final = 60_000  # after this time without news the folder is listed: the database may have been replaced
@@ -43,13 +43,8 @@ class JobList:
             known = self._known
             if known is None or not known.number or abs(now_ms - self._listed_ms) > RELIST_MS:
                 known, self._listed_ms = fetch_compactions(self.stores), now_ms
-            else:
-                log = compactions_log(self.stores)
-                found = log.latest_since(known.number)
-                if found is not None:
-                    with object_context(self.stores.main, log.path(found[0])):
-                        known = Version(found[0], decode_compactions(bytes(found[1])))
-                    self._listed_ms = now_ms
+            elif (later := fetch_compactions_since(self.stores, known)) is not known:
+                known, self._listed_ms = later, now_ms
             self._known = known
             return known
 
@@ -84,14 +79,8 @@ class JobList:
         CommitConflictError
             When too many races were lost.
         """
-
-        def create(version: Version[Compactions], _: Compactions) -> None:
-            create_compactions(self.stores, version)
-
         with self._lock:
-            name = f"{self.stores.url}: the list of compactions"
-            listed = VersionedObject(name, self.refresh, create)
-            self._known = listed.update(self.clock, lambda newest: change(newest.value), is_done=is_done)
+            self._known = edit_compactions(self.stores, self.clock, change, fetch=self.refresh, is_done=is_done)
             return self._known
 
     def heartbeat_ms(self) -> int:

@@ -191,15 +191,6 @@ def _decode(log: NumberedLog, number: int, data: Buffer) -> Version[TableDefinit
         return Version(number, decode_definition(bytes(data)))
 
 
-def definition_object(stores: TableStores, manifest: Manifest | None = None) -> VersionedObject[TableDefinition]:
-    """Return the definition as an object that can be updated; `manifest` as for `fetch_definition`."""
-
-    def create(version: Version[TableDefinition], _: TableDefinition) -> None:
-        publish_definition(stores, version)
-
-    return VersionedObject(f"{stores.url}: the definition", lambda: fetch_definition(stores, manifest), create)
-
-
 def resolve_codec(stores: TableStores, manifest: Manifest | None = None) -> RowCodec:
     """Return how the rows of a table are stored; `manifest` as for `fetch_definition`."""
     return resolve_definition(stores, manifest).codec()
@@ -281,4 +272,9 @@ def evolve_definition(
 
     if found is not None and changed(found) is None:
         return found.value
-    return definition_object(stores, manifest).update(clock, changed).value
+    definition = VersionedObject(
+        f"{stores.url}: the definition",
+        partial(fetch_definition, stores, manifest),
+        lambda version, _: publish_definition(stores, version),
+    )
+    return definition.update(clock, changed).value

@@ -15,6 +15,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final
 
 import pyarrow as pa
@@ -51,7 +52,7 @@ from slatespark.table.gc.absence_report import AbsenceReport, KeyLocation
 from slatespark.table.gc.report import KEPT, CollectedFile
 from slatespark.table.gc.run import vacuum_table
 from slatespark.table.gc.survey import list_unfinished
-from slatespark.table.log.manifests import fetch_latest_manifest, fetch_manifest, manifest_log
+from slatespark.table.log.manifests import fetch_latest_manifest, find_manifest, manifest_log
 from slatespark.table.progress import Progress, Step
 from slatespark.table.read.fetch import fetch_wal_file
 from slatespark.table.read.merge.cursor import FILE_WINDOW_BYTES, layer_windows
@@ -184,17 +185,10 @@ class _AbsenceSearch:
         latest_id, latest, _ = fetch_state_with_wal(self.stores)
         self.manifests = {number: self.manifests[number] for number in numbers & self.manifests.keys()}
         missing = sorted(numbers - self.manifests.keys() - {latest_id})
-        fetched = run_in_groups(self._find_manifest, missing, is_remote=self.stores.main.is_remote)
+        fetched = run_in_groups(partial(find_manifest, self.stores), missing, is_remote=self.stores.main.is_remote)
         self.manifests |= {number: manifest for number, manifest in fetched if manifest is not None}
         self.manifests[latest_id] = latest
         return latest_id
-
-    def _find_manifest(self, number: int) -> Manifest | None:
-        """Return a version; None if it was garbage-collected meanwhile."""
-        try:
-            return fetch_manifest(self.stores, number)
-        except SnapshotExpiredError:
-            return None
 
     def _objects(
         self, ssts: Sequence[ObjectMeta], wal: Sequence[ObjectMeta], copies: Sequence[ObjectMeta]

@@ -33,9 +33,8 @@ from slatespark.table.gc.absence import prove_absent
 from slatespark.table.gc.absence_report import AbsenceReport, Erasure
 from slatespark.table.gc.report import CollectedFile
 from slatespark.table.gc.run import vacuum_table
-from slatespark.table.log.compactions import compactions_object
+from slatespark.table.log.compactions import edit_compactions
 from slatespark.table.log.manifests import fetch_latest_manifest
-from slatespark.table.log.versioned_object import Version
 from slatespark.table.progress import Progress
 from slatespark.table.read.versions.floor import first_proof
 from slatespark.table.records.named_keys import forget_keys
@@ -129,14 +128,14 @@ def _forget_finished_jobs(stores: TableStores, clock: Clock, keys: Sequence[KeyR
     """
     now_ms, is_changed = clock.now_ms(), False
 
-    def change(newest: Version[Compactions]) -> Compactions | None:
+    def change(listed: Compactions) -> Compactions | None:
         nonlocal is_changed
-        listed, is_changed = newest.value, False
+        is_changed = False
         if listed.unknown_fields or first_named(names_in_compactions(listed), keys) is None:
             return None
         left = tuple(job for job in listed.jobs if job.status.is_active() or awaits_commit(stores, job, now_ms))
         is_changed = left != listed.jobs
         return replace(listed, jobs=left) if is_changed else None
 
-    compactions_object(stores).update(clock, change)
+    edit_compactions(stores, clock, change)
     return int(is_changed)

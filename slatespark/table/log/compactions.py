@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from slatespark.format.compactions import (
     Compactions,
     decode_compactions,
@@ -12,6 +15,8 @@ from slatespark.format.paths import (
     COMPACTIONS_EXTENSION,
     compactions_path,
 )
+from slatespark.storage.object_store import Buffer
+from slatespark.table.clock import Clock
 from slatespark.table.log.numbered_log import NumberedLog
 from slatespark.table.log.versioned_object import RaceLostError, Version, VersionedObject
 from slatespark.table.stores import TableStores, object_context
@@ -26,21 +31,41 @@ def compactions_log(stores: TableStores) -> NumberedLog:
 
 def fetch_compactions(stores: TableStores) -> Version[Compactions]:
     """Return id and content of the newest compactions file; number 0 and no jobs if there is none."""
-    log = compactions_log(stores)
-    found = log.latest()
-    if found is None:
-        return Version(0, Compactions(compactor_epoch=0, jobs=()))
-    with object_context(stores.main, log.path(found[0])):
-        return Version(found[0], decode_compactions(bytes(found[1])))
+    found = compactions_log(stores).latest()
+    return Version(0, Compactions(compactor_epoch=0, jobs=())) if found is None else _decoded(stores, *found)
 
 
-def compactions_object(stores: TableStores) -> VersionedObject[Compactions]:
-    """Return the list of compactions as an object that can be updated."""
+def fetch_compactions_since(stores: TableStores, known: Version[Compactions]) -> Version[Compactions]:
+    """Return the newest version, which is `known` or a later one; without a later one it costs no listing."""
+    found = compactions_log(stores).latest_since(known.number)
+    return known if found is None else _decoded(stores, *found)
 
-    def create(version: Version[Compactions], _: Compactions) -> None:
-        create_compactions(stores, version)
 
-    return VersionedObject(f"{stores.url}: the list of compactions", lambda: fetch_compactions(stores), create)
+def _decoded(stores: TableStores, number: int, data: Buffer) -> Version[Compactions]:
+    with object_context(stores.main, compactions_path(number)):
+        return Version(number, decode_compactions(bytes(data)))
+
+
+def edit_compactions(
+    stores: TableStores,
+    clock: Clock,
+    change: Callable[[Compactions], Compactions | None],
+    *,
+    fetch: Callable[[], Version[Compactions]] | None = None,
+    is_done: Callable[[Compactions], bool] | None = None,
+) -> Version[Compactions]:
+    """Publish a changed list under its current epoch; return the version in force.
+
+    Parameters
+    ----------
+    change, is_done : see `VersionedObject.update`
+    fetch : returns the newest version; by default the stored one
+    """
+    return VersionedObject(
+        f"{stores.url}: the list of compactions",
+        fetch or partial(fetch_compactions, stores),
+        lambda version, _: create_compactions(stores, version),
+    ).update(clock, lambda newest: change(newest.value), is_done=is_done)
 
 
 def create_compactions(stores: TableStores, version: Version[Compactions]) -> None:

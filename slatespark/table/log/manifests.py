@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
@@ -181,6 +182,13 @@ def fetch_manifest(stores: TableStores, number: int) -> Manifest:
     return decode_version(stores, number, manifest_log(stores).get(number))
 
 
+def find_manifest(stores: TableStores, number: int) -> Manifest | None:
+    """Return one manifest version; None when it no longer exists."""
+    with suppress(SnapshotExpiredError):
+        return fetch_manifest(stores, number)
+    return None
+
+
 def later_manifests(
     stores: TableStores, first: int, latest: Version[Manifest] | None = None
 ) -> Iterator[tuple[int, Manifest | None]]:
@@ -192,12 +200,7 @@ def later_manifests(
     """
     newest = fetch_latest_manifest(stores) if latest is None else latest
     for number in range(first, newest.number):
-        try:
-            manifest = fetch_manifest(stores, number)
-        except SnapshotExpiredError:
-            yield number, None
-        else:
-            yield number, manifest
+        yield number, find_manifest(stores, number)
     if first <= newest.number:
         yield newest
 

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from slatespark.errors import SnapshotExpiredError
 from slatespark.format.manifest import Checkpoint, Manifest
 from slatespark.format.properties import SstProperties
 from slatespark.format.ulid import Ulid
 from slatespark.shown import Shown
 from slatespark.storage import run_concurrently
 from slatespark.table.checkpoints.store import CheckpointFacts, checkpoint_facts
-from slatespark.table.log.manifests import fetch_manifest
+from slatespark.table.log.manifests import find_manifest
 from slatespark.table.read.versions.file_properties import file_properties
 from slatespark.table.records.commits import newest_commit_records
 from slatespark.table.records.operations import Operation
@@ -109,9 +108,8 @@ def _find_last_reap(stores: TableStores) -> int | None:
 
 
 def _shows_due_rows(stores: TableStores, version: int, known: Mapping[Ulid, SstProperties], retired_ms: int) -> bool:
-    try:
-        manifest = fetch_manifest(stores, version)
-    except SnapshotExpiredError:  # the version of the checkpoint is gone
+    manifest = find_manifest(stores, version)
+    if manifest is None:  # the checkpoint is left without it
         return False
     recorded = {} if known.keys() >= set(manifest.ssts) else file_properties(stores, manifest)
     return any(may_hold_due_rows(known.get(sst_id, recorded.get(sst_id)), retired_ms) for sst_id in manifest.ssts)

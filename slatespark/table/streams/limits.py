@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -159,7 +159,7 @@ class _CountedRows:
             if end == chunk.at and not taken:
                 end += 1  # the changes of one key are more than the limit
             if border is not None:
-                end = min(end, _lower_bound(chunk, border))
+                end = min(end, bisect_left(range(len(chunk.starts)), border, chunk.at, key=chunk.key))
             taken += chunk.count(chunk.at, end)
             chunk.at = end
             if end < len(chunk.starts):
@@ -172,15 +172,3 @@ class _CountedRows:
             for rows, starts in scan_changed_keys(self._stores, split, self._plan.settings):
                 yield _Chunk(rows, starts)
             yield split
-
-
-def _lower_bound(chunk: _Chunk, key: bytes) -> int:
-    """Return the number of the first key of a chunk that is not below `key`."""
-    low, high = chunk.at, len(chunk.starts)
-    while low < high:
-        middle = (low + high) // 2
-        if chunk.key(middle) < key:
-            low = middle + 1
-        else:
-            high = middle
-    return low

@@ -43,47 +43,15 @@ def begin_load(
     overwrite: bool = False,
     creates: bool = True,
 ) -> Load | None:
-    """Check a write against its table, plan its tasks, and publish a lease; parameters and result of `plan_load`.
-
-    The lease is there before the first file, whatever its age: an erasure collects files of any age.
-    """
-    # What is created first in a store shows whether that can be written to at all.
-    if not (stores.main.is_remote and stores.heads.creations):
-        load = plan_load(stores, clock, schema, options, overwrite=overwrite, creates=creates)
-        if load is not None:
-            publish_job(stores, load.job)
-        return load
-    write_id = draw_write_id(clock)
-    published = run_ahead(partial(publish_lease, stores.main, write_id, read_clock(clock)), is_remote=True)
-    load = None
-    try:
-        load = plan_load(stores, clock, schema, options, overwrite=overwrite, creates=creates, write_id=write_id)
-    finally:
-        published()
-        if load is None:
-            delete_lease(stores.main, write_id)
-    return load
-
-
-def plan_load(
-    stores: TableStores,
-    clock: Clock,
-    schema: pa.Schema,
-    options: WriteOptions,
-    *,
-    overwrite: bool = False,
-    creates: bool = True,
-    write_id: str | None = None,
-) -> Load | None:
-    """Check a write against its table and plan its tasks; None when there is nothing to do.
+    """Check a write against its table, plan its tasks, and publish a lease; None when there is nothing to do.
 
     There is nothing to do if the table exists and `ifExists=ignore`, or if the write was committed before under its
-    `txnAppId`. It leaves no object behind.
+    `txnAppId`. Then it leaves no object behind. The lease is there before the first file, whatever its age: an erasure
+    collects files of any age.
 
     Parameters
     ----------
     creates : create the table if there is none; else that is an error
-    write_id : names the job; by default a new name
 
     Raises
     ------
@@ -94,11 +62,23 @@ def plan_load(
     SchemaError, OptionError, InvalidRequestError, UnsupportedFormatError, ClockRegressionError
         When the write does not fit the table.
     """
-
-    def attempt(_: int) -> Load | None:
-        return _plan_once(stores, clock, schema, options, overwrite=overwrite, creates=creates, write_id=write_id)
-
-    return retry_lost_races(clock, attempt, f"{stores.url}: the table")
+    plan, name = partial(_plan_once, stores, clock, schema, options, overwrite, creates), f"{stores.url}: the table"
+    # What is created first in a store shows whether that can be written to at all.
+    if not (stores.main.is_remote and stores.heads.creations):
+        load = retry_lost_races(clock, lambda _: plan(None), name)
+        if load is not None:
+            publish_job(stores, load.job)
+        return load
+    write_id = draw_write_id(clock)
+    published = run_ahead(partial(publish_lease, stores.main, write_id, read_clock(clock)), is_remote=True)
+    load = None
+    try:
+        load = retry_lost_races(clock, lambda _: plan(write_id), name)
+    finally:
+        published()
+        if load is None:
+            delete_lease(stores.main, write_id)
+    return load
 
 
 def _plan_once(
@@ -106,7 +86,6 @@ def _plan_once(
     clock: Clock,
     schema: pa.Schema,
     options: WriteOptions,
-    *,
     overwrite: bool,
     creates: bool,
     write_id: str | None,

@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from slatespark.errors import SlateError, SnapshotExpiredError
+from slatespark.errors import SlateError
 from slatespark.format.manifest import BytesRange, Manifest
 from slatespark.format.paths import manifest_path, sst_path
 from slatespark.format.properties import decode_properties
 from slatespark.format.ulid import Ulid
 from slatespark.table.commit.handed_loads import find_commit_of, lies_before
-from slatespark.table.log.manifests import fetch_manifest
+from slatespark.table.log.manifests import find_manifest
 from slatespark.table.read.versions.sst_end import fetch_end
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.records.commits import fetch_records_between
@@ -217,9 +217,4 @@ def _shown(manifest: Manifest) -> frozenset[tuple[Ulid, BytesRange | None]]:
 
 
 def _find_manifest(stores: TableStores, number: int) -> Manifest | None:
-    if number == 0:
-        return Manifest()
-    try:
-        return fetch_manifest(stores, number)
-    except SnapshotExpiredError:
-        return None
+    return find_manifest(stores, number) if number else Manifest()

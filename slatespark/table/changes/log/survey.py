@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
-from slatespark.errors import HistoryTrimmedError, SnapshotExpiredError
+from slatespark.errors import HistoryTrimmedError
 from slatespark.format.manifest import Manifest
 from slatespark.format.paths import wal_path
 from slatespark.format.ulid import Ulid
@@ -20,7 +20,7 @@ from slatespark.table.changes.log.commits import LoggedCommit, LoggedCommits, fe
 from slatespark.table.changes.log.positions import LogPosition, find_position
 from slatespark.table.changes.log.wal import WalStretch, find_span, is_complete, is_old_fence_file
 from slatespark.table.clock import Clock
-from slatespark.table.log.manifests import fetch_manifest, list_manifests
+from slatespark.table.log.manifests import find_manifest, list_manifests
 from slatespark.table.read.planning.plan import SstFile
 from slatespark.table.snapshot import listed_wal
 from slatespark.table.stores import OWN_ROOT, TableStores, external_roots
@@ -100,9 +100,8 @@ def _find_versions(
     if not numbers or not files:
         return
     middle = len(numbers) // 2
-    try:
-        manifest = fetch_manifest(stores, numbers[middle])
-    except SnapshotExpiredError:
+    manifest = find_manifest(stores, numbers[middle])
+    if manifest is None:
         _find_versions(stores, [*numbers[:middle], *numbers[middle + 1 :]], files, found)
         return
     last = max(manifest.wal_id_last_seen, manifest.replay_after_wal_id)
@@ -190,9 +189,8 @@ def _commit_files(stores: TableStores, commit: LoggedCommit, latest: Manifest) -
     found = {sst_id: _file(stores, latest, sst_id) for sst_id in map(Ulid.parse, commit.files)}
     missing = [sst_id for sst_id, file in found.items() if file is None]
     if missing:
-        try:
-            own = fetch_manifest(stores, commit.version)
-        except SnapshotExpiredError:
+        own = find_manifest(stores, commit.version)
+        if own is None:
             return None
         older = {sst_id: _file(stores, own, sst_id) for sst_id in missing}
         checks = [partial(_is_there, stores, file) for file in older.values()]
