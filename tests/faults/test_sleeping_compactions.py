@@ -12,8 +12,7 @@ import pytest
 from slatespark import SlateStore
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.table.compaction.job import ListedJob
-from slatespark.table.compaction.merge import MergedRange
-from slatespark.table.compaction.plan import RangeTask
+from slatespark.table.compaction.merge import MergedRange, RangeTask
 from slatespark.table.compaction.ranges import run_here
 from slatespark.table.log.compactions import edit_compactions
 from slatespark.table.records.leases import LEASE_LIFETIME_MS

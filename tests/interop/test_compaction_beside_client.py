@@ -25,8 +25,7 @@ from slatespark.format.compactions import CompactionStatus
 from slatespark.format.references import SstHandle
 from slatespark.table.clock import Clock, SystemClock
 from slatespark.table.compaction.filter import CompactionFilter, FilterDecisions
-from slatespark.table.compaction.merge import MergedRange
-from slatespark.table.compaction.plan import RangeTask
+from slatespark.table.compaction.merge import MergedRange, RangeTask
 from slatespark.table.compaction.ranges import run_here
 from slatespark.table.compaction.report import CompactionReport
 from slatespark.table.compaction.worker import Worker

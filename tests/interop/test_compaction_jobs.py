@@ -16,8 +16,8 @@ from slatespark.format.compactions import TieredSpec, decode_compactions
 from slatespark.options import WriteOptions
 from slatespark.table.clock import Clock, SystemClock
 from slatespark.table.compaction.job import listed_job
-from slatespark.table.compaction.merge import MergedRange
-from slatespark.table.compaction.plan import RangeTask, SizeTiers, plan_size_tiered, trees_of
+from slatespark.table.compaction.merge import MergedRange, RangeTask
+from slatespark.table.compaction.plan import SizeTiers, plan_size_tiered, trees_of
 from slatespark.table.compaction.ranges import run_here
 from slatespark.table.compaction.report import CompactionReport
 from slatespark.table.compaction.request import CompactionRequest

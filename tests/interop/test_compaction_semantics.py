@@ -22,7 +22,8 @@ from slatespark import SlateStore
 from slatespark.format.manifest import Manifest
 from slatespark.format.row import Row, RowKind
 from slatespark.options import WriteOptions
-from slatespark.table.compaction.merge import MergeRules, merge_range
+from slatespark.ranges import ALL_KEYS
+from slatespark.table.compaction.merge import MergeRules, RangeTask, merge_range
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read.merge.cursor import LayerCursor, layer_windows
 from slatespark.table.read.planning.plan import Layer, plan_layers
@@ -95,7 +96,8 @@ def merged_by_us(stores: TableStores, manifest: Manifest, layers: Sequence[Layer
         drops_tombstones=is_bottom,
         merge_operator="concat",
     )
-    result = merge_range(stores, FakeClock(), layers, rules, WriteOptions.parse({"path": stores.url}), 1000)
+    task = RangeTask(ALL_KEYS, tuple(layers), rules, WriteOptions.parse({"path": stores.url}), 1000)
+    result = merge_range(stores, FakeClock(), task)
     return stored_rows(stores, [Layer("new", tuple(file.whole() for file in result.files))])
 
 

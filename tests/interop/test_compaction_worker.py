@@ -17,8 +17,7 @@ from slatespark import OptionError, SlateStore
 from slatespark.format.compactions import Compaction, CompactionStatus, TieredSpec
 from slatespark.format.ulid import Ulid
 from slatespark.table.clock import SystemClock
-from slatespark.table.compaction.merge import MergedRange
-from slatespark.table.compaction.plan import RangeTask
+from slatespark.table.compaction.merge import MergedRange, RangeTask
 from slatespark.table.compaction.ranges import run_here
 from slatespark.table.compaction.worker import Worker
 from slatespark.table.compaction.worker_report import WorkerOutcome

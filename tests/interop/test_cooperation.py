@@ -18,9 +18,10 @@ from slatespark.format.compactions import Compaction, Compactions, CompactionSta
 from slatespark.format.manifest import Manifest, SstHandle
 from slatespark.format.row import Row, rows_to_columns
 from slatespark.options import WriteOptions
+from slatespark.ranges import ALL_KEYS
 from slatespark.table.clock import SystemClock
 from slatespark.table.compaction.client_job import plan_client_job
-from slatespark.table.compaction.merge import MergeRules, merge_range
+from slatespark.table.compaction.merge import MergeRules, RangeTask, merge_range
 from slatespark.table.cooperation.claimed_job import ClaimedJob, SourcesGoneError
 from slatespark.table.cooperation.following import after_commit
 from slatespark.table.cooperation.job_list import JobList
@@ -53,8 +54,8 @@ def merged(stores: TableStores, job: ClaimedJob) -> list[SstHandle]:
     manifest = job.found.value
     rules = MergeRules(manifest.last_l0_clock_tick, manifest.recent_snapshot_min_seq, drops_tombstones=True)
     options = WriteOptions.parse({"path": stores.url})
-    layers = fetch_layers(stores, manifest)
-    files = merge_range(stores, SystemClock(), layers, rules, options, job.id.timestamp_ms).files
+    task = RangeTask(ALL_KEYS, tuple(fetch_layers(stores, manifest)), rules, options, job.id.timestamp_ms)
+    files = merge_range(stores, SystemClock(), task).files
     return [file.handle for file in files]
 
 
@@ -288,5 +289,6 @@ def merged_sources(stores: TableStores, manifest: Manifest, job: Compaction) -> 
     plan = plan_client_job(stores, Version(0, manifest), job.spec)
     rules = MergeRules(manifest.last_l0_clock_tick, manifest.recent_snapshot_min_seq, drops_tombstones=True)
     options = WriteOptions.parse({"path": stores.url})
-    files = merge_range(stores, SystemClock(), plan.layers, rules, options, job.id.timestamp_ms).files
+    task = RangeTask(ALL_KEYS, tuple(plan.layers), rules, options, job.id.timestamp_ms)
+    files = merge_range(stores, SystemClock(), task).files
     return [file.handle for file in files]

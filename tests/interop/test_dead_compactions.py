@@ -19,8 +19,7 @@ from slatespark.format.compactions import CompactionStatus, encode_compactions
 from slatespark.format.paths import compactions_path, sst_path
 from slatespark.storage.local_store import LocalStore
 from slatespark.table.clock import SystemClock, new_ulid
-from slatespark.table.compaction.merge import MergedRange
-from slatespark.table.compaction.plan import RangeTask
+from slatespark.table.compaction.merge import MergedRange, RangeTask
 from slatespark.table.compaction.ranges import run_here
 from slatespark.table.compaction.request import CompactionRequest
 from slatespark.table.compaction.run import compact_table

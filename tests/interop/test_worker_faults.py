@@ -15,8 +15,7 @@ from slatedb import uniffi
 from slatespark import CommitConflictError, SlateStore
 from slatespark.format.compactions import Compactions, CompactionStatus
 from slatespark.table.clock import Clock, SystemClock
-from slatespark.table.compaction.merge import MergedRange
-from slatespark.table.compaction.plan import RangeTask
+from slatespark.table.compaction.merge import MergedRange, RangeTask
 from slatespark.table.compaction.ranges import run_here
 from slatespark.table.cooperation.claimed_job import ClaimedJob
 from slatespark.table.cooperation.job_rules import spec_of_slice

@@ -18,8 +18,8 @@ from slatespark import CommitConflictError, SlateStore
 from slatespark.options import WriteOptions
 from slatespark.ranges import KeyRange
 from slatespark.storage.memory_store import MemoryStore
-from slatespark.table.compaction.merge import MergedRange
-from slatespark.table.compaction.plan import RangeTask, SizeTiers
+from slatespark.table.compaction.merge import MergedRange, RangeTask
+from slatespark.table.compaction.plan import SizeTiers
 from slatespark.table.compaction.ranges import run_here
 from slatespark.table.compaction.request import CompactionRequest
 from slatespark.table.compaction.run import compact_table

@@ -11,7 +11,7 @@ from slatespark.format.compactions import CompactionStatus
 from slatespark.format.row import RowKind
 from slatespark.options import WriteOptions
 from slatespark.table.compaction.client_job import ClientMerge, merge_client_job
-from slatespark.table.compaction.ranges import run_task
+from slatespark.table.compaction.merge import merge_range
 from slatespark.table.cooperation.claimed_job import JobLostError, SourcesGoneError, claimed_job
 from slatespark.table.cooperation.job_list import JobList
 from tests.faults.jobs import table_of
@@ -103,7 +103,7 @@ def work(rng: Chance, value: str) -> Operation:
                     claimed_job(jobs, job.id, f"{actor.name} {value}") as claimed,
                 ):
                     if claimed is not None:
-                        run = partial(map, partial(run_task, table._stores, actor.clock))
+                        run = partial(map, partial(merge_range, table._stores, actor.clock))
                         merge_client_job(table._stores, actor.clock, claimed, ClientMerge(options), run)
             actor.clock.sleep_ms(500)
 

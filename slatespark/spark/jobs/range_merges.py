@@ -10,9 +10,8 @@ from slatespark.errors import InvalidRequestError
 from slatespark.spark.jobs.run_job import described, job_text
 from slatespark.spark.jobs.task_runner import SparkTasks, pack
 from slatespark.table.clock import Clock, SystemClock
-from slatespark.table.compaction.merge import MergedRange
-from slatespark.table.compaction.plan import RangeTask
-from slatespark.table.compaction.ranges import Runner, run_task
+from slatespark.table.compaction.merge import MergedRange, RangeTask, merge_range
+from slatespark.table.compaction.ranges import Runner
 from slatespark.table.progress import Progress
 from slatespark.table.stores import stores_of
 
@@ -65,7 +64,7 @@ class SparkRunner:
 
 def merge_in_worker(clock: Clock, task: RangeTask) -> MergedRange:
     """Merge one key range in a worker."""
-    return run_task(stores_of(task.options), clock, task)
+    return merge_range(stores_of(task.options), clock, task)
 
 
 def check_filters_travel(filters: object) -> None:

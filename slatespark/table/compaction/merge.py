@@ -143,28 +143,38 @@ class MergedRange:
     copies: tuple[CopyOutcome, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class RangeTask:
+    """The work of one task; it can run anywhere, in any order.
+
+    Attributes
+    ----------
+    keys : the layers are cut to them
+    layers : newest first; never the WAL
+    rules : which versions are kept
+    options : locate the table; codec, block, file and filter sizes; `writeBuffer` bounds the memory for stored bytes in
+        flight
+    planned_ms : time part of the file ids, by the driver's clock
+    filters : decide about the kept versions; None without filters
+    copies : how columnar copies of the files are written; None for none
+    """
+
+    keys: KeyRange
+    layers: tuple[Layer, ...]
+    rules: MergeRules
+    options: WriteOptions
+    planned_ms: int
+    filters: FilterStage | None = None
+    copies: CopyRule | None = None
+
+
 def merge_range(
-    stores: TableStores,
-    clock: Clock,
-    layers: Sequence[Layer],
-    rules: MergeRules,
-    options: WriteOptions,
-    planned_ms: int,
-    filters: FilterStage | None = None,
-    *,
-    copies: CopyRule | None = None,
-    check: Callable[[], None] | None = None,
+    stores: TableStores, clock: Clock, task: RangeTask, check: Callable[[], None] | None = None
 ) -> MergedRange:
     """Merge the layers of a key range, and upload the versions that are kept.
 
     Parameters
     ----------
-    layers : newest first, cut to the range; never the WAL
-    rules : which versions are kept
-    options : codec, block, file and filter sizes; `writeBuffer` bounds the memory for stored bytes in flight
-    planned_ms : time part of the file ids, by the driver's clock
-    filters : decide about the kept versions; None without filters
-    copies : how columnar copies of the files are written; None for none
     check : called for every piece of rows; stops the merge by raising
 
     Raises
@@ -176,15 +186,16 @@ def merge_range(
     OptionError
         When there are merge operands, and no operator.
     """
-    keeper = RowKeeper(rules.retention(), resolve_operator(rules.merge_operator))
+    layers, options = task.layers, task.options
+    keeper = RowKeeper(task.rules.retention(), resolve_operator(task.rules.merge_operator))
     window_bytes = window_size(options.write_buffer_bytes, len(layers))
     pieces, tally = LayerMerge(stores, layers, keeper, window_bytes).pieces(), FilterTally()
-    if filters is not None:
-        pieces = filters.apply(pieces, tally)
+    if task.filters is not None:
+        pieces = task.filters.apply(pieces, tally)
     if check is not None:
         pieces = _checked(pieces, check)
-    files = upload_sorted(stores.main, pieces, options, clock, planned_ms)
-    copied = () if copies is None else _write_copies(stores, files, copies, check)
+    files = upload_sorted(stores.main, pieces, options, clock, task.planned_ms)
+    copied = () if task.copies is None else _write_copies(stores, files, task.copies, check)
     rows_out = sum(file.properties.num_rows for file in files)
     return MergedRange(
         files=files,
@@ -236,16 +247,13 @@ class LayerMerge:
 
     def pieces(self) -> Iterator[SortedRows]:
         """Yield the kept versions, in key order, newest first within a key."""
-        cursors = [self._cursor(layer) for layer in self.layers]
+        cursors = [LayerCursor(layer_windows(self.stores, layer, self.window_bytes)) for layer in self.layers]
         for window in whole_key_windows(cursors):
             if isinstance(window, LongKey):
                 yield from self._long_key(window)
             else:
                 sources = window.sources
                 yield self.keeper.of_window(sources, merge_all(sources, window.lows, window.highs))
-
-    def _cursor(self, layer: Layer) -> LayerCursor:
-        return LayerCursor(layer_windows(self.stores, layer, self.window_bytes))
 
     # --- a key whose versions exceed a window ---------------------------------------------------------------------
 

@@ -15,7 +15,6 @@ from slatespark.errors import OptionError
 from slatespark.format.compactions import DrainSpec, TieredSpec
 from slatespark.format.manifest import Manifest, SstView
 from slatespark.format.ulid import Ulid
-from slatespark.options import WriteOptions
 from slatespark.options.defaults import INCLUDE_SIZE_THRESHOLD, MAX_COMPACTION_SOURCES, MIN_COMPACTION_SOURCES
 from slatespark.options.values import parse_count
 from slatespark.ranges import (
@@ -27,9 +26,6 @@ from slatespark.ranges import (
     parts_within,
     prefix_range,
 )
-from slatespark.table.columns.write import CopyRule
-from slatespark.table.compaction.filter_rows import FilterStage
-from slatespark.table.compaction.merge import MergeRules
 from slatespark.table.read.planning.plan import Layer, SstFile, cut_to_ranges
 
 SIZE_TIERED: Final = "size-tiered"
@@ -239,26 +235,6 @@ class CompactionPlan:
 
 
 Pick: TypeAlias = Callable[[Tree], CompactionPlan | None]
-
-
-@dataclass(frozen=True, slots=True)
-class RangeTask:
-    """The work of one task; it can run anywhere, in any order.
-
-    Attributes
-    ----------
-    keys : the layers are cut to them
-    layers : newest first
-    rules, options, planned_ms, filters, copies : as for `merge_range`; the options locate the table
-    """
-
-    keys: KeyRange
-    layers: tuple[Layer, ...]
-    rules: MergeRules
-    options: WriteOptions
-    planned_ms: int
-    filters: FilterStage | None = None
-    copies: CopyRule | None = None
 
 
 # --- plans of each kind ---------------------------------------------------------------------------------------------

@@ -11,8 +11,8 @@ from slatespark.options import WriteOptions
 from slatespark.table.clock import Clock
 from slatespark.table.columns.write import CopyRule
 from slatespark.table.compaction.filter_plan import FilterPlan
-from slatespark.table.compaction.merge import MergedRange, merge_range
-from slatespark.table.compaction.plan import CompactionPlan, RangeTask
+from slatespark.table.compaction.merge import MergedRange, RangeTask, merge_range
+from slatespark.table.compaction.plan import CompactionPlan
 from slatespark.table.read.fetch import sample_indexes
 from slatespark.table.read.planning.plan import plan_splits, range_size
 from slatespark.table.stores import TableStores
@@ -63,31 +63,9 @@ def plan_tasks(
 
 def run_here(stores: TableStores, clock: Clock, tasks: Sequence[RangeTask]) -> Iterator[MergedRange]:
     """Yield the merged ranges in order; a few are merged at a time, on threads of this process."""
-    return THREADS(partial(run_task, stores, clock), tasks)
+    return THREADS(partial(merge_range, stores, clock), tasks)
 
 
 def local_threads() -> int:
     """Return how many ranges are merged at a time in this process."""
     return THREADS.parallelism
-
-
-def run_task(
-    stores: TableStores, clock: Clock, task: RangeTask, check: Callable[[], None] | None = None
-) -> MergedRange:
-    """Merge one range, and upload its files.
-
-    Parameters
-    ----------
-    check : called again and again; stops the merge by raising
-    """
-    return merge_range(
-        stores,
-        clock,
-        task.layers,
-        task.rules,
-        task.options,
-        task.planned_ms,
-        task.filters,
-        copies=task.copies,
-        check=check,
-    )

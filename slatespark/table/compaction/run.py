@@ -35,14 +35,13 @@ from slatespark.table.compaction.filter_plan import (
     resolve_filter_now,
 )
 from slatespark.table.compaction.job import ListedJob, listed_job
-from slatespark.table.compaction.merge import MergedRange, MergeRules
+from slatespark.table.compaction.merge import MergedRange, MergeRules, RangeTask
 from slatespark.table.compaction.plan import (
     CUT_FILES,
     DUE,
     SIZE_TIERED,
     CompactionPlan,
     Pick,
-    RangeTask,
     SizeTiers,
     find_cut_files,
     pick_next,

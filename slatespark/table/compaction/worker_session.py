@@ -23,9 +23,9 @@ from slatespark.table.clock import Clock, now_or, read_clock
 from slatespark.table.compaction.client_job import ClientMerge, merge_client_job
 from slatespark.table.compaction.fair_threads import FairThreads
 from slatespark.table.compaction.filter import CompactionFilter
-from slatespark.table.compaction.merge import MergedRange
-from slatespark.table.compaction.plan import CompactionPlan, RangeTask
-from slatespark.table.compaction.ranges import Runner, run_task
+from slatespark.table.compaction.merge import MergedRange, RangeTask, merge_range
+from slatespark.table.compaction.plan import CompactionPlan
+from slatespark.table.compaction.ranges import Runner
 from slatespark.table.compaction.worker_report import Backlog, WorkerOutcome, WorkerReport, backlog_of
 from slatespark.table.cooperation.claimed_job import (
     ClaimedJob,
@@ -298,7 +298,7 @@ class WorkerSession:
         threads, clock = self.ranges, self.settings.clock
 
         def run(tasks: Sequence[RangeTask]) -> Iterable[MergedRange]:
-            calls = [partial(run_task, stores, clock, task, check) for task in tasks]
+            calls = [partial(merge_range, stores, clock, task, check) for task in tasks]
             return threads.run(calls, is_urgent=bool(job.entry.spec.l0_view_ids))
 
         return run

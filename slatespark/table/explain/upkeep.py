@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 
 from slatespark.options import WriteOptions
 from slatespark.storage.requests import Requests, delete_requests
-from slatespark.table.compaction.merge import MergedRange
-from slatespark.table.compaction.plan import RangeTask
+from slatespark.table.compaction.merge import MergedRange, RangeTask
 from slatespark.table.compaction.ranges import local_threads
 from slatespark.table.compaction.report import CompactionReport
 from slatespark.table.explain.cost import PriceList, RequestRange

@@ -24,7 +24,7 @@ from slatespark.table.columns.missing import AddCopy
 from slatespark.table.columns.read import fetch_copy
 from slatespark.table.columns.write import CopyRule
 from slatespark.table.compaction.copies import lowest_files
-from slatespark.table.compaction.ranges import run_task
+from slatespark.table.compaction.merge import merge_range
 from slatespark.table.compaction.state import fetch_state
 from tests.support.fake_clock import FakeClock
 
@@ -332,7 +332,7 @@ def test_a_failed_compaction_leaves_no_copy() -> None:
 
     def runner(tasks: Any) -> Any:
         for task in tasks:
-            yield run_task(place.table._stores, place.clock, task)
+            yield merge_range(place.table._stores, place.clock, task)
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

@@ -13,8 +13,8 @@ from slatespark import (
 )
 from slatespark.options import WriteOptions
 from slatespark.storage.memory_store import MemoryStore
-from slatespark.table.compaction.merge import MergedRange
-from slatespark.table.compaction.plan import Pick, RangeTask
+from slatespark.table.compaction.merge import MergedRange, RangeTask
+from slatespark.table.compaction.plan import Pick
 from slatespark.table.compaction.ranges import run_here
 from slatespark.table.compaction.report import CompactionReport
 from slatespark.table.compaction.request import CompactionRequest

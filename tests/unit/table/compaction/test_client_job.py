@@ -29,8 +29,7 @@ from slatespark.format.stats import SstStats
 from slatespark.format.ulid import Ulid
 from slatespark.table.clock import Clock, SystemClock, new_ulid
 from slatespark.table.compaction import state
-from slatespark.table.compaction.merge import MergedRange
-from slatespark.table.compaction.plan import RangeTask
+from slatespark.table.compaction.merge import MergedRange, RangeTask
 from slatespark.table.compaction.ranges import run_here
 from slatespark.table.compaction.retirement import may_retire_beside_client
 from slatespark.table.compaction.worker import Worker

@@ -11,8 +11,8 @@ from slatespark.errors import CorruptDataError, OptionError
 from slatespark.format.row import Row, RowKind
 from slatespark.kernels import take_rows
 from slatespark.options import WriteOptions
-from slatespark.ranges import KeyRange
-from slatespark.table.compaction.merge import LayerMerge, MergedRange, MergeRules, merge_range
+from slatespark.ranges import ALL_KEYS, KeyRange
+from slatespark.table.compaction.merge import LayerMerge, MergedRange, MergeRules, RangeTask, merge_range
 from slatespark.table.read.merge.cursor import LayerCursor, layer_windows
 from slatespark.table.read.merge.merge_function import resolve_operator
 from slatespark.table.read.planning.plan import Layer
@@ -45,7 +45,8 @@ def uploaded(stores: TableStores, result: MergedRange) -> list[Row]:
 
 def run(stores: TableStores, layers: Sequence[Layer], rules: MergeRules = PLAIN, **options: object) -> MergedRange:
     given_options = WriteOptions.parse({"path": stores.url, **options})
-    return merge_range(stores, FakeClock(1000), layers, rules, given_options, 1000)
+    task = RangeTask(ALL_KEYS, tuple(layers), rules, given_options, 1000)
+    return merge_range(stores, FakeClock(1000), task)
 
 
 # --- reads ----------------------------------------------------------------------------------------------------------

@@ -26,9 +26,7 @@ from slatespark.format.paths import manifest_path
 from slatespark.options import WriteOptions
 from slatespark.ranges import KeyRange
 from slatespark.storage.memory_store import MemoryStore
-from slatespark.table.compaction.merge import MergedRange
-from slatespark.table.compaction.plan import RangeTask
-from slatespark.table.compaction.ranges import run_task
+from slatespark.table.compaction.merge import MergedRange, RangeTask, merge_range
 from slatespark.table.compaction.report import CompactionReport
 from slatespark.table.compaction.request import CompactionRequest
 from slatespark.table.compaction.run import compact_table
@@ -353,7 +351,7 @@ def test_ranges_can_be_merged_anywhere(layered: Table) -> None:
     def elsewhere(tasks: Sequence[RangeTask]) -> list[MergedRange]:
         seen.append(len(tasks))
         sent = [pickle.loads(pickle.dumps(task)) for task in tasks]
-        merged = [run_task(layered.stores, layered.clock, task) for task in reversed(sent)]
+        merged = [merge_range(layered.stores, layered.clock, task) for task in reversed(sent)]
         return [pickle.loads(pickle.dumps(part)) for part in reversed(merged)]
 
     options = WriteOptions.parse({"path": layered.url, "blockSize": 1024})
