@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from slatespark.errors import SlateError
 from slatespark.format.compactions import (
     Compaction,
     Compactions,
     CompactionStatus,
 )
+from slatespark.format.manifest import Manifest
+from slatespark.table.clock import Clock, new_ulid
 from slatespark.table.commit.claim import Claim
-from slatespark.table.commit.hold import NEVER_STALE_MS, is_hold
+from slatespark.table.commit.hold import NEVER_STALE_MS, is_hold, plan_hold
 from slatespark.table.log.compactions import create_compactions, fetch_compactions
 from slatespark.table.log.versioned_object import RaceLostError, Version
 from slatespark.table.records.workers import fetch_worker_report, find_worker
@@ -127,3 +131,10 @@ def clear_active_jobs(
         return
     cleared = replace(compactions, compactor_epoch=claim.compactor_epoch, jobs=(*kept, *added))
     create_compactions(stores, Version(number + 1, cleared))
+
+
+def hold_exactly(stores: TableStores, clock: Clock, claim: Claim, manifest: Manifest) -> None:
+    """Hold exactly the published runs of a history table: a client does not create a run whose id is held."""
+    with contextlib.suppress(RaceLostError, SlateError):  # the commit has landed, and the next one renews the hold
+        now_ms, runs = clock.now_ms(), manifest.run_ids()
+        clear_active_jobs(stores, claim, plan_hold(runs, new_ulid(clock, now_ms)), now_ms=now_ms, runs=runs)

@@ -5,20 +5,19 @@ See docs/explanation/taking-over-a-database.md, docs/explanation/editing-a-manif
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 from slatespark.encoding.row_codec import RowCodec
-from slatespark.errors import ConflictError, SlateError, SnapshotExpiredError, TableNotFoundError, UnavailableError
+from slatespark.errors import ConflictError, SnapshotExpiredError, TableNotFoundError, UnavailableError
 from slatespark.format.compactions import Compactions
 from slatespark.format.manifest import Manifest
 from slatespark.format.segments import WHOLE, KeySegments
 from slatespark.options import WriteOptions
 from slatespark.storage import run_ahead
 from slatespark.table.clock import Clock, new_ulid, new_uuid
-from slatespark.table.commit.active_jobs import clear_active_jobs, completed_job
+from slatespark.table.commit.active_jobs import clear_active_jobs, completed_job, hold_exactly
 from slatespark.table.commit.backoff import MAX_COMMIT_ATTEMPTS, CommitBackoff, back_off, claim_patience_ms
 from slatespark.table.commit.claim import Claim, Prepare, claim_epochs, fetch_held, refuse_unwritable
 from slatespark.table.commit.conflicts import ReadCheck, ReadSet
@@ -361,7 +360,7 @@ class _Commit:
         publish_manifest(self.stores, 1, manifest, None, self.clock, own_time=self._has_own_time)
         note_own_commit(self.stores, 1, manifest)
         if self.job.definition.holds_history:
-            self._hold_exactly(Claim(Version(1, manifest), fence_id=0), manifest)
+            hold_exactly(self.stores, self.clock, Claim(Version(1, manifest), fence_id=0), manifest)
         return self._record(Version(1, manifest), change, empty, reached_seq=0, now_ms=now_ms)
 
     def _publish_claimed(
@@ -411,7 +410,7 @@ class _Commit:
             note_own_commit(self.stores, base_id + 1, manifest)
             hold_own(self.stores, ((file.handle, file.properties) for file in change.files))
             if holds and not set(base.run_ids()) <= set(manifest.run_ids()):
-                self._hold_exactly(claim, manifest)
+                hold_exactly(self.stores, self.clock, claim, manifest)
             made = Version(base_id + 1, manifest)
             return self._record(made, change, base, reached_seq=drained.last_seq, now_ms=now_ms)
 
@@ -430,13 +429,6 @@ class _Commit:
         hold = plan_hold((*base.run_ids(), *planned.run_ids()), new_ulid(self.clock, now_ms)) if holds else None
         own = completed_job(self.job.compaction, self.edit.files, now_ms)
         clear_active_jobs(self.stores, claim, hold, now_ms=now_ms, runs=planned.run_ids(), own=own, listed=listed)
-
-    def _hold_exactly(self, claim: Claim, manifest: Manifest) -> None:
-        """Hold exactly the published runs: a client does not create a run whose id is held."""
-        with contextlib.suppress(RaceLostError, SlateError):  # the commit has landed, and the next one renews the hold
-            now_ms, runs = self.clock.now_ms(), manifest.run_ids()
-            hold = plan_hold(runs, new_ulid(self.clock, now_ms))
-            clear_active_jobs(self.stores, claim, hold, now_ms=now_ms, runs=runs)
 
     def _with_own_checkpoint(self, manifest: Manifest, number: int, retention_ms: int | None) -> Manifest:
         """Return the manifest of a commit with a checkpoint of itself, since a client may replace it next."""

@@ -6,8 +6,9 @@ Otherwise only keys that may be out of order are looked up. See docs/explanation
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -99,11 +100,11 @@ def check_order_in_trees(
     oldest_ms = min((_oldest_ms(file) for file in files), default=MAX_MS)
     if manifest.last_l0_clock_tick <= oldest_ms:  # the tick is the highest time of the table
         return
-    layers = _without(fetch_layers(stores, manifest), checked)
+    layers = _filtered(fetch_layers(stores, manifest), lambda part: part.file.id not in checked)
     suspects = [(file, found) for file in files if (found := cut_layers(layers, file.keys))]
     known = file_properties(stores, manifest) if suspects else {}
     for file, found in suspects:
-        newer = _newer(found, known, _oldest_ms(file))
+        newer = _filtered(found, partial(_may_be_newer, known, _oldest_ms(file)))
         if newer:
             _refuse(stores, codec, _violations_in_layers(stores, file, newer, buffer_bytes))
 
@@ -130,22 +131,14 @@ def _oldest_ms(file: NewFile) -> int:
     return MAX_MS if file.properties.min_create_ts is None else file.properties.min_create_ts
 
 
-def _without(layers: Sequence[Layer], checked: Collection[Ulid]) -> list[Layer]:
-    """Return layers without the files that were checked."""
-    cut = (
-        replace(layer, slices=tuple(part for part in layer.slices if part.file.id not in checked)) for layer in layers
-    )
-    return [layer for layer in cut if layer.slices]
+def _may_be_newer(known: Mapping[Ulid, SstProperties], oldest_ms: int, part: FileSlice) -> bool:
+    """Tell whether a file may hold times after `oldest_ms`."""
+    properties = known.get(part.file.id)
+    return properties is None or (properties.max_create_ts is not None and properties.max_create_ts > oldest_ms)
 
 
-def _newer(layers: Sequence[Layer], known: Mapping[Ulid, SstProperties], oldest_ms: int) -> list[Layer]:
-    """Return the parts of layers that may hold times after `oldest_ms`."""
-
-    def may_be_newer(part: FileSlice) -> bool:
-        properties = known.get(part.file.id)
-        return properties is None or (properties.max_create_ts is not None and properties.max_create_ts > oldest_ms)
-
-    cut = (replace(layer, slices=tuple(filter(may_be_newer, layer.slices))) for layer in layers)
+def _filtered(layers: Sequence[Layer], stays: Callable[[FileSlice], bool]) -> list[Layer]:
+    cut = (replace(layer, slices=tuple(filter(stays, layer.slices))) for layer in layers)
     return [layer for layer in cut if layer.slices]
 
 

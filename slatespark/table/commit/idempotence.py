@@ -110,22 +110,24 @@ def find_earlier(
     return None if outcome is None else _known_record(outcome, operation)
 
 
-def fetch_earlier(stores: TableStores, options: WriteOptions, operation: Operation) -> CommitRecord | None:
-    """Return what `find_earlier` finds in the newest version."""
+def fetch_outcome(stores: TableStores, options: WriteOptions) -> TxnRecord | None:
+    """Return what `find_outcome` finds in the newest version; None if there is no table."""
     if options.txn is None:
         return None
     with contextlib.suppress(TableNotFoundError):
-        return find_earlier(stores, fetch_latest_manifest(stores)[1], options, operation)
+        return find_outcome(stores, fetch_latest_manifest(stores)[1], options)
     return None
+
+
+def fetch_earlier(stores: TableStores, options: WriteOptions, operation: Operation) -> CommitRecord | None:
+    """Return what `find_earlier` finds in the newest version."""
+    outcome = fetch_outcome(stores, options)
+    return None if outcome is None else _known_record(outcome, operation)
 
 
 def is_committed(stores: TableStores, options: WriteOptions) -> bool:
     """Tell whether a write was committed before."""
-    if options.txn is None:
-        return False
-    with contextlib.suppress(TableNotFoundError):
-        return find_outcome(stores, fetch_latest_manifest(stores)[1], options) is not None
-    return False
+    return fetch_outcome(stores, options) is not None
 
 
 def outcome_of(options: WriteOptions, manifest_id: int, write_id: str, now_ms: int) -> TxnRecord | None:

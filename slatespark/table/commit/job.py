@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Final
 
+from slatespark.errors import InvalidRequestError
 from slatespark.format.compactions import Compaction
 from slatespark.format.manifest import Manifest
 from slatespark.format.segments import WHOLE, KeySegments
@@ -18,7 +20,6 @@ from slatespark.table.commit.client_place import refuse_twin
 from slatespark.table.commit.earlier_table import refuse_earlier_table
 from slatespark.table.commit.foreign_clients import Baseline, refuse_unknown_jobs
 from slatespark.table.commit.row_times import COMMIT_TIMES, RowTimes
-from slatespark.table.commit.seq_limit import check_seq
 from slatespark.table.commit.wal_place import fetch_state_with_wal, refuse_dropped, refuse_other_database
 from slatespark.table.commit.write_time import check_tick, check_timestamp
 from slatespark.table.definition.segmentation import plan_segments
@@ -32,6 +33,8 @@ from slatespark.table.rows.encoder import Stamp
 from slatespark.table.snapshot import TableState
 from slatespark.table.stores import TableStores
 from slatespark.units import MAX_MS, MIN_MS
+
+LAST_SEQ: Final = 2**64 - 1  # a SlateDB client takes any number for a write, also this one
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,3 +215,14 @@ def abandoned_on_error(stores: TableStores, job: WriteJob) -> Iterator[None]:
 def abandon_write(stores: TableStores, job: WriteJob) -> None:
     """Delete the lease of a job. Its files stay: a commit whose answer was lost may have published them."""
     delete_lease(stores.main, job.write_id)
+
+
+def check_seq(seq: int) -> None:
+    """Refuse a sequence number that there is not; raises `InvalidRequestError`."""
+    if seq > LAST_SEQ:
+        raise InvalidRequestError(
+            f"The sequence numbers of the database are used up: the next one would be {seq}, the last one there is "
+            f"{LAST_SEQ}.",
+            why="A SlateDB client was given a high number for one of its writes.",
+            todo="Write the rows into a new database, whose numbers begin anew.",
+        )

@@ -8,10 +8,9 @@ from typing import TypeAlias
 
 from slatespark.options import WriteOptions
 from slatespark.table.clock import Clock
-from slatespark.table.commit.job import WriteJob
+from slatespark.table.commit.job import WriteJob, check_seq
 from slatespark.table.commit.rebase import check_rewritable, rebase_outputs
 from slatespark.table.commit.row_times import RowTimes
-from slatespark.table.commit.seq_limit import check_seq
 from slatespark.table.commit.write_time import check_not_ahead, check_timestamp
 from slatespark.table.rows.sst_upload import NewFile
 from slatespark.table.stores import TableStores

@@ -152,15 +152,6 @@ def _retiring(rules: MergeRules, retired_ms: int | None) -> MergeRules:
     return replace(rules, retired_ms=retired_ms)
 
 
-def without_retirement(planned: FilterPlan, filters: Sequence[CompactionFilter]) -> FilterPlan:
-    """Return the plan of a merge that keeps rows past retention, since operands may make them young again.
-
-    A retention filter that has to wait is reported; the table's own retention waits for the next compaction.
-    """
-    waits = planned.waits or any(isinstance(chosen, RetentionFilter) for chosen in filters)
-    return replace(planned, rules=replace(planned.rules, retired_ms=None), waits=waits, retires=False)
-
-
 def refuse_instants(filters: Sequence[CompactionFilter]) -> None:
     """Refuse built-in filters with an instant or a floor: jobs of a client are judged by its clock tick.
 

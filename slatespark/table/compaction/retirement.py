@@ -9,14 +9,15 @@ neither a file nor the WAL holds an operand.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from slatespark.errors import CommitConflictError
 from slatespark.format.ulid import Ulid
 from slatespark.kernels.columns import MERGE
 from slatespark.options.values import MergeOperator
 from slatespark.ranges import ALL_KEYS
-from slatespark.table.compaction.filter import CompactionFilter
-from slatespark.table.compaction.filter_plan import FilterPlan, without_retirement
+from slatespark.table.compaction.filter import CompactionFilter, RetentionFilter
+from slatespark.table.compaction.filter_plan import FilterPlan
 from slatespark.table.compaction.plan import CompactionPlan
 from slatespark.table.compaction.state import CompactionState, count_operands, hold_no_operands
 from slatespark.table.read.fetch import fetch_wal_rows
@@ -29,6 +30,9 @@ def with_allowed_retirement(
 ) -> FilterPlan:
     """Return the plan of a merge, without retirement if rows past retention may not be dropped now.
 
+    Operands may make them young again. A retention filter that has to wait is reported; the table's own retention waits
+    for the next compaction.
+
     Parameters
     ----------
     filters : the plan is theirs
@@ -36,7 +40,8 @@ def with_allowed_retirement(
     """
     if planned.rules.retired_ms is None or may_retire():
         return planned
-    return without_retirement(planned, filters)
+    waits = planned.waits or any(isinstance(chosen, RetentionFilter) for chosen in filters)
+    return replace(planned, rules=replace(planned.rules, retired_ms=None), waits=waits, retires=False)
 
 
 def may_retire(stores: TableStores, state: CompactionState, plan: CompactionPlan) -> bool:

@@ -24,7 +24,6 @@ from slatespark.table.compaction.client_job import ClientMerge, merge_client_job
 from slatespark.table.compaction.fair_threads import FairThreads
 from slatespark.table.compaction.filter import CompactionFilter
 from slatespark.table.compaction.merge import MergedRange, RangeTask, merge_range
-from slatespark.table.compaction.plan import CompactionPlan
 from slatespark.table.compaction.ranges import Runner
 from slatespark.table.compaction.worker_report import Backlog, WorkerOutcome, WorkerReport, backlog_of
 from slatespark.table.cooperation.claimed_job import (
@@ -272,11 +271,19 @@ class WorkerSession:
             plan, filter_plan, merged = merge_client_job(stores, how.clock, job, merge, self._runner_of(stores, job))
             ended_ms = now_or(how.clock, began_ms)
         seen_ms = database.seen.get(job_id, began_ms)
-        report = _report(
-            database.url,
-            job,
-            plan,
-            merged,
+        spec = job.entry.spec
+        assert isinstance(spec, TieredSpec)
+        report = WorkerReport(
+            url=database.url,
+            job=str(job.id),
+            segment=spec.segment.hex(),
+            sources=tuple(layer.name for layer in plan.layers),
+            destination=spec.destination,
+            rows_in=sum(part.rows_in for part in merged),
+            rows_out=sum(part.rows_out for part in merged),
+            bytes_in=sum(part.bytes_in for part in merged),
+            bytes_out=sum(part.bytes_out for part in merged),
+            files_out=sum(len(part.files) for part in merged),
             elapsed_ms=ended_ms - began_ms,
             waited_ms=ended_ms - seen_ms,
             filters_waited=filter_plan.waits,
@@ -324,32 +331,3 @@ def _watched(runner: Runner, check: Callable[[], None]) -> Runner:
             check()
 
     return run
-
-
-def _report(
-    url: str,
-    job: ClaimedJob,
-    plan: CompactionPlan,
-    merged: Sequence[MergedRange],
-    *,
-    elapsed_ms: int,
-    waited_ms: int,
-    filters_waited: bool,
-) -> WorkerReport:
-    spec = job.entry.spec
-    assert isinstance(spec, TieredSpec)
-    return WorkerReport(
-        url=url,
-        job=str(job.id),
-        segment=spec.segment.hex(),
-        sources=tuple(layer.name for layer in plan.layers),
-        destination=spec.destination,
-        rows_in=sum(part.rows_in for part in merged),
-        rows_out=sum(part.rows_out for part in merged),
-        bytes_in=sum(part.bytes_in for part in merged),
-        bytes_out=sum(part.bytes_out for part in merged),
-        files_out=sum(len(part.files) for part in merged),
-        elapsed_ms=elapsed_ms,
-        waited_ms=waited_ms,
-        filters_waited=filters_waited,
-    )

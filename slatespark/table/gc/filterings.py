@@ -10,15 +10,9 @@ from collections.abc import Iterator, Sequence
 
 from slatespark.errors import CorruptDataError
 from slatespark.storage import ObjectMeta
-from slatespark.table.commit.own_names import is_own
 from slatespark.table.gc.plan import Needs, Reason, Verdict
-from slatespark.table.records.filtered_jobs import FILTERED_DIR, FilteredJob, fetch_filtered_job, job_id_in
+from slatespark.table.records.filtered_jobs import FilteredJob, fetch_filtered_job, job_id_in
 from slatespark.table.stores import TableStores
-
-
-def list_filterings(stores: TableStores) -> list[ObjectMeta]:
-    """Return the records."""
-    return [meta for meta in stores.main.list(FILTERED_DIR) if is_own(meta.path)]
 
 
 def judge_filterings(stores: TableStores, listed: Sequence[ObjectMeta], needs: Needs) -> Iterator[Verdict]:

@@ -15,13 +15,12 @@ from slatespark.format.ulid import Ulid
 from slatespark.storage import ObjectMeta
 from slatespark.table.clock import Clock
 from slatespark.table.commit.handed_loads import find_commit_of, has_sources_of, is_recorded, publish_load_commit
-from slatespark.table.commit.own_names import is_own
 from slatespark.table.cooperation.job_list import JobList
 from slatespark.table.cooperation.outcome import withdraw
 from slatespark.table.gc.plan import Verdict, is_younger
 from slatespark.table.gc.survey import ListedJobs
 from slatespark.table.log.manifests import fetch_latest_manifest
-from slatespark.table.records.handed_loads import HANDED_LOADS_DIR, HandedLoad, fetch_handed_load
+from slatespark.table.records.handed_loads import HandedLoad, fetch_handed_load
 from slatespark.table.records.idempotent_writes import fetch_txn_record
 from slatespark.table.stores import TableStores
 
@@ -40,11 +39,6 @@ class Loads:
     verdicts: tuple[Verdict, ...]
     base: int | None
     jobs: ListedJobs
-
-
-def list_loads(stores: TableStores) -> list[ObjectMeta]:
-    """Return the records of loads."""
-    return [meta for meta in stores.main.list(HANDED_LOADS_DIR) if is_own(meta.path)]
 
 
 def resolve_loads(

@@ -48,9 +48,9 @@ from slatespark.table.commit.version_retention import find_replaced, is_over
 from slatespark.table.commit.wal_place import fetch_state_with_wal
 from slatespark.table.definition.versions import fetch_defined
 from slatespark.table.gc.deletion import delete_each, delete_together
-from slatespark.table.gc.filterings import judge_filterings, list_filterings
+from slatespark.table.gc.filterings import judge_filterings
 from slatespark.table.gc.leftovers import collect_leftovers
-from slatespark.table.gc.loads import Loads, list_loads, resolve_loads
+from slatespark.table.gc.loads import Loads, resolve_loads
 from slatespark.table.gc.plan import (
     CLIENT_MIN_AGE_MS,
     KeptVersion,
@@ -80,6 +80,7 @@ from slatespark.table.gc.survey import (
     delete_unchanged,
     drop_dead_jobs,
     judge_workers,
+    list_own,
     survey_jobs,
     survey_leases,
 )
@@ -89,6 +90,8 @@ from slatespark.table.log.numbered_log import NumberedLog
 from slatespark.table.log.versioned_object import RaceLostError, Version
 from slatespark.table.progress import Progress, Step
 from slatespark.table.read.versions.floor import first_proof
+from slatespark.table.records.filtered_jobs import FILTERED_DIR
+from slatespark.table.records.handed_loads import HANDED_LOADS_DIR
 from slatespark.table.records.server_time import fetch_server_time
 from slatespark.table.stores import TableStores
 from slatespark.table.write.empty_views import remove_empty_views
@@ -225,7 +228,8 @@ class _Collection:
         listed = ListedObjects.of(stores)
         leases = survey_leases(stores, self.now_ms)
         handed, filterings = run_concurrently(
-            [partial(list_loads, stores), partial(list_filterings, stores)], is_remote=stores.main.is_remote
+            [partial(list_own, stores.main, HANDED_LOADS_DIR), partial(list_own, stores.main, FILTERED_DIR)],
+            is_remote=stores.main.is_remote,
         )
         loads = resolve_loads(
             stores,

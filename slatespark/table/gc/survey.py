@@ -20,6 +20,7 @@ from slatespark.format.paths import COLUMNS_DIR, COMPACTED_DIR, COMPACTIONS_DIR,
 from slatespark.storage import ObjectMeta, ObjectStore, run_ahead, run_concurrently
 from slatespark.table.commit.active_jobs import HEARTBEAT_FRESH_MS, is_own_job, runs_here
 from slatespark.table.commit.hold import working_jobs
+from slatespark.table.commit.own_names import is_own
 from slatespark.table.gc.plan import LiveLease, Needs, Reason, Verdict
 from slatespark.table.log.compactions import compactions_log, fetch_compactions
 from slatespark.table.records.claims import CLAIMS_DIR, announced_version
@@ -163,6 +164,11 @@ def drop_dead_jobs(stores: TableStores, present_ms: Callable[[], int], min_age_m
 
 
 # --- records --------------------------------------------------------------------------------------------------------
+
+
+def list_own(store: ObjectStore, folder: str) -> list[ObjectMeta]:
+    """Return the table's own objects in one of its folders."""
+    return [meta for meta in store.list(folder) if is_own(meta.path)]
 
 
 def list_claims(stores: TableStores) -> dict[str, tuple[int, ObjectMeta]]:

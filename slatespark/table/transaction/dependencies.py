@@ -51,8 +51,8 @@ class Dependencies:
 
     def note_read(self, plan: ReadPlan) -> None:
         """Note the keys of a plain read: if they are written too, they must be unchanged."""
-        keys, ranges = _searched(plan)
-        self._read |= {*ranges, *map(_only, keys)}
+        read = ReadSet.of_plan(plan)
+        self._read |= {*read.ranges, *map(_only, read.keys)}
 
     def note_key(self, key: bytes) -> None:
         """Note the read of one key, as `note_read`."""
@@ -66,10 +66,10 @@ class Dependencies:
         TransactionConflictError
             When one has changed already.
         """
-        keys, ranges = _searched(plan)
-        self._locked_keys |= keys
-        self._locked_ranges |= ranges
-        self._check(self._set(keys=keys, ranges=ranges, written=()), ())
+        read = ReadSet.of_plan(plan)
+        self._locked_keys.update(read.keys)
+        self._locked_ranges.update(read.ranges)
+        self._check(self._set(keys=read.keys, ranges=read.ranges, written=()), ())
 
     def check_written(self, files: Sequence[NewFile]) -> None:
         """Refuse written keys that were read, and have changed already; raises as `lock`.
@@ -165,13 +165,6 @@ class LaterState:
         except FileNotFoundError:
             return False
         return True
-
-
-def _searched(plan: ReadPlan) -> tuple[set[bytes], set[KeyRange]]:
-    """Return the keys and the ranges that a plan reads."""
-    keys = {key for split in plan.splits for key in split.points or ()}
-    ranges = {part for split in plan.splits if split.points is None for part in (split.ranges or (split.keys,))}
-    return keys, ranges
 
 
 def _only(key: bytes) -> KeyRange:

@@ -44,13 +44,12 @@ from slatespark.table.checkpoints.store import (
     refuse_missing_version,
     refuse_unfinished,
 )
-from slatespark.table.clock import Clock, new_ulid
-from slatespark.table.commit.active_jobs import clear_active_jobs
+from slatespark.table.clock import Clock
+from slatespark.table.commit.active_jobs import hold_exactly
 from slatespark.table.commit.claim import Claim
 from slatespark.table.commit.drain import upload_tail
 from slatespark.table.commit.earlier_table import refuse_occupied
 from slatespark.table.commit.file_facts import describe_files
-from slatespark.table.commit.hold import plan_hold
 from slatespark.table.commit.job import draw_write_id
 from slatespark.table.commit.publication import without_l0
 from slatespark.table.commit.tree_edit import add_runs, new_runs
@@ -331,11 +330,7 @@ def _publish(
     except RaceLostError as exc:
         raise _occupied(made) from exc
     if definition.holds_history:
-        hold = plan_hold(manifest.run_ids(), new_ulid(clock))
-        with contextlib.suppress(RaceLostError, SlateError):  # the next commit renews the hold
-            clear_active_jobs(
-                made, Claim(Version(1, manifest), fence_id=0), hold, now_ms=clock.now_ms(), runs=manifest.run_ids()
-            )
+        hold_exactly(made, clock, Claim(Version(1, manifest), fence_id=0), manifest)
     record = _record(guard, manifest, drained)
     publish_commit_record(made.main, record)
     return record

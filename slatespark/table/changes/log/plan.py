@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from slatespark.options import ReadOptions
 from slatespark.ranges import KeyRange
@@ -25,6 +25,8 @@ from slatespark.table.stores import TableStores
 
 if TYPE_CHECKING:
     from slatespark.encoding.predicates import Filter
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,16 +207,7 @@ class _Cutter:
     target_bytes: int
 
     def splits(self, survey: LogSurvey) -> tuple[LogSplit, ...]:
-        splits: list[LogSplit] = []
-        parts: list[WalPart | CommitPart] = []
-        filled = 0
-        for part, size in self._parts(survey):
-            if parts and filled + size > self.target_bytes:
-                splits.append(LogSplit(tuple(parts)))
-                parts, filled = [], 0
-            parts.append(part)
-            filled += size
-        return (*splits, LogSplit(tuple(parts))) if parts else tuple(splits)
+        return tuple(LogSplit(parts) for parts, _ in self._grouped(self._parts(survey)))
 
     def _parts(self, survey: LogSurvey) -> Iterator[tuple[WalPart | CommitPart, int]]:
         """Yield parts of at most about `target_bytes`, with their stored bytes."""
@@ -223,33 +216,27 @@ class _Cutter:
 
     def _of_wal(self, stretch: WalStretch, survey: LogSurvey) -> Iterator[tuple[WalPart, int]]:
         versions = first_versions(self.stores, survey, stretch.files(survey.sizes))
-        files: list[int] = []
-        filled = 0
-        for number in [*versions, None]:
-            size = 0 if number is None else survey.sizes[number]
-            if files and (number is None or filled + size > self.target_bytes):
-                shown = tuple(versions[each] for each in files)
-                yield WalPart(tuple(files), shown, stretch.after_seq, stretch.last_seq), filled
-                files, filled = [], 0
-            if number is not None:
-                files.append(number)
-                filled += size
+        for files, size in self._grouped((number, survey.sizes[number]) for number in versions):
+            shown = tuple(versions[each] for each in files)
+            yield WalPart(files, shown, stretch.after_seq, stretch.last_seq), size
 
     def _of_commit(self, commit: LoggedCommit, survey: LogSurvey) -> Iterator[tuple[CommitPart, int]]:
-        slices: list[FileSlice] = []
+        after_seq, last_seq = commit.start_seq - 1, commit.end_seq - 1
+        for slices, size in self._grouped(self._slices(survey.files[commit.version])):
+            yield CommitPart(commit.version, commit.committed_ms, slices, after_seq, last_seq), size
+
+    def _grouped(self, sized: Iterable[tuple[T, int]]) -> Iterator[tuple[tuple[T, ...], int]]:
+        """Yield items with their sizes in groups of at most `target_bytes`, unless one item alone is larger."""
+        group: list[T] = []
         filled = 0
-        for part, size in [*self._slices(survey.files[commit.version]), (None, 0)]:
-            if slices and (part is None or filled + size > self.target_bytes):
-                yield (
-                    CommitPart(
-                        commit.version, commit.committed_ms, tuple(slices), commit.start_seq - 1, commit.end_seq - 1
-                    ),
-                    filled,
-                )
-                slices, filled = [], 0
-            if part is not None:
-                slices.append(part)
-                filled += size
+        for item, size in sized:
+            if group and filled + size > self.target_bytes:
+                yield tuple(group), filled
+                group, filled = [], 0
+            group.append(item)
+            filled += size
+        if group:
+            yield tuple(group), filled
 
     def _slices(self, files: Sequence[SstFile]) -> Iterator[tuple[FileSlice, int]]:
         """Yield the parts of files with keys of the options; a large file is cut."""

@@ -11,9 +11,8 @@ import pytest
 from slatespark import InvalidRequestError, SlateStore
 from slatespark.format.manifest import decode_manifest, encode_manifest
 from slatespark.options import WriteOptions
-from slatespark.table.commit.job import plan_write
+from slatespark.table.commit.job import LAST_SEQ, plan_write
 from slatespark.table.commit.own_rows import OwnRows
-from slatespark.table.commit.seq_limit import LAST_SEQ
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.records.operations import Operation
 from tests.support.fake_clock import FakeClock

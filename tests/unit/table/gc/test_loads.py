@@ -13,9 +13,9 @@ from slatespark.format.manifest import Manifest
 from slatespark.format.paths import manifest_path
 from slatespark.table.clock import SystemClock
 from slatespark.table.gc import loads as gc_loads
-from slatespark.table.gc.loads import Loads, list_loads, resolve_loads
+from slatespark.table.gc.loads import Loads, resolve_loads
 from slatespark.table.gc.run import vacuum_table
-from slatespark.table.gc.survey import survey_jobs
+from slatespark.table.gc.survey import list_own, survey_jobs
 from slatespark.table.log.compactions import fetch_compactions
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.log.versioned_object import Version
@@ -45,7 +45,7 @@ def settled(
     publish_handed_load(stores.main, load)
     if gone is not None:
         stores.main.delete(manifest_path(gone))
-    (meta,) = list_loads(stores)
+    (meta,) = list_own(stores.main, HANDED_LOADS_DIR)
     now_ms = meta.modified_ms + age_ms
     jobs = survey_jobs(stores, now_ms, HOUR_MS)[1]
     return stores, resolve_loads(
@@ -137,7 +137,7 @@ def test_a_load_stays_where_its_version_has_the_record_of_another_write() -> Non
 
 
 def _judged_again(stores: TableStores) -> list[bool]:
-    (meta,) = list_loads(stores)
+    (meta,) = list_own(stores.main, HANDED_LOADS_DIR)
     now_ms = meta.modified_ms + HOUR_MS
     jobs = survey_jobs(stores, now_ms, HOUR_MS)[1]
     loads = resolve_loads(stores, FakeClock(now_ms), [meta], jobs, now_ms=now_ms, min_age_ms=HOUR_MS, dry_run=False)
@@ -148,7 +148,7 @@ def test_a_damaged_record_stays() -> None:
     stores, _ = settled(listed=True)
     stores.main.put(f"{HANDED_LOADS_DIR}damaged.json", [b"{}"])
     jobs = survey_jobs(stores, 0, HOUR_MS)[1]
-    listed = [meta for meta in list_loads(stores) if "damaged" in meta.path]
+    listed = [meta for meta in list_own(stores.main, HANDED_LOADS_DIR) if "damaged" in meta.path]
     loads = resolve_loads(stores, FakeClock(), listed, jobs, now_ms=0, min_age_ms=HOUR_MS, dry_run=False)
     assert [verdict.goes for verdict in loads.verdicts] == [False]
 
