@@ -87,7 +87,6 @@ class ChangeSettings:
     Attributes
     ----------
     old, new : which rows the two versions show
-    projection : the columns
     condition : only rows for which it is true belong to either version; None for all
     pre_images : whether old rows are shown, and looked up to tell a new row from a changed one
     version, committed_ms : the later version, and when it was committed

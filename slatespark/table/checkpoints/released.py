@@ -16,13 +16,7 @@ def used_databases(source: Manifest) -> tuple[ExternalDb, ...]:
 
 
 def refuse_released(stores: TableStores, source: Manifest, latest: Manifest) -> None:
-    """Raise `HistoryTrimmedError` for a version with files that another database no longer keeps for this table.
-
-    Parameters
-    ----------
-    source : the version
-    latest : the newest one
-    """
+    """Raise `HistoryTrimmedError` for a version with files that another database no longer keeps for this table."""
     shown = latest.shown_ssts()
     for database in used_databases(source):
         if shown.issuperset(database.sst_ids):

@@ -88,7 +88,6 @@ def commit_write(
     Parameters
     ----------
     outputs : per task, in key order; a later task is newer
-    edit : the change of the existing trees
     depends_on : the read set, which must be unchanged; None for a write that depends on no read
     requirements : further requirements; each is checked at its stages
     count_lapses : for a compaction, counts the lapses of protection; see `FileGuard`
@@ -156,8 +155,6 @@ class _Commit:
 
     Attributes
     ----------
-    rows : the uploaded rows of this commit
-    edit : the change of the existing trees
     guard : keeps its files from collectors
     requirements : requirements in the order in which they are checked
     """

@@ -60,7 +60,6 @@ def check_unchanged(
     Parameters
     ----------
     outputs : the files of the commit, per task
-    codec : codec of the table, to name keys
 
     Raises
     ------
@@ -78,7 +77,6 @@ class ReadCheck:
 
     Attributes
     ----------
-    codec : codec of the table, to name keys
     buffer_bytes : memory for stored bytes in flight
     checked : the newest version found without conflict; None before the first check
     filtered_jobs : compactions with filters that earlier checks have read, by path of their records

@@ -70,7 +70,6 @@ def upload_tail(
     ----------
     source, tail : the version, and its WAL
     target : where the files go
-    segments, options : segments and options of the files
     """
     rows = fetch_wal_rows(stores, tail, source.last_l0_seq, ALL_KEYS)
     if rows is None:

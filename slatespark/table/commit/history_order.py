@@ -39,7 +39,6 @@ class Violation:
 
     Attributes
     ----------
-    key : key of the version
     at_ms, stored_ms : its time, and the newest stored time of the key
     """
 
@@ -56,7 +55,6 @@ def check_above_floor(stores: TableStores, floor_ms: int | None, files: Sequence
     Parameters
     ----------
     floor_ms : the present floor of the table; None if it has none
-    files : files of the write
 
     Raises
     ------
@@ -87,8 +85,6 @@ def check_order_in_trees(
 
     Parameters
     ----------
-    files : files of the write
-    codec : codec of the table, to name keys
     checked : ids of SSTs that an earlier check found to be in order with the write
     buffer_bytes : memory for stored bytes in flight
 

@@ -143,7 +143,6 @@ def with_outcome(
     Parameters
     ----------
     own : outcome of this commit, if it has a pair
-    new_id : makes ids of checkpoints
     """
     points = tuple(point for point in manifest.checkpoints if not _try_record(stores, point))
     if own is not None:

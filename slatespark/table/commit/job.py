@@ -43,8 +43,6 @@ class WriteJob:
 
     Attributes
     ----------
-    write_id : names the job
-    operation : name for the commit record
     planned_ms : the time of planning, also the time part of file ids
     baseline : the state of the database then
     base_seq : highest sequence number of trees and WAL then
@@ -53,7 +51,6 @@ class WriteJob:
     delete_rate : bytes per second that a reap deletes, for the commit record
     times : times of its rows, beyond what the options of the write say
     compaction : its entry in `.compactions` with all sources; None for other operations
-    segments : segments of the table
     max_retained : how many replaced versions are kept at most, by `versionRetention`; None for as many as usual
     snapshot_seq : oldest snapshot that a compaction kept, as a sequence number, for the commit record
     is_provisional : the commit gives the rows another time, and the end that retention from the write sets
@@ -147,7 +144,6 @@ def plan_write(
 
     Parameters
     ----------
-    operation : name for the commit record
     found : the newest manifest, as the caller read it; None if there is no table
     definition : definition of the table, as this write needs it
     timestamp_ms : the commit clock time of all rows; by default that of the local clock, or the last tick if it is

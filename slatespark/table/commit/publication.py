@@ -37,7 +37,6 @@ class CommitChange:
     outputs : new files per task, in key order; a later task is newer
     drained : files that hold the rows of the WAL, older than all outputs; none where the edit does not keep them
     segments : the segment of each file
-    edit : the change of the existing trees
     codec : codec of the table; views in whose range no key of it can lie are removed
     last_seq : highest sequence number of drained rows and outputs
     tick_ms : highest create_ts of drained rows and outputs

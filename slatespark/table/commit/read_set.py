@@ -88,7 +88,6 @@ class ReadSet:
         Parameters
         ----------
         condition : condition in the grammar of the read option `filter`
-        codec : codec of the table
         """
         if condition is None:
             return cls.of(snapshot, ranges=(ALL_KEYS,), written=())

@@ -58,7 +58,6 @@ class Replaced:
 
     Attributes
     ----------
-    version : its id
     lifetime_ms : how long it is kept; None if it is not
     can_be_undone : whether the commit can be undone; then the claim is kept too, by checkpoints that are never thinned
     limit : largest number of versions kept this way, with earlier ones; None for `MAX_RETAINED`
@@ -86,7 +85,6 @@ class Replaced:
         claim, claim_id : the manifest that will claim the epochs
         wal_end : first WAL id that does not exist
         keeps_claim : keep the claim as well, as the version that shows all rows of the WAL; implied by `can_be_undone`
-        new_id : makes ids of checkpoints
         """
         if self.lifetime_ms is None:
             return replace(claim, checkpoints=retained(claim.checkpoints, (), 0, now_ms, new_id, limit=self.limit))

@@ -37,7 +37,6 @@ def compact_after_write(
     Parameters
     ----------
     record : record of the write's commit; None if there was no commit
-    options : options of the write
     definition : definition as the write found it; by default the newest that was seen, else it is read
     """
     if record is None:

@@ -60,7 +60,6 @@ def compact_automatically(
 
     Parameters
     ----------
-    record, options : record and options of the write
     manifest, definition : manifest and definition as its commit left them
     """
     trees = trees_of(record.manifest_id, manifest, fetch_layers(stores, manifest))

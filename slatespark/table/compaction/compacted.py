@@ -30,7 +30,6 @@ def find_compacted(
 
     Parameters
     ----------
-    state : the table
     file_options : keys of the given options that shape files; any of them but an equal `compression` asks for new files
     compression : codec of new files, as the option names it
     """

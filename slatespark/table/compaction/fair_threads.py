@@ -36,10 +36,6 @@ class FairThreads:
 
     A free thread takes a task of an urgent job first, then of the job for which the fewest run, and of several such
     jobs in turn. So a job of a thousand tasks does not keep a small one waiting for longer than a task takes.
-
-    Parameters
-    ----------
-    count : number of the threads
     """
 
     def __init__(self, count: int) -> None:

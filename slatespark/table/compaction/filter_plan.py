@@ -46,7 +46,6 @@ class FilterPlan:
 
         Parameters
         ----------
-        merged : the results of all ranges
         is_late : the rules judge by an instant later than that of reads
         """
         by_time = self.retires or is_late
@@ -130,8 +129,6 @@ def plan_filters(
     Parameters
     ----------
     filters : checked
-    rules : rules of the merge
-    definition, manifest, table : definition, manifest and name of the compacted table
     """
     given_ms = rules.retired_ms
     for chosen in filters:

@@ -50,7 +50,6 @@ class FilterStage:
     Attributes
     ----------
     filters : called in this order; each sees the result of the one before
-    codec : codec of the table
     table : its URL, for messages
     drops_tombstones : nothing older than the sources holds any of their keys
     """
@@ -66,7 +65,6 @@ class FilterStage:
         Parameters
         ----------
         pieces : keys ascending, newest version first; a key may continue in the next piece
-        tally : counts the changes
 
         Raises
         ------

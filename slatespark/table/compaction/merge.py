@@ -49,7 +49,6 @@ class MergeRules:
         tables `2**64 - 1` leaves the decision to the floor
     drops_tombstones : nothing older than the sources holds any of their keys
     floor_ms : history tables: versions created after it are kept unchanged; None if all are
-    has_history : whether it is a history table
     retired_ms : plain tables with retention: rows created at or before it are removed; None if there is no such instant
     merge_operator : how operands are folded; None if operands are refused
     """
@@ -77,9 +76,7 @@ class MergeRules:
 
         Parameters
         ----------
-        manifest, definition : manifest and definition of the version
         operator : the given merge operator; None for that of the table
-        now_ms, drops_tombstones, retired_ms : see the attributes
         """
         return cls(
             now_ms=now_ms,
@@ -236,7 +233,6 @@ class LayerMerge:
     Attributes
     ----------
     layers : newest first
-    keeper : decides which versions are kept
     window_bytes : held at a time of each layer
     """
 

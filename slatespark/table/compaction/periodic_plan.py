@@ -34,7 +34,6 @@ def find_due_files(
 
     Parameters
     ----------
-    files : files of the table
     known : properties of files; a file without may hold anything
     interval_ms : maximum age of a file that may hold expired rows; None for no maximum
     present_ms : instant by the clock of the machine, as the times of files

@@ -103,7 +103,6 @@ class SourceLayer:
 
     Attributes
     ----------
-    layer : its slices
     views : as in the manifest; one per slice if the layer is not cut
     run_id : id of a sorted run; None for an L0 view
     """
@@ -191,7 +190,6 @@ class CompactionPlan:
     destination : number of the output run
     is_lowest : nothing below the sources holds any of the keys, so tombstones can be dropped
     above : files above the sources that hold some of the keys
-    segment : the prefix of the tree
     """
 
     kind: str

@@ -101,7 +101,6 @@ def compact_table(
     runner : merges ranges and returns the results in their order; by default on threads of this process. Its attribute
         `parallelism`, if any, says how many it merges at a time; a dry run calls `preview` with the ranges to merge
     range_bytes : approximate maximum that one task reads
-    progress : called with the progress
     baseline : a client active since then is not fenced unless `ifClientActive` says so; by default since each plan
 
     Raises

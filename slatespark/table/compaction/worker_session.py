@@ -58,8 +58,6 @@ class ServedDatabase:
     Attributes
     ----------
     path, storage : the location and the storage options, as given
-    jobs : the list of its compactions
-    options : options of new files
     seen : for each waiting job, when it was first seen
     pauses : for each job that failed, how often it has, and when it may be tried again; None is the database itself
     gone : jobs that were released once, because a source was missing

@@ -81,9 +81,7 @@ class ClaimedJob:
 
     Attributes
     ----------
-    jobs : the list that it is in
     entry : the job as it was listed last: running, with this worker
-    worker_id : the id of this worker
     found : the newest manifest, read after the claim: what is merged, and by which rules
     waits : the coordinator has not scheduled it yet, so it is ours without a claim
     may_be_handed : a hand-over was tried, so the outputs may be committed: they must not be deleted any more

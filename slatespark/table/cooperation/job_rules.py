@@ -120,7 +120,6 @@ def jobs_in_turn(listed: Compactions, waiting: Collection[Ulid], now_ms: int) ->
     Parameters
     ----------
     waiting : the submitted ones
-    now_ms : the present
     """
     return tuple(
         job

@@ -67,7 +67,6 @@ class LoadRules:
     ----------
     shift : what is added to numbers and times of the rows of the load: all get the number of the sources, and none is
         older than these
-    retention : which versions of the sources are kept
     merge_operator : how operands are folded; None if it is unknown
     """
 
@@ -79,12 +78,7 @@ class LoadRules:
     def of(
         cls, sources: LoadSources, job: WriteJob, times: RowTimes, merge_operator: MergeOperator | None
     ) -> LoadRules:
-        """Return the rules by which the client itself would merge the sources.
-
-        Parameters
-        ----------
-        job, times : job and times of the load
-        """
+        """Return the rules by which the client itself would merge the sources."""
         manifest: Manifest = sources.manifest
         by_ms = 0 if times.fixed else max(0, manifest.last_l0_clock_tick - job.create_ts_ms)
         retention = Retention(

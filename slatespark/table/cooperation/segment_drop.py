@@ -40,8 +40,6 @@ def drop_segment_beside_client(
 
     Parameters
     ----------
-    prefix : prefix of the segment
-    codec : codec of the table, to name keys
     options : `clientTimeout` and `unflushedRows`
 
     Raises

@@ -183,12 +183,7 @@ class Submitter:
     def _claim(
         self, claim: contextlib.ExitStack, job_ids: Sequence[Ulid], worker_id: str, wait: CoordinatorWait
     ) -> tuple[ClaimedJob, ...] | None:
-        """Claim submitted jobs once one is scheduled; None if one will not be: another job, or worker, was faster.
-
-        Parameters
-        ----------
-        claim : holds them
-        """
+        """Claim submitted jobs once one is scheduled; None if one will not be: another job, or worker, was faster."""
         abandoned = AbandonedJobs(self.jobs)
         try:
             while self._are(job_ids, NOT_BEGUN, wait):

@@ -58,8 +58,6 @@ def await_flush(
     Parameters
     ----------
     baseline : the state when the load began
-    files : files of the load
-    codec : codec of the table, to name keys
     options : `clientTimeout` bounds the wait, `unflushedRows` says what follows, `writeBuffer` bounds the memory
 
     Raises

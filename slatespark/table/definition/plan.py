@@ -116,7 +116,6 @@ def plan_definition(
     Parameters
     ----------
     current : the definition of the table; `NO_DEFINITION` if there is no table
-    schema : the columns of the rows
     is_new : whether the write creates the table
 
     Raises

@@ -12,7 +12,6 @@ def plan_segments(url: str, manifest: Manifest | None, extractor: SegmentExtract
 
     Parameters
     ----------
-    url : the location of the table, for messages
     manifest : the newest version; None if there is no table yet
     extractor : the declared extractor; None without one
 

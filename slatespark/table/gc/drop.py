@@ -83,7 +83,6 @@ def drop_table(
     ----------
     force : go on although checkpoints, jobs or a client may need it, its newest manifest or the boundary cannot be
         read, or a later release wrote its definition; never where a clone may need its files
-    dry_run : change nothing
     progress : called with the number of deleted objects
 
     Raises

@@ -31,7 +31,6 @@ class Loads:
 
     Attributes
     ----------
-    verdicts : verdicts on the records
     base : a later version may show a load whose fate is open; None without any
     jobs : the compactions, without those that were taken back
     """
@@ -57,7 +56,6 @@ def resolve_loads(
     ----------
     listed : records, from before `jobs` were read
     now_ms, min_age_ms : the instant of the vacuum, and the minimum age of records whose load nobody can tell about
-    dry_run : nothing is changed
     """
     return _LoadResolution(stores, clock, jobs, now_ms, min_age_ms, dry_run).run(listed)
 

@@ -51,7 +51,6 @@ class Verdict:
     Attributes
     ----------
     goes : whether it is deleted
-    reason : reason for deleting or keeping it
     until_ms : when the reason for keeping it ends by itself; None if it does not, or nobody knows when
     """
 

@@ -119,7 +119,6 @@ def vacuum_table(
     Parameters
     ----------
     min_age_ms : younger objects are kept, and so is every version that was the newest at some moment since
-    dry_run : nothing is changed
     fences : delete WAL fences too, except the one behind which replay starts
 
     Raises
@@ -176,7 +175,6 @@ class _ManifestPlan:
 
     Attributes
     ----------
-    latest : the newest one
     listed : manifests by number
     planned : the kept ones
     going : those that the boundary declares dead

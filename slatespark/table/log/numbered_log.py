@@ -34,7 +34,6 @@ class NumberedLog:
 
     Attributes
     ----------
-    store : the store of the folder
     folder : path of the folder, with a trailing `/`
     extension : the extension of its members, without the dot
     path : number -> path of that version

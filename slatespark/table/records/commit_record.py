@@ -51,7 +51,6 @@ class CommitRecord:
     ----------
     manifest_id : the published version
     operation : `write`, `overwrite`, `create`, ...
-    write_id : the write id of the job
     engine : the kind of writer
     committed_ms, write_time_ms : wall clock at publication; latest create_ts of the rows
     first_seq, last_seq : used sequence numbers, inclusive; None if none

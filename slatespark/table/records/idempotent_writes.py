@@ -28,7 +28,6 @@ class TxnRecord:
     ----------
     app, version : the pair that identifies it
     manifest_id : the published version; without rows, the newest version then
-    write_id : the write id of the job
     committed_ms : wall clock at the commit
     """
 

@@ -94,7 +94,6 @@ def reap_table(
         some blocks. Files dropped as a whole are not bounded
     options : file options, and `ifClientActive`
     runner : rewrites views; by default threads of this process
-    progress : called with the progress
 
     Raises
     ------

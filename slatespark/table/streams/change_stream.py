@@ -50,8 +50,6 @@ class ChangeStream:
 
     Parameters
     ----------
-    stores, options : the stores and the options of the table and the change feed
-    projection : the columns that were promised
     clock : clock by which expiry is evaluated
     machine : the clock of the machine, for intervals and checkpoints
 

@@ -43,7 +43,6 @@ class StreamCheckpoints:
 
     Parameters
     ----------
-    stores : the stores of the table
     clock : the machine's clock, by which garbage collectors judge checkpoints
     stream_id : the name of the stream; None for a random one
     lifetime_ms : how long a checkpoint lasts unless it is renewed

@@ -48,9 +48,7 @@ class LimitedUnit:
 
     Parameters
     ----------
-    stores : the stores of the table
     plan_of : keys, and stored bytes of a split (None for those of the options) -> the plan of their changes
-    limits : the limits of a batch
     """
 
     def __init__(

@@ -21,10 +21,7 @@ class LogStream:
 
     Parameters
     ----------
-    stores, options, clock : as for `ChangeStream`
-    columns : columns that were promised
     throttle : allows to look for new writes
-    limits : the limits of a batch
     """
 
     def __init__(

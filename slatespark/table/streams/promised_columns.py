@@ -15,14 +15,7 @@ GOES_ON: Final = "it goes on where it stopped, with the columns of now"
 
 
 class PromisedColumns:
-    """The columns of a stream.
-
-    Parameters
-    ----------
-    url : the location of the table
-    options : options of the stream
-    projection : the columns
-    """
+    """The columns of a stream."""
 
     def __init__(self, url: str, options: ReadOptions, projection: Projection) -> None:
         self._url, self._options = url, options

@@ -21,7 +21,6 @@ class VersionMark:
 
     Attributes
     ----------
-    version : its number
     id : 16 hexadecimal digits
     """
 

@@ -34,7 +34,6 @@ class Dependencies:
 
     Attributes
     ----------
-    point : its read point
     buffer_bytes : memory for stored bytes in flight
     """
 

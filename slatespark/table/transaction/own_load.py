@@ -24,8 +24,6 @@ def plan_own_load(
 
     Parameters
     ----------
-    job : the write job of the transaction
-    schema : the columns of the rows
     options : the options of this write
     last_seq : the highest sequence number of the transaction's own rows, 0 if it has none
 

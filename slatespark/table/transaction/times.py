@@ -19,7 +19,6 @@ class CommitTimes:
 
     Attributes
     ----------
-    point : the read point of the transaction
     read_ms : the instant that it reads as of; None for the newest state
     reached : the newest state at the commit
     now_ms : the present by the local clock
@@ -37,7 +36,6 @@ class CommitTimes:
 
         Parameters
         ----------
-        given_ms : time given by the caller, or None
         job : job with the time that the rows have now
         moves : whether the rows are few enough to be rewritten with the present time
         writes : whether there are any rows

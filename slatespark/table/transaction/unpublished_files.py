@@ -23,7 +23,6 @@ class UnpublishedFiles:
 
     Parameters
     ----------
-    options : options of the commit
     job : the write job of the transaction, which has a lease
     """
 

@@ -43,7 +43,6 @@ class DutyContext:
     limits : bounds of a step of the reaper
     min_age_ms : the least age of objects that a vacuum deletes
     takes_fences : whether a vacuum deletes WAL fences too
-    options : options of commits
     reaping : the reap under way, if any
     """
 

@@ -27,7 +27,6 @@ class RegisteredTable:
     path : path or URL of the table as it was given, by which the loop knows it
     location : the same in any working folder: the loop may go on in another
     wal_path : the location of its WAL if that is elsewhere
-    storage : options of the storage backend
     """
 
     path: str

@@ -49,7 +49,6 @@ class TableLoop(Generic[T, R]):
 
     Parameters
     ----------
-    clock : clock for waiting
     serve : does one step for a table; raises nothing
     """
 

@@ -30,7 +30,6 @@ def choose_keys(
     where : a condition on leading key columns
     keys : rows with the key columns as pyarrow, or a sequence of keys: of several columns each a sequence of values
     options : `startKey`, `endKey` or `keyPrefix` of a raw table
-    codec : codec of the table
 
     Raises
     ------

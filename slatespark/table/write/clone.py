@@ -59,13 +59,7 @@ _FOLDER_SCHEMES: Final = ("file", "memory")  # their root may be any folder; els
 
 @dataclass(frozen=True, slots=True)
 class FileOwner:
-    """A database that owns files of the clone.
-
-    Attributes
-    ----------
-    stores : its stores
-    entry : its entry in the clone's manifest
-    """
+    """A database that owns files of the clone."""
 
     stores: TableStores
     entry: ExternalDb

@@ -164,7 +164,6 @@ def plan_copy(
     ----------
     drained : files of the rows that were only in the WAL
     tail : end of the WAL that is not in files yet
-    segments : segments of the table
     """
     base = without_l0(source)
     return replace(

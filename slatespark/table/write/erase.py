@@ -88,7 +88,6 @@ class ErasePlan:
 
     Attributes
     ----------
-    snapshot : the newest version
     parts : the parts of files that would be rewritten
     wal_rows : number of row versions that are only in the WAL
     commits : whether anything would be published
@@ -163,7 +162,6 @@ class _Found:
 
     Attributes
     ----------
-    views : views to be rewritten
     wal_rows : number of row versions that are only in the WAL
     in_wal : whether a WAL file holds any that a commit makes unnecessary
     """

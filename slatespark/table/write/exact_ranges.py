@@ -23,7 +23,6 @@ def plan_bounds(options: WriteOptions, codec: RowCodec, *, overwrite: bool) -> K
 
     Parameters
     ----------
-    codec : codec of the table
     overwrite : whether the mode of the write is `overwrite`
 
     Raises

@@ -22,9 +22,6 @@ class Load:
 
     Attributes
     ----------
-    job : input of the commit
-    encoder : encodes batches as rows
-    options : options of the write
     bytes_per_s : upload limit of all tasks together; None for no limit
     """
 

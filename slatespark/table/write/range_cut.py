@@ -42,7 +42,6 @@ def plan_cut(
     Parameters
     ----------
     keys : ascending, not overlapping, none empty
-    codec : codec of the table
     state : its newest version with the WAL
     """
     _, manifest, wal = state

@@ -107,7 +107,6 @@ def plan_restore(source: Manifest, flushed: tuple[NewFile, ...], new_id: Callabl
 
     Parameters
     ----------
-    source : the version
     flushed : files of the rows that were only in its WAL
     new_id : makes the id of a view whose own id occurs twice; with the time of the SST's id
     """

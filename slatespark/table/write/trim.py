@@ -116,7 +116,6 @@ class _Trimming:
     ----------
     after_ms : versions created later are removed
     planned_ms : time part of the ids of new files
-    segments : segments of the table
     """
 
     stores: TableStores

@@ -87,7 +87,6 @@ class LogSettings:
 
     Attributes
     ----------
-    projection : the columns
     condition : only writes whose own columns fulfil it are returned; None for all
     keys : only writes with these keys
     buffer_bytes : memory for stored bytes in flight
@@ -107,7 +106,6 @@ class LogPlan:
 
     Attributes
     ----------
-    start, end : the positions
     survey : what lies between them
     settings : the same for all splits
     splits : splits in the order of the log; each can be read on its own, by any process

@@ -69,10 +69,6 @@ class LogTail:
 
     The first look lists the WAL behind the newest version. Later ones ask for the next version and the next WAL file by
     name, and whether the newest version is still there: four requests as long as nothing is new.
-
-    Parameters
-    ----------
-    stores : the stores of the table
     """
 
     def __init__(self, stores: TableStores) -> None:

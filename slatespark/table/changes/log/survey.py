@@ -35,7 +35,6 @@ class LogSurvey:
 
     Attributes
     ----------
-    start, end : the positions
     stretches : stretches of the WAL, and slatespark's commits, in the order of the log
     sizes : the sizes of the WAL files, by id
     files : the new files of slatespark's commits with rows, by version
