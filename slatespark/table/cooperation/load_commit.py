@@ -159,7 +159,7 @@ class _LoadCommit:
         if (earlier := self._find_earlier()) is not None:
             return earlier
         codec = self.job.definition.codec()
-        await_flush(self.stores, self.clock, self.job.baseline, self._files, codec, self.options)
+        await_flush(self.stores, self.clock, self.job.baseline.wal_end, codec, self.options, files=self._files)
         join_growth(resolve_definition(self.stores, fetch_latest_manifest(self.stores).value), self.job.definition)
         for number in range(MAX_ATTEMPTS):
             try:

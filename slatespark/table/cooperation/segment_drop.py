@@ -21,7 +21,7 @@ from slatespark.table.commit.job import draw_write_id
 from slatespark.table.commit.wal_place import fetch_state_with_wal
 from slatespark.table.cooperation.job_rules import find_tree
 from slatespark.table.cooperation.submission import Submitter
-from slatespark.table.cooperation.unflushed_rows import await_flush_within
+from slatespark.table.cooperation.unflushed_rows import await_flush
 from slatespark.table.log.manifests import later_manifests
 from slatespark.table.log.versioned_object import Version
 from slatespark.table.records.commit_record import CLIENT_EPOCH, CommitRecord
@@ -48,7 +48,7 @@ def drop_segment_beside_client(
         When no client answers, when rows of the segment are not flushed in time, or when the client compacts it
         again and again.
     """
-    await_flush_within(stores, clock, fetch_state_with_wal(stores).wal.end, prefix_range(prefix), codec, options)
+    await_flush(stores, clock, fetch_state_with_wal(stores).wal.end, codec, options, keys=prefix_range(prefix))
     submitter = Submitter(stores, clock, timeout_ms=options.client_timeout_ms)
 
     def plan(manifest: Manifest, _: Compactions) -> tuple[DrainSpec, ...]:

@@ -19,7 +19,6 @@ from slatespark.kernels.columns import RowColumns
 from slatespark.options import WriteOptions
 from slatespark.ranges import ALL_KEYS, KeyRange
 from slatespark.table.clock import Clock
-from slatespark.table.commit.foreign_clients import Baseline
 from slatespark.table.cooperation.outcome import poll_ms
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read.fetch import fetch_wal_rows
@@ -48,45 +47,28 @@ class UnflushedRows:
 def await_flush(
     stores: TableStores,
     clock: Clock,
-    baseline: Baseline,
-    files: Sequence[NewFile],
+    wal_end: int,
     codec: RowCodec,
     options: WriteOptions,
+    *,
+    keys: KeyRange = ALL_KEYS,
+    files: Sequence[NewFile] | None = None,
 ) -> None:
-    """Wait until the trees hold all rows with keys of the load that were durable when it began.
+    """Wait until the trees hold all rows that were durable when the WAL had an end.
 
     Parameters
     ----------
-    baseline : the state when the load began
+    wal_end : the first WAL id that did not exist
     options : `clientTimeout` bounds the wait, `unflushedRows` says what follows, `writeBuffer` bounds the memory
+    keys, files : only rows count with these keys, and with keys that these files have; None for any
 
     Raises
     ------
     CommitConflictError
         When they are not flushed in time, naming keys, and `unflushedRows` is `fail`.
     """
-    rows = _wal_rows(stores, baseline.wal_end, ALL_KEYS)
-    unflushed = None if rows is None else _with_keys_of(stores, rows, files, options.write_buffer_bytes)
-    _await(stores, clock, unflushed, codec, options)
-
-
-def await_flush_within(
-    stores: TableStores, clock: Clock, wal_end: int, keys: KeyRange, codec: RowCodec, options: WriteOptions
-) -> None:
-    """Wait until the trees hold all rows of a key range that were durable.
-
-    Parameters
-    ----------
-    wal_end : the first WAL id that did not exist
-    codec, options : and errors as for `await_flush`
-    """
     rows = _wal_rows(stores, wal_end, keys)
-    _await(stores, clock, None if rows is None else _of_rows(rows), codec, options)
-
-
-def _await(
-    stores: TableStores, clock: Clock, unflushed: UnflushedRows | None, codec: RowCodec, options: WriteOptions
-) -> None:
+    unflushed = None if rows is None else _with_keys_of(stores, rows, files, options.write_buffer_bytes)
     if unflushed is None:
         return
     end_ms = clock.now_ms() + options.client_timeout_ms
@@ -111,17 +93,14 @@ def _wal_rows(stores: TableStores, wal_end: int, keys: KeyRange) -> RowColumns |
                 raise
 
 
-def _of_rows(rows: RowColumns) -> UnflushedRows:
-    starts = np.flatnonzero(new_key_mask([rows], np.arange(len(rows), dtype=np.int64)))
-    return UnflushedRows(tuple(rows.key(at) for at in starts.tolist()), int(rows.seqs[starts].max()))
-
-
 def _with_keys_of(
-    stores: TableStores, rows: RowColumns, files: Sequence[NewFile], buffer_bytes: int
+    stores: TableStores, rows: RowColumns, files: Sequence[NewFile] | None, buffer_bytes: int
 ) -> UnflushedRows | None:
     """Return those of some rows, sorted, whose keys files have; None if there is none."""
     starts = np.flatnonzero(new_key_mask([rows], np.arange(len(rows), dtype=np.int64)))
     keys = [rows.key(at) for at in starts.tolist()]
+    if files is None:
+        return UnflushedRows(tuple(keys), int(rows.seqs[starts].max()))
     found: set[bytes] = set()
     for file in files:
         low = bisect_left(keys, file.keys.start)

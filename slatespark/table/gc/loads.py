@@ -40,32 +40,13 @@ class Loads:
     jobs: ListedJobs
 
 
-def resolve_loads(
-    stores: TableStores,
-    clock: Clock,
-    listed: Iterable[ObjectMeta],
-    jobs: ListedJobs,
-    *,
-    now_ms: int,
-    min_age_ms: int,
-    dry_run: bool,
-) -> Loads:
-    """Record the commits of loads whose fate is known, and take back those that cannot be committed any more.
-
-    Parameters
-    ----------
-    listed : records, from before `jobs` were read
-    now_ms, min_age_ms : the instant of the vacuum, and the minimum age of records whose load nobody can tell about
-    """
-    return _LoadResolution(stores, clock, jobs, now_ms, min_age_ms, dry_run).run(listed)
-
-
 @dataclass(slots=True)
-class _LoadResolution:
-    """A resolution in progress.
+class LoadResolution:
+    """Records the commits of loads whose fate is known, and takes back those that cannot be committed any more.
 
     Attributes
     ----------
+    now_ms, min_age_ms : the instant of the vacuum, and the minimum age of records whose load nobody can tell about
     bases : base versions of the loads whose fate is open
     withdrawn : jobs that were taken back
     """
@@ -80,6 +61,12 @@ class _LoadResolution:
     withdrawn: set[Ulid] = field(default_factory=set)
 
     def run(self, listed: Iterable[ObjectMeta]) -> Loads:
+        """Resolve recorded loads.
+
+        Parameters
+        ----------
+        listed : records, from before `jobs` were read
+        """
         verdicts = tuple(self._verdicts(listed))
         left = tuple(job for job in self.jobs.active if job.id not in self.withdrawn)
         return Loads(verdicts, min(self.bases, default=None), replace(self.jobs, active=left))

@@ -50,7 +50,7 @@ from slatespark.table.definition.versions import fetch_defined
 from slatespark.table.gc.deletion import delete_each, delete_together
 from slatespark.table.gc.filterings import judge_filterings
 from slatespark.table.gc.leftovers import collect_leftovers
-from slatespark.table.gc.loads import Loads, resolve_loads
+from slatespark.table.gc.loads import LoadResolution, Loads
 from slatespark.table.gc.plan import (
     CLIENT_MIN_AGE_MS,
     KeptVersion,
@@ -229,15 +229,8 @@ class _Collection:
             [partial(list_own, stores.main, HANDED_LOADS_DIR), partial(list_own, stores.main, FILTERED_DIR)],
             is_remote=stores.main.is_remote,
         )
-        loads = resolve_loads(
-            stores,
-            self.clock,
-            handed,
-            self._drop_dead_jobs(),
-            now_ms=self.now_ms,
-            min_age_ms=self.min_age_ms,
-            dry_run=self.dry_run,
-        )
+        jobs = self._drop_dead_jobs()
+        loads = LoadResolution(stores, self.clock, jobs, self.now_ms, self.min_age_ms, self.dry_run).run(handed)
         released = self._release_checkpoints()
         versions = self._decide_versions(leases, loads)
         needs = self._needs(versions, leases, loads.jobs)

@@ -12,7 +12,6 @@ from slatespark.format.manifest import Manifest
 from slatespark.format.paths import wal_path
 from slatespark.format.row import Row
 from slatespark.options import WriteOptions
-from slatespark.table.commit.foreign_clients import Baseline
 from slatespark.table.cooperation.unflushed_rows import await_flush
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.stores import TableStores
@@ -46,10 +45,9 @@ def test_every_row_with_a_key_of_the_load_is_waited_for(flushed: int, is_enough:
     clock = FlushingClock(stores, flushed)
     files = upload_rows(stores, [Row(key, 1) for key in (b"a", b"c", b"d")], clock)
     options = WriteOptions.parse({"path": stores.url, "clientTimeout": "1s"})
-    baseline = Baseline(1, 0, 0, last_l0_seq=4, wal_end=4)
     if is_enough:
-        await_flush(stores, clock, baseline, files, RAW_CODEC, options)
+        await_flush(stores, clock, 4, RAW_CODEC, options, files=files)
         assert fetch_latest_manifest(stores).value.last_l0_seq == flushed
     else:
         with pytest.raises(CommitConflictError, match="key 61; key 63 before"):
-            await_flush(stores, clock, baseline, files, RAW_CODEC, options)
+            await_flush(stores, clock, 4, RAW_CODEC, options, files=files)

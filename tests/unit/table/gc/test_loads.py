@@ -13,7 +13,7 @@ from slatespark.format.manifest import Manifest
 from slatespark.format.paths import manifest_path
 from slatespark.table.clock import SystemClock
 from slatespark.table.gc import loads as gc_loads
-from slatespark.table.gc.loads import Loads, resolve_loads
+from slatespark.table.gc.loads import LoadResolution, Loads
 from slatespark.table.gc.run import vacuum_table
 from slatespark.table.gc.survey import list_own, survey_jobs
 from slatespark.table.log.compactions import fetch_compactions
@@ -48,9 +48,7 @@ def settled(
     (meta,) = list_own(stores.main, HANDED_LOADS_DIR)
     now_ms = meta.modified_ms + age_ms
     jobs = survey_jobs(stores, now_ms, HOUR_MS)[1]
-    return stores, resolve_loads(
-        stores, FakeClock(now_ms), [meta], jobs, now_ms=now_ms, min_age_ms=HOUR_MS, dry_run=dry
-    )
+    return stores, LoadResolution(stores, FakeClock(now_ms), jobs, now_ms, HOUR_MS, dry).run([meta])
 
 
 @pytest.mark.parametrize(
@@ -140,7 +138,7 @@ def _judged_again(stores: TableStores) -> list[bool]:
     (meta,) = list_own(stores.main, HANDED_LOADS_DIR)
     now_ms = meta.modified_ms + HOUR_MS
     jobs = survey_jobs(stores, now_ms, HOUR_MS)[1]
-    loads = resolve_loads(stores, FakeClock(now_ms), [meta], jobs, now_ms=now_ms, min_age_ms=HOUR_MS, dry_run=False)
+    loads = LoadResolution(stores, FakeClock(now_ms), jobs, now_ms, HOUR_MS, dry_run=False).run([meta])
     return [verdict.goes for verdict in loads.verdicts]
 
 
@@ -149,7 +147,7 @@ def test_a_damaged_record_stays() -> None:
     stores.main.put(f"{HANDED_LOADS_DIR}damaged.json", [b"{}"])
     jobs = survey_jobs(stores, 0, HOUR_MS)[1]
     listed = [meta for meta in list_own(stores.main, HANDED_LOADS_DIR) if "damaged" in meta.path]
-    loads = resolve_loads(stores, FakeClock(), listed, jobs, now_ms=0, min_age_ms=HOUR_MS, dry_run=False)
+    loads = LoadResolution(stores, FakeClock(), jobs, 0, HOUR_MS, dry_run=False).run(listed)
     assert [verdict.goes for verdict in loads.verdicts] == [False]
 
 
