@@ -6,7 +6,7 @@ See docs/explanation/editing-a-manifest.md, docs/explanation/how-conflicts-are-f
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +16,7 @@ from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, TOMBSTONE, RowCol
 from slatespark.log_lines import log_event
 from slatespark.options import WriteOptions
 from slatespark.table.clock import Clock
-from slatespark.table.read.merge.cursor import LayerCursor, layer_windows, window_size
+from slatespark.table.read.merge.cursor import Window, layer_windows, window_size
 from slatespark.table.rows.sorted_rows import SortedRows
 from slatespark.table.rows.sst_upload import NewFile, new_layer, upload_sorted
 from slatespark.table.stores import TableStores
@@ -87,18 +87,14 @@ class RowShift:
 def _rewrite(
     stores: TableStores, file: NewFile, options: WriteOptions, clock: Clock, shift: RowShift, planned_ms: int
 ) -> tuple[NewFile, ...]:
-    cursor = LayerCursor(layer_windows(stores, new_layer(file), window_size(options.write_buffer_bytes, 1)))
+    windows = layer_windows(stores, new_layer(file), window_size(options.write_buffer_bytes, 1))
+    return upload_sorted(stores.main, _moved(windows, shift), options, clock, planned_ms)
 
-    def moved() -> SortedRows:
-        rows = cursor.rows
-        assert rows is not None  # load() said so
-        move_rows(rows, cursor.low, cursor.high, shift)
-        selected = np.arange(cursor.low, cursor.high, dtype=np.int64)
-        cursor.low = cursor.high
-        return SortedRows([rows], selected)
 
-    pieces = (moved() for _ in iter(cursor.load, False))
-    return upload_sorted(stores.main, pieces, options, clock, planned_ms)
+def _moved(windows: Iterable[Window], shift: RowShift) -> Iterator[SortedRows]:
+    for window in windows:
+        move_rows(window.rows, window.low, window.high, shift)
+        yield SortedRows([window.rows], np.arange(window.low, window.high, dtype=np.int64))
 
 
 def move_rows(rows: RowColumns, low: int, high: int, shift: RowShift) -> None:

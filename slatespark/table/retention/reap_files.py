@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ from slatespark.kernels.columns import RowColumns
 from slatespark.options import WriteOptions
 from slatespark.ranges import KeyRange, key_after
 from slatespark.table.clock import Clock
-from slatespark.table.read.merge.cursor import LayerCursor, layer_windows
+from slatespark.table.read.merge.cursor import Window, layer_windows
 from slatespark.table.read.planning.plan import FileSlice, Layer
 from slatespark.table.retention.expiry_files import read_blocks
 from slatespark.table.retention.expiry_plan import FileOutline
@@ -173,18 +173,16 @@ class _Rest:
     open_key : a key whose versions span several windows; they are all kept
     """
 
-    cursor: LayerCursor
+    windows: Iterable[Window]
     older: Sequence[KeyRange]
     retired_ms: int
     gone: int = 0
     open_key: bytes | None = None
 
     def pieces(self) -> Iterator[SortedRows]:
-        while self.cursor.load():
-            rows, low, high = self.cursor.rows, self.cursor.low, self.cursor.high
-            assert rows is not None  # load() said so
-            self.cursor.low = high
-            start = self._end_of_open_key(rows, low, high)
+        for window in self.windows:
+            rows, low, high = window.rows, window.low, window.high
+            start = self._end_of_open_key(window)
             if start > low:
                 yield SortedRows([rows], np.arange(low, start, dtype=np.int64))
             if start == high:
@@ -195,12 +193,14 @@ class _Rest:
             if len(left.positions):
                 yield SortedRows([rows], left.positions)
 
-    def _end_of_open_key(self, rows: RowColumns, low: int, high: int) -> int:
+    def _end_of_open_key(self, window: Window) -> int:
         """Return the end of the rows of a key that spans several windows."""
-        if self.cursor.bound is not None and self.cursor.bound[1] == 0:
-            self.open_key = self.cursor.bound[0]
-            return high
-        return low if self.open_key is None else lower_bound(rows, key_after(self.open_key), low, high)
+        if window.bound is not None and window.bound[1] == 0:
+            self.open_key = window.bound[0]
+            return window.high
+        if self.open_key is None:
+            return window.low
+        return lower_bound(window.rows, key_after(self.open_key), window.low, window.high)
 
 
 def rewrite_view(
@@ -218,6 +218,6 @@ def rewrite_view(
     Requires: `view.may_be_rewritten`.
     """
     layer = Layer("rewritten", (view.stored.part,))
-    rest = _Rest(LayerCursor(layer_windows(stores, layer, window_bytes)), view.older, retired_ms)
+    rest = _Rest(layer_windows(stores, layer, window_bytes), view.older, retired_ms)
     files = upload_sorted(stores.main, rest.pieces(), options, clock, planned_ms)
     return Rewrite(files, rest.gone)
