@@ -39,7 +39,7 @@ from slatespark.table.log.manifests import (
     seen_manifest,
 )
 from slatespark.table.log.versioned_object import Version
-from slatespark.table.records.claims import find_claim, manifest_digest
+from slatespark.table.records.claims import find_claim
 from slatespark.table.records.commits import is_own_commit
 from slatespark.table.stores import TableStores, object_context
 
@@ -232,7 +232,7 @@ def _is_drained(stores: TableStores, version: Version[Manifest], *, sees_claims:
         data, before = bytes(manifest_log(stores).get(number)), fetch_manifest(stores, number - 1)
     except SnapshotExpiredError:
         return False
-    is_claim = find_claim(stores.main, number, manifest_digest(data)) is not None
+    is_claim = find_claim(stores.main, number, data) is not None
     return is_claim and _is_without_wal(stores, number - 1, before)
 
 

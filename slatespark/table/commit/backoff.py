@@ -24,7 +24,7 @@ from slatespark.table.commit.claim import MIN_PATIENCE_MS
 from slatespark.table.heads import OwnCommits
 from slatespark.table.log.manifests import fetch_newest_since, manifest_log, may_be_claim
 from slatespark.table.log.versioned_object import Version
-from slatespark.table.records.claims import ClaimRecord, find_claim, find_lost_claims, manifest_digest
+from slatespark.table.records.claims import ClaimRecord, find_claim, find_lost_claims
 from slatespark.table.records.leases import has_lease
 from slatespark.table.stores import TableStores
 
@@ -164,7 +164,7 @@ class CommitBackoff:
         if not may_be_claim(newest.value):
             return None
         data = bytes(manifest_log(self.stores).get(newest.number))
-        claim = find_claim(self.stores.main, newest.number, manifest_digest(data))
+        claim = find_claim(self.stores.main, newest.number, data)
         if claim is None or claim.write_id == self.write_id or not self._is_alive(claim.write_id):
             return None
         return claim

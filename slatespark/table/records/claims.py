@@ -93,8 +93,9 @@ def announced_version(path: str) -> int | None:
     return numbered(f"{number}{JSON_SUFFIX}", JSON_SUFFIX[1:])
 
 
-def find_claim(store: ObjectStore, manifest_id: int, digest: str) -> ClaimRecord | None:
-    """Return the record of the claim with this digest; None if the manifest is not a slatespark claim."""
+def find_claim(store: ObjectStore, manifest_id: int, data: bytes) -> ClaimRecord | None:
+    """Return the record of the claim with this content; None if the manifest is not a slatespark claim."""
+    digest = manifest_digest(data)
     for claim in _list_claims(store, manifest_id, manifest_id):
         with contextlib.suppress(CorruptDataError):
             content = find_json(store, claim.path) or {}
@@ -119,9 +120,9 @@ def find_lost_claims(store: ObjectStore, won: Mapping[int, str]) -> dict[str, in
     }
 
 
-def fetch_claimed_digests(store: ObjectStore, manifest_id: int) -> frozenset[str]:
-    """Return the digests recorded for one manifest id."""
-    return fetch_digests_between(store, manifest_id, manifest_id).get(manifest_id, frozenset())
+def has_claim(store: ObjectStore, manifest_id: int, data: bytes) -> bool:
+    """Tell whether a job of slatespark claimed a manifest with this content."""
+    return manifest_digest(data) in fetch_digests_between(store, manifest_id, manifest_id).get(manifest_id, ())
 
 
 def fetch_digests_between(store: ObjectStore, first_id: int, last_id: int) -> dict[int, frozenset[str]]:
