@@ -30,7 +30,7 @@ from slatespark.table.log.versioned_object import Version
 from slatespark.table.records.leases import delete_lease, publish_lease
 from slatespark.table.records.operations import Operation
 from slatespark.table.rows.encoder import Stamp
-from slatespark.table.snapshot import TableState
+from slatespark.table.snapshot import Snapshot, TableState
 from slatespark.table.stores import TableStores
 from slatespark.units import MAX_MS, MIN_MS
 
@@ -122,6 +122,16 @@ def begin_write(
     )
     publish_job(stores, job)
     return job
+
+
+def begin_rewrite(
+    stores: TableStores, clock: Clock, operation: Operation, snapshot: Snapshot, definition: TableDefinition
+) -> WriteJob:
+    """Begin a write without rows of its own: on a table with a clock of its own, at the last tick."""
+    tick_ms = snapshot.tick_ms if definition.has_own_time else None
+    return begin_write(
+        stores, clock, operation=operation, found=snapshot.version, definition=definition, timestamp_ms=tick_ms
+    )
 
 
 def publish_job(stores: TableStores, job: WriteJob) -> None:

@@ -19,7 +19,7 @@ from slatespark.table.clock import Clock, now_or
 from slatespark.table.columns.write import CopyOutcome
 from slatespark.table.commit.discard import delete_files, delete_unshown
 from slatespark.table.commit.foreign_clients import Baseline, refuse_foreign_job
-from slatespark.table.commit.job import WriteJob, abandon_write, begin_write
+from slatespark.table.commit.job import WriteJob, abandon_write, begin_rewrite
 from slatespark.table.commit.requirements import Requirement
 from slatespark.table.commit.tree_edit import SEED_BITS, MergeRuns
 from slatespark.table.compaction.beside_client import BesideClient, refuse_hold, whole_plan
@@ -318,14 +318,7 @@ class _Compaction:
     def _run_job(self, state: CompactionState, plan: CompactionPlan, filter_plan: FilterPlan) -> CompactionJob:
         self._refuse_job_of_client(state)
         definition, snapshot = state.definition, state.snapshot
-        job = begin_write(
-            self.stores,
-            self.clock,
-            operation=Operation.COMPACT,
-            found=snapshot.version,
-            definition=definition,
-            timestamp_ms=snapshot.tick_ms if definition.has_own_time else None,
-        )
+        job = begin_rewrite(self.stores, self.clock, Operation.COMPACT, snapshot, definition)
         merged: list[MergedRange] = []
         is_held, may_have_landed = definition.holds_history, False
         try:

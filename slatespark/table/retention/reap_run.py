@@ -28,7 +28,7 @@ from slatespark.ranges import ALL_KEYS
 from slatespark.table.clock import Clock, back_off_ms
 from slatespark.table.commit.commit import commit_write
 from slatespark.table.commit.cooperate_option import refuse_cooperation
-from slatespark.table.commit.job import WriteJob, abandoned_on_error, begin_write
+from slatespark.table.commit.job import WriteJob, abandoned_on_error, begin_rewrite
 from slatespark.table.commit.read_set import ReadSet
 from slatespark.table.commit.requirements import SameRetention
 from slatespark.table.commit.row_times import GIVEN_TIMES
@@ -408,14 +408,7 @@ class Reaping:
         size: int,
     ) -> None:
         """Publish a pass, and add it to the report."""
-        job = begin_write(
-            self.stores,
-            self.clock,
-            operation=Operation.REAP,
-            found=state.snapshot.version,
-            definition=state.definition,
-            timestamp_ms=state.snapshot.tick_ms if state.definition.has_own_time else None,
-        )
+        job = begin_rewrite(self.stores, self.clock, Operation.REAP, state.snapshot, state.definition)
         if tombstones is not None and job.definition.has_history:
             job = replace(job, times=GIVEN_TIMES)  # those of the rows that they hide, and they go with them
         with abandoned_on_error(self.stores, job):

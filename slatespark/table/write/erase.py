@@ -34,7 +34,7 @@ from slatespark.table.commit.commit import commit_write
 from slatespark.table.commit.cooperate_option import refuse_cooperation
 from slatespark.table.commit.discard import delete_unshown
 from slatespark.table.commit.foreign_clients import Baseline, refuse_foreign_client
-from slatespark.table.commit.job import WriteJob, abandoned_on_error, begin_write
+from slatespark.table.commit.job import WriteJob, abandoned_on_error, begin_rewrite
 from slatespark.table.commit.read_set import ReadSet
 from slatespark.table.commit.requirements import UnmovedWal
 from slatespark.table.commit.tree_edit import EraseKeys
@@ -216,14 +216,7 @@ class _Erasing:
         if not found.is_any and not self.always_commits:
             return ErasedRows()
         definition = resolve_definition(self.stores, snapshot.manifest).declaring(self.options.properties)
-        job = begin_write(
-            self.stores,
-            self.clock,
-            operation=Operation.ERASE,
-            found=snapshot.version,
-            definition=definition,
-            timestamp_ms=snapshot.tick_ms if definition.has_own_time else None,
-        )
+        job = begin_rewrite(self.stores, self.clock, Operation.ERASE, snapshot, definition)
         self.baseline = self.baseline or job.baseline
         with abandoned_on_error(self.stores, job):
             rewritten = self._rewrite(found.views, job.planned_ms)
