@@ -101,7 +101,7 @@ class ErasePlan:
 
 def plan_erasure(stores: TableStores, clock: Clock, keys: Sequence[KeyRange], options: WriteOptions) -> ErasePlan:
     """Return what `erase_rows` would take from the newest version; parameters and errors as there."""
-    erasing = _erasing(stores, clock, keys, options)
+    erasing = _Erasing(stores, clock, tuple(keys), options)
     snapshot = erasing.newest_snapshot()
     found = erasing.survey(snapshot)
     return ErasePlan(snapshot, tuple(found.views.values()), found.wal_rows, found.is_any)
@@ -139,21 +139,7 @@ def erase_rows(
     TransactionConflictError
         When other commits kept writing the keys.
     """
-    erasing = _erasing(stores, clock, keys, options, runner, progress)
-    erasing.always_commits = always_commits
-    return erasing.run()
-
-
-def _erasing(
-    stores: TableStores,
-    clock: Clock,
-    keys: Sequence[KeyRange],
-    options: WriteOptions,
-    runner: TaskRunner = THREADS,
-    progress: Progress | None = None,
-) -> _Erasing:
-    refuse_cooperation(options, "an erasure")
-    return _Erasing(stores, clock, tuple(keys), options, runner, progress)
+    return _Erasing(stores, clock, tuple(keys), options, runner, progress, always_commits).run()
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,10 +177,13 @@ class _Erasing:
     clock: Clock
     keys: tuple[KeyRange, ...]
     options: WriteOptions
-    runner: TaskRunner
-    progress: Progress | None
+    runner: TaskRunner = THREADS
+    progress: Progress | None = None
     always_commits: bool = False
     baseline: Baseline | None = None  # a client that was active since then is not fenced unless asked
+
+    def __post_init__(self) -> None:
+        refuse_cooperation(self.options, "an erasure")
 
     def run(self) -> ErasedRows:
         """Make attempts until nothing conflicts; each looks for the keys again."""
