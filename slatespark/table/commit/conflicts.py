@@ -143,8 +143,10 @@ class ReadCheck:
         self.checked = latest
 
     def _check_layers(self, layers: Sequence[Layer], files: Sequence[NewFile]) -> None:
-        in_trees = (self._in_ranges(layers), self._among_keys(layers), self._in_written(layers, files))
-        self._refuse(itertools.chain(*in_trees))
+        if layers:
+            in_ranges = self._scan_later(cut_to_ranges(layers, self.reads.ranges))
+            among_keys = self._look_up_later(layers, self.reads.keys)
+            self._refuse(itertools.chain(in_ranges, among_keys, self._in_written(layers, files)))
 
     def _check_loads(self, commits: Iterable[LaterCommit], files: Sequence[NewFile]) -> None:
         """Refuse if loads that a client committed changed keys; their rows may have numbers that the read could see."""
@@ -250,13 +252,6 @@ class ReadCheck:
             yield from self._later_keys(rows, low, high)
 
     # --- keys of the read set -----------------------------------------------------------------------------------------
-
-    def _in_ranges(self, layers: Sequence[Layer]) -> Iterator[bytes]:
-        return self._scan_later(cut_to_ranges(layers, self.reads.ranges))
-
-    def _among_keys(self, layers: Sequence[Layer]) -> Iterator[bytes]:
-        if layers:
-            yield from self._look_up_later(layers, self.reads.keys)
 
     def _in_written(self, layers: Sequence[Layer], files: Sequence[NewFile]) -> Iterator[bytes]:
         """Yield the keys of files of the commit that have later versions; the smaller side is read."""

@@ -142,7 +142,9 @@ def find_later_commits(
     versions = [_known(*since)]
     trees, filters = _Segments(before), _Filters(stores, filtered_jobs)
     removals = fetch_claimed_removals(stores.main, since.number + 1, latest.number)
-    for number, data in _fetch_between(stores, since.number, latest.number):
+    numbers = range(since.number + 1, latest.number)
+    for number, found in run_in_groups(manifest_log(stores).get, numbers, is_remote=stores.main.is_remote):
+        data = bytes(found)
         version = _outlined(stores, number, data)
         load_seq, filtered = _find_load(stores, versions[-1], version), filters.of(versions[-1], version)
         changes = bool(filtered) or load_seq is not None or version.last_seq > versions[-1].last_seq
@@ -177,11 +179,6 @@ def _outlined(stores: TableStores, number: int, data: bytes) -> _Version:
         outline: ManifestOutline = decode_outline(data)
     epochs = outline.writer_epoch, outline.compactor_epoch
     return _Version(number, epochs, outline.last_l0_seq, bool(outline.nonce), outline.sst_ids, manifest_digest(data))
-
-
-def _fetch_between(stores: TableStores, since_id: int, latest_id: int) -> Iterator[tuple[int, bytes]]:
-    found = run_in_groups(manifest_log(stores).get, range(since_id + 1, latest_id), is_remote=stores.main.is_remote)
-    return ((number, bytes(data)) for number, data in found)
 
 
 def _commit(

@@ -6,13 +6,12 @@ works.md.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from slatespark.encoding.row_codec import RAW_CODEC, RowCodec
 from slatespark.format.manifest import Manifest, SstView
 from slatespark.format.segments import WHOLE, KeySegments
-from slatespark.format.ulid import Ulid
 from slatespark.ranges import KeyRange
 from slatespark.table.commit.kept_history import KeptHistory
 from slatespark.table.commit.tree_edit import (
@@ -82,16 +81,14 @@ def next_manifest(base: Manifest, change: CommitChange, *, now_ms: int, nonce: i
             for database in grown.external_dbs
         ),
         last_l0_seq=last_seq,
-        recent_snapshot_min_seq=last_seq if change.kept is None else _least_kept(change.kept, change, shown, last_seq),
+        recent_snapshot_min_seq=(
+            last_seq if change.kept is None else change.kept.including(change.files).min_seq(shown, last_seq)
+        ),
         last_l0_clock_tick=max(base.last_l0_clock_tick, change.tick_ms),
         replay_after_wal_id=change.fence_id,
         wal_id_last_seen=change.fence_id,
         sequence_tracker=base.sequence_tracker.record(last_seq, ms_to_s(now_ms)),
     )
-
-
-def _least_kept(kept: KeptHistory, change: CommitChange, shown: Collection[Ulid], last_seq: int) -> int:
-    return kept.including(change.files).min_seq(shown, last_seq)
 
 
 def _new_runs(change: CommitChange) -> dict[bytes, list[list[SstView]]]:
