@@ -2,23 +2,78 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+import numpy as np
+
 from slatespark.format.manifest import SstView
+from slatespark.kernels import lower_bound
 from slatespark.options import WriteOptions
-from slatespark.ranges import KeyRange
+from slatespark.ranges import KeyRange, key_after
 from slatespark.table.clock import Clock
-from slatespark.table.read.planning.plan import FileSlice
+from slatespark.table.read.merge.cursor import Window, layer_windows
+from slatespark.table.read.planning.plan import FileSlice, Layer
+from slatespark.table.retention.due_windows import due_windows, holds_several_versions
 from slatespark.table.retention.expiry_plan import FileOutline
+from slatespark.table.retention.past_retention import surviving_rows
 from slatespark.table.retention.plan import DueBlocks, DueView, Treatment, choose_treatment
-from slatespark.table.retention.reap_files import Rewrite, count_gone, holds_several_versions, rewrite_view
-from slatespark.table.rows.sst_upload import NewFile
+from slatespark.table.rows.row_keeper import to_tombstones
+from slatespark.table.rows.sorted_rows import SortedRows
+from slatespark.table.rows.sst_upload import NewFile, upload_sorted
 from slatespark.table.stores import TableStores
 from slatespark.table.tasks import TaskRunner
 
 RewriteId: TypeAlias = tuple[SstView, tuple[KeyRange, ...]]  # a view, and the keys of older ones
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """Files that replace a view, and how many rows other than tombstones were removed."""
+
+    files: tuple[NewFile, ...]
+    gone: int
+
+
+@dataclass(slots=True)
+class _Rest:
+    """The remaining rows, window by window.
+
+    Attributes
+    ----------
+    gone : number of removed rows other than tombstones
+    open_key : a key whose versions span several windows; they are all kept
+    """
+
+    windows: Iterable[Window]
+    older: Sequence[KeyRange]
+    retired_ms: int
+    gone: int = 0
+    open_key: bytes | None = None
+
+    def pieces(self) -> Iterator[SortedRows]:
+        for window in self.windows:
+            rows, low, high = window.rows, window.low, window.high
+            start = self._end_of_open_key(window)
+            if start > low:
+                yield SortedRows([rows], np.arange(low, start, dtype=np.int64))
+            if start == high:
+                continue
+            left = surviving_rows(rows, start, high, self.older, self.retired_ms)
+            to_tombstones(rows, left.positions[left.tombstones])
+            self.gone += left.gone
+            if len(left.positions):
+                yield SortedRows([rows], left.positions)
+
+    def _end_of_open_key(self, window: Window) -> int:
+        """Return the end of the rows of a key that spans several windows."""
+        if window.bound is not None and window.bound[1] == 0:
+            self.open_key = window.bound[0]
+            return window.high
+        if self.open_key is None:
+            return window.low
+        return lower_bound(window.rows, key_after(self.open_key), window.low, window.high)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,21 +136,34 @@ class RewriteTask:
         """Upload what is left of a view, unless tombstones are better."""
         view, blocks, gone = candidate.view, candidate.blocks, None
         if candidate.outline is not None:
-            gone = count_gone(
-                self.stores, view, candidate.outline, blocks.reads, self.retired_ms, window_bytes=self.window_bytes
-            )
+            gone = self.count_gone(view, candidate.outline, blocks.reads)
             if not _goes_mostly(gone, blocks):
                 return RewriteOutcome(gone, None)
-        rewrite = rewrite_view(
-            self.stores,
-            view,
-            self.retired_ms,
-            self.options,
-            self.clock,
-            planned_ms=self.planned_ms,
-            window_bytes=self.window_bytes,
-        )
-        return RewriteOutcome(gone, rewrite)
+        return RewriteOutcome(gone, self.rewrite(view))
+
+    def count_gone(self, view: DueView, outline: FileOutline, reads: Sequence[tuple[int, int]]) -> int:
+        """Return how many rows other than tombstones a rewrite would remove, at least; parameters as for `read_blocks`.
+
+        Keys with versions in other blocks count as kept.
+        """
+        gone, part = 0, view.stored.part
+        for window in due_windows(self.stores, part, outline, reads, self.retired_ms, window_bytes=self.window_bytes):
+            low, high = window.low, window.high
+            for edge in window.open_edges():
+                low, high = (max(low, edge.stop), high) if edge.start == 0 else (low, min(high, edge.start))
+            if low < high:
+                gone += surviving_rows(window.rows, low, high, view.older, self.retired_ms).gone
+        return gone
+
+    def rewrite(self, view: DueView) -> Rewrite:
+        """Upload a view without its due rows.
+
+        Requires: `view.may_be_rewritten`.
+        """
+        windows = layer_windows(self.stores, Layer("rewritten", (view.stored.part,)), self.window_bytes)
+        rest = _Rest(windows, view.older, self.retired_ms)
+        files = upload_sorted(self.stores.main, rest.pieces(), self.options, self.clock, self.planned_ms)
+        return Rewrite(files, rest.gone)
 
 
 @dataclass(slots=True)

@@ -43,6 +43,7 @@ from slatespark.table.read.points import CHUNK_KEYS
 from slatespark.table.read.versions.resolve import resolve_snapshot
 from slatespark.table.records.operations import Operation
 from slatespark.table.retention.deletion_time import resolve_deletion_time
+from slatespark.table.retention.due_windows import SearchStart
 from slatespark.table.retention.history_floor import follow_history_retention
 from slatespark.table.retention.plan import (
     DueBlocks,
@@ -53,9 +54,8 @@ from slatespark.table.retention.plan import (
     plan_files,
 )
 from slatespark.table.retention.reap_arguments import NO_LIMITS, ReapLimits
-from slatespark.table.retention.reap_files import Rewrite, SearchStart
 from slatespark.table.retention.reap_report import ReapReport, find_kept_checkpoints
-from slatespark.table.retention.reap_rewrites import Candidate, Rewrites, RewriteTask
+from slatespark.table.retention.reap_rewrites import Candidate, Rewrite, Rewrites, RewriteTask
 from slatespark.table.retention.reap_state import ReapState, due_until_ms, record_progress
 from slatespark.table.retention.reap_survey import ReapSurvey
 from slatespark.table.retention.reap_tombstones import TombstoneBatch, TombstoneSearch, wal_keys

@@ -14,6 +14,7 @@ from slatespark.ranges import KeyRange, key_after, point_range
 from slatespark.table.read.planning.plan import FileSlice, Layer
 from slatespark.table.read.points import key_cursors
 from slatespark.table.read.scan import visible_windows
+from slatespark.table.retention.due_windows import DueWindow, SearchStart, due_windows
 from slatespark.table.retention.expiry_plan import FileOutline
 from slatespark.table.retention.past_retention import (
     RetiredKeys,
@@ -23,7 +24,6 @@ from slatespark.table.retention.past_retention import (
     retired_keys,
 )
 from slatespark.table.retention.plan import DueView
-from slatespark.table.retention.reap_files import DueWindow, SearchStart, due_windows
 from slatespark.table.stores import TableStores
 from slatespark.units import MAX_MS
 

@@ -1,8 +1,8 @@
-"""Reads and rewrites of single files while reaping: due rows of blocks, and files without due rows."""
+"""The rows of blocks that may hold rows past retention, some at a time."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -11,21 +11,12 @@ from numpy.typing import NDArray
 
 from slatespark.kernels import key_span, lower_bound
 from slatespark.kernels.columns import RowColumns
-from slatespark.options import WriteOptions
 from slatespark.ranges import KeyRange, key_after
-from slatespark.table.clock import Clock
-from slatespark.table.read.merge.cursor import Window, layer_windows
-from slatespark.table.read.planning.plan import FileSlice, Layer
+from slatespark.table.read.planning.plan import FileSlice
 from slatespark.table.retention.expiry_files import read_blocks
 from slatespark.table.retention.expiry_plan import FileOutline
-from slatespark.table.retention.past_retention import live_and_due, surviving_rows
-from slatespark.table.retention.plan import DueView
-from slatespark.table.rows.row_keeper import to_tombstones
-from slatespark.table.rows.sorted_rows import SortedRows
-from slatespark.table.rows.sst_upload import NewFile, upload_sorted
+from slatespark.table.retention.past_retention import live_and_due
 from slatespark.table.stores import TableStores
-
-# --- due rows --------------------------------------------------------------------------------------------------------
 
 
 class SearchStart(NamedTuple):
@@ -127,97 +118,3 @@ def holds_several_versions(outline: FileOutline) -> bool:
     """Tell whether a file may hold several versions of a key."""
     properties = outline.properties
     return properties is None or properties.min_seq != properties.max_seq
-
-
-def count_gone(
-    stores: TableStores,
-    view: DueView,
-    outline: FileOutline,
-    reads: Sequence[tuple[int, int]],
-    retired_ms: int,
-    *,
-    window_bytes: int,
-) -> int:
-    """Return how many rows other than tombstones a rewrite would remove, at least; parameters as for `read_blocks`.
-
-    Keys with versions in other blocks count as kept.
-    """
-    gone = 0
-    for window in due_windows(stores, view.stored.part, outline, reads, retired_ms, window_bytes=window_bytes):
-        low, high = window.low, window.high
-        for edge in window.open_edges():
-            low, high = (max(low, edge.stop), high) if edge.start == 0 else (low, min(high, edge.start))
-        if low < high:
-            gone += surviving_rows(window.rows, low, high, view.older, retired_ms).gone
-    return gone
-
-
-# --- rewriting ------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Rewrite:
-    """Files that replace a view, and how many rows other than tombstones were removed."""
-
-    files: tuple[NewFile, ...]
-    gone: int
-
-
-@dataclass(slots=True)
-class _Rest:
-    """The remaining rows, window by window.
-
-    Attributes
-    ----------
-    gone : number of removed rows other than tombstones
-    open_key : a key whose versions span several windows; they are all kept
-    """
-
-    windows: Iterable[Window]
-    older: Sequence[KeyRange]
-    retired_ms: int
-    gone: int = 0
-    open_key: bytes | None = None
-
-    def pieces(self) -> Iterator[SortedRows]:
-        for window in self.windows:
-            rows, low, high = window.rows, window.low, window.high
-            start = self._end_of_open_key(window)
-            if start > low:
-                yield SortedRows([rows], np.arange(low, start, dtype=np.int64))
-            if start == high:
-                continue
-            left = surviving_rows(rows, start, high, self.older, self.retired_ms)
-            to_tombstones(rows, left.positions[left.tombstones])
-            self.gone += left.gone
-            if len(left.positions):
-                yield SortedRows([rows], left.positions)
-
-    def _end_of_open_key(self, window: Window) -> int:
-        """Return the end of the rows of a key that spans several windows."""
-        if window.bound is not None and window.bound[1] == 0:
-            self.open_key = window.bound[0]
-            return window.high
-        if self.open_key is None:
-            return window.low
-        return lower_bound(window.rows, key_after(self.open_key), window.low, window.high)
-
-
-def rewrite_view(
-    stores: TableStores,
-    view: DueView,
-    retired_ms: int,
-    options: WriteOptions,
-    clock: Clock,
-    *,
-    planned_ms: int,
-    window_bytes: int,
-) -> Rewrite:
-    """Upload a view without its due rows.
-
-    Requires: `view.may_be_rewritten`.
-    """
-    layer = Layer("rewritten", (view.stored.part,))
-    rest = _Rest(layer_windows(stores, layer, window_bytes), view.older, retired_ms)
-    files = upload_sorted(stores.main, rest.pieces(), options, clock, planned_ms)
-    return Rewrite(files, rest.gone)

@@ -11,7 +11,7 @@ from slatespark.table.read.merge.cursor import LayerCursor, layer_windows
 from slatespark.table.read.planning.plan import FileSlice, Layer
 from slatespark.table.retention.expiry_files import fetch_outline
 from slatespark.table.retention.plan import DueView, StoredView, plan_due_blocks
-from slatespark.table.retention.reap_files import Rewrite, count_gone, rewrite_view
+from slatespark.table.retention.reap_rewrites import Rewrite, RewriteTask
 from slatespark.table.stores import TableStores
 from tests.support.fake_clock import FakeClock
 from tests.support.row_values import columns_to_rows
@@ -32,9 +32,13 @@ def due_view(part: FileSlice, *older: KeyRange) -> DueView:
     return DueView(StoredView(SstView(Ulid(1), Ulid(1)), part), older)
 
 
+def task_of(stores: TableStores, window_bytes: int, **options: str) -> RewriteTask:
+    parsed = WriteOptions.parse({"path": stores.url, **options})
+    return RewriteTask(stores, FakeClock(1000), parsed, RETIRED_MS, 1000, window_bytes)
+
+
 def rewrite(stores: TableStores, view: DueView, window_bytes: int) -> Rewrite:
-    options = WriteOptions.parse({"path": stores.url})
-    return rewrite_view(stores, view, RETIRED_MS, options, FakeClock(1000), planned_ms=1000, window_bytes=window_bytes)
+    return task_of(stores, window_bytes).rewrite(view)
 
 
 def rows_in(stores: TableStores, files: Rewrite) -> list[Row]:
@@ -71,9 +75,8 @@ def test_only_rows_within_a_view_are_rewritten() -> None:
 def test_files_may_end_with_a_tombstone_for_a_due_row() -> None:
     stores = new_stores()
     rows = [Row(b"%06d" % number, number, value=b"v" * 50, create_ts_ms=10) for number in range(4000)]
-    options = WriteOptions.parse({"path": stores.url, "sstSize": "16k", "compression": "none"})
     view = due_view(put_file(stores, rows), KeyRange(b"", None))
-    found = rewrite_view(stores, view, RETIRED_MS, options, FakeClock(1000), planned_ms=1000, window_bytes=1 << 20)
+    found = task_of(stores, 1 << 20, sstSize="16k", compression="none").rewrite(view)
     assert len(found.files) > 2
     assert rows_in(stores, found) == [Row(row.key, row.seq, RowKind.DELETE, create_ts_ms=10) for row in rows]
 
@@ -97,6 +100,6 @@ def test_the_count_matches_the_rewrite(block_size: int, window_bytes: int, gone:
     part = put_file(stores, rows, block_size=block_size)
     view, outline = due_view(part), fetch_outline(stores, part.file)
     blocks = plan_due_blocks(part, outline, RETIRED_MS)
-    found = count_gone(stores, view, outline, blocks.reads, RETIRED_MS, window_bytes=window_bytes)
+    found = task_of(stores, window_bytes).count_gone(view, outline, blocks.reads)
     assert found == gone
     assert rewrite(stores, view, 1 << 20).gone == 6
