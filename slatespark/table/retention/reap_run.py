@@ -361,12 +361,8 @@ class Reaping:
         """Return the tombstones of this pass."""
         batch = TombstoneBatch(self._batch_rows, self._batch_bytes)
         search = TombstoneSearch(
-            stores=self.stores,
-            layers=state.layers,
-            wal=state.wal,
-            max_seq=state.snapshot.max_seq,
-            now_ms=state.now_ms,
-            retired_ms=state.retired_ms,
+            self.stores,
+            state,
             buffer_bytes=self.options.write_buffer_bytes,
             window_bytes=self.survey.window_bytes,
             max_rows=min(self._batch_rows, CHUNK_KEYS),

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from slatespark.kernels import new_key_mask, sort_rows, take_rows
 from slatespark.kernels.columns import MERGE, RowColumns, Selection, Visibility, all_rows
 from slatespark.ranges import KeyRange, key_after, point_range
-from slatespark.table.read.planning.plan import FileSlice, Layer
+from slatespark.table.read.planning.plan import FileSlice
 from slatespark.table.read.points import key_cursors
 from slatespark.table.read.scan import visible_windows
 from slatespark.table.retention.due_windows import DueWindow, SearchStart, due_windows
@@ -24,6 +24,7 @@ from slatespark.table.retention.past_retention import (
     retired_keys,
 )
 from slatespark.table.retention.plan import DueView
+from slatespark.table.retention.reap_state import ReapState
 from slatespark.table.stores import TableStores
 from slatespark.units import MAX_MS
 
@@ -105,20 +106,12 @@ class TombstoneSearch:
 
     Attributes
     ----------
-    layers : layers of the trees, newest first
-    wal : rows of the WAL that are not in the trees; None without any
-    max_seq, now_ms : highest sequence number of the snapshot, and the instant at which expiry is evaluated
-    retired_ms : rows created at or before it are due
     buffer_bytes, window_bytes : read, and decoded, at a time by a lookup
     max_rows, max_bytes : limits of a stride, for due rows and blocks; one key or some blocks at least
     """
 
     stores: TableStores
-    layers: Sequence[Layer]
-    wal: RowColumns | None
-    max_seq: int
-    now_ms: int
-    retired_ms: int
+    state: ReapState
     buffer_bytes: int
     window_bytes: int
     max_rows: int
@@ -133,7 +126,7 @@ class TombstoneSearch:
         window_bytes = min(self.window_bytes, self.max_bytes)
         stride = Stride(start)
         for window in due_windows(
-            self.stores, part, outline, left, self.retired_ms, window_bytes=window_bytes, start=start.key
+            self.stores, part, outline, left, self.state.retired_ms, window_bytes=window_bytes, start=start.key
         ):
             for piece in window.pieces(self.max_rows):
                 if stride.due_rows and stride.due_rows + len(piece.due) > self.max_rows:
@@ -153,7 +146,7 @@ class TombstoneSearch:
         if low == high:
             return
         stride.due_rows += len(piece.due)
-        young_ms = find_earliest_young(rows, low, high, self.retired_ms)
+        young_ms = find_earliest_young(rows, low, high, self.state.retired_ms)
         stride.youngest_ms = min(stride.youngest_ms, MAX_MS if young_ms is None else young_ms)
         alone = np.zeros(len(rows), np.bool_)
         alone[low:high] = ~is_covered(rows, low, high, shared)
@@ -161,7 +154,7 @@ class TombstoneSearch:
             alone[edge] = False
         positions = np.flatnonzero(alone)
         selection = Selection(positions, np.zeros(len(positions), np.uint8))
-        stride.alone += retired_keys([([rows], selection)], self.now_ms, self.retired_ms)
+        stride.alone += retired_keys([([rows], selection)], self.state.now_ms, self.state.retired_ms)
         others = distinct_keys(rows, piece.due[~alone[piece.due]])
         stride.keys += others[1:] if others and stride.keys[-1:] == others[:1] else others
 
@@ -172,24 +165,25 @@ class TombstoneSearch:
 
     def in_wal(self) -> Iterator[RetiredKeys]:
         """Yield the retired keys among the due rows of the WAL."""
-        if self.wal is None:
+        if (wal := self.state.wal) is None:
             return
-        keys = distinct_keys(self.wal, np.flatnonzero(live_and_due(self.wal, self.retired_ms)))
+        keys = distinct_keys(wal, np.flatnonzero(live_and_due(wal, self.state.retired_ms)))
         for start in range(0, len(keys), self.max_rows):
             yield from self._look_up(keys[start : start + self.max_rows])
 
     def _look_up(self, keys: Sequence[bytes]) -> Iterator[RetiredKeys]:
         """Yield the retired ones of some keys, which are ascending and distinct; reads all of their versions."""
-        everything = Visibility(max_seq=self.max_seq, now_ms=self.now_ms, all_versions=True)
+        state = self.state
+        everything = Visibility(max_seq=state.snapshot.max_seq, now_ms=state.now_ms, all_versions=True)
         for cursors in key_cursors(
             self.stores,
-            self.layers,
+            state.layers,
             keys,
-            () if self.wal is None else (self.wal,),
+            () if state.wal is None else (state.wal,),
             buffer_bytes=self.buffer_bytes,
             window_bytes=self.window_bytes,
         ):
-            yield from retired_keys(visible_windows(cursors, everything, None), self.now_ms, self.retired_ms)
+            yield from retired_keys(visible_windows(cursors, everything, None), state.now_ms, state.retired_ms)
 
 
 def distinct_keys(rows: RowColumns, positions: NDArray[np.int64]) -> list[bytes]:
