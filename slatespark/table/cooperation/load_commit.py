@@ -249,17 +249,10 @@ class _LoadCommit:
         )
         claimed_for_ms = now_or(self.clock, claimed_ms) - claimed_ms
         _log.info("%s: %d jobs were claimed for %d ms", self.stores.url, len(claimed), claimed_for_ms)
-        timeout_ms = self.options.client_timeout_ms
-        await_end(claimed, timeout_ms=timeout_ms)
-        ended = self._is_ended(load)  # looked up before the versions: the list is written after them
-        number = find_commit_of(self.stores, load)
-        if number is not None:
-            return record_load(self.stores, load, number, now_or(self.clock, claimed_ms))
-        if not ended:
-            raise _not_committed(self.stores, load, timeout_ms)
-        delete_handed_load(self.stores.main, load)
-        self.may_be_handed = False
-        return None
+        await_end(claimed, timeout_ms=self.options.client_timeout_ms)
+        record = self._resolve_load(load)
+        self.may_be_handed = record is not None
+        return record
 
     def _publish_growth(self, manifest: Manifest) -> None:
         """Publish columns and types of the rows, which readers need as soon as the client has committed them."""
@@ -439,20 +432,25 @@ class _LoadCommit:
         for job_id in _jobs_of(load):
             withdraw(self.submitter.jobs, job_id)
         end_ms = self.clock.now_ms() + self.options.client_timeout_ms
-        while not self._is_ended(load):
-            if self.clock.now_ms() >= end_ms:
-                raise _not_committed(self.stores, load, self.options.client_timeout_ms)
+        while not self._is_ended(load) and self.clock.now_ms() < end_ms:
             self.clock.sleep_ms(poll_ms(self.stores))
         return self._resolve_load(load)
 
     def _resolve_load(self, load: HandedLoad) -> CommitRecord | None:
-        """Record a load whose job has ended, and return the record of its commit; None if it was not committed."""
+        """Record a load, and return the record of its commit; None if it was not committed, and will not be.
+
+        Raises `UnavailableError` if a job of it has not ended, and no version shows it.
+        """
         ended = self._is_ended(load)  # looked up before the versions: the list is written after them
         number = find_commit_of(self.stores, load)
         if number is not None:
             return record_load(self.stores, load, number, now_or(self.clock, load.record.committed_ms))
-        if ended:
-            delete_handed_load(self.stores.main, load)
+        if not ended:
+            write_id, waited_ms = load.record.write_id, self.options.client_timeout_ms
+            raise _unknown(
+                self.stores, f"the client took write {write_id}, and did not commit it within {waited_ms} ms"
+            )
+        delete_handed_load(self.stores.main, load)
         return None
 
 
@@ -476,12 +474,6 @@ def _handed_part(job: ClaimedJob, sources: LoadSources, outputs: _Outputs) -> Ha
 
 def _jobs_of(load: HandedLoad) -> list[Ulid]:
     return [Ulid.parse(part.job_id) for part in load.parts]
-
-
-def _not_committed(stores: TableStores, load: HandedLoad, waited_ms: int) -> UnavailableError:
-    return _unknown(
-        stores, f"the client took write {load.record.write_id}, and did not commit it within {waited_ms} ms"
-    )
 
 
 def _unknown(stores: TableStores, fact: str) -> UnavailableError:
