@@ -110,47 +110,10 @@ def begin_write(
     found: Version[Manifest] | None,
     definition: TableDefinition = NO_DEFINITION,
     timestamp_ms: int | None = None,
-) -> WriteJob:
-    """Read the state of the table, fix what the tasks need, and publish a lease; parameters as for `plan_write`."""
-    job = plan_write(
-        stores,
-        clock,
-        operation=operation,
-        found=found,
-        definition=definition,
-        timestamp_ms=timestamp_ms,
-    )
-    publish_job(stores, job)
-    return job
-
-
-def begin_rewrite(
-    stores: TableStores, clock: Clock, operation: Operation, snapshot: Snapshot, definition: TableDefinition
-) -> WriteJob:
-    """Begin a write without rows of its own: on a table with a clock of its own, at the last tick."""
-    tick_ms = snapshot.tick_ms if definition.has_own_time else None
-    return begin_write(
-        stores, clock, operation=operation, found=snapshot.version, definition=definition, timestamp_ms=tick_ms
-    )
-
-
-def publish_job(stores: TableStores, job: WriteJob) -> None:
-    """Publish the lease of a job, which keeps collectors off its files."""
-    publish_lease(stores.main, job.write_id, job.planned_ms)
-
-
-def plan_write(
-    stores: TableStores,
-    clock: Clock,
-    *,
-    operation: Operation,
-    found: Version[Manifest] | None,
-    definition: TableDefinition = NO_DEFINITION,
-    timestamp_ms: int | None = None,
     state: TableState | None = None,
     write_id: str | None = None,
 ) -> WriteJob:
-    """Read the state of the table, and fix what the tasks of a write need.
+    """Read the state of the table, fix what the tasks of a write need, and publish a lease.
 
     Parameters
     ----------
@@ -159,7 +122,7 @@ def plan_write(
     timestamp_ms : the commit clock time of all rows; by default that of the local clock, or the last tick if it is
         later. On a history table it may lie before the last tick
     state : the newest version with its WAL, if `found` was read along with them
-    write_id : names the job; by default a new name
+    write_id : names the job, and its caller publishes the lease; by default it gets a new name, and a lease
 
     Raises
     ------
@@ -197,10 +160,28 @@ def plan_write(
     if timestamp_ms is not None:
         check_timestamp(stores, timestamp_ms, MIN_MS if definition.has_history else tick_ms, present_ms)
         create_ts_ms = timestamp_ms
-    write_id = write_id or draw_write_id(clock)
+    name = write_id or draw_write_id(clock)
     if found is None:
-        definition = replace(definition, created_by=write_id)
-    return WriteJob(write_id, operation, now_ms, baseline, base_seq, create_ts_ms, definition, segments=segments)
+        definition = replace(definition, created_by=name)
+    job = WriteJob(name, operation, now_ms, baseline, base_seq, create_ts_ms, definition, segments=segments)
+    if write_id is None:
+        publish_job(stores, job)
+    return job
+
+
+def begin_rewrite(
+    stores: TableStores, clock: Clock, operation: Operation, snapshot: Snapshot, definition: TableDefinition
+) -> WriteJob:
+    """Begin a write without rows of its own: on a table with a clock of its own, at the last tick."""
+    tick_ms = snapshot.tick_ms if definition.has_own_time else None
+    return begin_write(
+        stores, clock, operation=operation, found=snapshot.version, definition=definition, timestamp_ms=tick_ms
+    )
+
+
+def publish_job(stores: TableStores, job: WriteJob) -> None:
+    """Publish the lease of a job, which keeps collectors off its files."""
+    publish_lease(stores.main, job.write_id, job.planned_ms)
 
 
 def draw_write_id(clock: Clock) -> str:

@@ -16,7 +16,7 @@ from slatespark.table.clock import Clock, read_clock
 from slatespark.table.commit.cooperate_option import refuse_cooperation
 from slatespark.table.commit.definition_run import check_creation
 from slatespark.table.commit.idempotence import find_outcome
-from slatespark.table.commit.job import draw_write_id, plan_write, publish_job
+from slatespark.table.commit.job import begin_write, draw_write_id
 from slatespark.table.commit.wal_place import fetch_state_with_wal, find_state_with_wal
 from slatespark.table.definition.plan import plan_definition
 from slatespark.table.definition.table_definition import NO_DEFINITION, TableDefinition
@@ -65,10 +65,7 @@ def begin_load(
     plan, name = partial(_plan_once, stores, clock, schema, options, overwrite, creates), f"{stores.url}: the table"
     # What is created first in a store shows whether that can be written to at all.
     if not (stores.main.is_remote and stores.heads.creations):
-        load = retry_lost_races(clock, lambda _: plan(None), name)
-        if load is not None:
-            publish_job(stores, load.job)
-        return load
+        return retry_lost_races(clock, lambda _: plan(None), name)
     write_id = draw_write_id(clock)
     published = run_ahead(partial(publish_lease, stores.main, write_id, read_clock(clock)), is_remote=True)
     load = None
@@ -117,7 +114,7 @@ def _plan_once(
     check_times(stores, definition, options, overwrite=overwrite and encoder.bounds is None)
     _refuse_times_of_interval(encoder)
     bytes_per_s = resolve_throughput(stores.main, options.throughput_bytes_per_s)
-    job = plan_write(
+    job = begin_write(
         stores,
         clock,
         operation=operation,

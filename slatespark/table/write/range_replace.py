@@ -16,7 +16,7 @@ from slatespark.table.commit.commit import commit_write
 from slatespark.table.commit.cooperate_option import refuse_cooperation
 from slatespark.table.commit.empty_commit import end_without_commit, record_empty
 from slatespark.table.commit.idempotence import is_committed
-from slatespark.table.commit.job import WriteJob, abandoned_on_error, plan_write, publish_job
+from slatespark.table.commit.job import WriteJob, abandoned_on_error, begin_write, draw_write_id, publish_job
 from slatespark.table.commit.read_set import ReadSet
 from slatespark.table.commit.tree_edit import CutViews
 from slatespark.table.commit.wal_place import fetch_state_with_wal
@@ -69,8 +69,14 @@ def delete_range(
             stores, clock, _segment_of(keys, found.value, options), definition.codec(), options
         )
     state = fetch_state_with_wal(stores)
-    job = plan_write(
-        stores, clock, operation=Operation.DELETE_RANGE, found=state.version, definition=definition, state=state
+    job = begin_write(
+        stores,
+        clock,
+        operation=Operation.DELETE_RANGE,
+        found=state.version,
+        definition=definition,
+        state=state,
+        write_id=draw_write_id(clock),  # the lease comes once there is something to delete
     )
     cut = plan_cut(stores, clock, keys, definition.codec(), state)
     if not cut.holds_rows:

@@ -11,7 +11,7 @@ import pytest
 from slatespark import InvalidRequestError, SlateStore
 from slatespark.format.manifest import decode_manifest, encode_manifest
 from slatespark.options import WriteOptions
-from slatespark.table.commit.job import LAST_SEQ, plan_write
+from slatespark.table.commit.job import LAST_SEQ, begin_write
 from slatespark.table.commit.own_rows import OwnRows
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.records.operations import Operation
@@ -51,7 +51,7 @@ def test_no_number_is_left(tmp_path: Path) -> None:
 def test_a_later_task_needs_a_number_too(tmp_path: Path) -> None:
     store = table_at(tmp_path / "t", LAST_SEQ - 1)
     found = fetch_latest_manifest(store._stores)
-    job = plan_write(store._stores, FakeClock(), operation=Operation.WRITE, found=found)
+    job = begin_write(store._stores, FakeClock(), operation=Operation.WRITE, found=found)
     assert job.stamp(0, WriteOptions(path="")).seq == LAST_SEQ
     with pytest.raises(InvalidRequestError, match="used up"):
         job.stamp(1, WriteOptions(path=""))
@@ -60,7 +60,7 @@ def test_a_later_task_needs_a_number_too(tmp_path: Path) -> None:
 def test_rows_move_up_to_the_last_number(tmp_path: Path) -> None:
     store = table_at(tmp_path / "t", LAST_SEQ - 1)
     clock = FakeClock()
-    job = plan_write(store._stores, clock, operation=Operation.WRITE, found=fetch_latest_manifest(store._stores))
+    job = begin_write(store._stores, clock, operation=Operation.WRITE, found=fetch_latest_manifest(store._stores))
     rows = OwnRows.of(store._stores, clock, job, WriteOptions(path=""), ())
     assert not rows.move_above(LAST_SEQ - 1, 0)
     with pytest.raises(InvalidRequestError, match="used up"):
