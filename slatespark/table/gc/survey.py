@@ -15,14 +15,15 @@ from functools import partial
 from typing import Final
 
 from slatespark.errors import CorruptDataError
-from slatespark.format.compactions import Compaction, CompactionStatus, encode_compactions
+from slatespark.format.compactions import Compaction, Compactions, CompactionStatus
 from slatespark.format.paths import COLUMNS_DIR, COMPACTED_DIR, COMPACTIONS_DIR, GC_DIR, MANIFEST_DIR, WAL_DIR
 from slatespark.storage import ObjectMeta, ObjectStore, run_ahead, run_concurrently
 from slatespark.table.commit.active_jobs import HEARTBEAT_FRESH_MS, is_own_job, runs_here
 from slatespark.table.commit.hold import working_jobs
 from slatespark.table.commit.own_names import is_own
 from slatespark.table.gc.plan import LiveLease, Needs, Reason, Verdict
-from slatespark.table.log.compactions import compactions_log, fetch_compactions
+from slatespark.table.log.compactions import create_compactions, fetch_compactions
+from slatespark.table.log.versioned_object import RaceLostError, Version
 from slatespark.table.records.claims import CLAIMS_DIR, announced_version
 from slatespark.table.records.commit_batches import fetch_commit_object, list_batches_by_size
 from slatespark.table.records.commit_record import COMMITS_DIR
@@ -119,16 +120,16 @@ class ListedJobs:
     dead: tuple[Compaction, ...]
 
 
-def survey_jobs(stores: TableStores, now_ms: int, min_age_ms: int) -> tuple[int, ListedJobs]:
-    """Return the compactions, with the number of the file that lists them; without holds, which have no outputs.
+def survey_jobs(stores: TableStores, now_ms: int, min_age_ms: int) -> tuple[Version[Compactions], ListedJobs]:
+    """Return the newest list of compactions, and those in it; without holds, which have no outputs.
 
     A compaction of slatespark is dead if its job has ended, another client's if its worker sent no heartbeat for
     `min_age_ms`. Finished jobs that wait for their commit, and jobs that were not started yet, are active.
     """
-    number, compactions = fetch_compactions(stores)
-    jobs = list(working_jobs(compactions))
+    listed = fetch_compactions(stores)
+    jobs = list(working_jobs(listed.value))
     dead = tuple(job for job in jobs if _is_dead(stores, job, now_ms, min_age_ms))
-    return number, ListedJobs(tuple(job for job in jobs if job not in dead), dead)
+    return listed, ListedJobs(tuple(job for job in jobs if job not in dead), dead)
 
 
 def _is_dead(stores: TableStores, job: Compaction, now_ms: int, min_age_ms: int) -> bool:
@@ -150,15 +151,12 @@ def drop_dead_jobs(stores: TableStores, present_ms: Callable[[], int], min_age_m
     present_ms : tells the time, before each look at the list: a job reports while the vacuum runs
     """
     for _ in range(_ATTEMPTS):
-        number, jobs = survey_jobs(stores, present_ms(), min_age_ms)
+        (number, listed), jobs = survey_jobs(stores, present_ms(), min_age_ms)
         if not jobs.dead:
             return jobs
-        listed = fetch_compactions(stores)
-        if listed[0] != number:
-            continue
-        left = tuple(job for job in listed[1].jobs if job not in jobs.dead)
-        with contextlib.suppress(FileExistsError):
-            compactions_log(stores).create(number + 1, encode_compactions(replace(listed[1], jobs=left)))
+        left = tuple(job for job in listed.jobs if job not in jobs.dead)
+        with contextlib.suppress(RaceLostError):
+            create_compactions(stores, Version(number + 1, replace(listed, jobs=left)))
             return jobs
     return ListedJobs((*jobs.active, *jobs.dead), ())
 
