@@ -26,7 +26,6 @@ class DeltaTable(SqlTable):
 
     @staticmethod
     def settings() -> dict[str, str]:
-        """See `PeerTable`."""
         return {
             # For two task slots: by default 50 tasks read its log, which took most of a small upsert.
             "spark.databricks.delta.snapshotPartitions": "4",
@@ -35,33 +34,26 @@ class DeltaTable(SqlTable):
         }
 
     def load(self, rows: DataFrame) -> None:
-        """See `PeerTable`."""
         in_key_order(rows).write.format("delta").options(**self.PROPERTIES).save(self._path)
 
     def frame(self) -> DataFrame:
-        """See `PeerTable`."""
         return self._spark.read.format("delta").load(self._path)
 
     def replace_range(self, condition: str, rows: DataFrame) -> None:
-        """See `PeerTable`."""
         rows.write.format("delta").mode("overwrite").option("replaceWhere", condition).save(self._path)
 
     def compact(self) -> None:
-        """See `PeerTable`."""
         self._spark.sql(f"OPTIMIZE {self._name}")
 
     def stored_bytes(self) -> int:
-        """See `PeerTable`."""
         [facts] = self._spark.sql(f"DESCRIBE DETAIL {self._name}").collect()
         return int(facts.sizeInBytes)
 
     def version(self) -> int:
-        """See `PeerTable`."""
         [last] = self._spark.sql(f"DESCRIBE HISTORY {self._name} LIMIT 1").collect()
         return int(last.version)
 
     def changes(self, since: int, *, pre_images: bool) -> DataFrame:
-        """See `PeerTable`."""
         feed = self._spark.read.format("delta").option("readChangeFeed", "true")
         changes = feed.option("startingVersion", since + 1).load(self._path)
         if pre_images:
@@ -70,7 +62,6 @@ class DeltaTable(SqlTable):
         return changes.where("_change_type <> 'update_preimage'").withColumn("_change_type", functions.expr(kind))
 
     def stream(self, rows: DataFrame, checkpoint: Path, *, is_new: bool) -> StreamingQuery:
-        """See `PeerTable`."""
         writer = rows.writeStream.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
         if not is_new:
             return writer.foreachBatch(lambda batch, _: self.upsert(batch)).start()

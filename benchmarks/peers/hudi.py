@@ -28,7 +28,6 @@ class HudiTable:
 
     @staticmethod
     def settings() -> dict[str, str]:
-        """See `PeerTable`."""
         return {
             "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
             "spark.kryo.registrator": "org.apache.spark.HoodieSparkKryoRegistrar",
@@ -37,44 +36,36 @@ class HudiTable:
         }
 
     def load(self, rows: DataFrame) -> None:
-        """See `PeerTable`."""
         self._write(in_key_order(rows), "bulk_insert")
 
     def frame(self) -> DataFrame:
-        """See `PeerTable`."""
         return self._spark.read.format("hudi").load(self._path)
 
     def upsert(self, rows: DataFrame) -> None:
-        """See `PeerTable`."""
         self._write(rows, "upsert")
 
     def look_up(self, condition: str) -> DataFrame:
-        """See `PeerTable`."""
         return self.frame().where(condition)
 
     def look_up_keys(self, keys: DataFrame) -> DataFrame:
-        """See `PeerTable`."""
         return self.frame().join(keys, list(KEYS))
 
     def delete_keys(self, keys: DataFrame) -> None:
-        """See `PeerTable`."""
         self._write(keys, "delete")
 
     def delete_range(self, condition: str) -> None:
-        """See `PeerTable`."""
         self.delete_keys(self.look_up(condition).select(*KEYS))
 
     def replace_range(self, condition: str, rows: DataFrame) -> None:
-        """See `PeerTable`. In two commits: its overwrite takes whole partitions only."""
+        # In two commits: its overwrite takes whole partitions only
         self.delete_range(condition)
         self.upsert(rows)
 
     def compact(self) -> None:
-        """See `PeerTable`."""
         self._spark.sql(f"CALL run_compaction(op => 'scheduleAndExecute', path => '{self._path}')").collect()
 
     def stored_bytes(self) -> int:
-        """See `PeerTable`. Right after a compaction, when all current rows are in base files."""
+        # Right after a compaction, when all current rows are in base files
         files = self.frame().select(functions.input_file_name()).distinct().collect()
         return sum(Path(urlsplit(name).path).stat().st_size for [name] in files)
 

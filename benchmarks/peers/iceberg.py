@@ -26,7 +26,6 @@ class IcebergTable(SqlTable):
 
     @staticmethod
     def settings() -> dict[str, str]:
-        """See `PeerTable`."""
         return {
             "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
             "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
@@ -35,23 +34,20 @@ class IcebergTable(SqlTable):
         }
 
     def load(self, rows: DataFrame) -> None:
-        """See `PeerTable`."""
         writer = in_key_order(rows).writeTo(self._name).using("iceberg")
         for name, value in _PROPERTIES.items():
             writer = writer.tableProperty(name, value)
         writer.create()
 
     def replace_range(self, condition: str, rows: DataFrame) -> None:
-        """See `PeerTable`. In two commits: its overwrite takes whole files only."""
+        # In two commits: its overwrite takes whole files only
         self.delete_range(condition)
         rows.writeTo(self._name).append()
 
     def compact(self) -> None:
-        """See `PeerTable`."""
         options = "map('delete-file-threshold', '1')"
         self._spark.sql(f"CALL lake.system.rewrite_data_files(table => '{self._name}', options => {options})")
 
     def stored_bytes(self) -> int:
-        """See `PeerTable`."""
         [found] = self._spark.sql(f"SELECT sum(file_size_in_bytes) AS n FROM {self._name}.files").collect()
         return int(found.n)

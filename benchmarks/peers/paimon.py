@@ -25,29 +25,24 @@ class PaimonTable(SqlTable):
 
     @staticmethod
     def settings() -> dict[str, str]:
-        """See `PeerTable`."""
         return {"spark.sql.extensions": "org.apache.paimon.spark.extensions.PaimonSparkSessionExtensions"}
 
     def load(self, rows: DataFrame) -> None:
-        """See `PeerTable`."""
         writer = in_key_order(rows).writeTo(self._name).tableProperty("primary-key", ",".join(KEYS))
         writer.tableProperty("bucket", _BUCKETS).create()
 
     def upsert(self, rows: DataFrame) -> None:
-        """See `PeerTable`."""
         rows.writeTo(self._name).append()
 
     def replace_range(self, condition: str, rows: DataFrame) -> None:
-        """See `PeerTable`. In two commits: its overwrite takes whole partitions only."""
+        # In two commits: its overwrite takes whole partitions only
         self.delete_range(condition)
         self.upsert(rows)
 
     def compact(self) -> None:
-        """See `PeerTable`."""
         self._spark.sql(f"CALL {self._catalog}.sys.compact(table => '{self._table}')")
 
     def stored_bytes(self) -> int:
-        """See `PeerTable`."""
         files = f"{self._catalog}.default.`{self._table.partition('.')[2]}$files`"
         [found] = self._spark.sql(f"SELECT sum(file_size_in_bytes) AS n FROM {files}").collect()
         return int(found.n)

@@ -25,7 +25,6 @@ class SlateSparkTable:
 
     @staticmethod
     def settings() -> dict[str, str]:
-        """See `PeerTable`."""
         return {}
 
     def _table(self) -> SlateTable:
@@ -34,62 +33,50 @@ class SlateSparkTable:
         return SlateTable.forPath(self._spark, self._path)
 
     def load(self, rows: DataFrame) -> None:
-        """See `PeerTable`."""
         from slatespark import SlateTable
 
         SlateTable.create(self._spark, self._path, rows.schema, list(KEYS), **self.PROPERTIES).write(rows)
 
     def frame(self) -> DataFrame:
-        """See `PeerTable`."""
         return self._table().toDF()
 
     def upsert(self, rows: DataFrame) -> None:
-        """See `PeerTable`."""
         self._table().write(rows)
 
     def look_up(self, condition: str) -> DataFrame:
-        """See `PeerTable`."""
         return self._table().toDF(where=condition)
 
     def look_up_keys(self, keys: DataFrame) -> DataFrame:
-        """See `PeerTable`."""
         return self._table().lookup(keys)
 
     def delete_keys(self, keys: DataFrame) -> None:
-        """See `PeerTable`."""
         self._table().write(keys, operation="delete")
 
     def delete_range(self, condition: str) -> None:
-        """See `PeerTable`."""
         self._table().deleteRange(condition)
 
     def replace_range(self, condition: str, rows: DataFrame) -> None:
-        """See `PeerTable`."""
         self._table().write(rows, mode="overwrite", replaceWhere=condition)
 
     def compact(self) -> None:
-        """See `PeerTable`."""
         self._table().compact(full=True)
 
     def stored_bytes(self) -> int:
-        """See `PeerTable`."""
         from slatespark import SlateStore
 
         facts = SlateStore.open(self._path).detail()
         return facts.stored_bytes + facts.copy_bytes
 
     def version(self) -> int:
-        """See `PeerTable`."""
         from slatespark import SlateStore
 
         return SlateStore.open(self._path).history(1)[0].version
 
     def changes(self, since: int, *, pre_images: bool) -> DataFrame:
-        """See `PeerTable`."""
         return self._table().changes(startingVersion=since, startingBoundInclusive=False, preImages=pre_images)
 
     def stream(self, rows: DataFrame, checkpoint: Path, *, is_new: bool) -> StreamingQuery:
-        """See `PeerTable`. A stream into a table that does not exist creates it."""
+        # A stream into a table that does not exist creates it
         writer = rows.writeStream.format("slate").option("checkpointLocation", str(checkpoint))
         if is_new:
             writer = writer.option("keyColumns", ",".join(KEYS))

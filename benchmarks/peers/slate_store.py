@@ -17,43 +17,33 @@ class SlateStoreTable:
         self._path = str(folder)
 
     def load(self, rows: pa.Table) -> None:
-        """See `ArrowTable`."""
         SlateStore.create(self._path, rows.schema, list(KEYS)).write(rows)
 
     def scan(self, columns: list[str]) -> pa.Table:
-        """See `ArrowTable`."""
         return self._store().scan(columns=columns).read_all()
 
     def look_up(self, condition: str) -> pa.Table:
-        """See `ArrowTable`."""
         return self._store().scan(filter=condition).read_all()
 
     def look_up_keys(self, keys: pa.Table) -> pa.Table:
-        """See `ArrowTable`."""
         return self._store().lookup(keys).read_all()
 
     def upsert(self, rows: pa.Table) -> None:
-        """See `ArrowTable`."""
         self._store().write(rows)
 
     def delete_keys(self, keys: pa.Table) -> None:
-        """See `ArrowTable`."""
         self._store().write(keys, operation="delete")
 
     def delete_range(self, condition: str) -> None:
-        """See `ArrowTable`."""
         self._store().deleteRange(condition)
 
     def replace_range(self, condition: str, rows: pa.Table) -> None:
-        """See `ArrowTable`."""
         self._store().write(rows, mode="overwrite", replaceWhere=condition)
 
     def compact(self) -> None:
-        """See `ArrowTable`."""
         self._store().compact(full=True)
 
     def stored_bytes(self) -> int:
-        """See `ArrowTable`."""
         return self._store().detail().stored_bytes
 
     def _store(self) -> SlateStore:

@@ -22,27 +22,21 @@ class SqlTable:
         self._spark, self._name = spark, name
 
     def frame(self) -> DataFrame:
-        """See `PeerTable`."""
         return self._spark.table(self._name)
 
     def upsert(self, rows: DataFrame) -> None:
-        """See `PeerTable`."""
         self._merge(rows, "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *")
 
     def look_up(self, condition: str) -> DataFrame:
-        """See `PeerTable`."""
         return self.frame().where(condition)
 
     def look_up_keys(self, keys: DataFrame) -> DataFrame:
-        """See `PeerTable`."""
         return self.frame().join(keys, list(KEYS))
 
     def delete_keys(self, keys: DataFrame) -> None:
-        """See `PeerTable`."""
         self._merge(keys, "WHEN MATCHED THEN DELETE")
 
     def delete_range(self, condition: str) -> None:
-        """See `PeerTable`."""
         self._spark.sql(f"DELETE FROM {self._name} WHERE {condition}")
 
     def _merge(self, rows: DataFrame, clauses: str) -> None:
