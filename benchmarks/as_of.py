@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 
-from benchmarks.data import DataFolder, make_batches, stored_bytes
-from benchmarks.harness import Alternative, Benchmark, Target, Task
-from benchmarks.worker import Sample, Stopwatch
+from benchmarks.data import DataFolder, make_batches, sizes_note
+from benchmarks.harness import Alternative, Benchmark, Target
+from benchmarks.tasks import scan
+from benchmarks.worker import Task
 from slatespark import SlateStore
 
 TITLE: Final = "Scan of a history table as of an instant to Arrow, against its latest scan"
@@ -36,9 +37,7 @@ def make(data: DataFolder, rows: int) -> Benchmark:
     tables = {layout: _table(data, rows, together=together) for layout, together in LAYOUTS.items()}
     return Benchmark(
         alternatives=[
-            Alternative(
-                name=_name(when, layout), task=Task("benchmarks.as_of:scan", {"path": str(path), "as_of_ms": ms})
-            )
+            Alternative(name=_name(when, layout), task=Task.of(scan, path=path, timestampAsOf=ms))
             for layout, path in tables.items()
             for when, ms in INSTANTS.items()
         ],
@@ -53,7 +52,7 @@ def make(data: DataFolder, rows: int) -> Benchmark:
             f"{rows:,} keys of 16 bytes with {VERSIONS} versions of 100 bytes each, uncompressed; one thread.",
             "side by side: one write with timestampColumn; a file each: a write for each version, so three runs.",
             "Every scan shows one row of each key. A file of which all is later than the instant is not read.",
-            "MB stored: " + ", ".join(f"{name} {stored_bytes(path) / 1e6:.0f}" for name, path in tables.items()) + ".",
+            sizes_note(tables),
         ],
     )
 
@@ -76,15 +75,3 @@ def _version(rows: int, number: int) -> Iterator[pa.RecordBatch]:
     for batch in make_batches(rows):
         times = pa.array([START_MS + number * STEP_MS] * len(batch), pa.int64())
         yield batch.append_column("ts", times)
-
-
-# --- tasks ----------------------------------------------------------------------------------------------------------
-
-
-def scan(path: str, as_of_ms: int | None) -> Sample:
-    """Drain a scan; finding the snapshot counts."""
-    store = SlateStore.open(path)
-    options: dict[str, Any] = {} if as_of_ms is None else {"timestampAsOf": as_of_ms}
-    with Stopwatch() as watch:
-        rows = sum(len(batch) for batch in store.scan(**options))
-    return watch.sample(rows=rows)

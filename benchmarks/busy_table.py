@@ -7,7 +7,6 @@ import select
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from benchmarks.tasks import new_folder
 from benchmarks.worker import REPOSITORY, Sample, Stopwatch
 from slatespark import SlateStore
 
@@ -79,11 +79,8 @@ def _seconds_each(commits: list[float], began: float, ended: float) -> float:
 
 @contextmanager
 def _copied(table: str) -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(dir=Path.cwd()))
-    try:
+    with new_folder() as folder:
         yield shutil.copytree(table, folder / "copy")
-    finally:
-        shutil.rmtree(folder)
 
 
 @contextmanager

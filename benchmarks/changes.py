@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -11,10 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from benchmarks.data import DataFolder
-from benchmarks.harness import Alternative, Benchmark, Target, Task
-from benchmarks.typed_rows import PARTS, make_batches
+from benchmarks.harness import Alternative, Benchmark, Target
+from benchmarks.tasks import scan
+from benchmarks.typed_rows import all_batches
 from benchmarks.typed_schema import KEYS, SCHEMA
-from benchmarks.worker import Sample, Stopwatch
+from benchmarks.worker import Sample, Stopwatch, Task
 from slatespark import SlateStore
 
 TITLE: Final = "Changes between two versions that differ by 1,000 upserts, against the full scan"
@@ -31,9 +31,9 @@ def make(data: DataFolder, rows: int) -> Benchmark:
     path = data.made(f"changes-{rows}", lambda path: _fill(path, rows))
     return Benchmark(
         alternatives=[
-            Alternative(name=SCAN, task=Task("benchmarks.changes:scan", {"path": str(path)})),
-            Alternative(name=BLIND, task=Task("benchmarks.changes:changes", {"path": str(path), "pre_images": False})),
-            Alternative(name=NET, task=Task("benchmarks.changes:changes", {"path": str(path), "pre_images": True})),
+            Alternative(name=SCAN, task=Task.of(scan, path=path)),
+            Alternative(name=BLIND, task=Task.of(changes, path=path, pre_images=False)),
+            Alternative(name=NET, task=Task.of(changes, path=path, pre_images=True)),
         ],
         base=SCAN,
         targets=[
@@ -51,16 +51,15 @@ def make(data: DataFolder, rows: int) -> Benchmark:
 
 def _fill(path: Path, rows: int) -> None:
     store = SlateStore.create(str(path), SCHEMA, KEYS)
-    loaded = store.write(itertools.chain(*(make_batches(rows, part, PARTS) for part in range(PARTS))))
+    loaded = store.write(all_batches(rows))
     assert loaded == LOADED_VERSION
     store.write(pa.Table.from_batches(_upserts(rows), SCHEMA), compression="none")
 
 
 def _upserts(rows: int) -> Iterator[pa.RecordBatch]:
     """Yield every so many rows with another quantity."""
-    batches = itertools.chain(*(make_batches(rows, part, PARTS) for part in range(PARTS)))
     passed = 0
-    for batch in batches:
+    for batch in all_batches(rows):
         places = range(-passed % (rows // CHANGED), len(batch), rows // CHANGED)  # none, in some of the last batches
         chosen = batch.take(pa.array(places, pa.int64()))
         passed += len(batch)
@@ -69,14 +68,6 @@ def _upserts(rows: int) -> Iterator[pa.RecordBatch]:
 
 
 # --- tasks ----------------------------------------------------------------------------------------------------------
-
-
-def scan(path: str) -> Sample:
-    """Drain a scan; finding the snapshot counts."""
-    store = SlateStore.open(path)
-    with Stopwatch() as watch:
-        rows = sum(len(batch) for batch in store.scan())
-    return watch.sample(rows=rows)
 
 
 def changes(path: str, pre_images: bool) -> Sample:

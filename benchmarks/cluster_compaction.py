@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from benchmarks.compaction import linked_copy
 from benchmarks.data import DataFolder, stored_bytes
-from benchmarks.harness import Alternative, Benchmark, Target, Task
-from benchmarks.spark_session import build_session
-from benchmarks.worker import Sample, Stopwatch
+from benchmarks.harness import Alternative, Benchmark, Target
+from benchmarks.spark_session import spark_session
+from benchmarks.tasks import linked_copy
+from benchmarks.worker import Sample, Stopwatch, Task
 from slatespark import SlateTable
-from slatespark.spark.java import ensure_java
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 TITLE: Final = "Full compaction as a Spark job by two executors, against one"
 LAYERS: Final = 4
@@ -29,10 +24,7 @@ def make(data: DataFolder, rows: int) -> Benchmark:
     source = data.slate_layers(rows, LAYERS, sst_size="128m")
     return Benchmark(
         alternatives=[
-            Alternative(
-                name=name,
-                task=Task("benchmarks.cluster_compaction:compact", {"source": str(source), "executors": executors}),
-            )
+            Alternative(name=name, task=Task.of(compact, source=source, executors=executors))
             for name, executors in ((ONE, 1), (TWO, 2))
         ],
         base=ONE,
@@ -45,16 +37,11 @@ def make(data: DataFolder, rows: int) -> Benchmark:
     )
 
 
-@cache
-def _session(executors: int) -> SparkSession:
-    ensure_java()
-    return build_session({"spark.master": f"local-cluster[{executors},1,{EXECUTOR_MB}]"})
-
-
 def compact(source: str, executors: int) -> Sample:
     """Merge everything with `SlateTable.compact`."""
     with linked_copy(source) as path:
-        table = SlateTable.forPath(_session(executors), str(path))
+        spark = spark_session(f"spark.master=local-cluster[{executors},1,{EXECUTOR_MB}]")
+        table = SlateTable.forPath(spark, str(path))
         with Stopwatch(children=True) as watch:
             report = table.compact(full=True)
         return watch.sample(rows=report.rows_out, jobs=len(report.jobs))

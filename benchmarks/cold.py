@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from benchmarks.data import DataFolder
-from benchmarks.harness import Alternative, Benchmark, Target, Task
+from benchmarks.harness import Alternative, Benchmark, Target
 from benchmarks.spark_session import spark_session
-from benchmarks.worker import REPOSITORY, Sample, Stopwatch
+from benchmarks.spark_session import start as start_spark
+from benchmarks.worker import REPOSITORY, Sample, Stopwatch, Task
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -42,14 +43,14 @@ _END: Final = "\nprint(time.process_time() - started)"
 def make(data: DataFolder, rows: int) -> Benchmark:
     """Return the benchmark of a table of a few rows; `rows` is not used."""
     del rows
-    path = str(data.made("cold", _load))
+    path = data.made("cold", _load)
     steps = [(READ, ""), (WRITE, ""), (COMPILED, "numba"), (HELP, "")]
     return Benchmark(
         alternatives=[
             *(
                 Alternative(
                     name=name,
-                    task=Task("benchmarks.cold:start", {"step": name, "path": path, "kernels": kernels}),
+                    task=Task.of(start, step=name, path=path, kernels=kernels),
                     max_rounds=1 if kernels else None,
                     warm_up=not kernels,
                 )
@@ -58,8 +59,8 @@ def make(data: DataFolder, rows: int) -> Benchmark:
             *(
                 Alternative(
                     name=SPARK[source],
-                    task=Task("benchmarks.cold:use_spark", {"source": source}),
-                    prepare=Task("benchmarks.spark_session:start"),
+                    task=Task.of(use_spark, source=source),
+                    prepare=Task.of(start_spark),
                     fresh=True,
                     max_rounds=3,
                     warm_up=False,

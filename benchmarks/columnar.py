@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,11 +13,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from benchmarks.data import DataFolder, stored_bytes
-from benchmarks.harness import Alternative, Benchmark, Target, Task
+from benchmarks.harness import Alternative, Benchmark, Target
 from benchmarks.spark_session import MASTER, spark_session
+from benchmarks.tasks import linked_copy, spark_sums
 from benchmarks.typed_rows import key_columns, loaded
 from benchmarks.typed_schema import KEYS, SCHEMA, SUMS
-from benchmarks.worker import Sample, Stopwatch
+from benchmarks.worker import Sample, Stopwatch, Task
 from slatespark import SlateStore
 
 TITLE: Final = "Reads of a typed table with columnar copies, against Parquet and SSTs"
@@ -64,11 +65,11 @@ def make(data: DataFolder, rows: int) -> Benchmark:
             _query(FRAME_MANY_SSTS, "toDF", many, copies=False),
             _query(SLATE_TWO, "slate", table),
             _query(SLATE_TWO_SSTS, "slate", table, copies=False),
-            _scan(ARROW_TWO, parquet, is_parquet=True),
-            _scan(STORE_TWO, table),
-            _scan(STORE_TWO_SSTS, table, copies=False),
-            _scan(STORE_FILTER, tenants, condition=FILTER),
-            _scan(STORE_FILTER_SSTS, tenants, condition=FILTER, copies=False),
+            _scan(ARROW_TWO, read_parquet, parquet),
+            _scan(STORE_TWO, read_store, table),
+            _scan(STORE_TWO_SSTS, read_store, table, useCopies=False),
+            _scan(STORE_FILTER, read_store, tenants, filter=FILTER),
+            _scan(STORE_FILTER_SSTS, read_store, tenants, filter=FILTER, useCopies=False),
             _compaction(COMPACT, layers, rows, copies=False),
             _compaction(COMPACT_COPIES, layers, rows, copies=True),
         ],
@@ -98,19 +99,21 @@ def make(data: DataFolder, rows: int) -> Benchmark:
 
 
 def _query(name: str, kind: str, path: Path, columns: tuple[str, ...] = TWO, *, copies: bool = True) -> Alternative:
-    arguments = {"kind": kind, "path": str(path), "columns": list(columns), "copies": copies}
-    return Alternative(name=name, task=Task("benchmarks.columnar:sums", arguments), process="spark")
+    sums = [SUMS[name] for name in columns]
+    if kind == "toDF":
+        task = Task.of(frame_sums, path=path, columns=columns, sums=sums, copies=copies)
+    else:
+        options = {} if kind == "parquet" else {"columns": ",".join(columns), "useCopies": str(copies).lower()}
+        task = Task.of(spark_sums, path=path, sums=sums, options=options, kind=kind)
+    return Alternative(name=name, task=task, process="spark")
 
 
-def _scan(
-    name: str, path: Path, *, is_parquet: bool = False, condition: str | None = None, copies: bool = True
-) -> Alternative:
-    arguments = {"path": str(path), "is_parquet": is_parquet, "condition": condition, "copies": copies}
-    return Alternative(name=name, task=Task("benchmarks.columnar:scan", arguments), process="pyarrow")
+def _scan(name: str, function: Callable[..., Sample], path: Path, **options: Any) -> Alternative:
+    return Alternative(name=name, task=Task.of(function, path=path, columns=TWO, **options), process="pyarrow")
 
 
 def _compaction(name: str, path: Path, rows: int, *, copies: bool) -> Alternative:
-    task = Task("benchmarks.columnar:compact", {"path": str(path), "rows": rows, "copies": copies})
+    task = Task.of(compact, path=path, rows=rows, copies=copies)
     return Alternative(name=name, task=task, process="pyarrow", max_rounds=2, warm_up=False)
 
 
@@ -154,37 +157,33 @@ def _in_layers(parquet: Path, path: Path) -> None:
 # --- tasks ------------------------------------------------------------------------------------------------------------
 
 
-def sums(kind: str, path: str, columns: list[str], *, copies: bool) -> Sample:
-    """Run the query; planning counts."""
+def frame_sums(path: str, columns: list[str], sums: list[str], *, copies: bool) -> Sample:
+    """Compute sums of the rows of `SlateTable.toDF`; planning counts."""
     from slatespark import SlateTable
 
-    spark = spark_session()
     with Stopwatch(children=True) as watch:
-        if kind == "toDF":
-            frame = SlateTable.forPath(spark, path).toDF(columns=columns, useCopies=copies)
-        else:
-            options = {} if kind == "parquet" else {"columns": ",".join(columns), "useCopies": str(copies).lower()}
-            frame = spark.read.format(kind).options(**options).load(path)
-        [row] = frame.selectExpr("count(*) as n", *(SUMS[name] for name in columns)).collect()
+        frame = SlateTable.forPath(spark_session(), path).toDF(columns=columns, useCopies=copies)
+        [row] = frame.selectExpr("count(*) as n", *sums).collect()
     return watch.sample(rows=row.n)
 
 
-def scan(path: str, *, is_parquet: bool, condition: str | None, copies: bool) -> Sample:
-    """Read two columns into memory."""
+def read_parquet(path: str, columns: list[str]) -> Sample:
+    """Read columns of Parquet files into memory."""
     with Stopwatch() as watch:
-        if is_parquet:
-            rows = pq.read_table(path, columns=list(TWO))
-        else:
-            given: dict[str, Any] = {} if condition is None else {"filter": condition}
-            rows = SlateStore.open(path).scan(columns=list(TWO), useCopies=copies, **given).read_all()
+        rows = pq.read_table(path, columns=columns)
+    return watch.sample(rows=len(rows))
+
+
+def read_store(path: str, **options: Any) -> Sample:
+    """Read rows of a table into memory."""
+    with Stopwatch() as watch:
+        rows = SlateStore.open(path).scan(**options).read_all()
     return watch.sample(rows=len(rows))
 
 
 def compact(path: str, *, rows: int, copies: bool) -> Sample:
     """Compact a copy of a table, and look at what it stores."""
-    with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
-        table = Path(folder) / "table"
-        shutil.copytree(path, table)
+    with linked_copy(path) as table:
         store = SlateStore.open(str(table))
         with Stopwatch() as watch:
             store.compact(full=True, columnar=copies)

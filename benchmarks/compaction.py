@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from benchmarks.data import ONE_FILE_PER_FLUSH, DataFolder, stored_bytes
-from benchmarks.harness import Alternative, Benchmark, Target, Task
-from benchmarks.worker import Sample, Stopwatch
+from benchmarks.harness import Alternative, Benchmark, Target
+from benchmarks.tasks import linked_copy
+from benchmarks.worker import Sample, Stopwatch, Task
 from slatespark import SlateStore
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.stores import open_stores
@@ -32,10 +28,10 @@ def make(data: DataFolder, rows: int) -> Benchmark:
     alternatives = [
         Alternative(
             name=f"{peer}, {codec}",
-            task=Task(f"benchmarks.compaction:compact_{peer}", {"source": str(path), "codec": codec}),
+            task=Task.of(compact, source=path, codec=codec),
         )
         for codec, path in files.items()
-        for peer in ("slate", "client")
+        for peer, compact in (("slate", compact_slate), ("client", compact_client))
     ]
     pairs = [(f"slate, {codec}", f"client, {codec}") for codec in CODECS]
     return Benchmark(
@@ -61,16 +57,6 @@ def data_bytes(path: Path) -> int:
 
 
 # --- tasks ----------------------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def linked_copy(source: str) -> Iterator[Path]:
-    """Give a copy of a database, whose files are links: nobody changes a file that is there."""
-    folder = Path(tempfile.mkdtemp(dir=Path.cwd()))
-    try:
-        yield Path(shutil.copytree(source, folder / "copy", copy_function=os.link))
-    finally:
-        shutil.rmtree(folder)
 
 
 def compact_slate(source: str, codec: str) -> Sample:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
-from benchmarks.compaction import CODECS, LAYERS, compact_slate, data_bytes, linked_copy
+from benchmarks.compaction import CODECS, LAYERS, compact_slate, data_bytes
 from benchmarks.data import DataFolder
-from benchmarks.harness import Alternative, Benchmark, Target, Task
+from benchmarks.harness import Alternative, Benchmark, Target
 from benchmarks.live_client import LiveWriter
-from benchmarks.worker import Sample, Stopwatch
+from benchmarks.tasks import linked_copy, new_folder
+from benchmarks.worker import Sample, Stopwatch, Task
 from slatespark import CompactionWorker, SlateStore
 from slatespark.format.compactions import CompactionStatus
 from slatespark.table.log.compactions import fetch_compactions
@@ -43,16 +43,12 @@ def make(data: DataFolder, rows: int) -> Benchmark:
     written = rows // 4
     files = {ours: data.client_layers(rows, LAYERS, codec=theirs) for ours, theirs in CODECS.items()}
     merges = [
-        Alternative(name=f"{who}, {codec}", task=Task(f"benchmarks.compaction_worker:{function}", given))
+        Alternative(name=f"{who}, {codec}", task=Task.of(merge, source=path, codec=codec, rows=rows))
         for codec, path in files.items()
-        for given in [{"source": str(path), "codec": codec, "rows": rows}]
-        for who, function in (("worker", "merge_for_client"), ("compact", "merge_at_rest"))
+        for who, merge in (("worker", merge_for_client), ("compact", merge_at_rest))
     ]
     writes = [
-        Alternative(
-            name=name, task=Task("benchmarks.compaction_worker:write_beside", {"rows": written, "by_us": name == OURS})
-        )
-        for name in (OURS, THEIRS)
+        Alternative(name=name, task=Task.of(write_beside, rows=written, by_us=name == OURS)) for name in (OURS, THEIRS)
     ]
     pairs = [(f"worker, {codec}", f"compact, {codec}") for codec in CODECS]
     return Benchmark(
@@ -101,8 +97,8 @@ def merge_for_client(source: str, codec: str, rows: int) -> Sample:
 def write_beside(rows: int, *, by_us: bool) -> Sample:
     """Let a client write as fast as it goes, while a worker merges for it."""
     settings = {**_WRITING, **(_OFF if by_us else {})}
-    with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder, ExitStack() as stack:
-        path = Path(folder) / "written"
+    with new_folder() as folder, ExitStack() as stack:
+        path = folder / "written"
         live = stack.enter_context(LiveWriter(path, settings))
         if by_us:
             stack.enter_context(_worker_process(path))

@@ -2,39 +2,34 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
+from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
 
 from benchmarks.data import DataFolder, make_table, stored_bytes
-from benchmarks.harness import Alternative, Benchmark, Target, Task
-from benchmarks.worker import Sample, Stopwatch
+from benchmarks.harness import Alternative, Benchmark, Target
+from benchmarks.tasks import new_folder
+from benchmarks.worker import Sample, Stopwatch, Task
 from slatespark import SlateStore
 
 TITLE: Final = "Writes and verifications on all cores, against one thread"
 LAYERS: Final = 4
 
-_WRITES: Final[dict[str, dict[str, Any]]] = {
-    "write": {},
-    "write, zstd": {"compression": "zstd"},
-    "write, sorted input, zstd": {"compression": "zstd", "in_order": True},
-}
-
 
 def make(data: DataFolder, rows: int) -> Benchmark:
     """Return the benchmark of `rows` rows."""
     overlapping = data.slate_layers(rows, LAYERS)
-    calls: dict[str, Task] = {
-        name: Task("benchmarks.cores:write", {"rows": rows, **given}) for name, given in _WRITES.items()
+    calls: dict[str, tuple[Callable[..., Sample], dict[str, Any]]] = {
+        "write": (write, {"rows": rows}),
+        "write, zstd": (write, {"rows": rows, "compression": "zstd"}),
+        "write, sorted input, zstd": (write, {"rows": rows, "compression": "zstd", "in_order": True}),
+        f"verify, {LAYERS} layers": (verify, {"path": overlapping}),
     }
-    calls[f"verify, {LAYERS} layers"] = Task("benchmarks.cores:verify", {"path": str(overlapping)})
     alternatives = [
-        Alternative(name=f"{name}, {threads}", task=Task(task.function, {**task.arguments, "parallelism": count}))
-        for name, task in calls.items()
+        Alternative(name=f"{name}, {threads}", task=Task.of(function, parallelism=count, **given))
+        for name, (function, given) in calls.items()
         for threads, count in (("one thread", 1), ("all cores", None))
     ]
     return Benchmark(
@@ -62,14 +57,11 @@ def _rows(rows: int, *, in_order: bool) -> pa.Table:
 def write(rows: int, *, in_order: bool = False, **options: Any) -> Sample:
     """Write a table with `SlateStore.write`, which does not compact a table of one run."""
     table = _rows(rows, in_order=in_order)
-    folder = Path(tempfile.mkdtemp(dir=Path.cwd()))
-    try:
+    with new_folder() as folder:
         store = SlateStore.create(str(folder / "written"))
         with Stopwatch() as watch:
             store.write(table, **options)
-        return watch.sample(rows=rows)
-    finally:
-        shutil.rmtree(folder)
+    return watch.sample(rows=rows)
 
 
 def verify(path: str, parallelism: int | None) -> Sample:

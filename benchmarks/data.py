@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -80,6 +80,11 @@ def stored_bytes(path: Path) -> int:
     """Return the size of a file, or of all files below a folder."""
     files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
     return sum(file.stat().st_size for file in files)
+
+
+def sizes_note(paths: Mapping[str, Path]) -> str:
+    """Return the sizes of files or folders as a note for readers."""
+    return "MB stored: " + ", ".join(f"{name} {stored_bytes(path) / 1e6:.0f}" for name, path in paths.items()) + "."
 
 
 class DataFolder:

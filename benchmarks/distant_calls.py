@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from benchmarks.data import DataFolder
 from benchmarks.distant_store import BYTES_PER_S, open_distant
-from benchmarks.harness import Alternative, Benchmark, Task
-from benchmarks.worker import Sample, Stopwatch
+from benchmarks.harness import Alternative, Benchmark
+from benchmarks.worker import Sample, Stopwatch, Task
 from slatespark import SlateStore
 
 TITLE: Final = "Calls on a table behind a link, by the time of a round trip"
@@ -54,10 +54,7 @@ def make(data: DataFolder, rows: int) -> Benchmark:
     alternatives = [
         Alternative(
             name=f"{call}, {'first, ' if first else ''}{delay} ms",
-            task=Task(
-                "benchmarks.distant_calls:run",
-                {"path": str(path), "call": call, "delay_ms": delay, "first": first},
-            ),
+            task=Task.of(run, path=path, call=call, delay_ms=delay, first=first),
             process="distant",
         )
         for call in _CALLS

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
-from pathlib import Path
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.data import SEED, DataFolder
+from benchmarks.data import SEED, DataFolder, stored_bytes
 from benchmarks.distant_store import BYTES_PER_S, DistantStore, open_distant
-from benchmarks.harness import Alternative, Benchmark, Target, Task
-from benchmarks.worker import Sample, Stopwatch
+from benchmarks.harness import Alternative, Benchmark, Target
+from benchmarks.tasks import new_folder
+from benchmarks.worker import Sample, Stopwatch, Task
 from slatespark import SlateStore
 from slatespark.format.paths import COMPACTED_DIR
 
@@ -34,8 +33,8 @@ def make(data: DataFolder, rows: int) -> Benchmark:
     del data  # the rows are made in memory
     return Benchmark(
         alternatives=[
-            *(_task(_transfer(delay), "transfer", rows, delay) for delay in DELAYS_MS),
-            *(_task(_load(delay), "load", rows, delay) for delay in DELAYS_MS),
+            *(_task(_transfer(delay), transfer, rows, delay) for delay in DELAYS_MS),
+            *(_task(_load(delay), load, rows, delay) for delay in DELAYS_MS),
         ],
         base=_transfer(30),
         targets=[Target(alternative=_load(delay), against=_transfer(delay), at_most=1.5) for delay in DELAYS_MS],
@@ -56,9 +55,8 @@ def _load(delay_ms: int) -> str:
     return f"load, {delay_ms} ms"
 
 
-def _task(name: str, function: str, rows: int, delay_ms: int) -> Alternative:
-    task = Task(f"benchmarks.distant_load:{function}", {"rows": rows, "delay_ms": delay_ms})
-    return Alternative(name=name, task=task, process="distant")
+def _task(name: str, function: Callable[..., Sample], rows: int, delay_ms: int) -> Alternative:
+    return Alternative(name=name, task=Task.of(function, rows=rows, delay_ms=delay_ms), process="distant")
 
 
 # --- tasks ----------------------------------------------------------------------------------------------------------
@@ -66,33 +64,29 @@ def _task(name: str, function: str, rows: int, delay_ms: int) -> Alternative:
 
 def load(rows: int, delay_ms: int) -> Sample:
     """Load the rows into a new table."""
-    with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
-        SlateStore.create(folder, _SCHEMA, "id")
-        store = open_distant(folder, delay_ms)
+    with new_folder() as folder:
+        SlateStore.create(str(folder), _SCHEMA, "id")
+        store = open_distant(str(folder), delay_ms)
         with Stopwatch() as watch:
             store.write(_batches(rows))
-        return watch.sample(rows=rows, stored_bytes=_stored_bytes(folder))
+        return watch.sample(rows=rows, stored_bytes=stored_bytes(folder / COMPACTED_DIR))
 
 
 def transfer(rows: int, delay_ms: int) -> Sample:
     """Put as many bytes with nothing else to do."""
     size = _loaded_bytes(rows)
     part = bytes(FILE_BYTES)
-    with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
-        store = DistantStore(folder, delay_ms / 1000)
+    with new_folder() as folder:
+        store = DistantStore(str(folder), delay_ms / 1000)
         with Stopwatch() as watch:
             for number, start in enumerate(range(0, size, FILE_BYTES)):
                 store.put(f"{COMPACTED_DIR}{number}", [part[: size - start]])
-        return watch.sample(stored_bytes=_stored_bytes(folder))
+        return watch.sample(stored_bytes=stored_bytes(folder / COMPACTED_DIR))
 
 
 @cache
 def _loaded_bytes(rows: int) -> int:
     return int(load(rows, 0)["stored_bytes"])
-
-
-def _stored_bytes(folder: str) -> int:
-    return sum(file.stat().st_size for file in Path(folder, COMPACTED_DIR).iterdir())
 
 
 def _batches(rows: int) -> Iterator[pa.RecordBatch]:

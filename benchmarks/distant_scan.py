@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -12,8 +13,8 @@ import pyarrow as pa
 
 from benchmarks.data import SEED, DataFolder
 from benchmarks.distant_store import BYTES_PER_S, DistantStore, open_distant
-from benchmarks.harness import Alternative, Benchmark, Target, Task
-from benchmarks.worker import Sample, Stopwatch
+from benchmarks.harness import Alternative, Benchmark, Target
+from benchmarks.worker import Sample, Stopwatch, Task
 from slatespark import SlateStore
 from slatespark.ranges import ByteRange
 
@@ -28,11 +29,11 @@ _SCHEMA: Final = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field
 
 def make(data: DataFolder, rows: int) -> Benchmark:
     """Return the benchmark of a table of `rows` rows of 1,000 bytes."""
-    paths = {kind: str(data.made(f"distant-{rows}-{size}", partial(load, rows, size))) for kind, size in KINDS.items()}
+    paths = {kind: data.made(f"distant-{rows}-{size}", partial(load, rows, size)) for kind, size in KINDS.items()}
     return Benchmark(
         alternatives=[
-            *(_task(_transfer(delay), "transfer", paths["one file"], delay) for delay in DELAYS_MS),
-            *(_task(_scan(kind, delay), "scan", path, delay) for kind, path in paths.items() for delay in DELAYS_MS),
+            *(_task(_transfer(delay), transfer, paths["one file"], delay) for delay in DELAYS_MS),
+            *(_task(_scan(kind, delay), scan, path, delay) for kind, path in paths.items() for delay in DELAYS_MS),
         ],
         base=_transfer(30),
         targets=[
@@ -56,9 +57,8 @@ def _scan(kind: str, delay_ms: int) -> str:
     return f"scan of {kind}, {delay_ms} ms"
 
 
-def _task(name: str, function: str, path: str, delay_ms: int) -> Alternative:
-    arguments = {"path": path, "delay_ms": delay_ms}
-    return Alternative(name=name, task=Task(f"benchmarks.distant_scan:{function}", arguments), process="distant")
+def _task(name: str, function: Callable[..., Sample], path: Path, delay_ms: int) -> Alternative:
+    return Alternative(name=name, task=Task.of(function, path=path, delay_ms=delay_ms), process="distant")
 
 
 def load(rows: int, sst_size: str, path: Path) -> None:

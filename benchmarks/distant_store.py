@@ -14,7 +14,7 @@ from slatespark.storage.object_store import Buffer, ObjectMeta
 from slatespark.table.clock import SystemClock
 from slatespark.table.stores import TableStores
 
-BYTES_PER_S: Final = 200_000_000
+BYTES_PER_S: Final = 200_000_000  # of the link, in each direction
 
 
 class DistantStore(LocalStore):
@@ -24,12 +24,11 @@ class DistantStore(LocalStore):
     ----------
     root : folder
     delay_s : of a round trip
-    bytes_per_s : of the link, in each direction
     """
 
-    def __init__(self, root: str, delay_s: float, bytes_per_s: float = BYTES_PER_S) -> None:
+    def __init__(self, root: str, delay_s: float) -> None:
         super().__init__(root, is_scratch=True)
-        self._delay_s, self._bytes_per_s = delay_s, bytes_per_s
+        self._delay_s = delay_s
         self._lock = threading.Lock()
         self._free_s = 0.0  # when the link has sent all that was asked of it
 
@@ -84,11 +83,11 @@ class DistantStore(LocalStore):
     def _wait(self, size: int) -> None:
         with self._lock:
             begins_s = max(time.monotonic() + self._delay_s, self._free_s)
-            ends_s = self._free_s = begins_s + size / self._bytes_per_s
+            ends_s = self._free_s = begins_s + size / BYTES_PER_S
         time.sleep(max(0.0, ends_s - time.monotonic()))
 
 
-def open_distant(path: str, delay_ms: int, bytes_per_s: float = BYTES_PER_S) -> SlateStore:
+def open_distant(path: str, delay_ms: int) -> SlateStore:
     """Return the table in a folder as one that is far away."""
-    store = DistantStore(path, delay_ms / 1000, bytes_per_s)
+    store = DistantStore(path, delay_ms / 1000)
     return SlateStore(TableStores(store, store), SystemClock(), {"path": path})

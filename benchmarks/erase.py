@@ -12,10 +12,11 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.data import SEED, DataFolder, stored_bytes
-from benchmarks.harness import Alternative, Benchmark, Target, Task
-from benchmarks.typed_rows import PARTS, TENANTS, make_batches
+from benchmarks.harness import Alternative, Benchmark, Target
+from benchmarks.tasks import new_folder
+from benchmarks.typed_rows import TENANTS, sorted_table
 from benchmarks.typed_schema import KEYS, SCHEMA
-from benchmarks.worker import Sample, Stopwatch
+from benchmarks.worker import Sample, Stopwatch, Task
 from slatespark import SlateStore
 
 TITLE: Final = "Erasing 1,000 keys of a table with SlateStore.erase, proof included"
@@ -38,12 +39,10 @@ def make(data: DataFolder, rows: int) -> Benchmark:
     return Benchmark(
         alternatives=[
             *(
-                Alternative(
-                    name=name, task=Task("benchmarks.erase:erase", {"table": str(table), "kind": kind, "rows": rows})
-                )
+                Alternative(name=name, task=Task.of(erase, table=table, kind=kind, rows=rows))
                 for name, kind in kinds.items()
             ),
-            Alternative(name=ANEW, task=Task("benchmarks.erase:write_anew", {"table": str(table)})),
+            Alternative(name=ANEW, task=Task.of(write_anew, table=table)),
         ],
         base=RANDOM,
         targets=[
@@ -63,10 +62,8 @@ def make(data: DataFolder, rows: int) -> Benchmark:
 
 
 def _fill(path: Path, rows: int) -> None:
-    parts = [batch for part in range(PARTS) for batch in make_batches(rows, part, PARTS)]
-    table = pa.Table.from_batches(parts, SCHEMA).sort_by([(name, "ascending") for name in KEYS])
     store = SlateStore.create(str(path), schema=SCHEMA, keyColumns=list(KEYS), versionRetention="none")
-    store.write(table.to_batches(), compression="snappy", sstSize=_FILE_BYTES)
+    store.write(sorted_table(rows), compression="snappy", sstSize=_FILE_BYTES)
 
 
 # --- tasks ----------------------------------------------------------------------------------------------------------
@@ -90,13 +87,12 @@ def erase(table: str, kind: str, rows: int) -> Sample:
 
 def write_anew(table: str) -> Sample:
     """Write every row of the table to another one."""
-    target = Path(tempfile.mkdtemp(dir=Path.cwd())) / "anew"
-    with Stopwatch() as watch:
-        source = SlateStore.open(table)
-        store = SlateStore.create(str(target), schema=SCHEMA, keyColumns=list(KEYS))
-        store.write(source.scan(), compression="snappy", sstSize=_FILE_BYTES)
-    files = store.files()
-    shutil.rmtree(target)
+    with new_folder() as folder:
+        with Stopwatch() as watch:
+            source = SlateStore.open(table)
+            store = SlateStore.create(str(folder / "anew"), schema=SCHEMA, keyColumns=list(KEYS))
+            store.write(source.scan(), compression="snappy", sstSize=_FILE_BYTES)
+        files = store.files()
     return watch.sample(
         rows=sum(file.rows or 0 for file in files),
         written_bytes=sum(file.stored_bytes for file in files),

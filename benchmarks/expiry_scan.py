@@ -8,9 +8,10 @@ from typing import Final
 
 import pyarrow as pa
 
-from benchmarks.data import DataFolder, make_batches, stored_bytes
-from benchmarks.harness import Alternative, Benchmark, Target, Task
-from benchmarks.worker import Sample, Stopwatch
+from benchmarks.data import DataFolder, make_batches, sizes_note
+from benchmarks.harness import Alternative, Benchmark, Target
+from benchmarks.tasks import scan
+from benchmarks.worker import Task
 from slatespark import SlateStore
 
 TITLE: Final = "Scan of rows with a TTL to Arrow, against the same rows without"
@@ -32,15 +33,14 @@ def make(data: DataFolder, rows: int) -> Benchmark:
     tables = {PLAIN: _table(data, rows, ()), **{name: _table(data, rows, ttls) for name, ttls in TTLS_MS.items()}}
     return Benchmark(
         alternatives=[
-            Alternative(name=name, task=Task("benchmarks.expiry_scan:scan", {"path": str(path)}))
-            for name, path in tables.items()
+            Alternative(name=name, task=Task.of(scan, path=path, now=NOW_MS)) for name, path in tables.items()
         ],
         base=PLAIN,
         targets=[Target(alternative=name, against=PLAIN, at_most=1.1) for name in TTLS_MS],
         notes=[
             f"{rows:,} rows of 16 + 100 bytes, {LAYERS} files that overlap fully, uncompressed; one thread.",
             "No file has expired as a whole, so every row is judged. Half of them are shown where half expired.",
-            "MB stored: " + ", ".join(f"{name} {stored_bytes(path) / 1e6:.0f}" for name, path in tables.items()) + ".",
+            sizes_note(tables),
         ],
         same=(),
     )
@@ -64,14 +64,3 @@ def _with_ttls(batches: Iterator[pa.RecordBatch], ttls_ms: tuple[int, ...]) -> I
             continue
         ttls = pa.array((ttls_ms * (len(batch) // len(ttls_ms) + 1))[: len(batch)], pa.int64())
         yield batch.append_column("ttl", ttls)
-
-
-# --- tasks ----------------------------------------------------------------------------------------------------------
-
-
-def scan(path: str) -> Sample:
-    """Drain a scan; finding the snapshot counts."""
-    store = SlateStore.open(path)
-    with Stopwatch() as watch:
-        rows = sum(len(batch) for batch in store.scan(now=NOW_MS))
-    return watch.sample(rows=rows)

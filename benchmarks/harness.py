@@ -7,20 +7,12 @@ import statistics
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from benchmarks.resident_memory import MemoryWatch
-from benchmarks.worker import Sample, WorkerProcess
-
-
-@dataclass(frozen=True, slots=True)
-class Task:
-    """A call that a worker process makes: `module:function` and arguments that JSON can hold."""
-
-    function: str
-    arguments: Mapping[str, Any] = field(default_factory=dict)
+from benchmarks.worker import Sample, Task, WorkerProcess
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,7 +165,7 @@ def profile(benchmark: Benchmark, scratch: Path) -> str:
         workers = _Workers(stack, scratch)
         for one in benchmark.alternatives:
             workers.sample(one)
-            text = workers.of(one).profile(one.task.function, one.task.arguments)
+            text = workers.of(one).profile(one.task)
             found.append(f"=== {one.name}\n{text}")
     return "\n".join(found)
 
@@ -200,15 +192,15 @@ class _Workers:
     def _start(self, stack: ExitStack, one: Alternative) -> WorkerProcess:
         worker = stack.enter_context(WorkerProcess(one.process or one.name, self._scratch, one.python))
         if one.prepare is not None:
-            worker.call(one.prepare.function, one.prepare.arguments)
+            worker.run(one.prepare)
         return worker
 
 
 def _sample_of(worker: WorkerProcess, one: Alternative) -> Sample:
     if one.watch is None:
-        return worker.call(one.task.function, one.task.arguments)
+        return worker.run(one.task)
     with MemoryWatch(worker.pid, python_workers=one.watch == "python-workers") as watch:
-        sample = worker.call(one.task.function, one.task.arguments)
+        sample = worker.run(one.task)
     return {**sample, "idle_bytes": watch.idle_bytes, "peak_bytes": watch.peak_bytes}
 
 

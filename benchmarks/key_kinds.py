@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from benchmarks.client import put_batches
 from benchmarks.data import ONE_FILE_PER_FLUSH, ROW_GROUP_ROWS, SEED, DataFolder, make_table, stored_bytes
-from benchmarks.harness import Alternative, Benchmark, Target, Task
-from benchmarks.worker import Sample, Stopwatch
+from benchmarks.harness import Alternative, Benchmark, Target
+from benchmarks.tasks import scan
+from benchmarks.worker import Sample, Stopwatch, Task
 from slatespark import SlateStore
 from tests.support.client import Location
 
@@ -31,8 +32,8 @@ def make(data: DataFolder, rows: int) -> Benchmark:
     for name, (folder, at_most) in _tables(data, rows).items():
         ours, parquet = folder / "slate", folder / "rows.parquet"
         alternatives += [
-            Alternative(name=f"{name}, slate", task=Task("benchmarks.key_kinds:scan", {"path": str(ours)})),
-            Alternative(name=f"{name}, Parquet", task=Task("benchmarks.key_kinds:read", {"path": str(parquet)})),
+            Alternative(name=f"{name}, slate", task=Task.of(scan, path=ours, parallelism=1)),
+            Alternative(name=f"{name}, Parquet", task=Task.of(read, path=parquet)),
         ]
         targets.append(Target(alternative=f"{name}, slate", against=f"{name}, Parquet", at_most=at_most))
         notes.append(f"{name}: {stored_bytes(ours) / 1e6:.0f} MB, Parquet {stored_bytes(parquet) / 1e6:.0f} MB.")
@@ -60,8 +61,9 @@ def _tables(data: DataFolder, rows: int) -> dict[str, tuple[Path, float]]:
     return tables
 
 
-def _made_by_client(data: DataFolder, rows: int, kind: str, layers: int = 4) -> Path:
+def _made_by_client(data: DataFolder, rows: int, kind: str) -> Path:
     """Return a database of the client with random values; each layer has two thirds of its keys from the one before."""
+    layers = 4
 
     def fill(path: Path) -> None:
         per_layer = rows // layers
@@ -116,14 +118,6 @@ def _digits(numbers: NDArray[np.int64], width: int) -> pa.Array:
 
 
 # --- tasks ----------------------------------------------------------------------------------------------------------
-
-
-def scan(path: str) -> Sample:
-    """Drain a scan on one thread; finding the snapshot counts."""
-    store = SlateStore.open(path)
-    with Stopwatch() as watch:
-        rows = sum(len(batch) for batch in store.scan(parallelism=1))
-    return watch.sample(rows=rows)
 
 
 def read(path: str) -> Sample:

@@ -14,11 +14,11 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.client import put_batches
-from benchmarks.compaction import linked_copy
 from benchmarks.data import ONE_FILE_PER_FLUSH, DataFolder, make_table
-from benchmarks.harness import Alternative, Benchmark, Target, Task
+from benchmarks.harness import Alternative, Benchmark, Target
 from benchmarks.live_client import LiveWriter
-from benchmarks.worker import Sample, Stopwatch
+from benchmarks.tasks import linked_copy
+from benchmarks.worker import Sample, Stopwatch, Task
 from slatespark import SlateStore
 from slatespark.format.compactions import CompactionStatus, decode_compactions
 from slatespark.format.paths import COMPACTIONS_DIR, COMPACTIONS_EXTENSION
@@ -49,14 +49,14 @@ _POLLS: Final = {"compactor_options.poll_interval": "200ms", "compactor_options.
 def make(data: DataFolder, rows: int) -> Benchmark:
     """Return the benchmark of a load of `rows` rows; half of them have keys that the database has."""
     l0_rows = L0_BYTES // ROW_BYTES // L0_FILES
-    given = {"source": str(_database(data, rows, l0_rows)), "rows": rows, "part_rows": l0_rows}
+    given = {"source": _database(data, rows, l0_rows), "rows": rows, "part_rows": l0_rows}
     return Benchmark(
         alternatives=[
-            Alternative(name=AT_REST, task=Task("benchmarks.live_load:load_at_rest", given)),
-            Alternative(name=QUICK, task=Task("benchmarks.live_load:load_beside", {**given, "settings": _POLLS})),
-            Alternative(name=DEFAULT, task=Task("benchmarks.live_load:load_beside", {**given, "settings": {}})),
-            Alternative(name=ELSEWHERE, task=Task("benchmarks.live_load:load_elsewhere", given)),
-            Alternative(name=ALONE, task=Task("benchmarks.live_load:write_alone", given)),
+            Alternative(name=AT_REST, task=Task.of(load_at_rest, **given)),
+            Alternative(name=QUICK, task=Task.of(load_beside, **given, settings=_POLLS)),
+            Alternative(name=DEFAULT, task=Task.of(load_beside, **given, settings={})),
+            Alternative(name=ELSEWHERE, task=Task.of(load_elsewhere, **given)),
+            Alternative(name=ALONE, task=Task.of(write_alone, **given)),
         ],
         base=AT_REST,
         targets=[

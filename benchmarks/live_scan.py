@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -11,9 +12,10 @@ from typing import Any, Final
 
 from benchmarks.client import put_batches
 from benchmarks.data import ONE_FILE_PER_FLUSH, DataFolder, make_batches, make_table, stored_bytes
-from benchmarks.harness import Alternative, Benchmark, Target, Task
-from benchmarks.spark_session import MASTER, spark_session
-from benchmarks.worker import Sample, Stopwatch
+from benchmarks.harness import Alternative, Benchmark, Target
+from benchmarks.spark_session import MASTER
+from benchmarks.tasks import scan, spark_sums
+from benchmarks.worker import Sample, Stopwatch, Task
 from slatespark import SlateStore
 from tests.support.client import Client, Location
 
@@ -28,28 +30,26 @@ def make(data: DataFolder, rows: int) -> Benchmark:
     live, flushed = folder / "live", folder / "flushed"
     tables = {"WAL": live, "flushed": flushed}
     size = stored_bytes(flushed / "compacted")
-    pairs: list[tuple[str, str, str, dict[str, str]]] = [
-        ("SlateStore", "benchmarks.live_scan:scan", "", {}),
-        ("SlateStore, kept open", "benchmarks.live_scan:scan_again", "", {}),
-    ]
-    pairs += [
-        (f"Spark, {count} splits", "benchmarks.live_scan:count", "spark", {"splitSize": str(size // count + (1 << 20))})
-        for count in SPLITS
+    calls: dict[str, tuple[Callable[..., Sample], dict[str, Any]]] = {
+        "SlateStore": (scan, {}),
+        "SlateStore, kept open": (scan_again, {}),
+    }
+    for count in SPLITS:
+        options = {"splitSize": str(size // count + (1 << 20))}
+        calls[f"Spark, {count} splits"] = spark_sums, {"sums": ["sum(length(key) + length(value))"], "options": options}
+    alternatives = [
+        Alternative(
+            name=f"{name}, {kind}",
+            task=Task.of(function, path=path, **given),
+            process="spark" if function is spark_sums else None,
+        )
+        for name, (function, given) in calls.items()
+        for kind, path in tables.items()
     ]
     return Benchmark(
-        alternatives=[
-            Alternative(
-                name=f"{name}, {kind}",
-                task=Task(task, {"path": str(path), "options": options}),
-                process=process or None,
-            )
-            for name, task, process, options in pairs
-            for kind, path in tables.items()
-        ],
+        alternatives=alternatives,
         base="SlateStore, flushed",
-        targets=[
-            Target(alternative=f"{name}, WAL", against=f"{name}, flushed", at_most=1.1) for name, _, _, _ in pairs
-        ],
+        targets=[Target(alternative=f"{name}, WAL", against=f"{name}, flushed", at_most=1.1) for name in calls],
         notes=[
             f"{rows:,} rows of 16 + 100 bytes, {size / 1e6:.0f} MB in {LAYERS} runs; {rows // 4:,} of them written by "
             f"a client: in the WAL, {stored_bytes(live / 'wal') / 1e6:.0f} MB, or in L0; {MASTER}; warm page cache."
@@ -72,14 +72,6 @@ def _make(path: Path, rows: int) -> None:
 # --- tasks ----------------------------------------------------------------------------------------------------------
 
 
-def scan(path: str, options: dict[str, Any]) -> Sample:
-    """Scan the table to Arrow batches; planning counts."""
-    store = SlateStore.open(path)
-    with Stopwatch() as watch:
-        rows = sum(len(batch) for batch in store.scan(**options))
-    return watch.sample(rows=rows)
-
-
 @cache
 def _open(path: str) -> SlateStore:
     store = SlateStore.open(path)
@@ -87,18 +79,9 @@ def _open(path: str) -> SlateStore:
     return store
 
 
-def scan_again(path: str, options: dict[str, Any]) -> Sample:
+def scan_again(path: str) -> Sample:
     """Scan a table that stayed open since an earlier scan; planning counts."""
     store = _open(path)
     with Stopwatch() as watch:
-        rows = sum(len(batch) for batch in store.scan(**options))
+        rows = sum(len(batch) for batch in store.scan())
     return watch.sample(rows=rows)
-
-
-def count(path: str, options: dict[str, Any]) -> Sample:
-    """Count rows and add up the lengths of keys and values through Spark; planning counts."""
-    spark = spark_session()
-    with Stopwatch(children=True) as watch:
-        frame = spark.read.format("slate").options(**options).load(path)
-        [row] = frame.selectExpr("count(*) as n", "sum(length(key) + length(value)) as size").collect()
-    return watch.sample(rows=row.n, partitions=frame.rdd.getNumPartitions())

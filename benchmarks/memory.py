@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
-from pathlib import Path
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Final
 
 from benchmarks import typed_rows, typed_schema
 from benchmarks.data import DataFolder, make_batches
-from benchmarks.harness import Alternative, Benchmark, Target, Task
+from benchmarks.harness import Alternative, Benchmark, Target
 from benchmarks.spark_session import spark_session
-from benchmarks.worker import Sample, Stopwatch
+from benchmarks.tasks import linked_copy, new_folder, scan
+from benchmarks.worker import Sample, Stopwatch, Task
 from slatespark import SlateStore
 
 TITLE: Final = "Peak memory of one task, for few and for many rows"
@@ -29,17 +27,28 @@ def make(data: DataFolder, rows: int) -> Benchmark:
     """Return the benchmark of `rows` against ten times as many."""
     sizes = (rows, TIMES * rows)
     tables = {size: str(data.slate_layers(size, LAYERS, sst_size="64m")) for size in (FIRST_ROWS, *sizes)}
-    kinds: dict[str, Any] = {
-        "scan": lambda size: ("scan", {"path": tables[size]}, "process"),
-        "write": lambda size: ("write", {"rows": size}, "process"),
-        "typed write": lambda size: ("write_typed", {"rows": size}, "process"),
-        "compaction": lambda size: ("compact", {"path": tables[size]}, "process"),
-        "spark scan": lambda size: ("scan_with_spark", {"path": tables[size]}, "python-workers"),
-        "spark write": lambda size: ("write_with_spark", {"rows": size}, "python-workers"),
+    calls: dict[str, tuple[Callable[[int], Task], str]] = {
+        "scan": (lambda size: Task.of(scan, path=tables[size], splitSize=ONE_SPLIT), "process"),
+        "write": (lambda size: Task.of(write, rows=size), "process"),
+        "typed write": (lambda size: Task.of(write_typed, rows=size), "process"),
+        "compaction": (lambda size: Task.of(compact, path=tables[size]), "process"),
+        "spark scan": (lambda size: Task.of(scan_with_spark, path=tables[size]), "python-workers"),
+        "spark write": (lambda size: Task.of(write_with_spark, rows=size), "python-workers"),
     }
     alternatives, targets = [], []
-    for kind, call in kinds.items():
-        few, many = (_alternative(f"{kind} {size:,}", call(size), call(FIRST_ROWS)) for size in sizes)
+    for kind, (call, watched) in calls.items():
+        few, many = (
+            Alternative(
+                name=f"{kind} {size:,}",
+                task=call(size),
+                fresh=True,
+                prepare=call(FIRST_ROWS),
+                max_rounds=3,
+                warm_up=False,
+                watch=watched,
+            )
+            for size in sizes
+        )
         alternatives += [few, many]
         targets.append(Target(alternative=many.name, against=few.name, at_most=TOLERANCE, measure="peak_bytes"))
     return Benchmark(
@@ -56,61 +65,32 @@ def make(data: DataFolder, rows: int) -> Benchmark:
     )
 
 
-def _alternative(
-    name: str, call: tuple[str, dict[str, Any], str], first: tuple[str, dict[str, Any], str]
-) -> Alternative:
-    return Alternative(
-        name=name,
-        task=_task(call),
-        fresh=True,
-        prepare=_task(first),
-        max_rounds=3,
-        warm_up=False,
-        watch=call[2],
-    )
-
-
-def _task(call: tuple[str, dict[str, Any], str]) -> Task:
-    return Task(f"benchmarks.memory:{call[0]}", call[1])
-
-
 # --- tasks ----------------------------------------------------------------------------------------------------------
-
-
-def scan(path: str) -> Sample:
-    """Drain a scan of one split."""
-    with Stopwatch() as watch:
-        rows = sum(len(batch) for batch in SlateStore.open(path).scan(splitSize=ONE_SPLIT))
-    return watch.sample(rows=rows)
 
 
 def compact(path: str) -> Sample:
     """Merge everything in a copy of a table, which is made of links."""
-    folder = Path(tempfile.mkdtemp(dir=Path.cwd()))
-    store = SlateStore.open(str(shutil.copytree(path, folder / "copy", copy_function=os.link)))
-    with Stopwatch() as watch:
-        rows = store.compact(full=True, sstSize=COMPACTED_BYTES).rows_out
-    shutil.rmtree(folder)
+    with linked_copy(path) as copy:
+        store = SlateStore.open(str(copy))
+        with Stopwatch() as watch:
+            rows = store.compact(full=True, sstSize=COMPACTED_BYTES).rows_out
     return watch.sample(rows=rows)
 
 
 def write(rows: int) -> Sample:
     """Write rows that are made while they are written."""
-    folder = tempfile.mkdtemp(dir=Path.cwd())
-    with Stopwatch() as watch:
-        SlateStore.create(f"{folder}/table").write(make_batches(rows))
-    shutil.rmtree(folder)
+    with new_folder() as folder, Stopwatch() as watch:
+        SlateStore.create(str(folder / "table")).write(make_batches(rows))
     return watch.sample(rows=rows)
 
 
 def write_typed(rows: int) -> Sample:
     """Write typed rows in random order that are made while they are written."""
-    folder = tempfile.mkdtemp(dir=Path.cwd())
-    store = SlateStore.create(f"{folder}/table", schema=typed_schema.SCHEMA, keyColumns=typed_schema.KEYS)
-    parts = max(1, rows // PART_ROWS)  # whose keys are drawn at once
-    with Stopwatch() as watch:
-        store.write(batch for part in range(parts) for batch in typed_rows.make_batches(rows, part, parts))
-    shutil.rmtree(folder)
+    with new_folder() as folder:
+        store = SlateStore.create(str(folder / "table"), schema=typed_schema.SCHEMA, keyColumns=typed_schema.KEYS)
+        parts = max(1, rows // PART_ROWS)  # whose keys are drawn at once
+        with Stopwatch() as watch:
+            store.write(typed_rows.all_batches(rows, parts))
     return watch.sample(rows=rows)
 
 
@@ -124,11 +104,9 @@ def scan_with_spark(path: str) -> Sample:
 
 def write_with_spark(rows: int) -> Sample:
     """Write rows that Spark makes, in one task."""
-    folder = tempfile.mkdtemp(dir=Path.cwd())
     digest = "md5(cast(cast(id as string) as binary))"
     value = f"cast(substring(repeat({digest}, 4), 1, 100) as binary)"
     frame = spark_session().range(0, rows, numPartitions=1).selectExpr(f"unhex({digest}) as key", f"{value} as value")
-    with Stopwatch(children=True) as watch:
-        frame.write.format("slate").mode("append").save(f"{folder}/table")
-    shutil.rmtree(folder)
+    with new_folder() as folder, Stopwatch(children=True) as watch:
+        frame.write.format("slate").mode("append").save(str(folder / "table"))
     return watch.sample(rows=rows)

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.data import DataFolder, make_batches
-from benchmarks.harness import Alternative, Benchmark, Target, Task
-from benchmarks.worker import Sample, Stopwatch
+from benchmarks.harness import Alternative, Benchmark, Target
+from benchmarks.worker import Sample, Stopwatch, Task
 from slatespark import SlateStore
 from slatespark.options import ReadOptions
 from slatespark.table.clock import SystemClock
@@ -27,13 +27,13 @@ LIMIT_S: Final = 1.0
 
 def make(data: DataFolder, rows: int) -> Benchmark:
     """Return the benchmark of a table of `rows` rows, about thirty in a file."""
-    path = str(data.made(f"files-{rows}", lambda folder: _load(folder, rows)))
-    task = Task("benchmarks.plan:plan", {"path": path, "splitSize": SPLIT_BYTES})
+    path = data.made(f"files-{rows}", lambda folder: _load(folder, rows))
+    task = Task.of(plan, path=path, splitSize=SPLIT_BYTES)
     return Benchmark(
         alternatives=[
             Alternative(name=FIRST, task=task, fresh=True),
             Alternative(name=AGAIN, task=task),
-            Alternative(name=FILTERED, task=Task(task.function, {**task.arguments, "filter": "_seq = 0"})),
+            Alternative(name=FILTERED, task=Task.of(plan, path=path, splitSize=SPLIT_BYTES, filter="_seq = 0")),
         ],
         base=FIRST,
         targets=[Target(alternative=name, within_s=LIMIT_S) for name in (FIRST, AGAIN, FILTERED)],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 from pathlib import Path
 from typing import Final
 
@@ -11,9 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from benchmarks import busy_table
+from benchmarks.busy_table import BEGAN_MS, DAY_MS, NOW_MS
 from benchmarks.data import DataFolder, make_batches, make_table, stored_bytes
-from benchmarks.harness import Alternative, Benchmark, Target, Task
-from benchmarks.worker import Sample, Stopwatch
+from benchmarks.harness import Alternative, Benchmark, Target
+from benchmarks.process_tree import read_bytes
+from benchmarks.tasks import new_folder
+from benchmarks.worker import Sample, Stopwatch, Task
 from slatespark import SlateStore
 
 TITLE: Final = "Reaping a table, against writing what stays anew"
@@ -28,9 +30,6 @@ BUSY_BOTH: Final = f"{BUSY}: reap beside the writer"
 
 LAYERS: Final = 4  # each of 50 files, and overlapping all others; three of them are old
 FILES: Final = 200
-DAY_MS: Final = 86_400_000
-BEGAN_MS: Final = 1_700_000_000_000
-NOW_MS: Final = BEGAN_MS + 40 * DAY_MS
 RETENTION: Final = "30d"
 ROW_BYTES: Final = 130
 
@@ -41,17 +40,17 @@ def make(data: DataFolder, rows: int) -> Benchmark:
         DROPPED: data.made(f"reap-files-{rows}", lambda path: _fill_files(path, rows)),
         ONE_PERCENT: data.made(f"reap-percent-{rows}", lambda path: _fill_one(path, rows)),
     }
-    busy = str(data.made("reap-busy", busy_table.fill))
+    busy = data.made("reap-busy", busy_table.fill)
     return Benchmark(
         alternatives=[
-            Alternative(name=BUSY_ALONE, task=Task("benchmarks.busy_table:reap_alone", {"table": busy})),
-            Alternative(name=BUSY_WRITER, task=Task("benchmarks.busy_table:write_alone", {"table": busy})),
-            Alternative(name=BUSY_BOTH, task=Task("benchmarks.busy_table:reap_beside", {"table": busy})),
+            Alternative(name=BUSY_ALONE, task=Task.of(busy_table.reap_alone, table=busy)),
+            Alternative(name=BUSY_WRITER, task=Task.of(busy_table.write_alone, table=busy)),
+            Alternative(name=BUSY_BOTH, task=Task.of(busy_table.reap_beside, table=busy)),
         ]
         + [
             Alternative(
                 name=name if kind == "reap" else name.replace(": reap", ANEW),
-                task=Task("benchmarks.reap:delete", {"table": str(path), "kind": kind}),
+                task=Task.of(delete, table=path, kind=kind),
                 process=name,
             )
             for name, path in tables.items()
@@ -97,25 +96,18 @@ def _fill_one(path: Path, rows: int) -> None:
 
 def delete(table: str, kind: str) -> Sample:
     """Delete the old rows of a copy of a table, or write the others to a place of their own."""
-    folder = Path(tempfile.mkdtemp(dir=Path.cwd()))
-    source = Path(table)
-    if kind == "reap":
-        source = shutil.copytree(source, folder / "copy")
-    before, read_before = stored_bytes(folder), _read_bytes()
-    store = SlateStore.open(str(source))
-    with Stopwatch() as watch:
+    with new_folder() as folder:
+        source = Path(table)
         if kind == "reap":
-            gone = store.reap(now=NOW_MS).rows
-        else:
-            gone = 0
-            SlateStore.create(str(folder / "anew")).write(store.scan(now=NOW_MS), compression="none")
-    written, read = stored_bytes(folder) - before, _read_bytes() - read_before
-    left = store.scan(now=NOW_MS, includeExpired=kind == "reap").read_all().num_rows
-    shutil.rmtree(folder)
+            source = shutil.copytree(source, folder / "copy")
+        before, read_before = stored_bytes(folder), read_bytes()
+        store = SlateStore.open(str(source))
+        with Stopwatch() as watch:
+            if kind == "reap":
+                gone = store.reap(now=NOW_MS).rows
+            else:
+                gone = 0
+                SlateStore.create(str(folder / "anew")).write(store.scan(now=NOW_MS), compression="none")
+        written, read = stored_bytes(folder) - before, read_bytes() - read_before
+        left = store.scan(now=NOW_MS, includeExpired=kind == "reap").read_all().num_rows
     return watch.sample(rows=left, gone=gone, written_bytes=written, read_bytes=read)
-
-
-def _read_bytes() -> int:
-    """Return how many bytes this process has read from files."""
-    facts = Path("/proc/self/io").read_text().splitlines()
-    return int(next(line.split()[1] for line in facts if line.startswith("rchar")))

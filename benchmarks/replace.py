@@ -11,11 +11,12 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from benchmarks.data import DataFolder, stored_bytes
-from benchmarks.harness import Alternative, Benchmark, Target, Task
-from benchmarks.typed_rows import PARTS, TENANTS, make_batches
+from benchmarks.data import DataFolder, sizes_note, stored_bytes
+from benchmarks.harness import Alternative, Benchmark, Target
+from benchmarks.process_tree import read_bytes
+from benchmarks.typed_rows import TENANTS, sorted_table
 from benchmarks.typed_schema import KEYS, SCHEMA
-from benchmarks.worker import Sample, Stopwatch
+from benchmarks.worker import Sample, Stopwatch, Task
 from slatespark import SlateStore
 
 TITLE: Final = "Replacing 1 % of a table by SlateStore, against delta-rs"
@@ -38,9 +39,7 @@ def make(data: DataFolder, rows: int) -> Benchmark:
         targets.append(Target(alternative=SLATE, against=DELTA, at_least=5))
     return Benchmark(
         alternatives=[
-            Alternative(
-                name=name, task=Task("benchmarks.replace:replace", {"tables": str(tables), "kind": kind, "rows": rows})
-            )
+            Alternative(name=name, task=Task.of(replace, tables=tables, kind=kind, rows=rows))
             for name, kind in kinds.items()
         ],
         base=SLATE,
@@ -49,8 +48,7 @@ def make(data: DataFolder, rows: int) -> Benchmark:
             f"{rows:,} rows of 8 columns in key order, in files of about {_FILE_BYTES >> 20} MiB; snappy.",
             f"The new rows are half of tenant {_TENANT[-2:]} of {TENANTS}, held in memory.",
             "slate syncs what it writes to disk, delta-rs does not.",
-            "MB stored: "
-            + ", ".join(f"{path.name} {stored_bytes(path) / 1e6:.0f}" for path in sorted(tables.iterdir())),
+            sizes_note({path.name: path for path in sorted(tables.iterdir())}),
             *([] if has_delta else ["delta-rs is not installed: pip install deltalake"]),
         ],
     )
@@ -58,10 +56,9 @@ def make(data: DataFolder, rows: int) -> Benchmark:
 
 def _fill(path: Path, rows: int) -> None:
     path.mkdir()
-    parts = [batch for part in range(PARTS) for batch in make_batches(rows, part, PARTS)]
-    table = pa.Table.from_batches(parts, SCHEMA).sort_by([(name, "ascending") for name in KEYS])
+    table = sorted_table(rows)
     store = SlateStore.create(str(path / "slate"), schema=SCHEMA, keyColumns=list(KEYS))
-    store.write(table.to_batches(), compression="snappy", sstSize=_FILE_BYTES)
+    store.write(table, compression="snappy", sstSize=_FILE_BYTES)
     try:
         from deltalake import write_deltalake
     except ImportError:
@@ -75,14 +72,7 @@ def _fill(path: Path, rows: int) -> None:
 @cache
 def _new_rows(rows: int) -> pa.Table:
     """Return the rows to write, in key order: those of half a tenant."""
-    parts = [
-        batch.filter(_is_inside(batch, rows)) for part in range(PARTS) for batch in make_batches(rows, part, PARTS)
-    ]
-    return pa.Table.from_batches(parts, SCHEMA).sort_by([(name, "ascending") for name in KEYS])
-
-
-def _is_inside(batch: pa.RecordBatch, rows: int) -> pa.Array:
-    return pc.and_(pc.equal(batch["tenant"], _TENANT), pc.less(batch["id"], _end(rows)))
+    return sorted_table(rows).filter((pc.field("tenant") == _TENANT) & (pc.field("id") < _end(rows)))
 
 
 def _end(rows: int) -> int:
@@ -105,7 +95,7 @@ def replace(tables: str, kind: str, rows: int) -> Sample:
         store = SlateStore.create(str(path), schema=SCHEMA, keyColumns=list(KEYS))
     else:
         path = _copy(tables, kind)
-    before, read_before = stored_bytes(path), _read_bytes()
+    before, read_before = stored_bytes(path), read_bytes()
     with Stopwatch() as watch:
         if kind == "delta":
             from deltalake import write_deltalake
@@ -115,11 +105,5 @@ def replace(tables: str, kind: str, rows: int) -> Sample:
             store.write(fresh, compression="snappy")
         else:
             SlateStore.open(str(path)).write(fresh, mode="overwrite", replaceWhere=where, compression="snappy")
-    read = _read_bytes() - read_before
+    read = read_bytes() - read_before
     return watch.sample(rows=len(fresh), written_bytes=stored_bytes(path) - before, read_bytes=read)
-
-
-def _read_bytes() -> int:
-    """Return what this process has read by system calls, from memory or disk."""
-    lines = Path("/proc/self/io").read_text().splitlines()
-    return int(next(line for line in lines if line.startswith("rchar")).split()[1])

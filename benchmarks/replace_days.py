@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.data import SEED, DataFolder, stored_bytes
-from benchmarks.harness import Alternative, Benchmark, Target, Task
-from benchmarks.worker import Sample, Stopwatch
+from benchmarks.harness import Alternative, Benchmark, Target
+from benchmarks.worker import Sample, Stopwatch, Task
 from slatespark import SlateStore
 
 TITLE: Final = "A month replaced day by day, against a fresh load"
@@ -34,10 +34,7 @@ def make(data: DataFolder, rows: int) -> Benchmark:
         Target(alternative=name, against=FRESH, at_most=1.02, measure="stored_bytes") for name in (IN_ORDER, SHUFFLED)
     ]
     return Benchmark(
-        alternatives=[
-            Alternative(name=name, task=Task("benchmarks.replace_days:load", {"kind": kind, "rows": rows}))
-            for name, kind in kinds.items()
-        ],
+        alternatives=[Alternative(name=name, task=Task.of(load, kind=kind, rows=rows)) for name, kind in kinds.items()],
         base=FRESH,
         targets=targets,
         notes=[

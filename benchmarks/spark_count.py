@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from benchmarks.data import DataFolder, stored_bytes
-from benchmarks.harness import Alternative, Benchmark, Target, Task
+from benchmarks.harness import Alternative, Benchmark, Target
 from benchmarks.spark_session import MASTER, spark_session
-from benchmarks.worker import Sample, Stopwatch, WorkerProcess
+from benchmarks.tasks import spark_sums
+from benchmarks.worker import Task, WorkerProcess
 
 TITLE: Final = "count(*) and sum(length(value)) through Spark, against Spark's Parquet"
 PARTITIONS: Final = 4
@@ -44,23 +45,20 @@ def make(data: DataFolder, rows: int) -> Benchmark:
             f"parquet: snappy, written by Spark in {PARTITIONS} tasks, {stored_bytes(parquet) / 1e6:.0f} MB; Spark "
             "reads only the value column.",
         ],
-        same=("rows", "value_bytes"),
+        same=("answer",),
         warm_ups=4,  # the JVM goes on compiling for some rounds
     )
 
 
 def _query(name: str, kind: str, path: Path, **options: str) -> Alternative:
-    return Alternative(
-        name=name,
-        task=Task("benchmarks.spark_count:count", {"kind": kind, "path": str(path), "options": options}),
-        process="spark",
-    )
+    task = Task.of(spark_sums, path=path, sums=["sum(length(value))"], options=options, kind=kind)
+    return Alternative(name=name, task=task, process="spark")
 
 
 def _load(data: DataFolder, rows: int, path: Path) -> None:
     source = data.parquet_parts(rows, PARTITIONS)
     with WorkerProcess("spark load", data.scratch) as worker:
-        worker.call("benchmarks.spark_count:load", {"source": str(source), "path": str(path)})
+        worker.run(Task.of(load, source=source, path=path))
     shutil.rmtree(source)
 
 
@@ -72,12 +70,3 @@ def load(source: str, path: str) -> None:
     frame = spark_session().read.parquet(source).repartition(PARTITIONS)
     frame.write.format("slate").mode("append").save(f"{path}/slate")
     frame.write.parquet(f"{path}/parquet", compression="snappy")
-
-
-def count(kind: str, path: str, options: dict[str, Any]) -> Sample:
-    """Run the query; planning counts."""
-    spark = spark_session()
-    with Stopwatch(children=True) as watch:
-        frame = spark.read.format(kind).options(**options).load(path)
-        [row] = frame.selectExpr("count(*) as n", "sum(length(value)) as value_bytes").collect()
-    return watch.sample(rows=row.n, value_bytes=row.value_bytes, partitions=frame.rdd.getNumPartitions())

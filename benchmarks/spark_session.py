@@ -15,12 +15,13 @@ MASTER: Final = "local[2]"
 
 
 @cache
-def spark_session() -> SparkSession:
-    """Return the session of this process."""
+def spark_session(setting: str = "") -> SparkSession:
+    """Return the session of this process; `setting` is one that is not Spark's default, `name=value`."""
     from slatespark.spark.java import ensure_java
 
     ensure_java()
-    return build_session({})
+    name, _, value = setting.partition("=")
+    return build_session({name: value} if name else {})
 
 
 def build_session(settings: Mapping[str, str]) -> SparkSession:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
 from benchmarks.data import DataFolder, stored_bytes
-from benchmarks.harness import Alternative, Benchmark, Task
-from benchmarks.spark_session import MASTER, build_session
-from benchmarks.worker import Sample, Stopwatch
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from benchmarks.harness import Alternative, Benchmark
+from benchmarks.spark_session import MASTER
+from benchmarks.tasks import spark_sums
+from benchmarks.worker import Task
 
 TITLE: Final = "A scan and 100 small tasks under settings of Spark"
 TASKS: Final = 100
@@ -45,37 +42,12 @@ def make(data: DataFolder, rows: int) -> Benchmark:
             f"{MASTER}; warm page cache.",
             f"tasks: {SMALL_ROWS:,} rows in about {TASKS} tasks.",
         ],
-        same=("rows", "value_bytes"),
+        same=("answer",),
         warm_ups=3,
     )
 
 
 def _scan(work: str, name: str, path: Path, setting: str, **options: str) -> Alternative:
-    arguments = {"setting": setting, "path": str(path), "options": options}
-    return Alternative(
-        name=f"{work}, {name}",
-        task=Task("benchmarks.spark_settings:scan", arguments),
-        process=f"spark {setting}",
-        work=work,
-    )
-
-
-# --- tasks ----------------------------------------------------------------------------------------------------------
-
-
-@cache
-def _session(setting: str) -> SparkSession:
-    from slatespark.spark.java import ensure_java
-
-    ensure_java()
-    name, _, value = setting.partition("=")
-    return build_session({name: value} if name else {})
-
-
-def scan(setting: str, path: str, options: dict[str, Any]) -> Sample:
-    """Run the query; planning counts."""
-    spark = _session(setting)
-    with Stopwatch(children=True) as watch:
-        frame = spark.read.format("slate").options(columns="value", **options).load(path)
-        [row] = frame.selectExpr("count(*) as n", "sum(length(value)) as value_bytes").collect()
-    return watch.sample(rows=row.n, value_bytes=row.value_bytes, partitions=frame.rdd.getNumPartitions())
+    given = {"columns": "value", **options}
+    task = Task.of(spark_sums, path=path, sums=["sum(length(value))"], options=given, setting=setting)
+    return Alternative(name=f"{work}, {name}", task=task, process=f"spark {setting}", work=work)

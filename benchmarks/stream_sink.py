@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import shutil
 import statistics
-import tempfile
 import time
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -14,8 +12,9 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.data import DataFolder
-from benchmarks.harness import Alternative, Benchmark, Target, Task
-from benchmarks.worker import Sample, Stopwatch
+from benchmarks.harness import Alternative, Benchmark, Target
+from benchmarks.tasks import new_folder
+from benchmarks.worker import Sample, Stopwatch, Task
 from slatespark.options.streaming import StreamWriteOptions
 from slatespark.table.clock import SystemClock
 from slatespark.table.compaction.after_write import compact_after_write
@@ -40,10 +39,8 @@ def make(data: DataFolder, batches: int) -> Benchmark:
     filled = data.made(f"stream-{before}", lambda path: _write(path, range(before)))
     return Benchmark(
         alternatives=[
-            Alternative(name=FIRST, task=Task("benchmarks.stream_sink:batches", {"before": None, "number": 0})),
-            Alternative(
-                name=LAST, task=Task("benchmarks.stream_sink:batches", {"before": str(filled), "number": before})
-            ),
+            Alternative(name=FIRST, task=Task.of(write_batches, before=None, number=0)),
+            Alternative(name=LAST, task=Task.of(write_batches, before=filled, number=before)),
         ],
         base=FIRST,
         targets=[Target(alternative=LAST, against=FIRST, at_most=1.2, measure="median_s")],
@@ -58,18 +55,14 @@ def make(data: DataFolder, batches: int) -> Benchmark:
 # --- tasks ----------------------------------------------------------------------------------------------------------
 
 
-def batches(before: str | None, number: int) -> Sample:
+def write_batches(before: str | None, number: int) -> Sample:
     """Write batches from `number` on into a copy of a table."""
-    folder = Path(tempfile.mkdtemp(dir=Path.cwd()))
-    try:
+    with new_folder() as folder:
         if before is not None:
             shutil.copytree(before, folder / "table", copy_function=shutil.copyfile)
         with Stopwatch() as watch:
             seconds = _write(folder / "table", range(number, number + MEASURED))
-        return watch.sample(rows=MEASURED * ROWS, median_s=statistics.median(seconds))
-    finally:
-        with suppress(FileNotFoundError):
-            shutil.rmtree(folder)
+    return watch.sample(rows=MEASURED * ROWS, median_s=statistics.median(seconds))
 
 
 def _write(path: Path, numbers: range) -> list[float]:

@@ -16,9 +16,9 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.types import StructType
 
 from benchmarks.data import DataFolder
-from benchmarks.harness import Alternative, Benchmark, Target, Task
+from benchmarks.harness import Alternative, Benchmark, Target
 from benchmarks.spark_session import MASTER, spark_session
-from benchmarks.worker import Sample
+from benchmarks.worker import Sample, Task
 from slatespark import SlateStore
 
 if TYPE_CHECKING:
@@ -37,14 +37,10 @@ SLATE: Final = "slate"
 
 def make(data: DataFolder, rows: int) -> Benchmark:
     """Return the benchmark of batches of `rows` rows."""
-
-    def task(name: str) -> Task:
-        return Task(f"benchmarks.stream_source:{name}", {"rows": rows})
-
     return Benchmark(
         alternatives=[
-            Alternative(name=RATE, task=task("rate"), process="spark"),
-            Alternative(name=SLATE, task=task("slate"), process="spark"),
+            Alternative(name=RATE, task=Task.of(rate, rows=rows), process="spark"),
+            Alternative(name=SLATE, task=Task.of(slate, rows=rows), process="spark"),
         ],
         base=RATE,
         targets=[Target(alternative=SLATE, against=RATE, at_most=1.5)],

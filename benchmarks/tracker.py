@@ -7,8 +7,8 @@ from typing import Final
 import numpy as np
 
 from benchmarks.data import DataFolder
-from benchmarks.harness import Alternative, Benchmark, Target, Task
-from benchmarks.worker import Sample, Stopwatch
+from benchmarks.harness import Alternative, Benchmark, Target
+from benchmarks.worker import Sample, Stopwatch, Task
 from slatespark.format.sequence_tracker import SequenceTracker, decode_sequence_tracker, encode_sequence_tracker
 
 TITLE: Final = "Coding a sequence tracker"
@@ -23,9 +23,7 @@ def make(data: DataFolder, rows: int) -> Benchmark:
     """Return the benchmark of trackers of `rows` points."""
     del data
     tasks = {
-        f"{work}, {name}": Task(f"benchmarks.tracker:{work}", {"points": rows, "name": name})
-        for name in SPANS
-        for work in ("encode", "decode")
+        f"{code.__name__}, {name}": Task.of(code, points=rows, name=name) for name in SPANS for code in (encode, decode)
     }
     return Benchmark(
         alternatives=[Alternative(name=name, task=task) for name, task in tasks.items()],

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from benchmarks.data import DataFolder, stored_bytes
-from benchmarks.harness import Alternative, Benchmark, Target, Task
+from benchmarks.harness import Alternative, Benchmark, Target
 from benchmarks.spark_session import MASTER, spark_session
+from benchmarks.tasks import new_folder
 from benchmarks.typed_rows import load_parquet, load_slate, parquet_parts
-from benchmarks.worker import Sample, Stopwatch
+from benchmarks.worker import Sample, Stopwatch, Task
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -25,11 +23,11 @@ PARQUET: Final = "parquet, range-partitioned and sorted"
 
 def make(data: DataFolder, rows: int) -> Benchmark:
     """Return the benchmark of `rows` rows."""
-    source = str(parquet_parts(data, rows))
+    source = parquet_parts(data, rows)
     alternatives = [
         Alternative(
             name=name,
-            task=Task("benchmarks.typed_load:write", {"source": source, "kind": kind}),
+            task=Task.of(write, source=source, kind=kind),
             process="spark",
         )
         for name, kind in ((PARQUET, "parquet"), (SLATE, "slate"))
@@ -52,11 +50,8 @@ def _frame(source: str) -> DataFrame:
 
 def write(source: str, kind: str) -> Sample:
     """Load all rows into a new place."""
-    folder = Path(tempfile.mkdtemp(dir=Path.cwd()))
     frame = _frame(source)
-    try:
+    with new_folder() as folder:
         with Stopwatch(children=True) as watch:
             (load_slate if kind == "slate" else load_parquet)(frame, str(folder / "written"))
         return watch.sample(rows=frame.count(), stored_bytes=stored_bytes(folder))
-    finally:
-        shutil.rmtree(folder)

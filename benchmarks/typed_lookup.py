@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,11 +11,12 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from benchmarks.data import SEED, DataFolder
-from benchmarks.harness import Alternative, Benchmark, Target, Task
+from benchmarks.harness import Alternative, Benchmark, Target
 from benchmarks.spark_session import MASTER, spark_session
+from benchmarks.tasks import scan, spark_sums
 from benchmarks.typed_rows import TENANTS, key_columns, loaded
 from benchmarks.typed_schema import KEYS, SUMS
-from benchmarks.worker import Sample, Stopwatch
+from benchmarks.worker import Sample, Stopwatch, Task
 from slatespark import SlateStore, SlateTable
 
 TITLE: Final = "Lookup of 1,000 random keys of a typed table, against its full scan"
@@ -38,15 +40,15 @@ def make(data: DataFolder, rows: int) -> Benchmark:
     table = loaded(data, rows) / "slate"
     return Benchmark(
         alternatives=[
-            _task(SCAN, "scan", table),
-            _task(LOOK_UP, "look_up", table, rows=rows),
-            _task(ONE, "get", table, rows=rows),
-            _task(SPARK_SCAN, "scan_with_spark", table, process="spark"),
-            _task(SPARK_LOOK_UP, "look_up_with_spark", table, process="spark", rows=rows),
-            _task(SPARK_JOIN, "join_keys", table, process="spark", rows=rows),
-            _task(SPARK_KEYS, "look_up_keys", table, process="spark", rows=rows),
-            _task(SPARK_JOIN_MANY, "join_keys", table, process="spark", rows=rows, count=MANY),
-            _task(SPARK_KEYS_MANY, "look_up_keys", table, process="spark", rows=rows, count=MANY),
+            _task(SCAN, scan, table),
+            _task(LOOK_UP, look_up, table, rows=rows),
+            _task(ONE, get, table, rows=rows),
+            _task(SPARK_SCAN, spark_sums, table, sums=list(SUMS.values()), options={}),
+            _task(SPARK_LOOK_UP, look_up_with_spark, table, rows=rows),
+            _task(SPARK_JOIN, join_keys, table, rows=rows),
+            _task(SPARK_KEYS, look_up_keys, table, rows=rows),
+            _task(SPARK_JOIN_MANY, join_keys, table, rows=rows, count=MANY),
+            _task(SPARK_KEYS_MANY, look_up_keys, table, rows=rows, count=MANY),
         ],
         base=SCAN,
         targets=[
@@ -64,33 +66,21 @@ def make(data: DataFolder, rows: int) -> Benchmark:
     )
 
 
-def _task(name: str, function: str, table: Path, process: str | None = None, **given: Any) -> Alternative:
-    task = Task(f"benchmarks.typed_lookup:{function}", {"path": str(table), **given})
-    return Alternative(name=name, task=task, process=process)
+def _task(name: str, function: Callable[..., Sample], table: Path, **given: Any) -> Alternative:
+    is_spark = function in (spark_sums, look_up_with_spark, join_keys, look_up_keys)
+    return Alternative(name=name, task=Task.of(function, path=table, **given), process="spark" if is_spark else None)
 
 
 _rounds = iter(range(1_000_000))
 
 
-def _numbers(rows: int) -> list[int]:
-    generator = np.random.default_rng([SEED, 9, next(_rounds)])
-    numbers: list[int] = (generator.choice(rows // TENANTS, KEYS_ASKED, replace=False) * 7).tolist()
-    return numbers
-
-
 def _filter(rows: int) -> str:
-    numbers = _numbers(rows)
+    generator = np.random.default_rng([SEED, 9, next(_rounds)])
+    numbers = generator.choice(rows // TENANTS, KEYS_ASKED, replace=False) * 7
     return f"tenant = 'tenant-{TENANT:02d}' AND id IN ({', '.join(map(str, numbers))})"
 
 
 # --- tasks ----------------------------------------------------------------------------------------------------------
-
-
-def scan(path: str) -> Sample:
-    """Drain all rows and columns."""
-    with Stopwatch() as watch:
-        rows = sum(len(batch) for batch in SlateStore.open(path).scan())
-    return watch.sample(rows=rows)
 
 
 def look_up(path: str, rows: int) -> Sample:
@@ -112,22 +102,22 @@ def get(path: str, rows: int) -> Sample:
     return watch.sample(rows=1)
 
 
-def scan_with_spark(path: str) -> Sample:
-    """Sum every column."""
-    with Stopwatch(children=True) as watch:
-        frame = spark_session().read.format("slate").load(path)
-        [row] = frame.selectExpr("count(*) as n", *SUMS.values()).collect()
-    return watch.sample(rows=row.n)
-
-
 def look_up_with_spark(path: str, rows: int) -> Sample:
     """Sum every column over random keys."""
     condition = _filter(rows)
-    with Stopwatch(children=True) as watch:
-        frame = spark_session().read.format("slate").option("filter", condition).load(path)
-        [row] = frame.selectExpr("count(*) as n", *SUMS.values()).collect()
-    assert row.n == KEYS_ASKED
-    return watch.sample(rows=row.n)
+    return _sums(lambda: spark_session().read.format("slate").option("filter", condition).load(path), KEYS_ASKED)
+
+
+def join_keys(path: str, rows: int, count: int = KEYS_ASKED) -> Sample:
+    """Sum every column of the rows that a join with random keys finds."""
+    keys = _keys_frame(rows, count)
+    return _sums(lambda: spark_session().read.format("slate").load(path).join(keys, list(KEYS)), count)
+
+
+def look_up_keys(path: str, rows: int, count: int = KEYS_ASKED) -> Sample:
+    """Sum every column of the rows that a lookup of random keys finds."""
+    keys = _keys_frame(rows, count)
+    return _sums(lambda: SlateTable.forPath(spark_session(), path).lookup(keys), count)
 
 
 def _keys_frame(rows: int, count: int) -> DataFrame:
@@ -137,21 +127,9 @@ def _keys_frame(rows: int, count: int) -> DataFrame:
     return spark_session().createDataFrame(keys)  # of which Spark knows the size, unlike that of a list
 
 
-def join_keys(path: str, rows: int, count: int = KEYS_ASKED) -> Sample:
-    """Sum every column of the rows that a join with random keys finds."""
-    keys = _keys_frame(rows, count)
+def _sums(read: Callable[[], DataFrame], count: int) -> Sample:
+    """Time the sums of every column over rows that must be so many."""
     with Stopwatch(children=True) as watch:
-        frame = spark_session().read.format("slate").load(path).join(keys, ["tenant", "id"])
-        [row] = frame.selectExpr("count(*) as n", *SUMS.values()).collect()
+        [row] = read().selectExpr("count(*) as n", *SUMS.values()).collect()
     assert row.n == count
-    return watch.sample(rows=row.n)
-
-
-def look_up_keys(path: str, rows: int, count: int = KEYS_ASKED) -> Sample:
-    """Sum every column of the rows that a lookup of random keys finds."""
-    keys = _keys_frame(rows, count)
-    with Stopwatch(children=True) as watch:
-        frame = SlateTable.forPath(spark_session(), path).lookup(keys)
-        [row] = frame.selectExpr("count(*) as n", *SUMS.values()).collect()
-    assert row.n == count
-    return watch.sample(rows=row.n)
+    return watch.sample(rows=count)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from benchmarks.data import BATCH_ROWS, SEED, DataFolder
 from benchmarks.spark_session import spark_session
 from benchmarks.typed_schema import KEYS, SCHEMA
-from benchmarks.worker import WorkerProcess
+from benchmarks.worker import Task, WorkerProcess
 
 TENANTS: Final = 50
 CITIES: Final = 5000
@@ -32,6 +32,17 @@ def make_batches(rows: int, part: int, parts: int) -> Iterator[pa.RecordBatch]:
     ids = generator.permutation(np.arange(part, rows, parts))
     for start in range(0, len(ids), BATCH_ROWS):
         yield make_batch(generator, ids[start : start + BATCH_ROWS])
+
+
+def all_batches(rows: int, parts: int = PARTS) -> Iterator[pa.RecordBatch]:
+    """Yield all parts of `rows` rows, one after the other."""
+    for part in range(parts):
+        yield from make_batches(rows, part, parts)
+
+
+def sorted_table(rows: int) -> pa.Table:
+    """Return all rows, in key order."""
+    return pa.Table.from_batches(all_batches(rows), SCHEMA).sort_by([(name, "ascending") for name in KEYS])
 
 
 def make_batch(generator: np.random.Generator, numbers: NDArray[np.int64]) -> pa.RecordBatch:
@@ -79,9 +90,8 @@ def loaded(data: DataFolder, rows: int) -> Path:
     """Return a folder with the rows as `slate`, one sorted load, and as `parquet`, sorted and snappy."""
 
     def make(path: Path) -> None:
-        source = parquet_parts(data, rows)
         with WorkerProcess("spark typed load", data.scratch) as worker:
-            worker.call("benchmarks.typed_rows:load", {"source": str(source), "path": str(path)})
+            worker.run(Task.of(load, source=parquet_parts(data, rows), path=path))
 
     return data.made(f"typed-{rows}", make)
 

@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.data import DataFolder, stored_bytes
-from benchmarks.harness import Alternative, Benchmark, Target, Task
-from benchmarks.spark_session import MASTER, spark_session
+from benchmarks.harness import Alternative, Benchmark, Target
+from benchmarks.spark_session import MASTER
+from benchmarks.tasks import spark_sums
 from benchmarks.typed_rows import loaded
 from benchmarks.typed_schema import SUMS
-from benchmarks.worker import Sample, Stopwatch
+from benchmarks.worker import Task
 
 TITLE: Final = "Sum of every column of a typed table through Spark, against Spark's Parquet"
 TWO: Final = ("id", "amount")
@@ -48,15 +49,6 @@ def make(data: DataFolder, rows: int) -> Benchmark:
 
 
 def _query(name: str, kind: str, path: Path, columns: tuple[str, ...] = tuple(SUMS)) -> Alternative:
-    arguments = {"kind": kind, "path": str(path), "columns": list(columns)}
-    return Alternative(name=name, task=Task("benchmarks.typed_scan:sums", arguments), process="spark")
-
-
-def sums(kind: str, path: str, columns: list[str]) -> Sample:
-    """Run the query; planning counts."""
-    spark = spark_session()
-    with Stopwatch(children=True) as watch:
-        options = {} if kind == "parquet" or len(columns) == len(SUMS) else {"columns": ",".join(columns)}
-        frame = spark.read.format(kind).options(**options).load(path)
-        [row] = frame.selectExpr("count(*) as n", *(SUMS[name] for name in columns)).collect()
-    return watch.sample(rows=row.n, partitions=frame.rdd.getNumPartitions())
+    options = {} if kind == "parquet" or len(columns) == len(SUMS) else {"columns": ",".join(columns)}
+    task = Task.of(spark_sums, path=path, sums=[SUMS[name] for name in columns], options=options, kind=kind)
+    return Alternative(name=name, task=task, process="spark")

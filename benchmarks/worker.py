@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from types import TracebackType
@@ -61,6 +62,20 @@ class Stopwatch:
         return cpu_seconds(os.getpid()) if self._children else time.process_time()
 
 
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A call that a worker process makes: `module:function` and arguments that JSON can hold."""
+
+    function: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, function: Callable[..., object], /, **arguments: Any) -> Task:
+        """Return the call of a function that has a name in its module; paths become text."""
+        given = {name: str(value) if isinstance(value, Path) else value for name, value in arguments.items()}
+        return cls(f"{function.__module__}:{function.__name__}", given)
+
+
 class WorkerProcess:
     """A process that runs tasks one after the other; use it in a `with` statement.
 
@@ -93,29 +108,27 @@ class WorkerProcess:
         """Id of the process."""
         return self._process.pid
 
-    def call(self, function: str, arguments: Mapping[str, Any]) -> Sample:
-        """Return what a function returns there."""
-        answer = self._ask({"function": function, "arguments": dict(arguments)})
-        return dict(answer["result"] or {})
+    def run(self, task: Task) -> Sample:
+        """Return what a task returns there."""
+        return dict(self._ask(task) or {})
 
-    def profile(self, function: str, arguments: Mapping[str, Any]) -> str:
-        """Return where a function spends its time: the costliest functions without what they call."""
-        answer = self._ask({"function": function, "arguments": dict(arguments), "profile": True})
-        return str(answer["profile"])
+    def profile(self, task: Task) -> str:
+        """Return where a task spends its time: the costliest functions without what they call."""
+        return str(self._ask(task, profile=True))
 
-    def _ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
+    def _ask(self, task: Task, *, profile: bool = False) -> Any:
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None  # both are pipes
         assert stdout is not None
         with contextlib.suppress(BrokenPipeError):  # the process ended; the empty answer says so
-            stdin.write(json.dumps(request) + "\n")
+            stdin.write(json.dumps([task.function, task.arguments, profile]) + "\n")
             stdin.flush()
         line = stdout.readline()
         if not line:
             self._process.wait(STOP_TIMEOUT_S)
             log = self._log.read_text(errors="replace")[-LOG_TAIL_CHARACTERS:]
-            raise SystemExit(f"{self._name}: {request['function']} failed.\n{log}")
-        return dict(json.loads(line))
+            raise SystemExit(f"{self._name}: {task.function} failed.\n{log}")
+        return json.loads(line)
 
     def __enter__(self) -> Self:
         return self
@@ -147,24 +160,22 @@ def _serve() -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     for line in sys.stdin:
-        request = json.loads(line)
-        module, _, name = request["function"].partition(":")
+        function, arguments, profile = json.loads(line)
+        module, _, name = function.partition(":")
         task = getattr(importlib.import_module(module), name)
-        answer = _profiled(task, request["arguments"]) if request.get("profile") else {"result": None}
-        if not request.get("profile"):
-            answer["result"] = task(**request["arguments"])
+        answer = _profile(task, arguments) if profile else task(**arguments)
         answers.write(json.dumps(answer) + "\n")
         answers.flush()
 
 
-def _profiled(task: Callable[..., Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
+def _profile(task: Callable[..., Any], arguments: Mapping[str, Any]) -> str:
     profiler = cProfile.Profile()
     profiler.enable()
     task(**arguments)
     profiler.disable()
     text = io.StringIO()
     pstats.Stats(profiler, stream=text).strip_dirs().sort_stats("tottime").print_stats(PROFILE_LINES)
-    return {"profile": text.getvalue()}
+    return text.getvalue()
 
 
 if __name__ == "__main__":

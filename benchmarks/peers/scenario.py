@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any, Final
 
-from benchmarks.harness import Alternative, Benchmark, Target, Task
+from benchmarks.harness import Alternative, Benchmark, Target
 from benchmarks.peers.environments import ENVIRONMENTS, Environment
 from benchmarks.spark_session import MASTER
+from benchmarks.worker import Task
 from slatespark.spark.java import ensure_java
 
 OURS: Final = "slatespark"

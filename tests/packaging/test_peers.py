@@ -13,12 +13,13 @@ import pytest
 
 from benchmarks.__main__ import BENCHMARKS, PEERS
 from benchmarks.data import DataFolder
-from benchmarks.harness import Alternative, Benchmark, Result, Task, run
+from benchmarks.harness import Alternative, Benchmark, Result, run
 from benchmarks.peers import arrow_steps, steps
 from benchmarks.peers.changed_rows import changed_rows, few
 from benchmarks.peers.environments import ENVIRONMENTS, Environment
 from benchmarks.peers.tables import _KINDS, session_settings
 from benchmarks.typed_schema import KEYS
+from benchmarks.worker import Task
 
 ROWS = 20_000
 
