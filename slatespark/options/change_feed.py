@@ -34,7 +34,7 @@ _END_FIELDS: Final = ("ending_version", "ending_timestamp_ms", "ending_bound_inc
 
 def _feed_option(key: str, *, doc: str, parse: Parser, shown: str | None = None) -> Any:
     """Declare an option of the change feed or of a stream of it; None where it is not given."""
-    return option(key, doc=doc, parse=parse, calls=_CALLS, default=None, shown=shown)
+    return option(key, doc=doc, parse=parse, calls=_CALLS, shown=shown)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

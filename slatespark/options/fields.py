@@ -55,7 +55,7 @@ def option(
     doc: str,
     parse: Parser,
     calls: Collection[Call],
-    default: Any = dataclasses.MISSING,
+    default: Any = None,
     shown: str | None = None,
 ) -> Any:
     """Declare one option as a dataclass field.
@@ -67,12 +67,10 @@ def option(
         names it
     parse : (value, key) -> typed value
     calls : the calls that take it
-    default : its value when not given; required without one
+    default : its value when not given; `dataclasses.MISSING` for an option that must be given
     shown : how the reference page writes the default, if not as Python prints it
     """
     metadata = MappingProxyType({"key": key, "doc": doc, "parse": parse, "calls": frozenset(calls), "shown": shown})
-    if default is dataclasses.MISSING:
-        return dataclasses.field(metadata=metadata)
     return dataclasses.field(default=default, metadata=metadata)
 
 
@@ -88,7 +86,11 @@ MERGE_OPERATOR_DOC: Final = (
 def path_option(*, calls: Collection[Call]) -> Any:
     """Declare the location of the table."""
     return option(
-        "path", doc="Location of the table: a local path or any fsspec URL.", parse=parse_location, calls=calls
+        "path",
+        doc="Location of the table: a local path or any fsspec URL.",
+        parse=parse_location,
+        calls=calls,
+        default=dataclasses.MISSING,
     )
 
 
@@ -99,7 +101,6 @@ def wal_path_option(*, calls: Collection[Call]) -> Any:
         doc="Location of the WAL if it is apart from the table: the folder that contains `wal/`.",
         parse=parse_location,
         calls=calls,
-        default=None,
     )
 
 

@@ -53,7 +53,7 @@ class ReadOptions(FeedOptions):
 
     path: str = path_option(calls=_OUTSIDE)
     version_as_of: int | None = option(
-        "versionAsOf", doc="Manifest id to read.", parse=parse_count(1, 2**63 - 1), calls=_VERSION, default=None
+        "versionAsOf", doc="Manifest id to read.", parse=parse_count(1, 2**63 - 1), calls=_VERSION
     )
     timestamp_as_of_ms: int | None = option(
         "timestampAsOf",
@@ -62,17 +62,15 @@ class ReadOptions(FeedOptions):
         "`seqAsOf`: as it was known then. With `clock=custom`, by the table's clock ticks.",
         parse=parse_time,
         calls=_OUTSIDE,
-        default=None,
     )
     seq_as_of: int | None = option(
         "seqAsOf",
         doc="Sequence number to read the table as of: the state in which it was the last one.",
         parse=parse_count(0, 2**63 - 1),
         calls=(Call.READ, Call.AS_OF_JOIN, Call.INSPECTION),
-        default=None,
     )
     checkpoint: str | None = option(
-        "checkpoint", doc="Checkpoint to read, by id or name.", parse=parse_text, calls=_VERSION, default=None
+        "checkpoint", doc="Checkpoint to read, by id or name.", parse=parse_text, calls=_VERSION
     )
     now_ms: int | None = option(
         "now",
@@ -82,7 +80,6 @@ class ReadOptions(FeedOptions):
         "`clock=custom`: the tick instead of the system clock.",
         parse=parse_time,
         calls=(*_ANY_READ, Call.EXPIRY),
-        default=None,
     )
     clock: str | None = option(
         "clock",
@@ -90,14 +87,12 @@ class ReadOptions(FeedOptions):
         "processes import it, on executors too. `SlateStore` and `SlateTable` take it where they are opened.",
         parse=parse_clock,
         calls=_OUTSIDE,
-        default=None,
     )
     columns: tuple[str, ...] | None = option(
         "columns",
         doc="Comma-separated, case-insensitive: only these columns are decoded and returned.",
         parse=parse_names,
         calls=_ROWS,
-        default=None,
     )
     filter: str | None = option(
         "filter",
@@ -105,7 +100,6 @@ class ReadOptions(FeedOptions):
         "on leading key columns limit which blocks are read.",
         parse=parse_text,
         calls=_ANY_READ,
-        default=None,
     )
     pushdown: bool = option(
         "pushdown",
@@ -120,21 +114,18 @@ class ReadOptions(FeedOptions):
         doc="Raw tables: first key, in hexadecimal, inclusive.",
         parse=parse_key,
         calls=_ANY_READ,
-        default=None,
     )
     end_key: bytes | None = option(
         "endKey",
         doc="Raw tables: end key, in hexadecimal, exclusive.",
         parse=parse_key,
         calls=_ANY_READ,
-        default=None,
     )
     key_prefix: bytes | None = option(
         "keyPrefix",
         doc="Raw tables: only keys with this prefix, in hexadecimal.",
         parse=parse_key,
         calls=_ANY_READ,
-        default=None,
     )
     metadata_columns: tuple[str, ...] = option(
         "metadataColumns",
@@ -177,7 +168,7 @@ class ReadOptions(FeedOptions):
         default=False,
     )
     merge_operator: MergeOperator | None = option(
-        "mergeOperator", doc=MERGE_OPERATOR_DOC, parse=parse_operator, calls=_ROWS, default=None
+        "mergeOperator", doc=MERGE_OPERATOR_DOC, parse=parse_operator, calls=_ROWS
     )
     split_bytes: int = option(
         "splitSize",
@@ -212,7 +203,6 @@ class ReadOptions(FeedOptions):
         "looks for copies of any table, `false` reads SSTs alone.",
         parse=parse_flag,
         calls=_ANY_READ,
-        default=None,
         shown="as the property `columnar`",
     )
     pin_ms: int | None = option(
@@ -220,7 +210,6 @@ class ReadOptions(FeedOptions):
         doc="Duration for which a checkpoint protects the objects of the read from garbage collection.",
         parse=parse_duration_or_none,
         calls=(Call.READ, Call.BEGIN, Call.AS_OF_JOIN),
-        default=None,
     )
     wal_path: str | None = wal_path_option(calls=_OUTSIDE)
     storage: Mapping[str, str] = storage_options()

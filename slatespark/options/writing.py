@@ -65,7 +65,7 @@ _FILES: Final = (*_SEVERAL_FILES, Call.SST_WRITER)  # options of every new file
 
 def _internal(key: str) -> Any:
     """Declare an option that slatespark passes through Spark to itself, which is not documented and in no message."""
-    return option(key, doc="", parse=parse_text, calls=_WRITE, default=None)
+    return option(key, doc="", parse=parse_text, calls=_WRITE)
 
 
 def _property_text(value: object, name: str) -> str:
@@ -77,7 +77,7 @@ def _clock_or_property(value: object, name: str) -> str:
 
 
 def _property(name: str, *, doc: str) -> Any:
-    return option(name, doc=f"Table property, at creation: {doc}", parse=_property_text, calls=_WRITE, default=None)
+    return option(name, doc=f"Table property, at creation: {doc}", parse=_property_text, calls=_WRITE)
 
 
 def _declaration(name: str, *, doc: str) -> Any:
@@ -87,7 +87,6 @@ def _declaration(name: str, *, doc: str) -> Any:
         doc=f"Table property, at creation: {doc}. Of a table that another client created: for this write.",
         parse=_property_text,
         calls=(*_COMMIT, *_REMOVALS),
-        default=None,
     )
 
 
@@ -108,7 +107,6 @@ class WriteOptions:
         doc="Column with the operation of each row: `put`, `delete` or `merge`. Not stored.",
         parse=parse_text,
         calls=_ROWS,
-        default=None,
     )
     ttl_ms: int | None = option(
         "ttl",
@@ -125,14 +123,12 @@ class WriteOptions:
         "write's `ttl`. Not stored.",
         parse=parse_text,
         calls=_ROWS,
-        default=None,
     )
     expire_at_column: str | None = option(
         "expireAtColumn",
         doc="Column with the instant at which each row expires, a TIMESTAMP. Null means the write's `ttl`. Not stored.",
         parse=parse_text,
         calls=_ROWS,
-        default=None,
     )
     timestamp_ms: int | None = option(
         "timestamp",
@@ -142,7 +138,6 @@ class WriteOptions:
         "stored versions of the keys of the write.",
         parse=parse_time,
         calls=(Call.WRITE, *_CHANGES, Call.SST_WRITER, Call.INGEST, Call.DELETE_HISTORY),
-        default=None,
     )
     timestamp_column: str | None = option(
         "timestampColumn",
@@ -152,7 +147,6 @@ class WriteOptions:
         "column of the table.",
         parse=parse_text,
         calls=(Call.WRITE, *_UPDATES, Call.SST_WRITER),
-        default=None,
     )
     ttl_from: str = option(
         "ttlFrom",
@@ -167,14 +161,12 @@ class WriteOptions:
         "must match.",
         parse=parse_names,
         calls=_WRITE,
-        default=None,
     )
     key_format: str | None = option(
         "keyFormat",
         doc="For a new typed table: `tuple`, or `utf8` or `raw` for a single STRING or BINARY column.",
         parse=parse_choice("tuple", "utf8", "raw"),
         calls=_WRITE,
-        default=None,
         shown="`tuple`",
     )
     value_format: str | None = option(
@@ -182,7 +174,6 @@ class WriteOptions:
         doc="For a new typed table: `avro`, `json`, or `utf8` or `raw` for a single STRING or BINARY column.",
         parse=parse_choice("avro", "json", "utf8", "raw"),
         calls=_WRITE,
-        default=None,
         shown="`avro`",
     )
     merge_schema: bool = option(
@@ -198,7 +189,6 @@ class WriteOptions:
         "last row of the last partition.",
         parse=parse_text,
         calls=_ROWS,
-        default=None,
     )
     replace_where: str | None = option(
         "replaceWhere",
@@ -207,28 +197,24 @@ class WriteOptions:
         "alternative names. Rows outside of them are refused.",
         parse=parse_text,
         calls=_WRITE,
-        default=None,
     )
     start_key: bytes | None = option(
         "startKey",
         doc="Raw tables, with mode `overwrite`: first key of the interval to replace, in hexadecimal, inclusive.",
         parse=parse_key,
         calls=_KEYS,
-        default=None,
     )
     end_key: bytes | None = option(
         "endKey",
         doc="Raw tables, with mode `overwrite`: end key of the interval to replace, in hexadecimal, exclusive.",
         parse=parse_key,
         calls=_KEYS,
-        default=None,
     )
     key_prefix: bytes | None = option(
         "keyPrefix",
         doc="Raw tables, with mode `overwrite`: all keys with this prefix are replaced, in hexadecimal.",
         parse=parse_key,
         calls=_KEYS,
-        default=None,
     )
     txn_app_id: str | None = option(
         "txnAppId",
@@ -236,14 +222,12 @@ class WriteOptions:
         "committed under this pair is skipped. At most 512 bytes of UTF-8, not beginning with `stream:`.",
         parse=parse_app_id,
         calls=_ONCE,
-        default=None,
     )
     txn_version: int | None = option(
         "txnVersion",
         doc="Number of the write within its `txnAppId`, such as a batch number. Any order is allowed.",
         parse=parse_count(0, 2**63 - 1),
         calls=_ONCE,
-        default=None,
     )
     if_last_seq: int | None = option(
         "ifLastSeq",
@@ -251,7 +235,6 @@ class WriteOptions:
         "`_seq` of a row. Every commit raises it, including compactions (also those of `autoCompact`).",
         parse=parse_count(0, 2**63 - 1),
         calls=(Call.WRITE, *_CHANGES, Call.INGEST, *_REMOVALS),
-        default=None,
     )
     read_set: str | None = _internal("readSet")
     default_ttl: str | None = _property("defaultTtl", doc="`ttl` of writes that give none.")
@@ -281,7 +264,6 @@ class WriteOptions:
         "one.",
         parse=_clock_or_property,
         calls=_WRITE,
-        default=None,
     )
     periodic_compaction_interval: str | None = _property(
         "periodicCompactionInterval", doc="age at which files that may hold expired rows are due for a rewrite."
@@ -308,7 +290,6 @@ class WriteOptions:
         doc=MERGE_OPERATOR_DOC,
         parse=parse_operator,
         calls=(*_MERGES, Call.SST_WRITER, Call.DELETE_HISTORY),
-        default=None,
     )
     compression: str = option(
         "compression",
@@ -354,14 +335,12 @@ class WriteOptions:
         "the rate at which the last reap of the table deleted. Default: no limit.",
         parse=parse_throughput,
         calls=(Call.WRITE, *_CHANGES, Call.INGEST, Call.DELETE_HISTORY),
-        default=None,
     )
     if_exists: str | None = option(
         "ifExists",
         doc="Action of a write to an existing table, instead of its mode: `error` or `ignore`.",
         parse=parse_choice("error", "ignore"),
         calls=_WRITE,
-        default=None,
     )
     if_client_active: str = option(
         "ifClientActive",
