@@ -17,7 +17,7 @@ from slatespark.units import parse_time_ms
 
 if TYPE_CHECKING:
     from slatespark.slate_store.explanation import Explanation
-    from slatespark.table.explain.cost import PriceList, Requests
+    from slatespark.table.explain.cost import Requests
     from slatespark.table.explain.explanation import ExplanationFacts
     from slatespark.table.explain.meter import Meter
 
@@ -79,51 +79,55 @@ class Explanations(Reads, Maintenance):
         if "dryRun" in options:
             raise OptionError("explain takes no dryRun.", todo="Give analyze=True to run the operation.")
         given = PriceList.parse(prices)
+        facts = self._explain(operation, options, analyze=analyze)
+        return Explanation.of(replace(facts, prices=given))
+
+    def _explain(self, operation: str, options: dict[str, Any], *, analyze: bool) -> ExplanationFacts:
         if operation == "read":
-            return Explanation.of(self._explain_read(options, given, analyze=analyze))
+            return self._explain_read(options, analyze=analyze)
         if operation == "changes":
-            return Explanation.of(self._explain_changes(options, given, analyze=analyze))
+            return self._explain_changes(options, analyze=analyze)
         explain = {
             "compact": self._explain_compaction,
             "vacuum": self._explain_vacuum,
             "reap": self._explain_reap,
             "erase": self._explain_erasure,
         }
-        facts = explain[operation](options, given)
-        if analyze:
-            again = facts.planning if operation == "vacuum" else explain[operation](options, None).planning
-            facts = self._run(facts, options, again)
-        return Explanation.of(facts)
+        facts = explain[operation](options)
+        if not analyze:
+            return facts
+        again = facts.planning if operation == "vacuum" else explain[operation](options).planning
+        return self._run(facts, options, again)
 
-    def _explain_read(self, options: dict[str, Any], prices: PriceList | None, *, analyze: bool) -> ExplanationFacts:
+    def _explain_read(self, options: dict[str, Any], *, analyze: bool) -> ExplanationFacts:
         from slatespark.table.explain.read import explain_read
 
         parsed = self._read_options(options)
-        return explain_read(self._stores, parsed, self._clock, analyze=analyze, prices=prices)
+        return explain_read(self._stores, parsed, self._clock, analyze=analyze)
 
-    def _explain_changes(self, options: dict[str, Any], prices: PriceList | None, *, analyze: bool) -> ExplanationFacts:
+    def _explain_changes(self, options: dict[str, Any], *, analyze: bool) -> ExplanationFacts:
         from slatespark.table.explain.changes import explain_changes
 
         parsed = self._read_options({**options, "readChangeFeed": True})
-        return explain_changes(self._stores, parsed, self._clock, analyze=analyze, prices=prices)
+        return explain_changes(self._stores, parsed, self._clock, analyze=analyze)
 
-    def _explain_compaction(self, options: dict[str, Any], prices: PriceList | None) -> ExplanationFacts:
+    def _explain_compaction(self, options: dict[str, Any]) -> ExplanationFacts:
         from slatespark.table.explain.meter import Meter
         from slatespark.table.explain.upkeep import PreviewRunner, explain_compaction
 
         meter, runner = Meter.on(self._stores), PreviewRunner()
         plan = self._on(meter).compact(**{**options, "dryRun": True, "runner": runner})
-        return explain_compaction(self._stores, plan, runner.tasks, meter.requests, prices=prices)
+        return explain_compaction(self._stores, plan, runner.tasks, meter.requests)
 
-    def _explain_vacuum(self, options: dict[str, Any], prices: PriceList | None) -> ExplanationFacts:
+    def _explain_vacuum(self, options: dict[str, Any]) -> ExplanationFacts:
         from slatespark.table.explain.meter import Meter
         from slatespark.table.explain.upkeep import explain_vacuum
 
         meter = Meter.on(self._stores)
         plan = self._on(meter).vacuum(**{**options, "dryRun": True})
-        return explain_vacuum(self._stores, plan, meter.requests, prices=prices)
+        return explain_vacuum(self._stores, plan, meter.requests)
 
-    def _explain_reap(self, options: dict[str, Any], prices: PriceList | None) -> ExplanationFacts:
+    def _explain_reap(self, options: dict[str, Any]) -> ExplanationFacts:
         from slatespark.table.explain.reap import explain_reap
 
         parse_reap(self._common, _without(options, *REAP_ARGUMENTS, *_OF_RUN))
@@ -133,16 +137,15 @@ class Explanations(Reads, Maintenance):
             self._clock,
             max_batch_bytes=ReapLimits.parse(options.get("maxBatchRows"), options.get("maxBatchBytes")).batch_bytes,
             now_ms=None if now is None else parse_time_ms(now, name="now"),
-            prices=prices,
         )
 
-    def _explain_erasure(self, options: dict[str, Any], prices: PriceList | None) -> ExplanationFacts:
+    def _explain_erasure(self, options: dict[str, Any]) -> ExplanationFacts:
         from slatespark.table.explain.erase import explain_erasure
 
         parsed = self._erase_options(_without(options, "where", "keys", "releaseVersions", *_OF_RUN))
         chosen = self._chosen("erase", (), options.get("where"), options.get("keys"), parsed)
         release = parse_flag(options.get("releaseVersions", False), "releaseVersions")
-        return explain_erasure(self._stores, self._clock, chosen, parsed, release_versions=release, prices=prices)
+        return explain_erasure(self._stores, self._clock, chosen, parsed, release_versions=release)
 
     def _run(self, facts: ExplanationFacts, options: dict[str, Any], again: Requests) -> ExplanationFacts:
         """Run an operation, and add what it requested, and its report.

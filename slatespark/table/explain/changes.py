@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 
 from slatespark.format.paths import wal_path
@@ -15,9 +16,8 @@ from slatespark.table.changes.feed import fetch_feed_plan, run_feed
 from slatespark.table.changes.log.plan import LogPlan
 from slatespark.table.changes.plan import ChangePlan, ChangeSplit
 from slatespark.table.clock import Clock
-from slatespark.table.explain.cost import NOTHING, PriceList, RequestRange
+from slatespark.table.explain.cost import NOTHING, RequestRange
 from slatespark.table.explain.explanation import ExplanationFacts, LayerUse
-from slatespark.table.explain.layer_use import layer_use
 from slatespark.table.explain.meter import Meter
 from slatespark.table.explain.read import OUTSIDE, wal_bytes
 from slatespark.table.explain.read_cost import SplitCosts
@@ -31,7 +31,7 @@ SHARED = "in both versions"
 
 
 def explain_changes(
-    stores: TableStores, options: ReadOptions, clock: Clock, *, analyze: bool = False, prices: PriceList | None = None
+    stores: TableStores, options: ReadOptions, clock: Clock, *, analyze: bool = False
 ) -> ExplanationFacts:
     """Return what a change feed with these options touches, and what it costs in this process.
 
@@ -42,7 +42,6 @@ def explain_changes(
     Parameters
     ----------
     analyze : read all changes too, and count requests and rows; the rows are dropped
-    prices : prices of requests
 
     Raises
     ------
@@ -56,12 +55,7 @@ def explain_changes(
         explanation = _explain_log(stores, plan, planning)
     else:
         explanation = _explain_net(stores, plan, planning)
-    explanation = replace(explanation, prices=prices)
-    if not analyze:
-        return explanation
-    began_ms = clock.now_ms()
-    rows = sum(len(batch) for batch in run_feed(meter.stores, plan))
-    return replace(explanation, measured=meter.requests, rows=rows, elapsed_ms=clock.now_ms() - began_ms)
+    return meter.measured(explanation, partial(run_feed, meter.stores, plan), clock) if analyze else explanation
 
 
 def _explain_log(stores: TableStores, plan: LogPlan, planning: Requests) -> ExplanationFacts:
@@ -115,7 +109,7 @@ def _layer_uses(plan: ChangePlan, searched: frozenset[SstFile]) -> Iterable[Laye
         (SHARED, found.shared),
     )
     for name, layers in groups:
-        yield layer_use(name, layers, searched)
+        yield LayerUse.of(name, layers, searched)
 
 
 def _skipped(plan: ChangePlan, searched: frozenset[SstFile]) -> dict[str, int]:

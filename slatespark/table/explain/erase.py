@@ -9,9 +9,8 @@ from slatespark.options import WriteOptions
 from slatespark.ranges import KeyRange
 from slatespark.storage.requests import Requests, delete_requests
 from slatespark.table.clock import Clock
-from slatespark.table.explain.cost import PriceList, RequestRange
-from slatespark.table.explain.explanation import EraseOutlook, ExplanationFacts
-from slatespark.table.explain.layer_use import layer_use
+from slatespark.table.explain.cost import RequestRange
+from slatespark.table.explain.explanation import EraseOutlook, ExplanationFacts, layer_uses
 from slatespark.table.explain.meter import Meter
 from slatespark.table.explain.overheads import collection, commits, upload
 from slatespark.table.explain.read_cost import SplitCosts
@@ -35,8 +34,7 @@ def explain_erasure(
     keys: Sequence[KeyRange],
     options: WriteOptions,
     *,
-    release_versions: bool = False,
-    prices: PriceList | None = None,
+    release_versions: bool,
 ) -> ExplanationFacts:
     """Return what an erasure rewrites, where copies are now, and what it costs.
 
@@ -72,10 +70,9 @@ def explain_erasure(
         version=plan.snapshot.manifest_id,
         estimated=RequestRange.of(surveyed) + rewriting + RequestRange(Requests(), most),
         planning=planning,
-        layers=tuple(layer_use(layer.name, [layer], used) for layer in layers),
+        layers=layer_uses(layers, used),
         files=len(considered),
         skipped={"no row of the keys": len(considered) - len(used)} if len(used) < len(considered) else {},
-        prices=prices,
         plan=EraseOutlook(
             version=plan.snapshot.manifest_id,
             files=len(used),

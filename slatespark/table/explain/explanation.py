@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 
 from slatespark.storage.requests import Requests
@@ -10,6 +10,8 @@ from slatespark.table.compaction.report import CompactionReport
 from slatespark.table.explain.cost import PriceList, RequestRange
 from slatespark.table.gc.absence_report import AbsenceReport
 from slatespark.table.gc.report import VacuumReport
+from slatespark.table.read.planning.layers import distinct_files
+from slatespark.table.read.planning.plan import Layer, SstFile
 from slatespark.table.retention.reap_report import ReapReport
 
 
@@ -27,6 +29,17 @@ class LayerUse:
     name: str
     files: int
     used: int
+
+    @classmethod
+    def of(cls, name: str, layers: Iterable[Layer], used: Set[SstFile]) -> LayerUse:
+        """Return how many files of some layers, called `name` together, are among those used; a file counts once."""
+        files = frozenset(distinct_files(layers))
+        return cls(name, len(files), len(files & used))
+
+
+def layer_uses(layers: Iterable[Layer], used: Set[SstFile]) -> tuple[LayerUse, ...]:
+    """Return how many files of each layer are among those used."""
+    return tuple(LayerUse.of(layer.name, [layer], used) for layer in layers)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sized
+from dataclasses import dataclass, replace
 
 from slatespark.storage.counted_store import RequestTally
 from slatespark.storage.requests import Requests
+from slatespark.table.clock import Clock
+from slatespark.table.explain.explanation import ExplanationFacts
 from slatespark.table.stores import TableStores
 
 
@@ -31,3 +34,11 @@ class Meter:
     def requests(self) -> Requests:
         """The requests so far."""
         return self._tally.total
+
+    def measured(
+        self, explanation: ExplanationFacts, read: Callable[[], Iterable[Sized]], clock: Clock
+    ) -> ExplanationFacts:
+        """Return an explanation with the rows of the batches that a read yields, and all requests up to its end."""
+        began_ms = clock.now_ms()
+        rows = sum(map(len, read()))
+        return replace(explanation, measured=self.requests, rows=rows, elapsed_ms=clock.now_ms() - began_ms)

@@ -13,9 +13,8 @@ from slatespark.format.paths import SST_EXTENSION, WAL_DIR, numbered, wal_path
 from slatespark.options import ReadOptions
 from slatespark.ranges import KeyRange, point_range
 from slatespark.table.clock import Clock
-from slatespark.table.explain.cost import PriceList, RequestRange
-from slatespark.table.explain.explanation import ExplanationFacts
-from slatespark.table.explain.layer_use import layer_use
+from slatespark.table.explain.cost import RequestRange
+from slatespark.table.explain.explanation import ExplanationFacts, layer_uses
 from slatespark.table.explain.meter import Meter
 from slatespark.table.explain.read_cost import SplitCosts
 from slatespark.table.read.copies.choice import NO_COPY, USED, CopyChoice, choose_copies
@@ -31,9 +30,7 @@ OUTSIDE: Final = "outside the keys"
 FOREIGN: Final = "the file is of another database"
 
 
-def explain_read(
-    stores: TableStores, options: ReadOptions, clock: Clock, *, analyze: bool = False, prices: PriceList | None = None
-) -> ExplanationFacts:
+def explain_read(stores: TableStores, options: ReadOptions, clock: Clock, *, analyze: bool = False) -> ExplanationFacts:
     """Return what a read with these options touches, and what it costs in this process.
 
     The plan is made, as for the read itself; no block of rows is requested.
@@ -41,7 +38,6 @@ def explain_read(
     Parameters
     ----------
     analyze : read all rows too, and count requests and rows; the rows are dropped
-    prices : prices of requests
 
     Raises
     ------
@@ -67,21 +63,14 @@ def explain_read(
         version=plan.manifest_id,
         estimated=RequestRange.of(planning + footers) + scanned,
         planning=planning,
-        layers=tuple(layer_use(layer.name, [layer], used) for layer in plan.layers),
+        layers=layer_uses(plan.layers, used),
         files=len(_files(plan.layers)),
         skipped=_skipped(stores, plan, used),
         copies=_copy_reasons(plan, choices),
         splits=len(plan.splits),
         wal_files=len(wal),
-        prices=prices,
     )
-    return _measured(explanation, meter, plan, clock) if analyze else explanation
-
-
-def _measured(explanation: ExplanationFacts, meter: Meter, plan: ReadPlan, clock: Clock) -> ExplanationFacts:
-    began_ms = clock.now_ms()
-    rows = sum(len(batch) for batch in run_read(meter.stores, plan))
-    return replace(explanation, measured=meter.requests, rows=rows, elapsed_ms=clock.now_ms() - began_ms)
+    return meter.measured(explanation, partial(run_read, meter.stores, plan), clock) if analyze else explanation
 
 
 def wal_bytes(stores: TableStores, wal: WalTail) -> list[int]:

@@ -11,9 +11,8 @@ from slatespark.ranges import ALL_KEYS
 from slatespark.storage.requests import Requests
 from slatespark.table.clock import Clock
 from slatespark.table.definition.versions import fetch_definition
-from slatespark.table.explain.cost import NOTHING, PriceList, RequestRange
-from slatespark.table.explain.explanation import ExplanationFacts, ReapOutlook
-from slatespark.table.explain.layer_use import layer_use
+from slatespark.table.explain.cost import NOTHING, RequestRange
+from slatespark.table.explain.explanation import ExplanationFacts, ReapOutlook, layer_uses
 from slatespark.table.explain.meter import Meter
 from slatespark.table.explain.overheads import commits, definition_change
 from slatespark.table.read.fetch import fetch_wal_rows
@@ -65,7 +64,6 @@ def explain_reap(
     *,
     max_batch_bytes: int | None = None,
     now_ms: int | None = None,
-    prices: PriceList | None = None,
 ) -> ExplanationFacts:
     """Return what a reap would drop and look at, and what it costs at most.
 
@@ -92,10 +90,9 @@ def explain_reap(
         version=outlook.version,
         estimated=RequestRange.of(planning) + _work(found, considered, max_batch_bytes or MAX_BATCH_BYTES, planning),
         planning=planning,
-        layers=tuple(layer_use(layer.name, [layer], used) for layer in found.layers),
+        layers=layer_uses(found.layers, used),
         files=len(considered),
         skipped={"no row is past retention": young} if young else {},
-        prices=prices,
         plan=outlook,
     )
 

@@ -12,9 +12,8 @@ from slatespark.storage.requests import Requests, delete_requests
 from slatespark.table.compaction.merge import MergedRange, RangeTask
 from slatespark.table.compaction.ranges import local_threads
 from slatespark.table.compaction.report import CompactionReport
-from slatespark.table.explain.cost import PriceList, RequestRange
-from slatespark.table.explain.explanation import ExplanationFacts
-from slatespark.table.explain.layer_use import layer_use
+from slatespark.table.explain.cost import RequestRange
+from slatespark.table.explain.explanation import ExplanationFacts, layer_uses
 from slatespark.table.explain.overheads import collection, commits, copied, upload
 from slatespark.table.explain.read_cost import SplitCosts
 from slatespark.table.gc.report import KEPT, CollectedFile, VacuumReport
@@ -46,8 +45,6 @@ def explain_compaction(
     plan: CompactionReport,
     tasks: Sequence[RangeTask],
     planning: Requests,
-    *,
-    prices: PriceList | None = None,
 ) -> ExplanationFacts:
     """Return what a compaction touches, and what it costs in this process.
 
@@ -80,18 +77,15 @@ def explain_compaction(
         version=plan.version,
         estimated=estimated,
         planning=planning,
-        layers=tuple(layer_use(layer.name, [layer], used) for layer in layers),
+        layers=layer_uses(layers, used),
         files=len(considered),
         skipped={"not merged": len(considered) - len(used)} if len(used) < len(considered) else {},
         splits=len(tasks),
-        prices=prices,
         plan=plan,
     )
 
 
-def explain_vacuum(
-    stores: TableStores, plan: VacuumReport, planning: Requests, *, prices: PriceList | None = None
-) -> ExplanationFacts:
+def explain_vacuum(stores: TableStores, plan: VacuumReport, planning: Requests) -> ExplanationFacts:
     """Return what a vacuum considers, and what it costs.
 
     Parameters
@@ -115,7 +109,6 @@ def explain_vacuum(
         planning=planning,
         files=len(plan.files),
         skipped=dict(Counter(_why(file.reason) for file in plan.kept).most_common()),
-        prices=prices,
         plan=plan,
     )
 
