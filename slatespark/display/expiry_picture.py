@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Final
 
+from slatespark.display.key_axis import Tick
 from slatespark.table.retention.expiry_plan import PERIODS
 from slatespark.table.retention.expiry_tally import ExpiryPart, ExpiryReport
 from slatespark.texts import plural
@@ -33,19 +34,11 @@ class ExpiryBar:
 
 
 @dataclass(frozen=True, slots=True)
-class ExpiryTick:
-    """A name on the axis."""
-
-    at: float
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
 class ExpiryPicture:
     """Bars from left to right; `note` is the caption."""
 
     bars: tuple[ExpiryBar, ...]
-    ticks: tuple[ExpiryTick, ...]
+    ticks: tuple[Tick, ...]
     note: str
 
 
@@ -55,10 +48,10 @@ def picture_expiry(report: ExpiryReport) -> ExpiryPicture:
     later = [part for part in times if part.end_ms is None]
     axis = _expiry_axis(report, times[: len(times) - len(later)], has_later=bool(later))
     bars = [ExpiryBar(0, SIDE_WIDTH, expired.stored_bytes, expired.wal_bytes, is_expired=True), *axis.bars()]
-    ticks = [ExpiryTick(SIDE_WIDTH / 2, "expired"), *axis.ticks()]
+    ticks = [Tick(SIDE_WIDTH / 2, "expired"), *axis.ticks()]
     for part in later:
         bars.append(ExpiryBar(1 - SIDE_WIDTH, 1, part.stored_bytes, part.wal_bytes))
-        ticks.append(ExpiryTick(1 - SIDE_WIDTH / 2, "later"))
+        ticks.append(Tick(1 - SIDE_WIDTH / 2, "later"))
     each = report.per if axis.periods_per_bar == 1 else plural(axis.periods_per_bar, report.per)
     note = (
         f"stored bytes that expire per {each}, UTC; now {ms_to_text(report.now_ms)}; never expire: "
@@ -87,11 +80,11 @@ class _ExpiryAxis:
             middle, half = self._at(index + 0.5), FILL / 2 * (self.right - self.left) / self.count
             yield ExpiryBar(middle - half, middle + half, stored_bytes, wal_bytes)
 
-    def ticks(self) -> Iterator[ExpiryTick]:
+    def ticks(self) -> Iterator[Tick]:
         """Yield the start times of evenly spaced places."""
         for index in sorted({self.count * step // TICKS for step in range(TICKS)}):
             start = ms_to_text(self.origin_ms + index * self.periods_per_bar * PERIODS[self.per])
-            yield ExpiryTick(self._at(index), start[: _LENGTH[self.per]])
+            yield Tick(self._at(index), start[: _LENGTH[self.per]])
 
     def _index(self, part: ExpiryPart) -> int:
         return ((part.start_ms or 0) - self.origin_ms) // PERIODS[self.per] // self.periods_per_bar

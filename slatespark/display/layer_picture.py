@@ -6,13 +6,14 @@ bytes stored in it, so a layer's area is roughly its share of the table.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from slatespark.display.key_axis import KeyAxis, Tick, key_distances, sorted_edges
 from slatespark.display.key_names import KeyNames
 from slatespark.table.inspection.describe import TableSummary
 from slatespark.table.inspection.files import FileFacts, LayerFacts
@@ -22,10 +23,7 @@ from slatespark.units import bytes_to_text, ms_to_text
 MAX_LANES: Final = 24
 MIN_WIDTH: Final = 1 / 250  # of a box; narrower neighbours are drawn as one
 MAX_BOXES: Final = 2000  # approximate, in all lanes; each is an element of a page
-TICKS: Final = 5
 EVEN_SHARE: Final = 0.08  # of the axis, divided evenly among all pieces so that small ones stay visible
-
-_KEY_BYTES: Final = 8  # of a key, after the common prefix, that determine its distance from the next
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +48,6 @@ class Lane:
 
 
 @dataclass(frozen=True, slots=True)
-class Tick:
-    """A key on the axis."""
-
-    at: float
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
 class LayerPicture:
     """Lanes from the newest layer down; `omitted` is the number of older layers not shown."""
 
@@ -69,9 +59,12 @@ class LayerPicture:
 def picture_layers(summary: TableSummary) -> LayerPicture:
     """Return the picture of a table's layers; the WAL tail, whose keys are unknown, spans the whole axis."""
     shown = summary.layers[:MAX_LANES]
-    axis = _LayerAxis.of(shown)
-    names = KeyNames(summary.codec, _named_keys(axis, shown))
-    lanes = [_lane(layer, axis, names) for layer in shown]
+    axis = _axis(shown)
+    min_width = max(MIN_WIDTH, 2 * len(shown) / MAX_BOXES)  # two neighbours are wider than it together
+    groups = [list(_groups(layer.parts, axis, min_width)) for layer in shown]
+    named = (key for lane in groups for group in lane for key in (group[0].start, group[-1].end))
+    names = KeyNames(summary.codec, [*named, *axis.tick_edges()])
+    lanes = [_lane(layer, lane, axis, names) for layer, lane in zip(shown, groups, strict=True)]
     wal = summary.facts.wal
     if wal.last_seq is not None:
         text = plural(wal.end - wal.start, "file")
@@ -79,17 +72,17 @@ def picture_layers(summary: TableSummary) -> LayerPicture:
     return LayerPicture(tuple(lanes), axis.ticks(names), len(summary.layers) - len(shown))
 
 
-def _lane(layer: LayerFacts, axis: _LayerAxis, names: KeyNames) -> Lane:
-    boxes = tuple(_box(group, axis, names) for group in _groups(layer.parts, axis))
+def _lane(layer: LayerFacts, groups: Iterable[Sequence[FileFacts]], axis: KeyAxis, names: KeyNames) -> Lane:
+    boxes = tuple(_box(group, axis, names) for group in groups)
     text = f"{plural(layer.files, 'file')}, {bytes_to_text(layer.stored_bytes)}"
     return Lane("l0" if layer.name == "L0" else "run", layer.name, text, boxes)
 
 
-def _groups(parts: Sequence[FileFacts], axis: _LayerAxis) -> Iterable[list[FileFacts]]:
+def _groups(parts: Sequence[FileFacts], axis: KeyAxis, min_width: float) -> Iterator[list[FileFacts]]:
     """Yield groups of adjacent files, each wide enough to be visible and few enough to be drawn."""
     group: list[FileFacts] = []
     for part in parts:
-        if group and axis.right_of(part) - axis.left_of(group[0]) > axis.min_width:
+        if group and axis.position(part.end) - axis.position(group[0].start) > min_width:
             yield group
             group = []
         group.append(part)
@@ -97,7 +90,7 @@ def _groups(parts: Sequence[FileFacts], axis: _LayerAxis) -> Iterable[list[FileF
         yield group
 
 
-def _box(group: Sequence[FileFacts], axis: _LayerAxis, names: KeyNames) -> Box:
+def _box(group: Sequence[FileFacts], axis: KeyAxis, names: KeyNames) -> Box:
     stored_bytes = sum(part.stored_bytes for part in group)
     what = group[0].id if len(group) == 1 else plural(len(group), "file")
     title = "\n".join(
@@ -107,70 +100,15 @@ def _box(group: Sequence[FileFacts], axis: _LayerAxis, names: KeyNames) -> Box:
             f"created {ms_to_text(max(part.created_ms for part in group))}",
         ]
     )
-    return Box(axis.left_of(group[0]), axis.right_of(group[-1]), len(group), stored_bytes, title)
+    left, right = axis.position(group[0].start), axis.position(group[-1].end)
+    return Box(left, right, len(group), stored_bytes, title)
 
 
-def _named_keys(axis: _LayerAxis, layers: Iterable[LayerFacts]) -> Iterable[bytes | None]:
-    """Yield the keys whose names are shown, in boxes and ticks."""
-    for layer in layers:
-        for group in _groups(layer.parts, axis):
-            yield from (group[0].start, group[-1].end)
-    for at in axis.tick_edges():
-        yield axis.edges[at]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _LayerAxis:
-    """The positions of keys between 0 and 1.
-
-    Attributes
-    ----------
-    edges : keys at which a file starts or ends, ascending; None, the open end, is last
-    positions : positions of the edges, ascending from 0 to 1
-    index : edge -> its position in `edges`
-    min_width : the least width of a box
-    """
-
-    edges: tuple[bytes | None, ...]
-    positions: NDArray[np.float64]
-    index: dict[bytes | None, int]
-    min_width: float
-
-    @classmethod
-    def of(cls, layers: Sequence[LayerFacts]) -> _LayerAxis:
-        """Return the axis for the files of these layers."""
-        parts = [part for layer in layers for part in layer.parts]
-        keys: set[bytes] = {part.start for part in parts} | {part.end for part in parts if part.end is not None}
-        edges: list[bytes | None] = [*sorted(keys)]
-        if any(part.end is None for part in parts):
-            edges.append(None)
-        index = {edge: number for number, edge in enumerate(edges)}
-        min_width = max(MIN_WIDTH, 2 * len(layers) / MAX_BOXES)  # two neighbours are wider than it together
-        return cls(tuple(edges), _positions(layers, edges, index), index, min_width)
-
-    def left_of(self, part: FileFacts) -> float:
-        """Return where a file starts."""
-        return float(self.positions[self.index[part.start]])
-
-    def right_of(self, part: FileFacts) -> float:
-        """Return where a file ends."""
-        return float(self.positions[self.index[part.end]])
-
-    def tick_edges(self) -> list[int]:
-        """Return the indexes of the edges with a tick: the first, the last, and those nearest to even spacing."""
-        if not self.edges:
-            return []
-        wanted = np.linspace(0, 1, TICKS)
-        return sorted({int(np.abs(self.positions - position).argmin()) for position in wanted})
-
-    def ticks(self, names: KeyNames) -> tuple[Tick, ...]:
-        """Return the key labels below the axis."""
-        found = []
-        for at in self.tick_edges():
-            edge = self.edges[at]
-            name = names.edge(edge) if at else names.first(edge or b"")
-            found.append(Tick(float(self.positions[at]), name))
-        return tuple(found)
+def _axis(layers: Sequence[LayerFacts]) -> KeyAxis:
+    """Return the axis for the files of these layers."""
+    edges = sorted_edges((part.start, part.end) for layer in layers for part in layer.parts)
+    index = {edge: number for number, edge in enumerate(edges)}
+    return KeyAxis(dict(zip(edges, _positions(layers, edges, index).tolist(), strict=True)))
 
 
 def _positions(
@@ -196,16 +134,3 @@ def _positions(
     reach = np.concatenate([[0.0], np.cumsum((1 - EVEN_SHARE) * shares + EVEN_SHARE / pieces)])
     positions: NDArray[np.float64] = reach / reach[-1]
     return positions
-
-
-def key_distances(edges: Sequence[bytes | None]) -> NDArray[np.float64]:
-    """Return the distances between adjacent keys as shares of 1, from the bytes after the common prefix as numbers."""
-    if len(edges) < 3:
-        return np.ones(len(edges) - 1)
-    bounds = [(b"\xff" * _KEY_BYTES) if edge is None else edge for edge in edges]
-    pairs = enumerate(zip(bounds[0], bounds[-1], strict=False))
-    common = next((at for at, (low, high) in pairs if low != high), min(len(bounds[0]), len(bounds[-1])))
-    numbers = [int.from_bytes(key[common : common + _KEY_BYTES].ljust(_KEY_BYTES, b"\0")) for key in bounds]
-    steps = np.maximum(np.diff(np.array(numbers, np.float64)), 0.0)
-    total = steps.sum()
-    return steps / total if total > 0 else np.full(len(steps), 1 / len(steps))

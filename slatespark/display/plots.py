@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from slatespark.display.expiry_picture import ExpiryBar, picture_expiry
-from slatespark.display.layer_picture import LayerPicture, Tick, picture_layers
+from slatespark.display.key_axis import Tick
+from slatespark.display.layer_picture import LayerPicture, picture_layers
 from slatespark.display.notebook import COLOURS
 from slatespark.display.timeline_picture import picture_timeline
 from slatespark.errors import InvalidRequestError

@@ -8,14 +8,14 @@ row.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
+from slatespark.display.key_axis import KeyAxis, Tick, key_distances, sorted_edges
 from slatespark.display.key_names import KeyNames
-from slatespark.display.layer_picture import TICKS, Tick, key_distances
 from slatespark.table.inspection.timeline import KeyTimeline
 from slatespark.table.inspection.timeline_intervals import FileVersion, Replacement, TimelineInterval
 from slatespark.texts import plural
@@ -65,7 +65,7 @@ _LaneKey = tuple[int, str]  # version that added the files, 0 if unknown; their 
 
 def picture_timeline(timeline: KeyTimeline) -> TimelinePicture:
     """Return the picture of a timeline."""
-    axis = _TimelineAxis.of(timeline.intervals)
+    axis = _axis(timeline.intervals)
     files: defaultdict[_LaneKey, list[tuple[TimelineInterval, FileVersion]]] = defaultdict(list)
     for interval in timeline.intervals:
         for file in interval.files:
@@ -75,7 +75,7 @@ def picture_timeline(timeline: KeyTimeline) -> TimelinePicture:
         replaced[item.version, ""].append(item)
     keys = sorted({*files, *replaced}, reverse=True)
     lanes = tuple(_lane(key, files[key], replaced[key], axis) for key in keys[:MAX_LANES])
-    return TimelinePicture(lanes, axis.ticks(timeline), len(keys) - len(lanes))
+    return TimelinePicture(lanes, axis.ticks(KeyNames(timeline.codec, axis.tick_edges())), len(keys) - len(lanes))
 
 
 def _lane_key(file: FileVersion) -> _LaneKey:
@@ -86,7 +86,7 @@ def _lane(
     key: _LaneKey,
     files: Sequence[tuple[TimelineInterval, FileVersion]],
     replaced: Sequence[Replacement],
-    axis: _TimelineAxis,
+    axis: KeyAxis,
 ) -> TimelineLane:
     version, layer = key
     count = len({file.id for _, file in files})
@@ -112,38 +112,11 @@ def _by_interval(files: Iterable[tuple[TimelineInterval, FileVersion]]) -> list[
     return [found[start] for start in sorted(found)]
 
 
-@dataclass(frozen=True, slots=True)
-class _TimelineAxis:
-    """The positions of interval bounds between 0 and 1, ascending."""
-
-    positions: Mapping[bytes | None, float]
-
-    @classmethod
-    def of(cls, intervals: Sequence[TimelineInterval]) -> _TimelineAxis:
-        bounds = {bound for item in intervals for bound in (item.start, item.end) if bound is not None}
-        edges: list[bytes | None] = [*sorted(bounds)]
-        if any(item.end is None for item in intervals):
-            edges.append(None)
-        pieces = len(edges) - 1
-        if pieces < 1:
-            return cls(dict.fromkeys(edges, 0.0))
-        distances = key_distances(edges)
-        widths = EVEN_SHARE / pieces + (1 - EVEN_SHARE) * distances / distances.sum()
-        return cls(dict(zip(edges, [0.0, *np.cumsum(widths).round(9).tolist()], strict=True)))
-
-    def position(self, edge: bytes | None) -> float:
-        """Return the position of a bound; a bound outside the axis is placed at the nearest end."""
-        return self.positions.get(edge, 0.0 if edge == b"" else 1.0)
-
-    def ticks(self, timeline: KeyTimeline) -> tuple[Tick, ...]:
-        """Return the key labels below the axis: the first, the last, and those nearest to even spacing."""
-        edges, positions = list(self.positions), np.array([*self.positions.values()])
-        wanted = np.linspace(0, 1, TICKS) if edges else ()
-        chosen = sorted({int(np.abs(positions - position).argmin()) for position in wanted})
-        names = KeyNames(timeline.codec, [edges[at] for at in chosen])
-        found = []
-        for at in chosen:
-            edge = edges[at]
-            name = names.edge(edge) if edge is None or at else names.first(edge)
-            found.append(Tick(float(positions[at]), name))
-        return tuple(found)
+def _axis(intervals: Sequence[TimelineInterval]) -> KeyAxis:
+    edges = sorted_edges((item.start, item.end) for item in intervals)
+    pieces = len(edges) - 1
+    if pieces < 1:
+        return KeyAxis(dict.fromkeys(edges, 0.0))
+    distances = key_distances(edges)
+    widths = EVEN_SHARE / pieces + (1 - EVEN_SHARE) * distances / distances.sum()
+    return KeyAxis(dict(zip(edges, [0.0, *np.cumsum(widths).round(9).tolist()], strict=True)))
