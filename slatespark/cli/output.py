@@ -81,14 +81,19 @@ def print_lines(lines: Iterable[str]) -> None:
         typer.echo(printable_lines(line))
 
 
+def show_result(facts: Mapping[str, Any], text: str, *, as_json: bool) -> None:
+    """Print what a command did: its facts as one line of JSON, or a text."""
+    typer.echo(json.dumps(facts) if as_json else text)
+
+
 def show_commit(version: int, rows: int | None, *, as_json: bool) -> None:
     """Print the result of a write; `rows` is None if their number is unknown."""
-    if as_json:
-        typer.echo(json.dumps({"version": version, "rows": rows}))
-    elif rows is None:
-        typer.echo(f"Version {version}.")
-    else:
-        typer.echo(f"Wrote {plural(rows, 'row')}; version {version}.")
+    show_result({"version": version, "rows": rows}, rows_text("Wrote", rows, version), as_json=as_json)
+
+
+def rows_text(verb: str, rows: int | None, version: int) -> str:
+    """Return how many rows were written or deleted, if their number is known, and the version that this made."""
+    return f"Version {version}." if rows is None else f"{verb} {plural(rows, 'row')}; version {version}."
 
 
 def _show_warning(message: Warning | str, *where: Any, **more: Any) -> None:

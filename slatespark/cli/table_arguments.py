@@ -12,6 +12,7 @@ from slatespark.errors import OptionError
 from slatespark.options import ReadOptions, WriteOptions, option_keys
 from slatespark.options.values import STORAGE_PREFIX, is_clock, normalize_name, parse_clock, unknown_option
 from slatespark.slate_store import SlateStore
+from slatespark.slate_store.base import last_commit
 from slatespark.table.clock import Clock, resolve_clock
 from slatespark.table.definition.versions import resolve_codec
 from slatespark.table.log.manifests import fetch_latest_manifest
@@ -163,6 +164,12 @@ def call_with(
             raise OptionError(f"{name} is given as --option and as --storage.", todo="Give it once.")
         further[name] = value
     return call(*given, **named, **further)
+
+
+def committed_rows(store: SlateStore, kind: str) -> int | None:
+    """Return how many rows the last call committed, by kind: `put` or `delete`; None if their number is not known."""
+    record = last_commit(store)
+    return 0 if record is None else record.rows.get(kind)
 
 
 def table_codec(stores: TableStores) -> RowCodec:

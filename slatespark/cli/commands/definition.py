@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 import typer
 
 from slatespark.cli.app import app
 from slatespark.cli.arguments import AsJson, CreationOption, Storage, TablePath
-from slatespark.cli.output import EXIT_FAILED, failing_with
+from slatespark.cli.output import EXIT_FAILED, failing_with, show_result
 from slatespark.cli.parameter_groups import located_table, taking
 from slatespark.cli.table_arguments import TableArguments, call_with, command_arguments, parse_named
 from slatespark.encoding.column_list import parse_columns
@@ -45,9 +44,8 @@ def create(
     schema = None if columns is None else parse_columns(columns)
     store = call_with([arguments.options, arguments.location], SlateStore.create, table, schema, key_columns)
     version = store.detail().version
-    typer.echo(
-        json.dumps({"url": store.url, "version": version}) if as_json else f"Created {store.url}; version {version}."
-    )
+    facts = {"url": store.url, "version": version}
+    show_result(facts, f"Created {store.url}; version {version}.", as_json=as_json)
 
 
 @app.command("set-properties")
@@ -66,10 +64,8 @@ def set_properties(
     store = table.open_store()
     store.setProperties(**given)
     present = dict(sorted(store.definition.properties.items()))
-    if as_json:
-        typer.echo(json.dumps({"properties": present}))
-    else:
-        typer.echo(align_facts((printable(name), printable(value)) for name, value in present.items()))
+    text = align_facts((printable(name), printable(value)) for name, value in present.items())
+    show_result({"properties": present}, text, as_json=as_json)
 
 
 @app.command("set-history-floor")
@@ -88,7 +84,7 @@ def set_history_floor(
     """Give up the past of a history table below an instant, so that compactions may drop it. It cannot be lowered."""
     floor_ms = parse_time_ms(time, name="TIME")
     table.open_store().setHistoryFloor(floor_ms)
-    typer.echo(json.dumps({"floor_ms": floor_ms}) if as_json else f"The history floor is {ms_to_text(floor_ms)}.")
+    show_result({"floor_ms": floor_ms}, f"The history floor is {ms_to_text(floor_ms)}.", as_json=as_json)
 
 
 @app.command("drop-columns")
@@ -106,8 +102,6 @@ def drop_columns(
     store.dropColumns(*columns)
     schema = store.definition.schema
     left = [] if schema is None else schema.names
-    if as_json:
-        typer.echo(json.dumps({"columns": left}))
-    else:
-        dropped = ", ".join(dict.fromkeys(columns))
-        typer.echo(f"Dropped {dropped}; the columns are {', '.join(printable(name) for name in left)}.")
+    dropped = ", ".join(dict.fromkeys(columns))
+    text = f"Dropped {dropped}; the columns are {', '.join(printable(name) for name in left)}."
+    show_result({"columns": left}, text, as_json=as_json)

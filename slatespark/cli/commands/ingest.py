@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 import typer
@@ -10,7 +9,7 @@ import typer
 from slatespark.cli.app import app
 from slatespark.cli.arguments import AsJson, IngestOption, MergeSchema, Storage, TablePath
 from slatespark.cli.files.file_formats import format_by_suffix
-from slatespark.cli.output import EXIT_FAILED, asked_progress, failing_with
+from slatespark.cli.output import EXIT_FAILED, asked_progress, failing_with, show_result
 from slatespark.cli.table_arguments import call_with, write_arguments
 from slatespark.errors import InvalidRequestError
 from slatespark.slate_store.base import last_commit
@@ -41,9 +40,7 @@ def ingest(
     store = arguments.open_store()
     version = call_with([arguments.options], store.ingest, files, progress=asked_progress(as_json=as_json))
     ingested = 0 if last_commit(store) is None else len(files)
-    if as_json:
-        typer.echo(json.dumps({"version": version, "files": ingested}))
-    elif not ingested:
-        typer.echo(f"Nothing was ingested: the files have no rows, or were ingested before. Version {version}.")
-    else:
-        typer.echo(f"Ingested {plural(ingested, 'file')}; version {version}.")
+    text = f"Ingested {plural(ingested, 'file')}; version {version}."
+    if not ingested:
+        text = f"Nothing was ingested: the files have no rows, or were ingested before. Version {version}."
+    show_result({"version": version, "files": ingested}, text, as_json=as_json)

@@ -69,7 +69,7 @@ def reap(
 
 
 def _outcomes(text: Callable[[ReapOutcome], str | None], *, as_json: bool) -> Outcomes[ReapOutcome]:
-    return Outcomes(text, _fields, as_json, gap="\n")
+    return Outcomes(text, _fields, as_json)
 
 
 def _report_text(outcome: ReapOutcome) -> str | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +18,7 @@ from slatespark.cli.files.file_formats import FileFormat, format_of
 from slatespark.cli.files.read_files import CountedRows, read_files
 from slatespark.cli.files.target_columns import TargetColumns, target_columns
 from slatespark.cli.files.write_files import write_file
-from slatespark.cli.output import EXIT_FAILED, failing_with, progress_bar, show_commit
+from slatespark.cli.output import EXIT_FAILED, failing_with, progress_bar, show_commit, show_result
 from slatespark.cli.parameter_groups import table_rows, taking
 from slatespark.cli.signals import ending_at_sigterm
 from slatespark.cli.table_arguments import (
@@ -168,10 +167,9 @@ def export(
         batches = scanned(stores, plan, progress, threads=threads)
         rows = write_file(file, file_format, batches, plan.schema, as_text=as_text, overwrite=overwrite)
     stored_bytes = Path(file).stat().st_size
-    if as_json:
-        typer.echo(json.dumps({"version": plan.manifest_id, "rows": rows, "file": file, "bytes": stored_bytes}))
-    else:
-        typer.echo(f"Wrote {plural(rows, 'row')} of version {plan.manifest_id}, {bytes_to_text(stored_bytes)}.")
+    facts = {"version": plan.manifest_id, "rows": rows, "file": file, "bytes": stored_bytes}
+    text = f"Wrote {plural(rows, 'row')} of version {plan.manifest_id}, {bytes_to_text(stored_bytes)}."
+    show_result(facts, text, as_json=as_json)
 
 
 def scanned(

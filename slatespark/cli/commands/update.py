@@ -10,11 +10,10 @@ import typer
 
 from slatespark.cli.app import app
 from slatespark.cli.arguments import AsJson, AsText, Storage, TablePath, Where, WriteOption
-from slatespark.cli.committed_rows import committed_rows
 from slatespark.cli.files.input_values import array_of_json
 from slatespark.cli.files.json_rows import parse_object
 from slatespark.cli.output import EXIT_FAILED, asked_progress, failing_with, show_commit
-from slatespark.cli.table_arguments import call_with, table_codec, write_arguments
+from slatespark.cli.table_arguments import call_with, committed_rows, table_codec, write_arguments
 from slatespark.encoding.schema import find_name
 from slatespark.errors import OptionError
 

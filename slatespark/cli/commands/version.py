@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, TypeAlias
 
 import typer
 
 from slatespark.cli.app import app
 from slatespark.cli.arguments import AsJson
-from slatespark.cli.output import EXIT_FAILED, asked_progress, failing_with, json_document
+from slatespark.cli.output import EXIT_FAILED, asked_progress, failing_with, json_document, show_result
 from slatespark.cli.parameter_groups import committed_table, located_table, taking
 from slatespark.cli.table_arguments import TableArguments, call_with, parse_storage
 from slatespark.display.checkpoints_text import checkpoint_expiry, checkpoints_text
@@ -90,7 +89,7 @@ def delete(
 ) -> None:
     """Delete a checkpoint; versions and files that only it kept may then be garbage-collected."""
     table.open_store().deleteCheckpoint(checkpoint)
-    typer.echo(json.dumps({"deleted": checkpoint}) if as_json else f"Deleted checkpoint {checkpoint}.")
+    show_result({"deleted": checkpoint}, f"Deleted checkpoint {checkpoint}.", as_json=as_json)
 
 
 def _show(verb: str, point: CheckpointFacts, *, as_json: bool) -> None:
@@ -118,10 +117,8 @@ def restore(
         made = call_with([table.options], store.restoreToVersion, version, progress=asked)
     else:
         made = call_with([table.options], store.restoreToTimestamp, timestamp, progress=asked)
-    if as_json:
-        typer.echo(json.dumps({"version": made, "undo": made - 1}))
-    else:
-        typer.echo(f"Restored; version {made}. To undo it, restore version {made - 1}.")
+    text = f"Restored; version {made}. To undo it, restore version {made - 1}."
+    show_result({"version": made, "undo": made - 1}, text, as_json=as_json)
 
 
 @app.command()
@@ -141,12 +138,10 @@ def trim(
     store = table.open_store()
     made = call_with([table.options], store.trimHistory, after, progress=asked_progress(as_json=as_json))
     undo = None if last_commit(store) is None else made - 1
-    if as_json:
-        typer.echo(json.dumps({"version": made, "undo": undo}))
-    elif undo is None:
-        typer.echo(f"No row version is later; nothing was removed. Version {made}.")
-    else:
-        typer.echo(f"Trimmed; version {made}. To undo it, restore version {undo}.")
+    text = f"Trimmed; version {made}. To undo it, restore version {undo}."
+    if undo is None:
+        text = f"No row version is later; nothing was removed. Version {made}."
+    show_result({"version": made, "undo": undo}, text, as_json=as_json)
 
 
 @app.command()
@@ -169,7 +164,7 @@ def clone(
         raise InvalidRequestError(f"TARGET: {target!r} is not UTF-8 text, and manifests store it as that.")
     progress = asked_progress(as_json=as_json)
     made = table.open_store().clone(target, version, checkpoint, history=history, progress=progress)
-    typer.echo(json.dumps({"url": made.url}) if as_json else f"Cloned to {made.url}.")
+    show_result({"url": made.url}, f"Cloned to {made.url}.", as_json=as_json)
 
 
 @app.command("copy-to")
@@ -205,7 +200,5 @@ def copy_to(
         progress=asked_progress(as_json=as_json),
     )
     files = len(made.files())
-    if as_json:
-        typer.echo(json.dumps({"url": made.url, "files": files}))
-    else:
-        typer.echo(f"Copied {plural(files, 'file')} to {made.url}.")
+    text = f"Copied {plural(files, 'file')} to {made.url}."
+    show_result({"url": made.url, "files": files}, text, as_json=as_json)

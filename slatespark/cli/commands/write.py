@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import ExitStack
 from typing import Annotated
 
@@ -22,17 +21,23 @@ from slatespark.cli.arguments import (
     Where,
     WriteOption,
 )
-from slatespark.cli.committed_rows import committed_rows
 from slatespark.cli.files.file_formats import FileFormat
 from slatespark.cli.files.json_rows import batch_of_objects, parse_object, schema_of_objects
 from slatespark.cli.files.read_files import CountedRows, read_files
 from slatespark.cli.files.target_columns import TargetColumns, target_columns
 from slatespark.cli.key_arguments import key_row
-from slatespark.cli.output import EXIT_FAILED, asked_progress, failing_with, progress_bar, show_commit
-from slatespark.cli.table_arguments import call_with, table_codec, write_arguments
+from slatespark.cli.output import (
+    EXIT_FAILED,
+    asked_progress,
+    failing_with,
+    progress_bar,
+    rows_text,
+    show_commit,
+    show_result,
+)
+from slatespark.cli.table_arguments import call_with, committed_rows, table_codec, write_arguments
 from slatespark.errors import OptionError
 from slatespark.table.progress import Step
-from slatespark.texts import plural
 
 
 @app.command()
@@ -106,16 +111,8 @@ def delete(
         keys = key_row(key, table_codec(arguments.open_stores()), as_text=as_text)
     progress = asked_progress(as_json=as_json)
     if by_range:
-        version = call_with([arguments.options], store.deleteRange, where, progress=progress)
-        _show_deletion(version, None, as_json=as_json)
+        version, rows = call_with([arguments.options], store.deleteRange, where, progress=progress), None
     else:
         version = call_with([arguments.options], store.delete, where, keys, progress=progress)
-        _show_deletion(version, committed_rows(store, "delete"), as_json=as_json)
-
-
-def _show_deletion(version: int, rows: int | None, *, as_json: bool) -> None:
-    """Print the result of a deletion; `rows` is None if their number is unknown."""
-    if as_json:
-        typer.echo(json.dumps({"version": version, "deleted": rows}))
-    else:
-        typer.echo(f"Version {version}." if rows is None else f"Deleted {plural(rows, 'row')}; version {version}.")
+        rows = committed_rows(store, "delete")
+    show_result({"version": version, "deleted": rows}, rows_text("Deleted", rows, version), as_json=as_json)
