@@ -22,7 +22,6 @@ from tests.support.client_admin import clone_database, collect_garbage, compact_
 from tests.support.fixture_databases import FIXTURES
 from tests.support.moto_server import MotoServer
 from tests.support.moto_server import moto_server as moto_server
-from tests.support.s3_location import s3_location
 
 COMPACTING = ClientOptions(compactor=True)
 
@@ -249,7 +248,7 @@ def test_in_a_bucket(moto_server: MotoServer) -> None:
     store.write(pa.table({"key": [b"a"], "value": [b"2"]}), mode="overwrite")
     clone = store.clone(f"{bucket}/elsewhere/clone", version=first)
     clone.restoreToVersion(clone.write(pa.table({"key": [b"b"], "value": [b"3"]})) - 1)
-    location = s3_location(moto_server, clone.url)
+    location = moto_server.location(clone.url)
     assert [(row.key, row.value) for row in read_rows(location)] == [(b"a", b"1")]
     with Client.open(location, COMPACTING) as client:
         client.put(b"c", b"4")

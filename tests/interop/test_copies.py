@@ -15,7 +15,6 @@ from tests.support.client_admin import collect_garbage, compact_full, create_che
 from tests.support.fixture_databases import FIXTURES, NEWER_FIXTURES
 from tests.support.moto_server import MotoServer
 from tests.support.moto_server import moto_server as moto_server
-from tests.support.s3_location import s3_location
 from tests.support.segments import FixedPrefix
 
 COMPACTING = ClientOptions(compactor=True)
@@ -137,7 +136,7 @@ def test_between_stores(moto_server: MotoServer, tmp_path: Path) -> None:
     local.write(pa.table({"key": [b"a"], "value": [b"1"]}))
     remote = local.copyTo(f"{moto_server.create_bucket('one')}/db", storage=moto_server.options)
     again = remote.copyTo(f"{moto_server.create_bucket('other')}/some/db", storage=moto_server.options)
-    with Client.open(s3_location(moto_server, again.url)) as client:
+    with Client.open(moto_server.location(again.url)) as client:
         client.put(b"b", b"2")
         client.flush_wal()
     back = again.copyTo(tmp_path / "back")

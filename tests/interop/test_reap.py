@@ -16,7 +16,6 @@ from tests.support.fake_clock import FakeClock
 from tests.support.moto_server import MotoServer
 from tests.support.moto_server import moto_server as moto_server
 from tests.support.our_reads import our_rows
-from tests.support.s3_location import s3_location
 
 HOUR_MS = 3_600_000
 CLIENT = ClientOptions(compactor=True, block_bytes=1024)
@@ -136,11 +135,11 @@ def test_a_reaper_of_tables_in_a_bucket(moto_server: MotoServer) -> None:
     clock.advance(15 * HOUR_MS)
     for url in urls:
         write(SlateStore.open(url, clock=clock, **storage), range(25, 50), b"new")
-    with Client.open(s3_location(moto_server, urls[1]), CLIENT) as client:
+    with Client.open(moto_server.location(urls[1]), CLIENT) as client:
         compact_full(client)
     clock.advance(5 * HOUR_MS - 1000)
     outcomes = Reaper(urls, clock=clock, **storage).runOnce()
     assert [done(outcome.report) for outcome in outcomes if outcome.report] == [{"dropped"}, {"tombstones"}]
     for url in urls:
-        keys = [row.key for row in read_rows(s3_location(moto_server, url))]
+        keys = [row.key for row in read_rows(moto_server.location(url))]
         assert keys == [b"k%03d" % number for number in range(25, 50)]

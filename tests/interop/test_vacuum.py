@@ -36,7 +36,6 @@ from tests.support.fake_clock import FakeClock
 from tests.support.fixture_databases import fixture_cases, fixture_databases
 from tests.support.moto_server import MotoServer
 from tests.support.moto_server import moto_server as moto_server
-from tests.support.s3_location import s3_location
 
 pytestmark = pytest.mark.slow
 HOUR_MS = 3_600_000
@@ -236,7 +235,7 @@ def shown_at(root: Path, name: Path) -> dict[Any, Any]:
 @pytest.mark.s3
 def test_both_move_one_boundary_on_s3(moto_server: MotoServer) -> None:
     url = f"{moto_server.create_bucket('vacuum')}/db"
-    location, options = s3_location(moto_server, url), dict[str, Any](moto_server.options)
+    location, options = moto_server.location(url), dict[str, Any](moto_server.options)
     boundaries, rows = [], {}
     for number in range(4):
         with Client.open(location, CLIENT) as client:

@@ -12,7 +12,6 @@ from tests.property.test_both_writers import Database, Turn, our_writes, session
 from tests.support.effort import examples
 from tests.support.moto_server import MotoServer
 from tests.support.moto_server import moto_server as moto_server
-from tests.support.s3_location import s3_location
 
 _serial = itertools.count()
 
@@ -23,4 +22,4 @@ _serial = itertools.count()
 @given(turns=st.lists(st.one_of(our_writes(), sessions()), min_size=2, max_size=4))
 def test_both_read_what_both_wrote_in_s3(moto_server: MotoServer, turns: list[Turn]) -> None:
     url = f"{moto_server.create_bucket('both-writers')}/db{next(_serial)}"
-    Database(s3_location(moto_server, url), url, moto_server.options).live_through(turns)
+    Database(moto_server.location(url), url, moto_server.options).live_through(turns)

@@ -39,14 +39,11 @@ def main(arguments: Sequence[str]) -> int:
     given = parser.parse_args(arguments)
     port = free_port()
     place = ["--port", f"127.0.0.1:{port}", "--region", REGION, "--keep-alive", "--quiet", "posix", "."]
-    server = S3Process([find_program(*PROGRAM), *place], port, {"ROOT_ACCESS_KEY": KEY, "ROOT_SECRET_KEY": SECRET})
-    try:
-        with FaultyProxy(server.endpoint).running() as proxy:
-            url = f"{server.create_bucket()}/soak/table"
-            shared = Place(url, behind(proxy, server.options), server.location(url))
-            return _run(shared, proxy, given)
-    finally:
-        server.stop()
+    command, environment = [find_program(*PROGRAM), *place], {"ROOT_ACCESS_KEY": KEY, "ROOT_SECRET_KEY": SECRET}
+    with S3Process(command, port, environment) as server, FaultyProxy(server.endpoint).running() as proxy:
+        url = f"{server.create_bucket()}/soak/table"
+        shared = Place(url, behind(proxy, server.options), server.location(url))
+        return _run(shared, proxy, given)
 
 
 def _run(place: Place, proxy: FaultyProxy, given: argparse.Namespace) -> int:

@@ -11,7 +11,6 @@ from slatespark import SlateStore
 from tests.support.cluster import Cluster
 from tests.support.moto_server import MotoServer
 from tests.support.moto_server import moto_server as moto_server
-from tests.support.s3_location import s3_location
 
 pytestmark = [pytest.mark.cluster, pytest.mark.s3]
 
@@ -100,7 +99,7 @@ def test_executors_and_the_client_share_a_typed_table(cluster: Cluster, moto_ser
         SCRIPT,
         path=url,
         storage={f"storage.{name}": value for name, value in moto_server.options.items()},
-        client=dict(s3_location(moto_server, url).config),
+        client=dict(moto_server.location(url).config),
     )
     rows: dict[tuple[str, int], list[Any]] = {(f"t{n % 3}", n): [n, "first"] for n in range(300)}
     assert result["states"][0] == in_order(rows)

@@ -24,7 +24,7 @@ _VERSION = "2021-08-06"
 _names = itertools.count()
 
 
-class Azurite:
+class Azurite(ServerProcess):
     """A running server."""
 
     def __init__(self, program: str) -> None:
@@ -32,11 +32,7 @@ class Azurite:
         self.endpoint = f"http://127.0.0.1:{port}/{ACCOUNT}"
         place = ["--blobHost", "127.0.0.1", "--blobPort", str(port)]
         calm = ["--inMemoryPersistence", "--skipApiVersionCheck", "--disableTelemetry", "--silent"]
-        self._process = ServerProcess([program, *place, *calm], self.endpoint)
-
-    def stop(self) -> None:
-        """Stop the server."""
-        self._process.stop()
+        super().__init__([program, *place, *calm], self.endpoint)
 
     @property
     def options(self) -> dict[str, str]:
@@ -71,8 +67,5 @@ class Azurite:
 @pytest.fixture(scope="session")
 def azurite() -> Iterator[Azurite]:
     """A server for the whole run; tests are skipped where Azurite is not installed."""
-    server = Azurite(find_program("azurite-blob", "SLATESPARK_AZURITE"))
-    try:
+    with Azurite(find_program("azurite-blob", "SLATESPARK_AZURITE")) as server:
         yield server
-    finally:
-        server.stop()

@@ -22,7 +22,7 @@ TOKEN = "a-token-of-a-test"  # the server takes any
 _names = itertools.count()
 
 
-class GoogleServer:
+class GoogleServer(ServerProcess):
     """A running server, and the front before it."""
 
     def __init__(self, program: str) -> None:
@@ -30,14 +30,14 @@ class GoogleServer:
         self.json_endpoint = f"http://127.0.0.1:{port}"
         place = ["-scheme", "http", "-host", "127.0.0.1", "-port", str(port), "-public-host", f"127.0.0.1:{port}"]
         command = [program, *place, "-backend", "memory", "-log-level", "error"]
-        self._process = ServerProcess(command, f"{self.json_endpoint}/_internal/healthcheck")
         self._front = XmlFront(self.json_endpoint)
         self.endpoint = self._front.endpoint
+        super().__init__(command, f"{self.json_endpoint}/_internal/healthcheck")
 
     def stop(self) -> None:
         """Stop both."""
         self._front.stop()
-        self._process.stop()
+        super().stop()
 
     @property
     def options(self) -> dict[str, str]:
@@ -59,8 +59,5 @@ class GoogleServer:
 @pytest.fixture(scope="session")
 def google_server() -> Iterator[GoogleServer]:
     """A server for the whole run; tests are skipped where fake-gcs-server is not installed."""
-    server = GoogleServer(find_program("fake-gcs-server", "SLATESPARK_FAKE_GCS_SERVER"))
-    try:
+    with GoogleServer(find_program("fake-gcs-server", "SLATESPARK_FAKE_GCS_SERVER")) as server:
         yield server
-    finally:
-        server.stop()

@@ -234,7 +234,8 @@ def _serve(connection: Connection, location: Location, options: ClientOptions) -
         except EOFError:
             return
         try:
-            answer = getattr(server, name)(*arguments)
+            call = getattr(server if hasattr(server, name) else server.client, name)
+            answer = call(*arguments)
         except Exception as error:
             connection.send((_text(error), None))
         else:
@@ -247,7 +248,7 @@ def _text(error: BaseException) -> str:
 
 @dataclass(slots=True)
 class _Server:
-    """The calls of `LiveClient`, in the process of the client."""
+    """The calls of `LiveClient` that `Client` does not have, or does not log, in the process of the client."""
 
     client: Client
     logged: list[Logged] = field(default_factory=list)
@@ -271,12 +272,6 @@ class _Server:
                 return self.client.merge(key, operand, ttl)
             case _:
                 return self.client.write(writes)
-
-    def flush_wal(self) -> None:
-        self.client.flush_wal()
-
-    def flush_memtable(self) -> None:
-        self.client.flush_memtable()
 
     def get(self, key: bytes, at: int | None) -> bytes | None:
         return self.client.get(key, at=None if at is None else self.held[at])
@@ -303,9 +298,6 @@ class _Server:
 
     def release(self, number: int) -> None:
         del self.held[number]
-
-    def durable_seq(self) -> int:
-        return self.client.durable_seq()
 
     def is_open(self) -> bool:
         return self.client.is_open() and (self.writer is None or self.writer.failure is None)

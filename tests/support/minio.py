@@ -16,8 +16,6 @@ def minio() -> Iterator[S3Process]:
     program, port = find_program("minio", "SLATESPARK_MINIO"), free_port()
     place = ["--address", f"127.0.0.1:{port}", "--console-address", f"127.0.0.1:{free_port()}"]
     command = [program, "server", "--quiet", *place, "data"]
-    server = S3Process(command, port, {"MINIO_ROOT_USER": KEY, "MINIO_ROOT_PASSWORD": SECRET, "MINIO_BROWSER": "off"})
-    try:
+    environment = {"MINIO_ROOT_USER": KEY, "MINIO_ROOT_PASSWORD": SECRET, "MINIO_BROWSER": "off"}
+    with S3Process(command, port, environment) as server:
         yield server
-    finally:
-        server.stop()

@@ -10,7 +10,6 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
-from types import TracebackType
 from typing import Self
 
 import pytest
@@ -120,9 +119,7 @@ class MotoServer:
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.stop()
 
     def _answers(self, patience_s: float) -> bool:

@@ -15,7 +15,7 @@ KEY, SECRET, REGION = "server-key-id", "server-secret-key", "us-east-1"
 _names = itertools.count()
 
 
-class S3Process:
+class S3Process(ServerProcess):
     """A running server.
 
     Parameters
@@ -27,11 +27,7 @@ class S3Process:
 
     def __init__(self, command: Sequence[str], port: int, environment: Mapping[str, str]) -> None:
         self.endpoint = f"http://127.0.0.1:{port}"
-        self._process = ServerProcess(command, self.endpoint, environment)
-
-    def stop(self) -> None:
-        """Stop the server."""
-        self._process.stop()
+        super().__init__(command, self.endpoint, environment)
 
     @property
     def options(self) -> dict[str, str]:

@@ -12,6 +12,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
 from http.server import ThreadingHTTPServer
+from typing import Self
 
 import pytest
 
@@ -62,6 +63,12 @@ class ServerProcess:
         self._process.wait(30)
         self._output.close()
         self._folder.cleanup()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.stop()
 
     def _await(self, url: str) -> None:
         end = time.monotonic() + _START_S

@@ -17,8 +17,5 @@ def versitygw() -> Iterator[S3Process]:
     """A server for the whole run; tests are skipped where versitygw is not installed."""
     program, port = find_program(*PROGRAM), free_port()
     place = ["--port", f"127.0.0.1:{port}", "--region", REGION, "--keep-alive", "--quiet", "posix", "."]
-    server = S3Process([program, *place], port, {"ROOT_ACCESS_KEY": KEY, "ROOT_SECRET_KEY": SECRET})
-    try:
+    with S3Process([program, *place], port, {"ROOT_ACCESS_KEY": KEY, "ROOT_SECRET_KEY": SECRET}) as server:
         yield server
-    finally:
-        server.stop()
