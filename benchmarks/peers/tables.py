@@ -5,12 +5,14 @@ from __future__ import annotations
 import importlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+
+Rows = TypeVar("Rows")
 
 # name -> module and class
 _KINDS: Final = {
@@ -28,69 +30,28 @@ _ARROW_KINDS: Final = {  # without Spark
 }
 
 
-class PeerTable(Protocol):
+class KeyedTable(Protocol[Rows]):
     """A table of a format with the key columns of the typed rows. A new one does not exist before `load`."""
 
-    @staticmethod
-    def settings() -> dict[str, str]:
-        """Return what a session needs, beside the jars."""
-
-    def load(self, rows: DataFrame) -> None:
+    def load(self, rows: Rows) -> None:
         """Create the table, and write its first rows, sorted by key."""
 
-    def frame(self) -> DataFrame:
-        """Return all rows."""
-
-    def upsert(self, rows: DataFrame) -> None:
+    def upsert(self, rows: Rows) -> None:
         """Insert rows, or replace those with their keys."""
 
-    def look_up(self, condition: str) -> DataFrame:
+    def look_up(self, condition: str) -> Rows:
         """Return the row of a key, given as comparisons joined by AND."""
 
-    def look_up_keys(self, keys: DataFrame) -> DataFrame:
-        """Return the rows that have the keys of a DataFrame."""
-
-    def delete_keys(self, keys: DataFrame) -> None:
-        """Delete the rows that have the keys of a DataFrame."""
-
-    def delete_range(self, condition: str) -> None:
-        """Delete an interval of keys, given as comparisons joined by AND."""
-
-    def replace_range(self, condition: str, rows: DataFrame) -> None:
-        """Replace an interval of keys by rows of it."""
-
-    def compact(self) -> None:
-        """Merge the files as a user would from time to time."""
-
-    def stored_bytes(self) -> int:
-        """Return the bytes of the files that hold the current rows."""
-
-
-class ArrowTable(Protocol):
-    """A table without Spark, with the same methods: rows come and go as Arrow tables."""
-
-    def load(self, rows: pa.Table) -> None:
-        """Create the table, and write its first rows, which are in key order."""
-
-    def scan(self, columns: list[str]) -> pa.Table:
-        """Return columns of all rows."""
-
-    def look_up(self, condition: str) -> pa.Table:
-        """Return the row of a key, given as comparisons joined by AND."""
-
-    def look_up_keys(self, keys: pa.Table) -> pa.Table:
+    def look_up_keys(self, keys: Rows) -> Rows:
         """Return the rows that have some keys."""
 
-    def upsert(self, rows: pa.Table) -> None:
-        """Insert rows, or replace those with their keys."""
-
-    def delete_keys(self, keys: pa.Table) -> None:
+    def delete_keys(self, keys: Rows) -> None:
         """Delete the rows that have some keys."""
 
     def delete_range(self, condition: str) -> None:
         """Delete an interval of keys, given as comparisons joined by AND."""
 
-    def replace_range(self, condition: str, rows: pa.Table) -> None:
+    def replace_range(self, condition: str, rows: Rows) -> None:
         """Replace an interval of keys by rows of it."""
 
     def compact(self) -> None:
@@ -98,6 +59,24 @@ class ArrowTable(Protocol):
 
     def stored_bytes(self) -> int:
         """Return the bytes of the files that hold the current rows."""
+
+
+class PeerTable(KeyedTable["DataFrame"], Protocol):
+    """A table that Spark reads and writes."""
+
+    @staticmethod
+    def settings() -> dict[str, str]:
+        """Return what a session needs, beside the jars."""
+
+    def frame(self) -> DataFrame:
+        """Return all rows."""
+
+
+class ArrowTable(KeyedTable["pa.Table"], Protocol):
+    """A table without Spark: rows come and go as Arrow tables."""
+
+    def scan(self, columns: list[str]) -> pa.Table:
+        """Return columns of all rows."""
 
 
 class FeedTable(PeerTable, Protocol):
