@@ -15,7 +15,7 @@ from slatespark.table.stores import open_stores
 from slatespark.table.streams.change_stream import ChangeStream
 from slatespark.table.streams.position import decode_position, encode_position
 from tests.support.fake_clock import FakeClock
-from tests.support.feeds import Row, State, applied
+from tests.support.feeds import Row, State, applied, changes_of
 
 POLL_MS = 1000
 
@@ -73,11 +73,9 @@ class Consumer:
         rows: list[Row] = []
         if plan is not None:
             rows = [row for batch in run_feed(self.stream_stores, plan) for row in batch.to_pylist()]
-        names = ("_change_type", "_commit_version", "_commit_timestamp")
-        changes = [(row["_change_type"], {name: row[name] for name in row if name not in names}) for row in rows]
-        self.last = changes
-        self.sizes.append(len(changes))
-        self.state = applied(self.state, changes, self._keys)
+        self.last = changes_of(rows)
+        self.sizes.append(len(self.last))
+        self.state = applied(self.state, self.last, self._keys)
 
     def begin_again(self) -> None:
         """Go on in another process before the first batch was done: Spark has stored its end, and not its start."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
@@ -59,6 +59,11 @@ def read_feed(store: SlateStore, before: int, after: int, **options: Any) -> lis
     start: dict[str, Any] = {"startingVersion": max(before, 1)} | ({"startingBoundInclusive": False} if before else {})
     rows = store.changes(**start, endingVersion=after, **options).read_all().to_pylist()
     assert all(row["_commit_version"] == after for row in rows)
+    return changes_of(rows)
+
+
+def changes_of(rows: Iterable[Row]) -> list[tuple[str, Row]]:
+    """The rows of a feed as its changes, with the columns of the table alone."""
     return [(row["_change_type"], {name: row[name] for name in row if name not in ADDED}) for row in rows]
 
 
