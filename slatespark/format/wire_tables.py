@@ -5,37 +5,18 @@ Offsets are vtable slots, on disk, do not change. Source: `docs/reference/format
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from slatespark.format.verifier import Kind, Slot, Table
 
-
-def _u8(name: str, offset: int) -> Slot:
-    return Slot(name, offset, Kind.SCALAR, width=1)
-
-
-def _u16(name: str, offset: int) -> Slot:
-    return Slot(name, offset, Kind.SCALAR, width=2)
-
-
-def _u32(name: str, offset: int) -> Slot:
-    return Slot(name, offset, Kind.SCALAR, width=4)
-
-
-def _u64(name: str, offset: int) -> Slot:
-    return Slot(name, offset, Kind.SCALAR, width=8)
-
-
-def _bytes(name: str, offset: int, *, required: bool = False) -> Slot:
-    return Slot(name, offset, Kind.SCALARS, width=1, required=required)
-
-
-def _u32s(name: str, offset: int) -> Slot:
-    return Slot(name, offset, Kind.SCALARS, width=4)
-
-
-def _string(name: str, offset: int, *, required: bool = False) -> Slot:
-    return Slot(name, offset, Kind.STRING, required=required)
+_u8 = partial(Slot, kind=Kind.SCALAR, width=1)
+_u16 = partial(Slot, kind=Kind.SCALAR, width=2)
+_u32 = partial(Slot, kind=Kind.SCALAR, width=4)
+_u64 = partial(Slot, kind=Kind.SCALAR, width=8)
+_bytes = partial(Slot, kind=Kind.SCALARS, width=1)
+_u32s = partial(Slot, kind=Kind.SCALARS, width=4)
+_string = partial(Slot, kind=Kind.STRING)
 
 
 def _table(name: str, offset: int, target: Table, *, required: bool = False) -> Slot:
