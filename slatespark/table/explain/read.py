@@ -20,7 +20,7 @@ from slatespark.table.explain.read_cost import SplitCosts
 from slatespark.table.read.copies.choice import NO_COPY, USED, CopyChoice, choose_copies
 from slatespark.table.read.copies.usable import covered_slices, lowest_slices, refusal
 from slatespark.table.read.planning.plan import FileSlice, Layer, Split, SstFile
-from slatespark.table.read.planning.skipping import skip_reason
+from slatespark.table.read.planning.skipping import judge_file
 from slatespark.table.read.reader import ReadPlan, fetch_read_plan, run_read, skip_rule
 from slatespark.table.read.versions.file_properties import recorded_properties
 from slatespark.table.snapshot import WalTail
@@ -109,7 +109,7 @@ def _skipped(stores: TableStores, plan: ReadPlan, used: frozenset[SstFile]) -> M
     inside = {part.file for part in slices if _meets(part, ranges)}
     own = [file.handle for file in inside if file.root == OWN_ROOT]
     known, rule = recorded_properties(stores, own), skip_rule(plan.settings)
-    reasons = Counter(skip_reason(known[file.id], rule) if file in inside else OUTSIDE for file in skipped)
+    reasons = Counter(judge_file(known[file.id], rule)[1] if file in inside else OUTSIDE for file in skipped)
     return dict(reasons.most_common())
 
 

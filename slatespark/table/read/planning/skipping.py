@@ -66,7 +66,7 @@ def skip_files(layers: Sequence[Layer], known: Mapping[Ulid, SstProperties], rul
     known : properties of files, as many as are known
     rule : conditions of the read that decide about whole files
     """
-    effects = {sst_id: judge_file(properties, rule) for sst_id, properties in known.items()}
+    effects = {sst_id: judge_file(properties, rule)[0] for sst_id, properties in known.items()}
     if all(effect is Effect.VISIBLE for effect in effects.values()):
         return tuple(layers)
     if Effect.MASKING_ALONE in effects.values():
@@ -110,41 +110,25 @@ def _masking_slices(
     return masking
 
 
-def judge_file(properties: SstProperties, rule: SkipRule) -> Effect:
-    """Return the effect of the rows of a file in a read."""
+def judge_file(properties: SstProperties, rule: SkipRule) -> tuple[Effect, str]:
+    """Return the effect of the rows of a file in a read, and why the file is skipped, if it is."""
     shown = rule.visibility
     if _is_later(properties, shown):
-        return Effect.ABSENT
-    fails = rule.may_pass is not None and not rule.may_pass(properties)
+        return Effect.ABSENT, "newer than the read"
+    fails, filtered = rule.may_pass is not None and not rule.may_pass(properties), "no row passes the filter"
     if shown.all_versions:  # each is shown by itself; nothing hides another one
-        return Effect.ABSENT if fails else Effect.VISIBLE
+        return Effect.ABSENT if fails else Effect.VISIBLE, filtered
     flags = properties.all_flags
     if not shown.include_expired and reached(flags, HAS_EXPIRE, properties.max_expire_ts, shown.now_ms):
-        return Effect.ABSENT if properties.merges == properties.num_rows else Effect.MASKING
+        effect = Effect.ABSENT if properties.merges == properties.num_rows else Effect.MASKING
+        return effect, "all rows have expired"
     if not shown.include_deleted and properties.deletes == properties.num_rows:
-        return Effect.MASKING
+        return Effect.MASKING, "only deletions, of rows that are gone"
     retired_ms = None if shown.include_deleted and properties.deletes else rule.retired_ms
     if retired_ms is not None and reached(flags, HAS_CREATE, properties.max_create_ts, retired_ms):
-        return Effect.MASKING_ALONE
+        return Effect.MASKING_ALONE, "all rows are past retention"
     # Folded operands of the file have the metadata of several rows, so the test of single rows says nothing.
-    return Effect.MASKING_ALONE if fails and not properties.merges else Effect.VISIBLE
-
-
-def skip_reason(properties: SstProperties, rule: SkipRule) -> str:
-    """Return why a read can skip a file, as it was judged."""
-    shown = rule.visibility
-    flags = properties.all_flags
-    if _is_later(properties, shown):
-        return "newer than the read"
-    if shown.all_versions:
-        return "no row passes the filter"
-    if not shown.include_expired and reached(flags, HAS_EXPIRE, properties.max_expire_ts, shown.now_ms):
-        return "all rows have expired"
-    if not shown.include_deleted and properties.deletes == properties.num_rows:
-        return "only deletions, of rows that are gone"
-    if rule.retired_ms is not None and reached(flags, HAS_CREATE, properties.max_create_ts, rule.retired_ms):
-        return "all rows are past retention"
-    return "no row passes the filter"
+    return Effect.MASKING_ALONE if fails and not properties.merges else Effect.VISIBLE, filtered
 
 
 def _is_later(properties: SstProperties, shown: Visibility) -> bool:

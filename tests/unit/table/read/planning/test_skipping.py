@@ -18,7 +18,7 @@ from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, MERGE, TOMBSTONE,
 from slatespark.options import ReadOptions
 from slatespark.table.clock import Clock, SystemClock
 from slatespark.table.read.planning.plan import FileSlice, Layer, SstFile
-from slatespark.table.read.planning.skipping import SkipRule, skip_files
+from slatespark.table.read.planning.skipping import SkipRule, judge_file, skip_files
 from slatespark.table.read.reader import fetch_read_plan
 from slatespark.table.stores import OWN_ROOT, open_stores
 from tests.support.client import Client, ClientOptions, Location, Put, Ttl
@@ -135,6 +135,13 @@ def test_rules(rule: SkipRule, layers: str, kept: str) -> None:
     names: dict[Ulid, str] = {}
     given = [Layer(f"run {number}", _slices(text, known, names)) for number, text in enumerate(layers.split(" | "))]
     assert " | ".join(_shown(layer, names) for layer in skip_files(given, known, rule)) == kept
+
+
+def test_where_deletions_are_shown_a_file_with_some_is_skipped_by_the_filter_alone() -> None:
+    """And not for its age: the reason is that of the same read of a table without retention."""
+    filtered, deletions = replace(INCLUDING_DELETED, may_pass=lambda _: False), KINDS["some-tombstones"]
+    assert deletions is not None
+    assert judge_file(deletions, filtered) == judge_file(deletions, replace(filtered, retired_ms=None))
 
 
 def _slices(text: str, known: dict[Ulid, SstProperties], names: dict[Ulid, str]) -> tuple[FileSlice, ...]:
