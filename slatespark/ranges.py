@@ -5,6 +5,9 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
+
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -122,6 +125,15 @@ def overlapping_ranges(ranges: Sequence[KeyRange], keys: KeyRange) -> Iterator[K
 def parts_within(ranges: Sequence[KeyRange], keys: KeyRange) -> list[KeyRange]:
     """Return the parts of some ranges that lie in `keys`. Requires: ranges ascending, not overlapping."""
     return [part.intersect(keys) for part in overlapping_ranges(ranges, keys)]
+
+
+def pair_overlapping(items: Iterable[tuple[KeyRange, Item]]) -> Iterator[tuple[Item, Item]]:
+    """Yield each pair of items whose ranges overlap. Requires: no range is empty."""
+    open_items: list[tuple[KeyRange, Item]] = []
+    for keys, item in sorted(items, key=lambda each: each[0].start):
+        open_items = [each for each in open_items if each[0].end is None or each[0].end > keys.start]
+        yield from ((other, item) for _, other in open_items)
+        open_items.append((keys, item))
 
 
 def point_range(key: bytes) -> KeyRange:

@@ -20,7 +20,7 @@ from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, MERGE, TOMBSTONE,
 from slatespark.table.columns.nans import NanColumns
 from slatespark.table.read.arrow import CREATE_TS, EXPIRE_TS, SEQ, Projection, decode_columns, make_batch
 from slatespark.table.read.merge.cursor import Window, layer_windows
-from slatespark.table.read.planning.plan import FileSlice, Layer, SstFile
+from slatespark.table.read.planning.plan import Layer, SstFile
 from slatespark.table.stores import TableStores
 from slatespark.units import MAX_TIMESTAMP_MS
 
@@ -181,8 +181,7 @@ class _Span:
 
 def file_windows(stores: TableStores, file: SstFile) -> Iterator[Window]:
     """Yield all rows of a file."""
-    whole = Layer("copy", (FileSlice(file, file.info.key_range()),))
-    return layer_windows(stores, whole, WINDOW_BYTES)
+    return layer_windows(stores, Layer("copy", (file.whole(),)), WINDOW_BYTES)
 
 
 def _any_flags(stores: TableStores, file: SstFile) -> int:

@@ -19,11 +19,11 @@ from slatespark.storage.counted_store import range_requests
 from slatespark.storage.remote_store import MAX_GAP_BYTES
 from slatespark.storage.requests import Requests
 from slatespark.table.explain.cost import NOTHING, RequestRange
-from slatespark.table.read.copies.part import CopyPart, without_slices
+from slatespark.table.read.copies.part import CopyPart
 from slatespark.table.read.fetch import filter_sets, indexes
 from slatespark.table.read.merge.cursor import window_size
 from slatespark.table.read.merge.layer_reads import group_blocks
-from slatespark.table.read.planning.plan import POINT_BYTES, FileSlice, Layer, Split, SstFile
+from slatespark.table.read.planning.plan import POINT_BYTES, FileSlice, Layer, Split, SstFile, keep_slices
 from slatespark.table.read.points import SoughtKeys, cached_blocks
 from slatespark.table.read.section_cache import SectionCache, metadata_limit
 from slatespark.table.stores import TableStores
@@ -60,9 +60,7 @@ class SplitCosts:
             if split.wal is None:
                 total += RequestRange.of(Requests(get=len(self.wal_bytes), read_bytes=sum(self.wal_bytes)))
             if split.points is None:
-                window_bytes, parts = window_size(self.buffer_bytes, len(split.layers)), copies.get(number, ())
-                total += self.of_layers(without_slices(split.layers, {found.part for found in parts}), window_bytes)
-                total += RequestRange.of(_sum(_of_copy(part, window_bytes) for part in parts))
+                total += self._scan(split, copies.get(number, ()))
             else:
                 total += self._look_up(split.layers, split.points)
         return total
@@ -114,10 +112,15 @@ class SplitCosts:
         least = Requests(get=-(-size // window_bytes), read_bytes=size)
         # Two neighbouring windows hold more than one, or their blocks would be in one.
         most = Requests(get=1 if size <= window_bytes else 2 * size // window_bytes + 1, read_bytes=size)
-        is_whole = part.keys.intersect(file.info.key_range()) == file.info.key_range()
-        return RequestRange(least if is_whole else Requests(), most)
+        return RequestRange(least if part.is_whole else Requests(), most)
 
     # --- lookups ----------------------------------------------------------------------------------------------------
+
+    def _scan(self, split: Split, copies: Sequence[CopyPart]) -> RequestRange:
+        window_bytes, copied = window_size(self.buffer_bytes, len(split.layers)), {found.part for found in copies}
+        rest = keep_slices(split.layers, lambda part: part not in copied)
+        of_copies = _sum(_of_copy(part, window_bytes) for part in copies)
+        return self.of_layers(rest, window_bytes) + RequestRange.of(of_copies)
 
     def _look_up(self, layers: Iterable[Layer], points: Sequence[bytes]) -> RequestRange:
         total = NOTHING

@@ -14,9 +14,10 @@ from slatespark.format.ulid import Ulid
 from slatespark.ranges import KeyRange, complement_ranges, merge_ranges, parts_within
 from slatespark.table.read.fetch import fetch_index
 from slatespark.table.read.merge.cursor import MIN_WINDOW_BYTES, layer_windows
+from slatespark.table.read.planning.layers import view_slices
 from slatespark.table.read.planning.plan import FileSlice, Layer, SstFile
 from slatespark.table.read.points import key_rows
-from slatespark.table.stores import OWN_ROOT, TableStores, external_roots
+from slatespark.table.stores import TableStores
 from slatespark.thread_pool import ThreadPool
 
 Gaps: TypeAlias = Mapping[Ulid, tuple[KeyRange, ...]]  # by file; ascending and apart from each other
@@ -60,16 +61,13 @@ def find_gaps_around(
     codec : codec of the table
     inside : whether the parts inside matter; a view without a row there needs no cut
     """
-    roots, outside = external_roots(stores, manifest), complement_ranges(keys)
+    outside = complement_ranges(keys)
     asked: dict[SstFile, list[KeyRange]] = {}
-    for view in manifest.views():
-        handle = manifest.ssts[view.sst_id]
-        shown = view.key_range(handle)
-        within = parts_within(keys, shown)
+    for part in view_slices(stores, manifest).values():
+        within = parts_within(keys, part.keys)
         if within:
-            beside = parts_within(outside, shown)
-            file = SstFile.of(handle, roots.get(handle.id, OWN_ROOT))
-            asked.setdefault(file, []).extend(
+            beside = parts_within(outside, part.keys)
+            asked.setdefault(part.file, []).extend(
                 [*(within if inside else ()), *(beside if len(beside) <= _MAX_PARTS else ())]
             )
     return find_gaps(stores, asked, codec)
@@ -105,14 +103,10 @@ def may_show_rows(shown: KeyRange, info: SstInfo, codec: RowCodec) -> bool:
 
 def find_empty_views(stores: TableStores, manifest: Manifest, codec: RowCodec) -> Gaps:
     """Return the views of a version that show no row, as gaps of their files."""
-    roots = external_roots(stores, manifest)
     asked: dict[SstFile, list[KeyRange]] = {}
-    for view in manifest.views():
-        handle = manifest.ssts[view.sst_id]
-        shown = view.key_range(handle)
-        if not shows_an_end(shown, handle.info):
-            file = SstFile.of(handle, roots.get(handle.id, OWN_ROOT))
-            asked.setdefault(file, []).append(shown)
+    for part in view_slices(stores, manifest).values():
+        if not shows_an_end(part.keys, part.file.info):
+            asked.setdefault(part.file, []).append(part.keys)
     return find_gaps(stores, asked, codec)
 
 
@@ -142,7 +136,7 @@ def _held_points(stores: TableStores, file: SstFile, keys: Mapping[bytes, KeyRan
     """Return the ranges of those keys that a file holds."""
     if not keys:
         return []
-    layer = Layer("gaps", (FileSlice(file, file.info.key_range()),))
+    layer = Layer("gaps", (file.whole(),))
     spans = key_rows(stores, [layer], list(keys), buffer_bytes=_BUFFER_BYTES)
     found = {rows.key(row) for rows, low, high in spans for row in range(low, high)}
     return [keys[key] for key in found]

@@ -25,11 +25,18 @@ from slatespark.ranges import ALL_KEYS, KeyRange
 from slatespark.storage import ObjectMeta, run_in_groups
 from slatespark.table.read.arrow import Projection, type_of
 from slatespark.table.read.copies.choice import NO_COPY, usable_footer
-from slatespark.table.read.copies.part import without_slices
 from slatespark.table.read.copies.usable import KnownCopies, covered_slices, refusal
 from slatespark.table.read.fetch import measure_slices
 from slatespark.table.read.planning.key_cover import KeyCover
-from slatespark.table.read.planning.plan import FileSlice, Layer, Split, cut_to_ranges, plan_ranges, stored_bytes
+from slatespark.table.read.planning.plan import (
+    FileSlice,
+    Layer,
+    Split,
+    cut_to_ranges,
+    keep_slices,
+    plan_ranges,
+    stored_bytes,
+)
 from slatespark.table.read.reader import ReadPlan
 from slatespark.table.read.scan import scan_split
 from slatespark.table.read.wal_tail import share_tail
@@ -104,7 +111,7 @@ def plan_parquet_share(stores: TableStores, plan: ReadPlan, options: ReadOptions
         reasons[part] = found if isinstance(found, str) else WHOLE
         if isinstance(found, CopyFooter):
             footers[part] = found
-    shadows = _fetch_shadows(stores, plan, without_slices(layers, footers), footers)
+    shadows = _fetch_shadows(stores, plan, keep_slices(layers, lambda part: part not in footers), footers)
     if shadows is None:
         for part in [part for part in footers if covered[part]]:
             reasons[part] = "many newer rows, or operands, may lie above"
@@ -112,7 +119,7 @@ def plan_parquet_share(stores: TableStores, plan: ReadPlan, options: ReadOptions
         shadows = _Shadows.of([], plan.settings.projection.codec)
     for part in footers:
         reasons[part] = SHADOWED if shadows.any_in(part.keys) else WHOLE
-    others = without_slices(layers, footers)
+    others = keep_slices(layers, lambda part: part not in footers)
     return ParquetShare(
         files=tuple(_file(part, footer, reasons[part] == SHADOWED) for part, footer in footers.items()),
         stored_bytes=sum(part.file.data_bytes for part in footers),
@@ -131,8 +138,7 @@ def _file(part: FileSlice, footer: CopyFooter, has_shadows: bool) -> ParquetFile
 def _needed_layers(plan: ReadPlan) -> tuple[Layer, ...]:
     """Return the layers of a plan with the files that its splits read, each as far as it is visible."""
     needed = {part.file for split in plan.splits for layer in split.layers for part in layer.slices}
-    layers = (Layer(layer.name, tuple(part for part in layer.slices if part.file in needed)) for layer in plan.layers)
-    return tuple(layer for layer in layers if layer.slices)
+    return keep_slices(plan.layers, lambda part: part.file in needed)
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
@@ -160,8 +166,7 @@ def _judged(
 def _judge(
     stores: TableStores, plan: ReadPlan, part: FileSlice, meta: ObjectMeta, names: Sequence[str], *, is_covered: bool
 ) -> CopyFooter | str:
-    of_file = part.file.info.key_range()
-    if part.keys.intersect(of_file) != of_file:
+    if not part.is_whole:
         return "a part of the file is not visible"
     codec = plan.settings.projection.codec
     footer = usable_footer(stores, part, meta, plan.settings, is_covered=is_covered)

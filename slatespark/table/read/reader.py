@@ -29,8 +29,9 @@ from slatespark.table.read.merge.merge_function import resolve_operator
 from slatespark.table.read.merge.retention import retired_until_ms
 from slatespark.table.read.merge.validity import ValiditySettings
 from slatespark.table.read.ordered_threads import ordered_batches
+from slatespark.table.read.planning.layers import fetch_layers
 from slatespark.table.read.planning.metadata_filter import file_test
-from slatespark.table.read.planning.plan import Layer, Sample, Split, plan_layers, plan_points, plan_ranges
+from slatespark.table.read.planning.plan import Layer, Sample, Split, plan_points, plan_ranges
 from slatespark.table.read.planning.skipping import SkipRule, skip_files
 from slatespark.table.read.scan import scan_split
 from slatespark.table.read.scan_settings import ScanSettings
@@ -40,7 +41,7 @@ from slatespark.table.read.versions.read_point import ReadPoint
 from slatespark.table.read.versions.resolve import resolve_snapshot
 from slatespark.table.read.wal_tail import share_tail
 from slatespark.table.snapshot import Snapshot, without_flushed
-from slatespark.table.stores import TableStores, external_roots
+from slatespark.table.stores import TableStores
 
 if TYPE_CHECKING:
     from slatespark.encoding.predicates import Comparison, Filter
@@ -170,7 +171,7 @@ def resolve_read(
 def fetch_layers_of(stores: TableStores, snapshot: Snapshot, point: ReadPoint | None) -> tuple[Layer, ...]:
     """Return all layers that a read may need, newest first."""
     own = () if point is None else point.own
-    return (*own, *plan_layers(snapshot.manifest, external_roots(stores, snapshot.manifest)))
+    return (*own, *fetch_layers(stores, snapshot.manifest))
 
 
 def renewed(projection: Projection, codec: RowCodec) -> Projection:

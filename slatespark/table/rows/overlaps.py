@@ -17,7 +17,7 @@ from slatespark.errors import InvalidRequestError
 from slatespark.format.segments import WHOLE, KeySegments
 from slatespark.kernels.columns import RowColumns
 from slatespark.options import WriteOptions
-from slatespark.ranges import KeyRange
+from slatespark.ranges import pair_overlapping
 from slatespark.storage import scratch_folder
 from slatespark.table.clock import Clock
 from slatespark.table.read.merge.cursor import open_cursors, window_size
@@ -109,18 +109,8 @@ def _use_slate_table(stores: TableStores, fact: str, encoder: RowEncoder) -> Inv
 
 def find_overlapping(outputs: Sequence[tuple[NewFile, ...]]) -> Outputs:
     """Return, per task, the files whose key range meets that of a file of another task."""
-    spans = sorted(
-        ((file.keys, task, place) for task, files in enumerate(outputs) for place, file in enumerate(files)),
-        key=lambda item: item[0].start,
-    )
-    chosen: set[tuple[int, int]] = set()
-    open_spans: list[tuple[KeyRange, int, int]] = []
-    for keys, task, place in spans:
-        open_spans = [item for item in open_spans if item[0].overlaps(keys)]
-        for _, other_task, other_place in open_spans:
-            if other_task != task:
-                chosen |= {(task, place), (other_task, other_place)}
-        open_spans.append((keys, task, place))
+    spans = ((file.keys, (task, place)) for task, files in enumerate(outputs) for place, file in enumerate(files))
+    chosen = {one for pair in pair_overlapping(spans) if pair[0][0] != pair[1][0] for one in pair}
     return tuple(
         tuple(file for place, file in enumerate(files) if (task, place) in chosen) for task, files in enumerate(outputs)
     )

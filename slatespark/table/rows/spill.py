@@ -96,7 +96,7 @@ class Spill:
         built = builder.finish()
         handle = SstHandle(make_ulid(number, number), built.info, SST_FORMAT_VERSION)
         self.stores.main.put(sst_path(handle.id), built.parts)
-        return FileSlice(SstFile.of(handle), handle.key_range())
+        return SstFile.of(handle).whole()
 
     def parts(self, most: int) -> list[KeyRange]:
         """Return key ranges, ascending, that `merge` can take at a time: a few that are worth a thread each."""

@@ -24,7 +24,7 @@ from slatespark.format.sst import SST_FORMAT_VERSION, BuiltSst, Spread, SstBuild
 from slatespark.format.ulid import Ulid
 from slatespark.kernels import key_lengths, new_key_mask, take_rows, value_lengths
 from slatespark.options import WriteOptions
-from slatespark.ranges import KeyRange, key_after
+from slatespark.ranges import KeyRange
 from slatespark.storage import run_ahead
 from slatespark.storage.object_store import ObjectStore
 from slatespark.table.clock import Clock, new_ulid
@@ -62,13 +62,11 @@ class NewFile:
     @property
     def keys(self) -> KeyRange:
         """From its first key to its last."""
-        info = self.handle.info
-        return KeyRange(info.first_entry or b"", None if info.last_entry is None else key_after(info.last_entry))
+        return self.handle.key_range()
 
     def whole(self) -> FileSlice:
         """Return all of it, for reading."""
-        handle = self.handle
-        return FileSlice(SstFile.of(handle, self.root), handle.key_range())
+        return SstFile.of(self.handle, self.root).whole()
 
     def renamed(self, sst_id: Ulid) -> NewFile:
         """Return the same file under another id."""

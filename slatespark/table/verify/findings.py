@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -108,6 +110,11 @@ class Findings:
         self.rows += other.rows
         self.wal_rows += other.wal_rows
 
+    def count(self, stored_bytes: int) -> None:
+        """Count an object that was read."""
+        self.objects += 1
+        self.stored_bytes += stored_bytes
+
     def add(self, finding: Finding) -> None:
         """Note a finding."""
         if len(self.items) < MAX_FINDINGS:
@@ -123,10 +130,16 @@ class Findings:
         """Note that something could not be checked."""
         self.add(Finding(url, section, None, what, is_damage=False))
 
-    def collected(self, url: str, section: str, error: SnapshotExpiredError) -> None:
-        """Note that a file is gone which was there when its bytes were checked."""
-        what = f"{error.args[0]} It was garbage-collected during the verification: run it again."
-        self.unchecked(url, section, what)
+    @contextmanager
+    def noting(self, url: str, section: str) -> Iterator[None]:
+        """Note the error that ends a block which reads files again whose bytes were checked: they may be gone now."""
+        try:
+            yield
+        except CorruptDataError as exc:
+            self.error(url, section, exc)
+        except SnapshotExpiredError as exc:
+            what = f"{exc.args[0]} It was garbage-collected during the verification: run it again."
+            self.unchecked(url, section, what)
 
     def error(self, url: str, section: str, error: SlateError, base: int | None = None) -> None:
         """Note an error: damaged bytes are a fault, anything else could not be checked.

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from slatespark.errors import CorruptDataError, SnapshotExpiredError
 from slatespark.kernels import merge_all, new_key_mask, take_rows
 from slatespark.kernels.columns import HAS_CREATE, RowColumns
 from slatespark.table.read.merge.cursor import LayerCursor
@@ -41,13 +40,9 @@ def check_time_order(
     object_url : of the manifest
     """
     count, first = 0, ""
-    try:
+    with findings.noting(object_url, "times"):
         for found, example in compare_parts(stores, layers, _count_earlier, runner, buffer_bytes=buffer_bytes):
             count, first = count + found, first or example
-    except CorruptDataError as exc:
-        findings.error(object_url, "times", exc)
-    except SnapshotExpiredError as exc:
-        findings.collected(object_url, "times", exc)
     if count:
         findings.damage(object_url, "times", f"{first} Such versions: {count}.")
 

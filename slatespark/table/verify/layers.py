@@ -6,16 +6,16 @@ holds. Only files whose keys overlap those of another layer are read. The read b
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import TypeAlias
 
 import numpy as np
 
-from slatespark.errors import CorruptDataError, SnapshotExpiredError
 from slatespark.kernels import gather_fields, merge_all, new_key_mask
 from slatespark.kernels.columns import ROW_BITS, ROW_MASK
-from slatespark.ranges import KeyRange
+from slatespark.ranges import pair_overlapping
 from slatespark.table.read.merge.cursor import Bound, LayerCursor, rows_before
 from slatespark.table.read.planning.plan import FileSlice, Layer
 from slatespark.table.stores import TableStores
@@ -28,23 +28,9 @@ Pair: TypeAlias = tuple[FileSlice, FileSlice]  # newer, older
 
 def overlapping_pairs(layers: Sequence[Layer]) -> frozenset[Pair]:
     """Return the pairs of slices of different layers, newer first, that share keys. Pure."""
-    slices = [(part.keys, rank, part) for rank, layer in enumerate(layers) for part in layer.slices]
-    found: set[Pair] = set()
-    active: list[tuple[KeyRange, int, FileSlice]] = []
-    for keys, rank, part in sorted(slices, key=lambda item: (item[0].start, item[1])):
-        active = [item for item in active if item[0].end is None or item[0].end > keys.start]
-        for _, other_rank, other in active:
-            if other_rank != rank:
-                found.add((other, part) if other_rank < rank else (part, other))
-        active.append((keys, rank, part))
-    return frozenset(found)
-
-
-def layers_of(layers: Sequence[Layer], wanted: Iterable[FileSlice]) -> tuple[Layer, ...]:
-    """Return the layers with only the wanted slices. Pure."""
-    keep = set(wanted)
-    thinned = (Layer(layer.name, tuple(part for part in layer.slices if part in keep)) for layer in layers)
-    return tuple(layer for layer in thinned if layer.slices)
+    slices = [(part.keys, (rank, part)) for rank, layer in enumerate(layers) for part in layer.slices]
+    pairs = (sorted(pair, key=itemgetter(0)) for pair in pair_overlapping(slices))
+    return frozenset((newer, older) for (rank, newer), (below, older) in pairs if rank < below)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,16 +64,11 @@ def check_layer_order(
     """
     names = [layer.name for layer in layers]
     found: dict[tuple[int, int], Inversion] = {}
-    try:
+    with findings.noting(object_url, "layer order"):
         for inversions in compare_parts(stores, layers, _first_inversions, runner, buffer_bytes=buffer_bytes):
             found = inversions | found  # the first of each pair, wherever the parts begin
-    except CorruptDataError as exc:
-        findings.error(object_url, "layer order", exc)
-    except SnapshotExpiredError as exc:
-        findings.collected(object_url, "layer order", exc)
-    finally:
-        for pair in sorted(found):
-            findings.damage(object_url, "layer order", _describe(found[pair], names))
+    for pair in sorted(found):
+        findings.damage(object_url, "layer order", _describe(found[pair], names))
 
 
 def _first_inversions(cursors: Sequence[LayerCursor]) -> dict[tuple[int, int], Inversion]:

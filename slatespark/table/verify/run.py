@@ -22,13 +22,14 @@ from slatespark.table.definition.versions import DEFINITION_DIR, resolve_definit
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.progress import Progress, Step
 from slatespark.table.read.gaps import find_empty_views
+from slatespark.table.read.planning.plan import FileSlice, keep_slices
 from slatespark.table.snapshot import fetch_newest_state
 from slatespark.table.stores import TableStores, resolve_external
 from slatespark.table.tasks import TaskRunner, ThreadRunner, thread_count
 from slatespark.table.verify.files import FileCheck
 from slatespark.table.verify.findings import EmptyView, Findings, VerifyReport
 from slatespark.table.verify.history import check_time_order
-from slatespark.table.verify.layers import Pair, check_layer_order, layers_of, overlapping_pairs
+from slatespark.table.verify.layers import Pair, check_layer_order, overlapping_pairs
 from slatespark.table.verify.logs import check_compactions, fetch_boundary
 from slatespark.table.verify.plan import (
     VerifiedVersion,
@@ -161,17 +162,13 @@ class _Verification:
         path = manifest_path(number)
         try:
             data = bytes(self.stores.main.get(path))
-            self._count(len(data))
+            self.findings.count(len(data))
             return decode_manifest(data)
         except FileNotFoundError:
             self.findings.unchecked(self._url(path), "manifest", "It was garbage-collected during the verification.")
         except (CorruptDataError, UnsupportedFormatError) as exc:
             self.findings.error(self._url(path), "manifest", exc, 0)
         return None
-
-    def _count(self, stored_bytes: int) -> None:
-        self.findings.objects += 1
-        self.findings.stored_bytes += stored_bytes
 
     def _version(self, number: int, manifest: Manifest, *, is_needed: bool) -> VerifiedVersion:
         return make_version(number, manifest, self._roots(number, manifest), is_needed=is_needed)
@@ -238,15 +235,12 @@ class _Verification:
         self.progress(Step.CHECKING_LAYERS, 0, 0)
         checked: set[Pair] = set()
         for version in reversed(versions):
-            pairs = {
-                pair
-                for pair in overlapping_pairs(version.layers)
-                if not any(part.file in self.files.unsound or part.file.id in self.files.unreachable for part in pair)
-            }
+            pairs = {pair for pair in overlapping_pairs(version.layers) if all(map(self._is_readable, pair))}
             new_pairs = pairs - checked
             checked |= pairs
             if new_pairs:
-                layers = layers_of(version.layers, (part for pair in new_pairs for part in pair))
+                wanted = {part for pair in new_pairs for part in pair}
+                layers = keep_slices(version.layers, wanted.__contains__)
                 url = self._url(manifest_path(version.number))
                 check_layer_order(
                     self.stores, layers, self.findings, self.runner, buffer_bytes=BUFFER_BYTES, object_url=url
@@ -263,14 +257,11 @@ class _Verification:
             return
         if definition.has_history:
             self.progress(Step.CHECKING_TIMES, 0, 0)
-            sound = (
-                part
-                for layer in newest.layers
-                for part in layer.slices
-                if part.file not in self.files.unsound and part.file.id not in self.files.unreachable
-            )
-            layers, url = layers_of(newest.layers, sound), self._url(manifest_path(newest.number))
+            layers, url = keep_slices(newest.layers, self._is_readable), self._url(manifest_path(newest.number))
             check_time_order(self.stores, layers, self.findings, self.runner, buffer_bytes=BUFFER_BYTES, object_url=url)
+
+    def _is_readable(self, part: FileSlice) -> bool:
+        return part.file not in self.files.unsound and part.file.id not in self.files.unreachable
 
     def _check_opens(self) -> None:
         """Note what keeps readers from a table of which all parts are sound: a WAL without its last fence."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from slatespark.format.columnar_copy import CopyFooter
 from slatespark.format.copy_chunks import chunk_range, leaf_columns
 from slatespark.ranges import ByteRange
 from slatespark.storage import ObjectMeta
-from slatespark.table.read.planning.plan import FileSlice, Layer
+from slatespark.table.read.planning.plan import FileSlice
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +86,3 @@ class CopyPart:
     def stored_bytes(self) -> int:
         """Stored bytes that are read."""
         return sum(len(span) for group in self.groups for span in self.spans(group))
-
-
-def without_slices(layers: Sequence[Layer], parts: Collection[FileSlice]) -> tuple[Layer, ...]:
-    """Return layers without some of their slices, as those that are read from copies."""
-    rest = (Layer(layer.name, tuple(part for part in layer.slices if part not in parts)) for layer in layers)
-    return tuple(layer for layer in rest if layer.slices)

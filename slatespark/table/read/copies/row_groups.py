@@ -25,8 +25,7 @@ def choose_groups(part: FileSlice, footer: CopyFooter, settings: ScanSettings) -
     from slatespark.encoding.predicates.value_bounds import may_pass
 
     codec, condition = settings.projection.codec, settings.residual
-    of_file = part.file.info.key_range()
-    is_whole = part.keys.intersect(of_file) == of_file
+    is_whole = part.is_whole
     statistics = GroupStatistics(footer, codec)
     ranges = [] if is_whole else statistics.key_ranges()
     groups: list[CopyGroup] = []
@@ -36,7 +35,7 @@ def choose_groups(part: FileSlice, footer: CopyFooter, settings: ScanSettings) -
         row += count
         is_cut = False
         if not is_whole:
-            keys = ranges[number].intersect(of_file)
+            keys = ranges[number].intersect(part.file.info.key_range())
             if not keys.overlaps(part.keys):
                 continue
             is_cut = keys.intersect(part.keys) != keys

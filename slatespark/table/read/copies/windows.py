@@ -126,7 +126,7 @@ def _sst_windows(stores: TableStores, part: FileSlice, row: int, window_bytes: i
 
     Requires: each key has one version.
     """
-    whole = Layer("copy", (FileSlice(part.file, part.file.info.key_range()),))
+    whole = Layer("copy", (part.file.whole(),))
     at = 0
     for window in layer_windows(stores, whole, window_bytes):
         low, high = key_span(window.rows, part.keys, window.low, window.high)

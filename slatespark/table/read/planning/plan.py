@@ -16,7 +16,7 @@ from slatespark.format.info import SstInfo
 from slatespark.format.manifest import Manifest, SortedRun, SstHandle, SstView
 from slatespark.format.paths import sst_path
 from slatespark.format.ulid import Ulid
-from slatespark.ranges import ALL_KEYS, KeyRange, key_after
+from slatespark.ranges import KeyRange, key_after
 from slatespark.storage import ObjectMeta
 from slatespark.table.read.planning.wal_share import WalShare
 from slatespark.table.stores import OWN_ROOT
@@ -64,6 +64,10 @@ class SstFile:
         """Stored size of the data blocks."""
         return self.info.data_bytes
 
+    def whole(self) -> FileSlice:
+        """Return all of it."""
+        return FileSlice(self, self.info.key_range())
+
 
 @dataclass(frozen=True, slots=True)
 class FileSlice:
@@ -75,10 +79,8 @@ class FileSlice:
     @property
     def is_whole(self) -> bool:
         """Whether it certainly shows every row of its file."""
-        first, last = self.file.info.first_entry, self.file.info.last_entry
-        return self.keys == ALL_KEYS or (
-            first is not None and last is not None and self.keys.contains(first) and self.keys.contains(last)
-        )
+        of_file = self.file.info.key_range()
+        return self.keys.intersect(of_file) == of_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,9 +157,8 @@ def plan_layers(manifest: Manifest, roots: dict[Ulid, str]) -> tuple[Layer, ...]
             yield FileSlice(files[view.sst_id], view.key_range(manifest.ssts[view.sst_id]))
 
     layers = list(tree(manifest.l0, manifest.compacted))
-    for segment in (
-        manifest.segments
-    ):  # no two trees share a key, so their order does not matter (docs/reference/format/segments.md)
+    # No two trees share a key, so their order does not matter (docs/reference/format/segments.md).
+    for segment in manifest.segments:
         layers.extend(tree(segment.l0, segment.compacted))
     return tuple(layers)
 
@@ -165,6 +166,12 @@ def plan_layers(manifest: Manifest, roots: dict[Ulid, str]) -> tuple[Layer, ...]
 def stored_bytes(layers: Iterable[Layer]) -> int:
     """Return the stored bytes of the files of some layers; a file counts as often as it occurs."""
     return sum(part.file.data_bytes for layer in layers for part in layer.slices)
+
+
+def keep_slices(layers: Iterable[Layer], is_kept: Callable[[FileSlice], bool]) -> tuple[Layer, ...]:
+    """Return the layers with those of their slices for which a test is true."""
+    kept = (Layer(layer.name, tuple(filter(is_kept, layer.slices))) for layer in layers)
+    return tuple(layer for layer in kept if layer.slices)
 
 
 def cut_layers(layers: Sequence[Layer], keys: KeyRange) -> tuple[Layer, ...]:

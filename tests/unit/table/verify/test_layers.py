@@ -12,7 +12,7 @@ from slatespark.format.ulid import make_ulid
 from slatespark.ranges import KeyRange
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.table.read.merge.cursor import LayerCursor, Window
-from slatespark.table.read.planning.plan import FileSlice, Layer, SstFile
+from slatespark.table.read.planning.plan import FileSlice, Layer, SstFile, keep_slices
 from slatespark.table.stores import TableStores
 from slatespark.table.tasks import ONE_THREAD
 from slatespark.table.verify import layers
@@ -21,7 +21,6 @@ from slatespark.table.verify.layers import (
     Inversion,
     check_layer_order,
     find_inversions,
-    layers_of,
     overlapping_pairs,
 )
 
@@ -109,8 +108,8 @@ def test_pairs_are_those_that_share_keys_newer_first() -> None:
     [lowest] = low.slices
     pairs = overlapping_pairs([top, run, low])
     assert pairs == {(upper, second), (upper, third), (third, lowest)}
-    thinned = layers_of([top, run, low], [second, lowest])
-    assert [(layer.name, layer.slices) for layer in thinned] == [("run 1", (second,)), ("run 0", (lowest,))]
+    kept = keep_slices([top, run, low], {second, lowest}.__contains__)
+    assert [(layer.name, layer.slices) for layer in kept] == [("run 1", (second,)), ("run 0", (lowest,))]
 
 
 @pytest.mark.parametrize("error", [SnapshotExpiredError("a file is gone."), CorruptDataError("a block is damaged.")])
