@@ -71,8 +71,7 @@ class CopyCheck:
         except SlateError:
             self.findings.unchecked(url, SECTION, "It was garbage-collected during the verification.")
             return
-        self.findings.objects += 1
-        self.findings.stored_bytes += meta.size
+        self.findings.count(meta.size)
         if fault is not None:
             self.findings.damage(url, SECTION, fault)
 

@@ -29,8 +29,7 @@ def fetch_boundary(stores: TableStores, name: Literal["manifest", "compactions"]
         data = bytes(stores.main.get(path))
     except FileNotFoundError:
         return 0
-    findings.objects += 1
-    findings.stored_bytes += len(data)
+    findings.count(len(data))
     try:
         return decode_boundary(data)
     except CorruptDataError as exc:
@@ -64,8 +63,7 @@ def _fetch(stores: TableStores, number: int, findings: Findings) -> Compactions 
     path = compactions_path(number)
     try:
         data = bytes(stores.main.get(path))
-        findings.objects += 1
-        findings.stored_bytes += len(data)
+        findings.count(len(data))
         return decode_compactions(data)
     except FileNotFoundError:
         return None  # garbage-collected meanwhile

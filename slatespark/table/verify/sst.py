@@ -92,8 +92,7 @@ def check_sst(target: SstTarget, findings: Findings, *, window_bytes: int) -> Ss
     """
     before = len(findings.items) + findings.omitted
     totals = _SstCheck(target, findings, window_bytes, _Content(target)).run()
-    findings.objects += 1
-    findings.stored_bytes += target.size
+    findings.count(target.size)
     findings.rows += totals.rows
     if target.handle is None:
         findings.wal_rows += totals.rows
@@ -215,7 +214,7 @@ class _SstCheck:
             self.findings.unchecked(self.target.url, "blocks", "Without the index the data blocks cannot be found.")
             return RowTotals()
         check = RowCheck(StatedParts(info, index, filters, stats, properties), self._report)
-        self._check_blocks(check, info, version)
+        self._check_blocks(check, version)
         return check.finish()
 
     def _report(self, section: str, offset: int | None, what: str) -> None:
@@ -223,9 +222,9 @@ class _SstCheck:
 
     # --- blocks -----------------------------------------------------------------------------------------------------
 
-    def _check_blocks(self, check: RowCheck, info: SstInfo, version: int) -> None:
+    def _check_blocks(self, check: RowCheck, version: int) -> None:
         """Feed all blocks to the check, a window at a time."""
-        edges = check.parts.index.block_edges(info)
+        edges = check.parts.index.block_edges(check.parts.info)
         groups = group_blocks(edges, 0, len(edges) - 1, self.window_bytes)
         spans = [ByteRange(int(edges[first]), int(edges[end])) for first, end in groups]
         buffers = self.content.read_blocks(spans)
@@ -236,43 +235,32 @@ class _SstCheck:
                 self.findings.error(self.target.url, f"block {first}", exc, span.start)
                 check.skip()
                 return
-            self._check_window(check, data, edges[first : end + 1] - span.start, info, version, first)
+            self._check_window(check, data, edges[first : end + 1] - span.start, version, first)
 
     def _check_window(
-        self,
-        check: RowCheck,
-        data: NDArray[np.uint8],
-        edges: NDArray[np.int64],
-        info: SstInfo,
-        version: int,
-        first_block: int,
+        self, check: RowCheck, data: NDArray[np.uint8], edges: NDArray[np.int64], version: int, first_block: int
     ) -> None:
         done = 0
         while done < len(edges) - 1:
             try:
-                done += self._decode(check, data, edges[done:], info, version, first_block + done)
+                done += self._decode(check, data, edges[done:], version, first_block + done)
             except (CorruptDataError, UnsupportedFormatError):
                 break
         else:
             return
         for block in range(done, len(edges) - 1):  # at least one is damaged
             try:
-                self._decode(check, data, edges[block : block + 2], info, version, first_block + block)
+                self._decode(check, data, edges[block : block + 2], version, first_block + block)
             except (CorruptDataError, UnsupportedFormatError) as exc:
                 start = int(edges[block] + check.parts.index.block_offsets[first_block] - edges[0])
                 self.findings.error(self.target.url, f"block {first_block + block}", _local(exc), start)
                 check.skip()
 
     def _decode(
-        self,
-        check: RowCheck,
-        data: NDArray[np.uint8],
-        edges: NDArray[np.int64],
-        info: SstInfo,
-        version: int,
-        first_block: int,
+        self, check: RowCheck, data: NDArray[np.uint8], edges: NDArray[np.int64], version: int, first_block: int
     ) -> int:
         """Check as many blocks as a decompressed window holds; return their number."""
+        info = check.parts.info
         encoded = check.parts.index.encoded_bytes[first_block : first_block + len(edges) - 1]
         opened = unpack_blocks(data, edges, encoded, info.compression, limit_bytes=self.window_bytes)
         ordered = info.sst_type is not SstType.WAL
