@@ -8,8 +8,7 @@ from collections.abc import Iterable, Sequence
 from slatespark.ranges import ByteRange, coalesce
 from slatespark.storage.object_store import Buffer, ObjectMeta, ObjectStore
 from slatespark.storage.remote_store import MAX_GAP_BYTES, MAX_MERGED_BYTES
-from slatespark.storage.requests import Requests, delete_requests, list_requests
-from slatespark.storage.s3_driver import upload_requests
+from slatespark.storage.requests import Requests, delete_requests, list_requests, upload_requests
 
 
 class RequestTally:

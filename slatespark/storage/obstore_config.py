@@ -15,8 +15,7 @@ from slatespark.options.values import parse_flag
 from slatespark.storage.credentials import BackendOptions
 from slatespark.storage.known_options import AZURE_OPTIONS, GOOGLE_OPTIONS, S3_OPTIONS, refuse_unknown_options
 from slatespark.storage.s3_config import s3_arguments, s3_place
-from slatespark.storage.s3_driver import is_amazon, timeout_s
-from slatespark.storage.server_options import server_endpoint, trusted_certificates
+from slatespark.storage.server_options import is_amazon, server_endpoint, timeout_s, trusted_certificates
 from slatespark.storage.shared_clients import SharedClients
 
 S3: Final = "s3"

@@ -13,8 +13,8 @@ from slatespark.storage.credentials import BackendOptions
 from slatespark.storage.object_store import Buffer, ObjectMeta, tag_of
 from slatespark.storage.obstore_config import Bucket, import_obstore, open_bucket, parse_url
 from slatespark.storage.obstore_users import is_forked_user, mark_user
+from slatespark.storage.requests import PARTS_IN_FLIGHT, part_size
 from slatespark.storage.retry import AttemptOutcome, classify_error
-from slatespark.storage.s3_driver import PARTS_IN_FLIGHT, part_size
 from slatespark.units import datetime_to_ms
 
 _NO_VERSION: Final = {"e_tag": '"0"', "version": "1"}  # of no object

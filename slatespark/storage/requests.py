@@ -9,6 +9,11 @@ from typing import Final
 PAGE_OBJECTS: Final = 1000  # of one listing request
 MOST_DELETED: Final = 1000  # objects, by one request
 
+# Larger objects are uploaded in parts of this size, a few at a time, so only the parts in flight are copied.
+PART_BYTES: Final = 16 << 20
+PARTS_IN_FLIGHT: Final = 4
+MOST_PARTS: Final = 10_000  # do not change: a limit of S3
+
 
 @dataclass(frozen=True, slots=True)
 class Requests:
@@ -65,3 +70,14 @@ def list_requests(objects: int) -> int:
 def delete_requests(objects: int) -> int:
     """Return the requests that delete so many objects together."""
     return -(-objects // MOST_DELETED)
+
+
+def upload_requests(size: int) -> int:
+    """Return the requests for an upload of so many bytes."""
+    part_bytes = part_size(size)
+    return 1 if size < 2 * part_bytes else 2 + -(-size // part_bytes)  # begin, parts, complete
+
+
+def part_size(size: int) -> int:
+    """Return the bytes of one part of an upload."""
+    return max(PART_BYTES, -(-size // MOST_PARTS))

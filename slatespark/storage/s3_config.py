@@ -19,8 +19,13 @@ from typing import Any, Final
 from slatespark.errors import OptionError
 from slatespark.options.values import parse_flag
 from slatespark.storage.credentials import BackendOptions, refuse_control_characters
-from slatespark.storage.s3_driver import addressing_style, s3_endpoint, timeout_s
-from slatespark.storage.server_options import is_address, server_endpoint
+from slatespark.storage.server_options import (
+    addressing_style,
+    is_address,
+    s3_endpoint,
+    server_endpoint,
+    timeout_s,
+)
 
 DEFAULT_REGION: Final = "us-east-1"
 AMAZON: Final = "https://s3.amazonaws.com"

@@ -10,7 +10,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from slatespark.errors import InvalidRequestError, OptionError
+from slatespark.errors import InvalidRequestError
 from slatespark.options.values import parse_flag
 from slatespark.ranges import ByteRange
 from slatespark.storage.conditional_writes import CONTENT, prove_once
@@ -18,21 +18,19 @@ from slatespark.storage.credentials import BackendOptions
 from slatespark.storage.fsspec_driver import CONCURRENCY, shared_file_system
 from slatespark.storage.known_options import S3_OPTIONS, refuse_unknown_options
 from slatespark.storage.object_store import Buffer, ObjectMeta, tag_of
+from slatespark.storage.requests import PARTS_IN_FLIGHT, part_size
 from slatespark.storage.retry import AttemptOutcome, classify_error
-from slatespark.storage.server_options import server_endpoint, trusted_certificates
+from slatespark.storage.server_options import (
+    addressing_style,
+    is_amazon,
+    s3_endpoint,
+    timeout_s,
+    trusted_certificates,
+)
 from slatespark.units import datetime_to_ms
-
-# Larger objects are uploaded in parts of this size, a few at a time, so only the parts in flight are copied.
-PART_BYTES = 16 << 20
-PARTS_IN_FLIGHT = 4
-MOST_PARTS = 10_000  # do not change: a limit of S3
-
-DEFAULT_TIMEOUTS_S = {"connect_timeout": "10", "read_timeout": "30"}
 
 # An upload below this rate times out.
 SLOWEST_BYTES_PER_S = 256 << 10
-
-_ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")  # of the environment, first goes first
 
 _NO_TAG = f'"{"0" * 32}"'  # matches no object
 
@@ -169,17 +167,6 @@ class S3Driver:
             )
 
 
-def upload_requests(size: int) -> int:
-    """Return the requests for an upload of so many bytes."""
-    part_bytes = part_size(size)
-    return 1 if size < 2 * part_bytes else 2 + -(-size // part_bytes)  # begin, parts, complete
-
-
-def part_size(size: int) -> int:
-    """Return the bytes of one part of an upload."""
-    return max(PART_BYTES, -(-size // MOST_PARTS))
-
-
 class JoinedParts:
     """A sequence of buffers that acts as one: slices are copied, the whole is not."""
 
@@ -223,17 +210,6 @@ def s3_arguments(options: Mapping[str, str]) -> dict[str, Any]:
     return arguments
 
 
-def s3_endpoint(options: Mapping[str, str]) -> str | None:
-    """Return the URL of a server other than Amazon's, from the options or the environment; raises `OptionError`."""
-    return server_endpoint(options, {name: os.environ.get(name) for name in _ENDPOINTS})
-
-
-def is_amazon(endpoint: str) -> bool:
-    """Tell whether a server is one of Amazon's, which need not prove what they can do."""
-    host = endpoint.partition("://")[2].partition("/")[0].partition(":")[0]
-    return host.endswith((".amazonaws.com", ".amazonaws.com.cn"))
-
-
 def _client_arguments(options: Mapping[str, str]) -> dict[str, Any]:
     arguments: dict[str, Any] = {}
     if region := options.get("region") or os.environ.get("AWS_REGION"):
@@ -257,26 +233,6 @@ def _config_arguments(options: Mapping[str, str], other_server: bool) -> dict[st
     if style := addressing_style(options):
         arguments["s3"] = {"addressing_style": style}
     return arguments
-
-
-def addressing_style(options: Mapping[str, str]) -> str | None:
-    """Return whether the bucket is in the path or the host of an address, if the options say; raises `OptionError`."""
-    style = options.get("addressing_style")
-    if style not in (None, "path", "virtual", "auto"):
-        raise OptionError(f"storage.addressing_style: {style!r} is unknown.", todo="Use path, virtual or auto.")
-    return style
-
-
-def timeout_s(options: Mapping[str, str], name: str) -> float:
-    """Return a timeout in seconds; raises `OptionError`."""
-    text = options.get(name, DEFAULT_TIMEOUTS_S[name])
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = -1.0
-    if not 0 < seconds < 86_400:
-        raise OptionError(f"storage.{name}: {text!r} is not a valid timeout.", todo="Use seconds above 0.")
-    return seconds
 
 
 def _not_deleted(failures: Sequence[Mapping[str, str]]) -> Exception:

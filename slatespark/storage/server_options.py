@@ -1,4 +1,4 @@
-"""What options and environment say about a server, checked before any request: its URL, and trusted certificates."""
+"""What options and environment say about a server and the way to it: URL, timeouts, certificates. Sends no request."""
 
 from __future__ import annotations
 
@@ -20,6 +20,9 @@ _SERVER: Final = re.compile(
     rf"https?://(?:[!-?A-~]+@)?(?:{_HOST})(?::(\d{{1,5}}))?(?:/[^\s\x00-\x20\x7f?#]*)?", re.IGNORECASE
 )
 _LAST_PORT: Final = 65_535
+
+_S3_ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")  # the first that is set counts
+_DEFAULT_TIMEOUTS_S: Final = {"connect_timeout": "10", "read_timeout": "30"}
 
 
 def server_endpoint(options: Mapping[str, str], others: Mapping[str, str | None]) -> str | None:
@@ -48,6 +51,11 @@ def server_endpoint(options: Mapping[str, str], others: Mapping[str, str | None]
     return None
 
 
+def s3_endpoint(options: Mapping[str, str]) -> str | None:
+    """Return the URL of a server other than Amazon's, from the options or the environment; raises `OptionError`."""
+    return server_endpoint(options, {name: os.environ.get(name) for name in _S3_ENDPOINTS})
+
+
 def _checked_url(url: str, name: str) -> str:
     found = _SERVER.fullmatch(url)
     if found is None or int(found[1] or 0) > _LAST_PORT:
@@ -59,10 +67,36 @@ def _checked_url(url: str, name: str) -> str:
     return f"{protocol.lower()}://{place}"
 
 
+def is_amazon(endpoint: str) -> bool:
+    """Tell whether a server is one of Amazon's, which need not prove what they can do."""
+    host = endpoint.partition("://")[2].partition("/")[0].partition(":")[0]
+    return host.endswith((".amazonaws.com", ".amazonaws.com.cn"))
+
+
 def is_address(endpoint: str) -> bool:
     """Tell whether a server is named by its IP address, below which there are no names of buckets."""
     host = urlsplit(endpoint).hostname or ""
     return ":" in host or host.rpartition(".")[2].isdigit()
+
+
+def addressing_style(options: Mapping[str, str]) -> str | None:
+    """Return whether the bucket is in the path or the host of an address, if the options say; raises `OptionError`."""
+    style = options.get("addressing_style")
+    if style not in (None, "path", "virtual", "auto"):
+        raise OptionError(f"storage.addressing_style: {style!r} is unknown.", todo="Use path, virtual or auto.")
+    return style
+
+
+def timeout_s(options: Mapping[str, str], name: str) -> float:
+    """Return a timeout in seconds; raises `OptionError`."""
+    text = options.get(name, _DEFAULT_TIMEOUTS_S[name])
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 < seconds < 86_400:
+        raise OptionError(f"storage.{name}: {text!r} is not a valid timeout.", todo="Use seconds above 0.")
+    return seconds
 
 
 def trusted_certificates(options: Mapping[str, str], variable: str | None = None) -> bool | Path | None:

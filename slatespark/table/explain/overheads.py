@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from slatespark.options import WriteOptions
-from slatespark.storage.requests import Requests
-from slatespark.storage.s3_driver import upload_requests
+from slatespark.storage.requests import Requests, upload_requests
 from slatespark.table.columns.write import WINDOW_BYTES
 from slatespark.table.explain.cost import RequestRange
 

@@ -8,7 +8,7 @@ import pytest
 
 from slatespark.errors import InvalidRequestError, OptionError, TableNotFoundError, UnavailableError
 from slatespark.ranges import ByteRange
-from slatespark.storage import open_store, s3_driver
+from slatespark.storage import open_store, requests
 from slatespark.storage.object_store import ObjectStore
 from slatespark.storage.obstore_config import parse_url
 from slatespark.storage.remote_store import RemoteStore
@@ -129,9 +129,9 @@ def test_a_large_object_is_uploaded_in_parts(shaky: ObjectStore, proxy: FaultyPr
     parts = [bytes(range(251)) * 8000] * 17 + [b"end"]
     shaky.put("large", parts)
     data = b"".join(parts)
-    assert len(data) > 2 * s3_driver.PART_BYTES
+    assert len(data) > 2 * requests.PART_BYTES
     assert len([path for method, path in proxy.requests if "partNumber" in path]) == -(
-        -len(data) // s3_driver.PART_BYTES
+        -len(data) // requests.PART_BYTES
     )
     assert shaky.get("large") == data
     assert shaky.get_ranges("large", [ByteRange(5, 9), ByteRange(20 << 20, (20 << 20) + 7)]) == [

@@ -16,7 +16,7 @@ import pytest
 from slatespark import SlateStore
 from slatespark.errors import InvalidRequestError, TableNotFoundError, UnavailableError
 from slatespark.ranges import ByteRange
-from slatespark.storage import open_store, read_ahead, s3_driver
+from slatespark.storage import open_store, read_ahead, requests, s3_driver
 from slatespark.storage.counted_store import CountedStore, RequestTally
 from slatespark.storage.object_store import ObjectStore
 from slatespark.storage.remote_store import RemoteStore
@@ -92,7 +92,7 @@ def test_a_large_object_is_uploaded_in_parts(store: ObjectStore) -> None:
     block = bytes(range(251)) * 8000
     parts = [block] * 17 + [b"end"]
     store.put("large", parts)
-    assert store.head("large").size == 17 * len(block) + 3 > 2 * s3_driver.PART_BYTES
+    assert store.head("large").size == 17 * len(block) + 3 > 2 * requests.PART_BYTES
     assert store.get("large") == b"".join(parts)
     spans = [ByteRange(at, at + 3_000_000) for at in range(0, 30_000_000, 3_000_000)]
     assert b"".join(read_ahead(store, "large", spans)) == b"".join(parts)[:30_000_000]

@@ -8,7 +8,7 @@ from slatespark.errors import InvalidRequestError, TableNotFoundError
 from slatespark.ranges import ByteRange
 from slatespark.storage import open_store
 from slatespark.storage.object_store import ObjectStore
-from slatespark.storage.s3_driver import PART_BYTES
+from slatespark.storage.requests import PART_BYTES
 from tests.support.azurite import Azurite
 from tests.support.google_server import GoogleServer
 from tests.support.s3_process import S3Process
