@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from types import TracebackType
 from typing import Final, Self
 
 from benchmarks.process_tree import anonymous_bytes, command_of, descendants
@@ -40,9 +39,7 @@ class MemoryWatch:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Stop sampling."""
         self._stopped.set()
         self._thread.join()

@@ -18,7 +18,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Self, TypeAlias
 
 from benchmarks.process_tree import cpu_seconds
@@ -48,9 +47,7 @@ class Stopwatch:
         self._cpu, self._start = self._cpu_now(), time.perf_counter()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Stop."""
         self.seconds, self.cpu_seconds = time.perf_counter() - self._start, self._cpu_now() - self._cpu
 
@@ -133,9 +130,7 @@ class WorkerProcess:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """End the process: it stops when its input ends, with the Spark it started."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None

@@ -13,7 +13,6 @@ import threading
 from collections.abc import Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Self, TypeAlias, TypeVar
 
 from slatedb import uniffi
@@ -328,9 +327,7 @@ class Client:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Close unless the test did; what is not durable is lost, so that no layout appears by accident."""
         if self._loop.is_running():
             self.close(flush=False)

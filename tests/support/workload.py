@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from types import TracebackType
 from typing import Final, Self, TypeAlias
 
 from hypothesis import strategies as st
@@ -202,10 +201,8 @@ class Run:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.client.__exit__(kind, error, trace)
+    def __exit__(self, *error: object) -> None:
+        self.client.__exit__(*error)
 
 
 def without_keys(rows: Sequence[ScanRow], left_out: set[bytes]) -> list[ScanRow]:
