@@ -13,7 +13,7 @@ from slatespark.storage.object_store import ObjectStore
 from slatespark.table.clock import Clock
 from slatespark.table.commit.tree_edit import TreeEdit
 from slatespark.table.read.fetch import fetch_wal_rows
-from slatespark.table.rows.row_spans import rows_outside
+from slatespark.table.read.planning.row_cuts import rows_outside
 from slatespark.table.rows.sorted_rows import SortedRows
 from slatespark.table.rows.sst_upload import NewFile, upload_sorted
 from slatespark.table.snapshot import WalTail

@@ -57,9 +57,9 @@ from slatespark.table.progress import Progress, Step
 from slatespark.table.read.fetch import fetch_wal_file
 from slatespark.table.read.merge.cursor import FILE_WINDOW_BYTES, layer_windows
 from slatespark.table.read.planning.plan import FileSlice, Layer, SstFile
+from slatespark.table.read.planning.row_cuts import spans_within
 from slatespark.table.records.claims import CLAIMS_DIR
 from slatespark.table.records.named_keys import find_named
-from slatespark.table.rows.row_spans import spans_within
 from slatespark.table.stores import OWN_ROOT, TableStores, external_roots, object_context
 
 _ATTEMPTS: Final = 10

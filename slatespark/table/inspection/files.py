@@ -21,9 +21,9 @@ from slatespark.table.definition.versions import resolve_codec
 from slatespark.table.read.copies.stored import list_copies
 from slatespark.table.read.fetch import fetch_stats
 from slatespark.table.read.gaps import may_show_rows
-from slatespark.table.read.planning.layers import MAX_COMMIT_RECORDS, distinct_files, fetch_layers
+from slatespark.table.read.planning.layers import distinct_files, fetch_layers
 from slatespark.table.read.planning.plan import FileSlice, Layer, SstFile
-from slatespark.table.read.versions.file_properties import file_properties
+from slatespark.table.read.versions.file_properties import MAX_COMMIT_RECORDS, file_properties
 from slatespark.table.read.versions.resolve import resolve_snapshot
 from slatespark.table.stores import OWN_ROOT, TableStores
 

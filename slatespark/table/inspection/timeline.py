@@ -28,8 +28,9 @@ from slatespark.table.inspection.timeline_intervals import (
     without_slivers,
 )
 from slatespark.table.log.manifests import fetch_manifest
-from slatespark.table.read.planning.layers import MAX_COMMIT_RECORDS, fetch_layers
+from slatespark.table.read.planning.layers import fetch_layers
 from slatespark.table.read.planning.plan import Layer
+from slatespark.table.read.versions.file_properties import MAX_COMMIT_RECORDS
 from slatespark.table.read.versions.resolve import resolve_snapshot
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.records.commits import fetch_commit_records

@@ -18,11 +18,11 @@ from slatespark.options.values import parse_choice
 from slatespark.storage import run_in_groups
 from slatespark.table.clock import Clock
 from slatespark.table.read.merge.cursor import window_size
-from slatespark.table.read.planning.layers import MAX_COMMIT_RECORDS, fetch_layers
+from slatespark.table.read.planning.layers import fetch_layers
 from slatespark.table.read.planning.plan import FileSlice, SstFile
 from slatespark.table.read.reader import resolve_table
 from slatespark.table.read.section_cache import SectionCache
-from slatespark.table.read.versions.file_properties import recorded_properties
+from slatespark.table.read.versions.file_properties import MAX_COMMIT_RECORDS, recorded_properties
 from slatespark.table.retention.expiry_files import fetch_outline, read_blocks
 from slatespark.table.retention.expiry_plan import (
     PERIODS,

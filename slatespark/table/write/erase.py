@@ -46,10 +46,10 @@ from slatespark.table.read.gaps import find_gaps, is_gap
 from slatespark.table.read.merge.cursor import FILE_WINDOW_BYTES, layer_windows
 from slatespark.table.read.planning.layers import view_slices
 from slatespark.table.read.planning.plan import FileSlice, Layer, SstFile
+from slatespark.table.read.planning.row_cuts import rows_outside, spans_within
 from slatespark.table.read.versions.resolve import resolve_snapshot
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.records.operations import Operation
-from slatespark.table.rows.row_spans import rows_outside, spans_within
 from slatespark.table.rows.sorted_rows import SortedRows
 from slatespark.table.rows.sst_upload import NewFile, upload_sorted
 from slatespark.table.snapshot import Snapshot

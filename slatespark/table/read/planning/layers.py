@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
 
 from slatespark.format.manifest import Manifest, SstView
 from slatespark.table.read.planning.plan import FileSlice, Layer, SstFile, plan_layers
 from slatespark.table.stores import OWN_ROOT, TableStores, external_roots
-
-MAX_COMMIT_RECORDS: Final = 1000  # looked through for properties of files
 
 
 def fetch_layers(stores: TableStores, manifest: Manifest) -> tuple[Layer, ...]:

@@ -28,6 +28,7 @@ _Properties: TypeAlias = Mapping[tuple[Ulid, int], SstProperties]  # by id and s
 Listing: TypeAlias = Callable[[], list[ObjectMeta]]  # waits for what was listed
 
 CACHE_BYTES: Final = 32 << 20
+MAX_COMMIT_RECORDS: Final = 1000  # that an inspection looks through
 MAX_HELD: Final = 1 << 14  # files whose properties are held: 13 MB
 STORED_BYTES: Final = "stored_bytes"  # of the file without its footer; in a record beside the properties
 
