@@ -32,7 +32,7 @@ def build_session(settings: Mapping[str, str]) -> SparkSession:
     from pyspark.sql import SparkSession
 
     folder = Path.cwd() / f"spark-{os.getpid()}"
-    builder = (
+    session = (
         SparkSession.builder.master(MASTER)
         .appName("slatespark benchmarks")
         .config("spark.ui.enabled", "false")
@@ -41,10 +41,9 @@ def build_session(settings: Mapping[str, str]) -> SparkSession:
         .config("spark.driver.memory", "4g")
         .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
         .config("spark.local.dir", str(folder / "local"))
+        .config(map=dict(settings))
+        .getOrCreate()
     )
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
 

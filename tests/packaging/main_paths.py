@@ -199,16 +199,17 @@ def main() -> None:
     names = ("slatespark", "pyspark", "pyarrow")
     print(f"Python {sys.version.split()[0]}, {', '.join(f'{name} {version(name)}' for name in names)}", flush=True)
     folder = Path(tempfile.mkdtemp(prefix="slatespark-wheel-"))
-    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-    for name, value in {
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.warehouse.dir": str(folder / "warehouse"),
-        "spark.ui.showConsoleProgress": "false",
-    }.items():
-        builder = builder.config(name, value)
+    builder = SparkSession.builder.master("local[2]").config(
+        map={
+            "spark.ui.enabled": "false",
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.sql.shuffle.partitions": "2",
+            "spark.sql.session.timeZone": "UTC",
+            "spark.sql.warehouse.dir": str(folder / "warehouse"),
+            "spark.ui.showConsoleProgress": "false",
+        }
+    )
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
     try:

@@ -215,10 +215,7 @@ import json, sys
 from pyspark.sql import SparkSession
 from tests.spark.test_stream_mirror import start_mirror
 source, target, checkpoint, trigger, settings = map(json.loads, sys.argv[1:])
-builder = SparkSession.builder.master("local[2]")
-for key, value in settings.items():
-    builder = builder.config(key, value)
-spark = builder.getOrCreate()
+spark = SparkSession.builder.master("local[2]").config(map=settings).getOrCreate()
 spark.sparkContext.setLogLevel("ERROR")
 start_mirror(spark, source, target, checkpoint, trigger).awaitTermination()
 """

@@ -27,9 +27,7 @@ def main() -> None:
 def open_session(start: dict[str, Any]) -> SparkSession:
     builder = SparkSession.builder
     builder = builder.remote(start["master"]) if start["connects"] else builder.master(start["master"])
-    for key, value in start["settings"].items():
-        builder = builder.config(key, value)
-    spark = builder.getOrCreate()
+    spark = builder.config(map=start["settings"]).getOrCreate()
     if not start["connects"]:
         spark.sparkContext.setLogLevel("ERROR")
     return spark
