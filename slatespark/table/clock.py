@@ -13,10 +13,11 @@ from uuid import UUID
 
 from slatespark.errors import InvalidRequestError, OptionError, SlateError
 from slatespark.fork_lock import fork_lock
+from slatespark.format.manifest_state import NO_TICK
 from slatespark.format.ulid import Ulid, make_ulid
 from slatespark.options.named_function import import_function
 from slatespark.options.values import is_clock, parse_clock
-from slatespark.units import ns_to_ms
+from slatespark.units import ns_to_ms, time_text
 
 CLOCK_END_MS: Final = 1 << 48  # limit of the time in file ids (docs/reference/format/objects.md)
 
@@ -154,6 +155,13 @@ def now_or(clock: Clock, otherwise_ms: int) -> int:
         return clock.now_ms()
     except SlateError:
         return otherwise_ms
+
+
+def present_text(present_ms: int, *, own_time: bool) -> str:
+    """Return the present for a message; with `own_time` it is the last clock tick of a table with its own clock."""
+    if own_time and present_ms == NO_TICK:
+        return "no write has set the table's own clock yet"
+    return f"{'the last clock tick is' if own_time else 'it is'} {time_text(present_ms)}"
 
 
 def _require_time(now_ms: object, origin: str) -> int:

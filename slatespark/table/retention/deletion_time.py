@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from slatespark.errors import OptionError
-from slatespark.table.clock import Clock, read_clock
+from slatespark.table.clock import Clock, present_text, read_clock
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.snapshot import Snapshot
 from slatespark.units import time_text
@@ -20,9 +20,8 @@ def resolve_deletion_time(snapshot: Snapshot, definition: TableDefinition, clock
         return default_deletion_time(tick_ms, definition, clock)
     present_ms = tick_ms if has_own_time else max(tick_ms, read_clock(clock))
     if now_ms > present_ms:
-        says = "the last clock tick is" if has_own_time else "it is"
         raise OptionError(
-            f"now: {time_text(now_ms)} is in the future, {says} {time_text(present_ms)}.",
+            f"now: {time_text(now_ms)} is in the future, {present_text(present_ms, own_time=has_own_time)}.",
             why="It would delete rows that are not past retention yet.",
             todo="Give an instant in the past, or none.",
         )

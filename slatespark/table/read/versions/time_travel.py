@@ -13,7 +13,7 @@ from typing import Final
 
 from slatespark.errors import HistoryTrimmedError, OptionError
 from slatespark.format.manifest import Manifest
-from slatespark.table.clock import Clock, present_of_read
+from slatespark.table.clock import Clock, present_of_read, present_text
 from slatespark.table.definition.versions import DefinitionFetch
 from slatespark.table.read.versions.kept_versions import KeptVersions
 from slatespark.table.read.versions.unnumbered import lost_segment, may_differ
@@ -82,9 +82,9 @@ class Timeline:
             tick_ms = self.kept.manifest(self.kept.latest).last_l0_clock_tick
         present_ms = tick_ms if self.own_time else max(tick_ms, now_ms)
         if time_ms > present_ms:
-            clock = "the table's own clock stands at" if self.own_time else "it is"
+            present = present_text(present_ms, own_time=self.own_time)
             raise OptionError(
-                f"{self.stores.url}: {time_text(time_ms)} lies in the future; {clock} {time_text(present_ms)}.",
+                f"{self.stores.url}: {time_text(time_ms)} lies in the future; {present}.",
                 todo="Give an instant of the past, or none for the newest rows.",
             )
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from slatespark.errors import HistoryTrimmedError, OptionError
+from slatespark.format.manifest_state import NO_TICK
 from slatespark.format.paths import manifest_path
 from slatespark.slate_store import SlateStore
 from slatespark.storage.memory_store import MemoryStore
@@ -230,3 +231,20 @@ def test_late_rows_are_not_shown_before_they_came() -> None:
     assert copy.scan().read_all()["key"].to_pylist() == [b"a", b"b"]
     store.restoreToTimestamp(50)
     assert store.scan().read_all()["key"].to_pylist() == [b"a", b"b"]
+
+
+_IN_THE_FUTURE: dict[str, Callable[[SlateStore], object]] = {
+    "scan": lambda store: store.scan(timestampAsOf=5),
+    "restore": lambda store: store.restoreToTimestamp(5),
+    "compact": lambda store: store.compact(full=True, now=5),
+}
+
+
+@pytest.mark.parametrize("call", _IN_THE_FUTURE.values(), ids=_IN_THE_FUTURE.keys())
+def test_the_future_of_a_table_without_a_time_yet(call: Callable[[SlateStore], object]) -> None:
+    """No write has set the clock of the table: the error shows no time of it."""
+    url = f"memory://own-time-{next(_names)}/t"
+    SlateStore.create(url, clock="custom")
+    with pytest.raises(OptionError) as refused:
+        call(SlateStore.open(url))
+    assert str(NO_TICK) not in str(refused.value)
