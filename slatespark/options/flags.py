@@ -23,7 +23,10 @@ def parsing_flags(call: Callable[Parameters, Result]) -> Callable[Parameters, Re
 
     @wraps(call)
     def parsed(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
-        given = expected.bind(*args, **kwargs)
+        try:
+            given = expected.bind(*args, **kwargs)
+        except TypeError:
+            return call(*args, **kwargs)  # Python's own error says which call it was
         for name in names:
             if name in given.arguments:
                 given.arguments[name] = parse_flag(given.arguments[name], name)

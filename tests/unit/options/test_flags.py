@@ -65,3 +65,8 @@ def test_filters_of_a_worker_are_filters(store: SlateStore) -> None:
 def test_a_misspelt_flag_of_an_upkeep_is_no_option_of_storage(store: SlateStore) -> None:
     with pytest.raises(OptionError, match="fences"):
         Upkeep(store.url, fence=True)
+
+
+def test_an_unknown_argument_is_told_with_its_call(store: SlateStore) -> None:
+    with pytest.raises(TypeError, match="vacuum"):
+        store.vacuum(age="1h")  # type: ignore[call-arg]
