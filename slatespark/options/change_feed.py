@@ -97,7 +97,7 @@ class FeedOptions:
     expired: str | None = _feed_option(
         "expired",
         doc="Change feed: `delete`: a row that expired or retired in between is a change. `ignore`: it is not "
-        "reported; both versions are evaluated at the instant of the later one.",
+        "reported; both versions are evaluated at the time of the later one.",
         parse=parse_choice("delete", "ignore"),
         shown="`delete`",
     )

@@ -286,8 +286,8 @@ class Writes(OpenTable):
 
         On a plain table the views of files are cut, and only files that reach across an end of an interval are looked
         at. If no row version lies in the intervals, nothing is published, and the newest version is returned. On a
-        history table each row that a read as of `timestamp` shows in the intervals gets a tombstone with that time, so
-        reads as of any time stay exact before and after it.
+        history table each row that existed in the intervals as of `timestamp`, expired ones included, gets a tombstone
+        with that time, so reads as of any time stay exact before and after it.
 
         Parameters
         ----------

@@ -98,8 +98,12 @@ def check_feed(store: SlateStore, keys: Sequence[str], before: int, after: int, 
 
 
 def check_ignored(store: SlateStore, keys: Sequence[str], before: int, after: int) -> None:
-    """Compare the feed without expiry with reads of both versions at the instant of the later one."""
+    """Compare the feed without expiry with reads of both versions at the time of the later one."""
     now_ms = store.resolve(versionAsOf=after).now_ms
+    if not store.definition.has_own_time:
+        committed_ms = next(facts.committed_ms for facts in store.history() if facts.version == after)
+        assert committed_ms is not None
+        now_ms = max(now_ms, min(committed_ms, store.resolve().now_ms))
     old, new = (state_of(store, keys, version, now=now_ms) for version in (before, after))
     found = read_feed(store, before, after, expired="ignore")
     assert _sorted(found, keys) == _sorted(differences(old, new), keys)

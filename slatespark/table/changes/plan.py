@@ -17,7 +17,7 @@ from slatespark.ranges import ALL_KEYS, KeyRange
 from slatespark.table.changes.bounds import NOTHING, FeedBounds, resolve_bounds
 from slatespark.table.changes.differences import LayerDifferences, compare_layers
 from slatespark.table.changes.due import find_due
-from slatespark.table.clock import Clock
+from slatespark.table.clock import Clock, read_clock
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.definition.versions import fetch_definition
 from slatespark.table.log.manifests import fetch_latest_manifest
@@ -176,6 +176,8 @@ def plan_between(
     InvalidRequestError, HistoryTrimmedError, CorruptDataError, UnsupportedFormatError
     """
     snapshot, definition = _resolve(stores, options.of_version(bounds.after), clock, held or {})
+    if options.ignores_expired and not definition.has_own_time:
+        snapshot = replace(snapshot, now_ms=_time_of(snapshot, bounds, clock))
     codec = definition.codec()
     columns = project(options, codec=codec) if projection is None else renewed(projection, codec)
     new = scan_settings(stores, snapshot, definition, options, columns, None)
@@ -184,7 +186,7 @@ def plan_between(
     if bounds.before == NOTHING:
         old = replace(new, visibility=_NOTHING_VISIBLE, wal=WalTail(0, 0))
     else:
-        # What has ended by the later instant is left out of both versions, so that its end is not a change.
+        # What has ended by that instant is left out of both versions, so that its end is not a change.
         now_ms = snapshot.now_ms if options.ignores_expired else None
         asked = replace(options.of_version(bounds.before), now_ms=now_ms)
         known = _known(asked, held or {})
@@ -199,6 +201,15 @@ def plan_between(
     compared = _Compared(old_layers, layers, differences, due, settings)
     splits = _plan_splits(stores, options, codec, condition, compared, chosen)
     return ChangePlan(bounds, settings, splits, differences, due)
+
+
+def _time_of(snapshot: Snapshot, bounds: FeedBounds, clock: Clock) -> int:
+    """Return the time of the later version, from which on its purged rows had ended.
+
+    A compaction or reap removes rows that have ended by the clock, without a tick. The clock of a store that tells the
+    time of a version may be ahead of ours, by which rows are still shown.
+    """
+    return max(snapshot.now_ms, min(bounds.committed_ms, read_clock(clock)))
 
 
 def _resolve(

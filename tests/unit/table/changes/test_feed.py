@@ -82,6 +82,25 @@ def test_a_row_that_ends_as_the_later_version_is_committed(way: str) -> None:
     assert [(word, row["id"]) for word, row in read_feed(store, between, after)] == [("insert", 2)]
 
 
+@pytest.mark.parametrize("way", ["ttl", "retention", "reap"])
+def test_rows_that_were_purged_by_the_clock(way: str) -> None:
+    """No write has told the version that they have ended: its tick is that of the write before."""
+    clock = FakeClock()
+    store = new_store(clock, retention=None if way == "ttl" else "1h")
+    before = store.write(rows(range(2)), ttl="1h" if way == "ttl" else None)
+    store.write(rows(range(2, 3)), ttl="none")
+    clock.advance(7_200_000)
+    if way == "reap":
+        store.reap()
+    else:
+        store.compact(full=True)
+    store.createCheckpoint("noted")  # a version without a record of ours
+    after = store.resolve().version
+    assert {word for word, row in read_feed(store, before, after) if row["id"] < 2} == {"delete"}
+    assert [row for _, row in read_feed(store, before, after, expired="ignore") if row["id"] < 2] == []
+    check_ignored(store, ["id"], before, after)
+
+
 def test_files_of_which_nothing_is_known_are_searched_for_rows_that_end() -> None:
     clock = FakeClock()
     store = new_store(clock)
