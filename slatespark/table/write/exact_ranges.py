@@ -83,7 +83,7 @@ def exact_ranges(condition: str, codec: RowCodec, *, name: str) -> tuple[KeyRang
     bound = [bind_filter(comparisons, codec.schema) for comparisons in alternatives]
     ranges = tight_ranges([keys for each in bound for keys in _ranges_of(each, codec, name)], codec)
     if not ranges:
-        raise OptionError(f"{name}: no key can match `{condition}`.", todo="Give a condition that some keys match.")
+        raise OptionError(f"{name}: no key can match {condition}.", todo="Give a condition that some keys match.")
     if len(ranges) > MAX_INTERVALS:
         raise _too_many(name, f"{len(ranges)} key ranges")
     return ranges

@@ -118,7 +118,7 @@ def _listed_keys(condition: str, codec: RowCodec) -> tuple[bytes, ...]:
     plan = plan_keys(bind_filter(parse_filter(condition, name="condition"), codec.schema), codec)
     if not plan.points or plan.residual.columns:
         raise OptionError(
-            f"ifClientActive=cooperate: `{condition}` does not list keys.",
+            f"ifClientActive=cooperate: the condition {condition} does not list keys.",
             why="A client that goes on writing cannot check which rows fulfil a condition.",
             todo=f"Use = or IN on all of {', '.join(codec.key_columns)}, or ifClientActive=fail or fence.",
         )
