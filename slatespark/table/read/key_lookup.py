@@ -14,6 +14,7 @@ from slatespark.encoding.row_keys import check_key_columns, keys_of_rows
 from slatespark.options import ReadOptions
 from slatespark.ranges import ALL_KEYS
 from slatespark.table.clock import Clock
+from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.read.arrow import project
 from slatespark.table.read.planning.plan import Layer, plan_points
 from slatespark.table.read.planning.wal_share import WalShare
@@ -70,9 +71,13 @@ def fetch_key_lookup(
     InvalidRequestError, HistoryTrimmedError, CorruptDataError, UnsupportedFormatError
     """
     options.refuse_keys("lookup")
-    snapshot, definition = resolve_read(stores, options, clock, point)
+
+    def check(definition: TableDefinition) -> None:
+        check_key_columns(rows, names, definition.codec())
+
+    snapshot, definition = resolve_read(stores, options, clock, point, check)
     codec = definition.codec()
-    check_key_columns(rows, names, codec)
+    check(definition)
     columns, condition = project(options, codec=codec), bind_condition(options, codec)
     settings = scan_settings(stores, snapshot, definition, options, columns, condition)
     return KeyLookup(settings, fetch_layers_of(stores, snapshot, point), options.split_bytes)

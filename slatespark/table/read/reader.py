@@ -152,20 +152,41 @@ def resolve_table(stores: TableStores, options: ReadOptions, clock: Clock) -> tu
     return snapshot, definition
 
 
-def resolve_held(stores: TableStores, options: ReadOptions, clock: Clock) -> tuple[Snapshot, TableDefinition]:
-    """Do as `resolve_table`, and pin the result against garbage collection if the options say so."""
+def resolve_held(
+    stores: TableStores, options: ReadOptions, clock: Clock, check: Callable[[TableDefinition], object] | None = None
+) -> tuple[Snapshot, TableDefinition]:
+    """Do as `resolve_table`, and pin the result against garbage collection if the options say so.
+
+    Parameters
+    ----------
+    check : raises for arguments that do not fit the table, as this does for options: what is refused pins nothing
+    """
     if options.pin_ms is None:
         return resolve_table(stores, options, clock)
     from slatespark.table.checkpoints.pins import resolve_pinned  # which most reads do without
 
-    return resolve_pinned(stores, clock, options.pin_ms, lambda: resolve_table(stores, options, clock))
+    def resolve() -> tuple[Snapshot, TableDefinition]:
+        snapshot, definition = resolve_table(stores, options, clock)
+        if check is not None:
+            check(definition)
+        codec = definition.codec()
+        chosen_range(options, codec)
+        columns, condition = project(options, codec=codec), bind_condition(options, codec)
+        scan_settings(stores, snapshot, definition, options, columns, condition)
+        return snapshot, definition
+
+    return resolve_pinned(stores, clock, options.pin_ms, resolve)
 
 
 def resolve_read(
-    stores: TableStores, options: ReadOptions, clock: Clock, point: ReadPoint | None
+    stores: TableStores,
+    options: ReadOptions,
+    clock: Clock,
+    point: ReadPoint | None,
+    check: Callable[[TableDefinition], object] | None = None,
 ) -> tuple[Snapshot, TableDefinition]:
-    """Return the snapshot and definition of a point, or those of the options without one."""
-    return resolve_held(stores, options, clock) if point is None else point.resolve(options)
+    """Return the snapshot and definition of a point, or those of the options without one; `check` as there."""
+    return resolve_held(stores, options, clock, check) if point is None else point.resolve(options)
 
 
 def fetch_layers_of(stores: TableStores, snapshot: Snapshot, point: ReadPoint | None) -> tuple[Layer, ...]:
@@ -346,11 +367,15 @@ def fetch_as_of_join(
         When the table has no history.
     SchemaError, InvalidRequestError, HistoryTrimmedError
     """
-    snapshot, definition = resolve_held(stores, options, clock)
-    check_history(stores.url, definition, "asOf")
-    codec = definition.codec()
-    added = added_columns(options, codec)
-    check_join_columns(rows, names, codec, time_column, added)
+
+    def check(definition: TableDefinition) -> list[str]:
+        check_history(stores.url, definition, "asOf")
+        added = added_columns(options, definition.codec())
+        check_join_columns(rows, names, definition.codec(), time_column, added)
+        return added
+
+    snapshot, definition = resolve_held(stores, options, clock, check)
+    codec, added = definition.codec(), check(definition)
     projection = project(replace(options, columns=tuple(added)), codec=codec)
     settings = scan_settings(stores, snapshot, definition, options, projection, None)
     assert settings.validity is not None  # the options ask for intervals
@@ -440,8 +465,12 @@ def look_up(
     InvalidRequestError, HistoryTrimmedError, CorruptDataError, UnsupportedFormatError
     """
     options.refuse_keys("get")
-    snapshot, definition = resolve_read(stores, options, clock, point)
-    wanted = [definition.codec().encode_key(key)]
+
+    def encode(definition: TableDefinition) -> bytes:
+        return definition.codec().encode_key(key)
+
+    snapshot, definition = resolve_read(stores, options, clock, point, check=encode)
+    wanted = [encode(definition)]
     plan = _fetch_look_up_plan(stores, snapshot, definition, wanted, options, point)
     batches = [batch for split in plan.splits for batch in scan_split(stores, split, plan.settings)]
     return batches[0].slice(0, 1) if batches else None

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from slatespark import InvalidRequestError, OptionError
+from slatespark import InvalidRequestError, OptionError, SlateStore
 from slatespark.format.manifest import Checkpoint
 from slatespark.format.paths import wal_path
 from slatespark.format.row import Row
@@ -102,3 +103,28 @@ def test_a_read_only_store_is_refused(place: Place) -> None:
         with pytest.raises(OptionError):
             place.value(pin=wrong)
     assert place.points() == ()
+
+
+_ROWS = pa.table({"k": [1], "since": [5]})
+_REFUSED: dict[str, Callable[[SlateStore], object]] = {
+    "column": lambda store: store.scan(columns="nope", pin="1h"),
+    "filter": lambda store: store.scan(filter="nope = 1", pin="1h"),
+    "range": lambda store: store.scan(startKey=b"a", pin="1h"),
+    "operator": lambda store: store.scan(mergeOperator="nope", pin="1h"),
+    "versions": lambda store: store.versions(columns="nope", pin="1h"),
+    "key": lambda store: store.get("text", pin="1h"),
+    "lookup": lambda store: store.lookup(pa.table({"k": ["text"]}), pin="1h"),
+    "changes": lambda store: store.changes(startingVersion=1, filter="nope = 1", pin="1h"),
+    "time of a join": lambda store: store.asOf(_ROWS, "nope", pin="1h"),
+    "columns of a join": lambda store: store.asOf(_ROWS, "since", columns="nope", pin="1h"),
+}
+
+
+@pytest.mark.parametrize("read", _REFUSED.values(), ids=_REFUSED.keys())
+@pytest.mark.parametrize("history", [False, True], ids=["plain", "history"])
+def test_what_is_refused_pins_nothing(read: Callable[[SlateStore], object], history: bool) -> None:
+    store = SlateStore.create(f"memory://pins/{next(_names)}", "k BIGINT, v STRING", "k", history=history)
+    version = store.write(pa.table({"k": [1], "v": ["a"]}))
+    with pytest.raises(InvalidRequestError):
+        read(store)
+    assert store.resolve().version == version
