@@ -24,7 +24,7 @@ from slatespark.format.codecs import Buffer
 from slatespark.format.envelope import open_envelope, seal_envelope
 from slatespark.format.manifest_check import check_readable
 from slatespark.format.manifest_state import NO_TICK, Checkpoint, ExternalDb, Manifest, Segment
-from slatespark.format.manifest_tables import checkpoint_of, external_db_of, optional_ulid_of, sst_map_of, tracker_of
+from slatespark.format.manifest_tables import checkpoints_of, external_db_of, optional_ulid_of, sst_map_of, tracker_of
 from slatespark.format.manifest_v1 import decode_manifest_v1
 from slatespark.format.open_ends import close_open_ends
 from slatespark.format.references import (
@@ -128,7 +128,7 @@ def _manifest_of(table: ManifestTable.ManifestV2, unknown_fields: frozenset[str]
         l0=views_of(fields, _L0),
         compacted=tuple(map(run_of, fields.tables(_COMPACTED))),
         last_l0_clock_tick=table.LastL0ClockTick(),
-        checkpoints=tuple(map(checkpoint_of, fields.tables(_CHECKPOINTS))),
+        checkpoints=checkpoints_of(fields, _CHECKPOINTS),
         last_l0_seq=table.LastL0Seq(),
         recent_snapshot_min_seq=table.RecentSnapshotMinSeq(),
         sequence_tracker=tracker_of(bytes_of(table.SequenceTrackerAsNumpy())),

@@ -15,6 +15,7 @@ from slatespark.format.references import SstHandle, SstMap
 from slatespark.format.sequence_tracker import SequenceTracker, decode_sequence_tracker
 from slatespark.format.tables import items_of, text_of, ulid_of, uuid_at, uuid_of
 from slatespark.format.ulid import Ulid
+from slatespark.format.wire_columns import WireColumns
 from slatespark.format.wire_table import WireTable, field_numbers
 from slatespark.format.wire_tables import CHECKPOINT, WRITER_CHECKPOINT
 
@@ -53,6 +54,23 @@ def external_db_of(table: ExternalDbTable.ExternalDb) -> ExternalDb:
         source_checkpoint_id=uuid_of(table.SourceCheckpointId()),
         final_checkpoint_id=None if final is None else uuid_of(final),
         sst_ids=tuple(ulid_of(entry) for entry in items_of(table.SstIdsLength(), table.SstIds)),
+    )
+
+
+def checkpoints_of(table: WireTable, field: int) -> tuple[Checkpoint, ...]:
+    """Decode a vector of checkpoints in a verified table: one for each version that is kept."""
+    many = WireColumns.of_vector(table, field)
+    if many is None or many.has(_METADATA).any():
+        return tuple(map(checkpoint_of, table.tables(field)))
+    return tuple(
+        map(
+            Checkpoint,
+            many.tables(_ID).uuids(),
+            many.numbers(_MANIFEST_ID),
+            many.numbers(_EXPIRES, "<u4"),
+            many.numbers(_CREATED, "<u4"),
+            map(text_of, many.octets(_NAME)),
+        )
     )
 
 

@@ -58,7 +58,12 @@ def uuid_of(table: UuidTable.Uuid) -> UUID:
 
 def uuid_at(table: WireTable) -> UUID:
     """Decode a UUID."""
-    return UUID(int=table.u64(_HIGH) << _HALF_BITS | table.u64(_LOW))
+    return uuid_from_halves(table.u64(_HIGH), table.u64(_LOW))
+
+
+def uuid_from_halves(high: int, low: int) -> UUID:
+    """Return the UUID with these upper and lower 64 bits."""
+    return UUID(int=high << _HALF_BITS | low)
 
 
 def put_ulid(builder: flatbuffers.Builder, ulid: Ulid) -> int:

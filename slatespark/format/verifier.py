@@ -264,7 +264,7 @@ class _Walk:
         """Verify the tables of a vector, and what they refer to, column by column: a manifest has some for each SST.
 
         False if they have to be followed one by one, which tells what is damaged: some are not as they should be, most
-        have a vtable of their own, or they refer to strings, unions or vectors of tables.
+        have a vtable of their own, or they refer to unions or vectors of tables.
         """
         before = self.apparent, self.tables, self.depth
         if self.follow_all(start + 4 * np.arange(count, dtype=np.int64), table):
@@ -287,34 +287,66 @@ class _Walk:
         self.tables += len(tables)
         for number, example in enumerate(first.tolist()):
             alike = tables[numbers == number]
-            layout = self.layout(int(tables[example]), int(vtables[example]), table)
+            vtable = int(vtables[example])
+            layout = self.layout(int(tables[example]), vtable, table)
             self.apparent += (layout.scalar_bytes + layout.vtable_bytes) * (len(alike) - 1)
-            if int(alike.max()) + layout.reach > self.size or not self.link_all(alike, layout):
+            if int(alike.max()) + layout.reach > self.size or not self.link_all(alike, vtable, layout):
                 return False
         self.depth -= 1
         return self.tables <= MAX_TABLES and self.apparent <= self.most_apparent
 
-    def link_all(self, tables: NDArray[np.int64], layout: _Layout) -> bool:
-        """Verify what tables of one layout refer to."""
+    def link_all(self, tables: NDArray[np.int64], vtable: int, layout: _Layout) -> bool:
+        """Verify what tables of one vtable refer to."""
         for distance, slot in layout.links:
-            if distance is None or slot.kind not in (Kind.TABLE, Kind.SCALARS):
-                return False
-            positions = tables + distance
-            if slot.kind is Kind.SCALARS:
-                if not self.vector_all(positions, slot.width):
+            if distance is None:
+                if not self.lack_union(len(tables), vtable, slot):
                     return False
-            elif slot.target is None or not self.follow_all(positions, slot.target):
+                continue
+            positions = tables + distance
+            if slot.kind is Kind.TABLE:
+                if slot.target is None or not self.follow_all(positions, slot.target):
+                    return False
+            elif slot.kind is Kind.STRING:
+                if not self.string_all(positions):
+                    return False
+            elif slot.kind is not Kind.SCALARS or self.vector_all(positions, slot.width) is None:
                 return False
         return True
 
-    def vector_all(self, positions: NDArray[np.int64], width: int) -> bool:
-        """Follow a reference at each position to a vector of scalars."""
-        if not self.are_inside(positions, 4, 4):
+    def lack_union(self, count: int, vtable: int, slot: Slot) -> bool:
+        """Verify that tables of one vtable lack the type of a union too, as its value."""
+        before = self.apparent
+        if slot.required or self.distance(vtable, self.u16(vtable), slot.offset - 2) is not None:
             return False
+        self.apparent += (count - 1) * (self.apparent - before)
+        return True
+
+    def string_all(self, positions: NDArray[np.int64]) -> bool:
+        """Follow a reference at each position to a string."""
+        spans = self.vector_all(positions, 1)
+        if spans is None:
+            return False
+        starts, ends = spans
+        if int(ends.max()) >= self.size or np.frombuffer(self.buffer, np.uint8)[ends].any():
+            return False
+        try:
+            for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
+                str(self.buffer[start:end], "utf-8")
+        except UnicodeDecodeError:
+            return False
+        return True
+
+    def vector_all(
+        self, positions: NDArray[np.int64], width: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+        """Follow a reference at each position to a vector of scalars; returns where their elements start and end."""
+        if not self.are_inside(positions, 4, 4):
+            return None
         starts = positions + self.words(positions)
         if not self.are_inside(starts, 4, 4):
-            return False
-        return self.are_inside(starts + 4, self.words(starts) * width, width)
+            return None
+        lengths = self.words(starts) * width
+        return (starts + 4, starts + 4 + lengths) if self.are_inside(starts + 4, lengths, width) else None
 
     def are_inside(self, starts: NDArray[np.int64], lengths: NDArray[np.int64] | int, align: int) -> bool:
         """Tell whether spans are aligned and lie in the buffer; adds them up."""

@@ -5,9 +5,12 @@ A manifest of 100,000 files has 600,000 tables; as `WireTable` they take seconds
 
 from __future__ import annotations
 
+from uuid import UUID
+
 import numpy as np
 from numpy.typing import NDArray
 
+from slatespark.format.tables import uuid_from_halves
 from slatespark.format.ulid import Ulid
 from slatespark.format.verifier import MANY, Buffer, numbers_at
 from slatespark.format.wire_table import MAX_FIELDS, WireTable, field_numbers
@@ -76,6 +79,10 @@ class WireColumns:
     def ulids(self) -> list[Ulid]:
         """Return the tables, which are ULIDs."""
         return list(map(Ulid.from_halves, self.numbers(_HIGH), self.numbers(_LOW)))
+
+    def uuids(self) -> list[UUID]:
+        """Return the tables, which are UUIDs."""
+        return list(map(uuid_from_halves, self.numbers(_HIGH), self.numbers(_LOW)))
 
     def _targets(self, field: int, chosen: NDArray[np.intp]) -> NDArray[np.int64]:
         """Return where the references of some tables lead."""

@@ -184,9 +184,9 @@ class LocalStore:
 
     def _metas(self, prefix: str, names: Iterable[str]) -> Sequence[ObjectMeta]:
         """Return the files of these names that are still there, ascending by path."""
-        folder = self._root / prefix
+        folder = f"{self._root / prefix}/"  # a `Path` of each name would take three times as long as its status
         with self._translated_errors("list", prefix):
-            metas = [_meta_of(folder / name, prefix + name) for name in sorted(names)]
+            metas = [_meta_of(folder + name, prefix + name) for name in sorted(names)]
         return [meta for meta in metas if meta is not None]
 
     @contextmanager
@@ -228,9 +228,9 @@ class LocalStore:
             raise UnavailableError(what, why=why) from exc
 
 
-def _meta_of(file: Path, path: str) -> ObjectMeta | None:
+def _meta_of(file: str | Path, path: str) -> ObjectMeta | None:
     try:
-        status = file.stat()
+        status = os.stat(file)  # noqa: PTH116  # as text where there are many
     except FileNotFoundError:  # deleted meanwhile, or a dangling link
         return None
     if not stat.S_ISREG(status.st_mode):

@@ -188,12 +188,16 @@ def retained(
     limit : largest number of versions kept this way; beyond it, older ones are thinned out. None for `MAX_RETAINED`
     """
     now_s, expires_s = ms_to_s(now_ms), _expiry_s(now_ms, lifetime_ms)
-    lasting = [point for point in points if not (_goes_by_itself(point) and point.expire_time_s <= now_s)]
-    others = [point for point in lasting if not (is_retained(point.name) and _goes_by_itself(point))]
+    others: list[Checkpoint] = []
     own: dict[int, Checkpoint] = {}
-    for point in lasting:
-        if is_retained(point.name) and _goes_by_itself(point):
-            own[point.manifest_id] = _longer(own.get(point.manifest_id, point), point)
+    for point in points:
+        if not _goes_by_itself(point):
+            others.append(point)
+        elif point.expire_time_s > now_s:
+            if is_retained(point.name):
+                own[point.manifest_id] = _longer(own.get(point.manifest_id, point), point)
+            else:
+                others.append(point)
     for version in versions:
         point = own.get(version) or Checkpoint(new_id(), version, 0, min(now_s, LAST_S), f"{RETAINED_NAMES}{version}")
         own[version] = _longer(point, replace(point, expire_time_s=expires_s))
@@ -202,7 +206,8 @@ def retained(
 
 def _longer(point: Checkpoint, other: Checkpoint) -> Checkpoint:
     """Return a checkpoint with the later expiry of two."""
-    return replace(point, expire_time_s=max(point.expire_time_s, other.expire_time_s))
+    later_s = max(point.expire_time_s, other.expire_time_s)
+    return point if point.expire_time_s == later_s else replace(point, expire_time_s=later_s)
 
 
 def _goes_by_itself(point: Checkpoint) -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from unittest.mock import patch
+from uuid import UUID
 
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -14,6 +16,7 @@ from slatespark.format.manifest import (
     Bound,
     BoundType,
     BytesRange,
+    Checkpoint,
     Manifest,
     SortedRun,
     SstHandle,
@@ -30,10 +33,14 @@ MANY = 1 << 30
 
 def _manifest(count: int) -> bytes:
     info = SstInfo(b"a", b"b", index_offset=100, index_len=20, filter_offset=100, filter_len=0)
+    points = [
+        Checkpoint(UUID(int=each), each, each % 2, 1, f"é{each}" if each % 3 else None) for each in range(1, count + 1)
+    ]
     files = [SstHandle(Ulid(each), info, 1 + each % 2) for each in range(1, count + 1)]
     shown = BytesRange(Bound(BoundType.INCLUDED, b"a"), Bound(BoundType.EXCLUDED, b"b"))
     views = tuple(SstView(file.id, file.id, shown if file.id.value % 3 else None) for file in files)
-    return encode_manifest(Manifest(ssts=SstMap(files), l0=views[:2], compacted=(SortedRun(1, views[2:]),)))[2:]
+    manifest = Manifest(ssts=SstMap(files), l0=views[:2], compacted=(SortedRun(1, views[2:]),))
+    return encode_manifest(replace(manifest, checkpoints=tuple(points)))[2:]
 
 
 BUFFER = _manifest(9)

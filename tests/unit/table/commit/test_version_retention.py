@@ -78,6 +78,14 @@ def test_a_version_kept_already_lasts_longer() -> None:
     assert shorter.expire_time_s == again.expire_time_s
 
 
+def test_what_does_not_change_is_not_made_again() -> None:
+    """A commit may carry a thousand of them."""
+    points = keep((), 5, 6)
+    later = keep(points, 6, 7, age_s=100)
+    assert later[0] is points[0]
+    assert later[1] == replace(points[1], expire_time_s=NOW_S + 100 + WEEK_S)
+
+
 def test_times_beyond_the_limit_of_the_format() -> None:
     (point,) = retained((), (5,), 1 << 60, NOW_MS, counted())
     assert point.expire_time_s == LAST_S
