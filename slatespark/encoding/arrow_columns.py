@@ -37,6 +37,9 @@ _KINDS: Final = {
 }
 
 
+_NANOS_PER_MICRO: Final = 1000
+
+
 def flat_kind(kind: pa.DataType) -> int | None:
     """Return the column kind of a table's type; None for a nested type (list, map, struct)."""
     if kind in _KINDS:
@@ -87,6 +90,14 @@ def arrow_array(column: FlatColumn, kind: pa.DataType) -> pa.Array:
     else:
         buffers = [validity, pa.py_buffer(column.data)]
     return pa.Array.from_buffers(kind, rows, buffers, null_count=nulls)
+
+
+def array_of_micros(column: FlatColumn, kind: pa.DataType) -> pa.Array:
+    """Return a column as `arrow_array`, but of times of day in microseconds, which Avro has."""
+    if pa.types.is_time64(kind):
+        nanos = column.data.view(np.int64) * _NANOS_PER_MICRO
+        column = FlatColumn(column.kind, nanos.view(np.uint8), valid=column.valid)
+    return arrow_array(column, kind)
 
 
 def combine_chunks(array: pa.Array | pa.ChunkedArray) -> pa.Array:

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from slatespark.encoding.arrow_columns import arrow_array, flat_column, flat_kind
+from slatespark.encoding.arrow_columns import array_of_micros, flat_column, flat_kind
 from slatespark.encoding.avro_resolution import DecodePlan, avro_node, plan_decode, without_null
 from slatespark.encoding.avro_schema import fingerprint
 from slatespark.encoding.nested_decode import decode_nested
@@ -101,7 +101,7 @@ def decode_avro_values(
     for name, column in zip(wanted, plan.columns, strict=True):
         kind = kinds[name]
         if flat_kind(kind) is not None:
-            decoded[name] = _array(decoded_columns[column.first], kind)
+            decoded[name] = array_of_micros(decoded_columns[column.first], kind)
         else:
             parts = decoded_columns[column.first : column.first + len(column.avro_types)]
             decoded[name], malformed = decode_nested(parts, column.avro_types, name, kind, len(rows))
@@ -163,10 +163,3 @@ def _micros(column: FlatColumn, name: str) -> FlatColumn:
     if (((micros < 0) | (micros >= DAY_US)) & valid).any():
         raise SchemaError(f"Column {name} holds a time that is not within a day.", todo="Filter such rows out.")
     return FlatColumn(column.kind, micros.view(np.uint8), valid=column.valid)
-
-
-def _array(column: FlatColumn, kind: pa.DataType) -> pa.Array:
-    if kind == _TIME:
-        nanos = column.data.view(np.int64) * _NANOS_PER_MICRO
-        column = FlatColumn(column.kind, nanos.view(np.uint8), valid=column.valid)
-    return arrow_array(column, kind)

@@ -1,13 +1,14 @@
 """Nested columns (lists, maps, structs, VARIANT) from the Avro bytes of each row's value.
 
-fastavro decodes them without logical types, so no value becomes a `datetime`, whose range is narrower than a column's.
+Kernels decode them (`nested_parts`), if they were written as the type of the column and none is malformed. All others
+fastavro decodes, without logical types, so no value becomes a `datetime`, whose range is narrower than a column's.
 """
 
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
 
 import fastavro
 import numpy as np
@@ -18,9 +19,12 @@ from numpy.typing import NDArray
 from slatespark.encoding.avro_resolution import without_null
 from slatespark.encoding.avro_schema import avro_name, avro_schema
 from slatespark.encoding.nested_encode import put_long
+from slatespark.encoding.nested_parts import NestedParts
 from slatespark.encoding.plain_values import CHUNK_ROWS, VALUE_ERRORS, decimal_of, nanos_of
 from slatespark.errors import SchemaError
-from slatespark.kernels.flat import FlatColumn
+from slatespark.kernels.flat import BYTES, FlatColumn
+
+_CHUNK_BYTES: Final = 1 << 20  # of values that are decoded together
 
 Convert = Callable[[Any], Any]
 
@@ -57,22 +61,36 @@ def _decode_column(
 ) -> tuple[pa.Array, NDArray[np.int64]]:
     wanted, _ = without_null(avro_schema([pa.field(name, kind)])["fields"][0]["type"])
     writer, reader = _plain_schema(avro_type), _plain_schema(wanted)
+    parts = NestedParts(wanted, kind) if writer == reader else None
     decode = _Decoder(writer, None if writer == reader else reader, kind, name)
-    assert column.offsets is not None
     arrays, malformed = [], []
-    for low in range(0, len(column), CHUNK_ROWS):
-        high = min(low + CHUNK_ROWS, len(column))
-        valid = np.ones(high - low, np.bool_) if column.valid is None else column.valid[low:high] != 0
-        offsets = column.offsets[low : high + 1]
-        values = [
-            column.data[start:end].tobytes() if present else None
-            for start, end, present in zip(offsets.tolist(), offsets[1:].tolist(), valid.tolist(), strict=False)
-        ]
-        array, rows = decode.chunk(values)
+    for low, chunk in _chunks(column):
+        array, rows = None if parts is None else parts.array(chunk), list[int]()
+        if array is None:
+            array, rows = decode.chunk(_values_of(chunk))
         arrays.append(array)
         malformed += [low + row for row in rows]
     array = pa.concat_arrays(arrays) if arrays else pa.nulls(0, kind)
     return array, np.array(malformed, np.int64)
+
+
+def _chunks(column: FlatColumn) -> Iterator[tuple[int, FlatColumn]]:
+    """Yield chunks of a column, each with its first row: what is made of them takes many times their bytes."""
+    assert column.offsets is not None
+    low = 0
+    while low < len(column):
+        reach = int(np.searchsorted(column.offsets, column.offsets[low] + _CHUNK_BYTES, side="right")) - 1
+        high = min(max(reach, low + 1), low + CHUNK_ROWS, len(column))
+        valid = None if column.valid is None else column.valid[low:high]
+        yield low, FlatColumn(BYTES, column.data, column.offsets[low : high + 1], valid)
+        low = high
+
+
+def _values_of(column: FlatColumn) -> list[bytes | None]:
+    assert column.offsets is not None
+    valid = np.ones(len(column), np.uint8) if column.valid is None else column.valid
+    spans = zip(column.offsets[:-1].tolist(), column.offsets[1:].tolist(), valid.tolist(), strict=True)
+    return [column.data[start:end].tobytes() if present else None for start, end, present in spans]
 
 
 class _Decoder:

@@ -31,8 +31,15 @@ from slatespark.kernels.columns import (
     Selection,
     Visibility,
 )
-from slatespark.kernels.encodings import decode_avro, decode_tuples, encode_avro, encode_tuples
-from slatespark.kernels.results import BlockSummaries, EncodedBlocks, Fields, Retained
+from slatespark.kernels.encodings import (
+    decode_avro,
+    decode_avro_parts,
+    decode_tuples,
+    encode_avro,
+    encode_tuples,
+    split_avro,
+)
+from slatespark.kernels.results import AvroItems, BlockSummaries, EncodedBlocks, Fields, Retained
 
 if TYPE_CHECKING:
     import numpy as np
@@ -51,6 +58,7 @@ __all__ = [
     "ROW_BITS",
     "TOMBSTONE",
     "TO_TOMBSTONE",
+    "AvroItems",
     "EncodedBlocks",
     "Fields",
     "Retained",
@@ -61,6 +69,7 @@ __all__ = [
     "build_bloom",
     "crc32_blocks",
     "decode_avro",
+    "decode_avro_parts",
     "decode_blocks",
     "decode_indexes",
     "decode_tuples",
@@ -87,6 +96,7 @@ __all__ = [
     "retain_versions",
     "separator_keys",
     "sort_rows",
+    "split_avro",
     "summarise_blocks",
     "take_rows",
     "value_lengths",

@@ -20,11 +20,11 @@ NODE_BYTES: Final = 32
 # Stack frame of an open nested value. Byte offsets: its node; fields done, or items left in this block; the end of the
 # block if stated, else 0.
 _NODE: Final = 0
-_COUNT: Final = 8
-_BLOCK_END: Final = 16
-_FRAME_BYTES: Final = 24
+COUNT: Final = 8
+BLOCK_END: Final = 16
+FRAME_BYTES: Final = 24
 
-STACK_BYTES: Final = MAX_DEPTH * _FRAME_BYTES
+STACK_BYTES: Final = MAX_DEPTH * FRAME_BYTES
 
 
 @inlined
@@ -57,9 +57,9 @@ def _skip_part(at: int, end: int, limit: int, wire: int, strict: bool) -> int:
 
 
 @inlined
-def _begin_block(at: int, end: int, limit: int, frame: int) -> int:
+def begin_block(at: int, end: int, limit: int, frame: int) -> int:
     """Store the item count of the next block in the frame, 0 after the last one; return the start of the items."""
-    block_end = load64(frame + _BLOCK_END)
+    block_end = load64(frame + BLOCK_END)
     if block_end != 0 and at != block_end:
         return 0
     count, at = read_long(at, end, limit)
@@ -72,8 +72,8 @@ def _begin_block(at: int, end: int, limit: int, frame: int) -> int:
         block_end = at + size
     if at == 0 or count < 0 or count > end - at:  # an item takes at least one byte
         return 0
-    store64(frame + _COUNT, count)
-    store64(frame + _BLOCK_END, block_end)
+    store64(frame + COUNT, count)
+    store64(frame + BLOCK_END, block_end)
     return at
 
 
@@ -98,9 +98,9 @@ def skip_value(at: int, end: int, limit: int, node: int, stack: int, strict: boo
         if present:
             if load64(node + WIRE) >= RECORD:
                 store64(top + _NODE, node)
-                store64(top + _COUNT, 0)
-                store64(top + _BLOCK_END, 0)
-                top += _FRAME_BYTES
+                store64(top + COUNT, 0)
+                store64(top + BLOCK_END, 0)
+                top += FRAME_BYTES
             else:
                 at = _skip_part(at, end, limit, load64(node + WIRE), strict)
                 if at == 0:
@@ -108,24 +108,24 @@ def skip_value(at: int, end: int, limit: int, node: int, stack: int, strict: boo
         while True:  # until another value follows
             if top == stack:
                 return at
-            frame = top - _FRAME_BYTES
+            frame = top - FRAME_BYTES
             node = load64(frame + _NODE)
             if load64(node + WIRE) == RECORD:
-                done = load64(frame + _COUNT)
+                done = load64(frame + COUNT)
                 if done < load64(node + CHILD_COUNT):
-                    store64(frame + _COUNT, done + 1)
+                    store64(frame + COUNT, done + 1)
                     node = load64(node + CHILDREN) + done * NODE_BYTES
                     break
                 top = frame
                 continue
-            if load64(frame + _COUNT) == 0:
-                at = _begin_block(at, end, limit, frame)
+            if load64(frame + COUNT) == 0:
+                at = begin_block(at, end, limit, frame)
                 if at == 0:
                     return 0
-                if load64(frame + _COUNT) == 0:
+                if load64(frame + COUNT) == 0:
                     top = frame
                     continue
-            store64(frame + _COUNT, load64(frame + _COUNT) - 1)
+            store64(frame + COUNT, load64(frame + COUNT) - 1)
             if load64(node + WIRE) == MAP:
                 at = skip_bytes(at, end, limit, strict)
                 if at == 0:

@@ -17,6 +17,7 @@ from slatespark.errors import InternalError
 from slatespark.kernels._compile import inlined
 from slatespark.kernels._native import load64
 from slatespark.kernels.columns import ROW_BITS, ROW_MASK, RowColumns
+from slatespark.kernels.flat import check_spans
 
 # Byte offsets in a line of the table.
 ROWS: Final = 0
@@ -48,6 +49,27 @@ def checked_address(array: NDArray[Any], dtype: type[np.generic], length: int) -
         wanted, found = f"{length} contiguous {np.dtype(dtype)}", f"shape {array.shape} of {array.dtype}"
         raise InternalError(f"A kernel needs an array of at least {wanted}, got {found}.")
     return address_of(array)
+
+
+def address_of_spans(
+    data: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64], valid: NDArray[np.uint8] | None
+) -> tuple[int, int, int, int, int]:
+    """Return address and size of the data, and the addresses of the others; 0 where no span is null.
+
+    Raises
+    ------
+    InternalError : a span lies outside the data
+    """
+    count = len(starts)
+    check_spans(data, starts, ends)
+    there = 0 if valid is None else checked_address(valid, np.uint8, count)
+    return (
+        checked_address(data, np.uint8, 0),
+        len(data),
+        checked_address(starts, np.int64, count),
+        checked_address(ends, np.int64, count),
+        there,
+    )
 
 
 def cut_to(array: NDArray[Any], length: int) -> NDArray[Any]:

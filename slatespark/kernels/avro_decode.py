@@ -30,6 +30,7 @@ from slatespark.kernels._native import (
 from slatespark.kernels._sources import (
     FLAGS,
     address_of,
+    address_of_spans,
     cut_to,
     line_of,
     position_of,
@@ -82,6 +83,26 @@ def decode_avro(
     named = address_of(table), len(sources), address_of(rows), count
     told = address_of(writers), len(program.writers), address_of(column_lines), len(columns)
     check_row(_decode(*named, *told, address_of(stack), address_of(status), room), sources, rows)
+    return [_trimmed(column) for column in columns], status
+
+
+def decode_avro_parts(
+    data: NDArray[np.uint8],
+    starts: NDArray[np.int64],
+    ends: NDArray[np.int64],
+    valid: NDArray[np.uint8] | None,
+    program: DecodeProgram,
+) -> tuple[list[FlatColumn], NDArray[np.uint8]]:
+    """See `slatespark.kernels.decode_avro_parts`."""
+    spans = address_of_spans(data, starts, ends, valid)
+    count = len(starts)
+    room = int((ends - starts).sum())
+    columns = [_new_column(kind, count, room) for kind in program.kinds]
+    column_lines = np.array([_column_line(column) for column in columns], np.int64).reshape(-1)
+    writers, *_kept = _writer_lines(program, address_of(column_lines))
+    status, stack = np.empty(count, np.uint8), np.empty(STACK_BYTES, np.uint8)
+    told = address_of(writers), address_of(column_lines), len(columns)
+    _decode_parts(*spans, count, *told, address_of(stack), address_of(status))
     return [_trimmed(column) for column in columns], status
 
 
@@ -241,6 +262,34 @@ def _decode(
                 if status == FINE and not _decode_row(writer, number, at + HEAD_BYTES, at + size, values_end, stack):
                     status = MALFORMED
             if status != FINE:
+                _set_nulls(columns, column_count, number)
+        store8(statuses + number, status)
+    return 0
+
+
+@Kernel
+def _decode_parts(
+    data: int,
+    size: int,
+    starts: int,
+    ends: int,
+    valid: int,
+    count: int,
+    writer: int,
+    columns: int,
+    column_count: int,
+    stack: int,
+    statuses: int,
+) -> int:
+    """Decode all records; `valid` is 0 if none is null."""
+    for number in range(count):
+        status = FINE
+        if valid != 0 and load8(valid + number) == 0:
+            _set_nulls(columns, column_count, number)
+        else:
+            at, end = data + load64(starts + 8 * number), data + load64(ends + 8 * number)
+            if not _decode_row(writer, number, at, end, data + size, stack):
+                status = MALFORMED
                 _set_nulls(columns, column_count, number)
         store8(statuses + number, status)
     return 0

@@ -12,8 +12,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from slatespark.kernels.avro_program import DecodeProgram, EncodeProgram
+    from slatespark.kernels.avro_program import AvroNode, DecodeProgram, EncodeProgram
     from slatespark.kernels.flat import FlatColumn
+    from slatespark.kernels.results import AvroItems
 
 
 def encode_avro(
@@ -55,6 +56,54 @@ def decode_avro(
         sources, rows, program
     )
     return decoded
+
+
+def decode_avro_parts(
+    data: NDArray[np.uint8],
+    starts: NDArray[np.int64],
+    ends: NDArray[np.int64],
+    valid: NDArray[np.uint8] | None,
+    program: DecodeProgram,
+) -> tuple[list[FlatColumn], NDArray[np.uint8]]:
+    """Decode records that are parts of values to columns, with a status for each: FINE or MALFORMED.
+
+    As `decode_avro`, but no record has a marker and a fingerprint: all are of the one writer of the program.
+
+    Parameters
+    ----------
+    starts, ends : where each record is in the data
+    valid : 0 for a null, which is FINE and null in all columns; None if there is none
+
+    Raises
+    ------
+    InternalError : a record lies outside the data, or 2^31 bytes or more of records with a BYTES column
+    """
+    decoded: tuple[list[FlatColumn], NDArray[np.uint8]] = kernel_module("avro_decode").decode_avro_parts(
+        data, starts, ends, valid, program
+    )
+    return decoded
+
+
+def split_avro(
+    data: NDArray[np.uint8],
+    starts: NDArray[np.int64],
+    ends: NDArray[np.int64],
+    valid: NDArray[np.uint8] | None,
+    item: AvroNode,
+) -> AvroItems:
+    """Find the items of Avro arrays, or the pairs of maps; as in skipped values, only lengths and counts are checked.
+
+    Parameters
+    ----------
+    starts, ends, valid : as for `decode_avro_parts`
+    item : the type of an item; of a map, a record of a text and a value
+
+    Raises
+    ------
+    InternalError : an array lies outside the data
+    """
+    items: AvroItems = kernel_module("avro_split").split_avro(data, starts, ends, valid, item)
+    return items
 
 
 def encode_tuples(

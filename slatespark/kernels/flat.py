@@ -53,3 +53,9 @@ def check_offsets(column: FlatColumn) -> None:
         return
     if not 0 <= offsets[0] <= offsets[-1] <= len(column.data) or (offsets[1:] < offsets[:-1]).any():
         raise InternalError(f"Offsets of a column do not ascend within its {len(column.data)} bytes.")
+
+
+def check_spans(data: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64]) -> None:
+    """Raise `InternalError` for a span outside the data."""
+    if len(starts) and (int(starts.min()) < 0 or int(ends.max()) > len(data) or bool((starts > ends).any())):
+        raise InternalError(f"Parts of values lie outside their {len(data)} bytes.")

@@ -98,3 +98,20 @@ class Retained:
 
     marks: NDArray[np.uint8]
     outdated: int
+
+
+@dataclass(slots=True)
+class AvroItems:
+    """Where the items of `n` Avro arrays or maps are.
+
+    Attributes
+    ----------
+    bounds : (n + 1,) int64: the items of array i are those from `bounds[i]` to `bounds[i + 1]`
+    starts, ends : (m,) int64, the bytes of each item; a pair of a map is one item
+    status : (n,) uint8, FINE or MALFORMED; one that is malformed or null has no items
+    """
+
+    bounds: NDArray[np.int64]
+    starts: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    status: NDArray[np.uint8]

@@ -38,44 +38,47 @@ from slatespark.kernels.avro_program import (
     DecodeProgram,
 )
 from slatespark.kernels.columns import TOMBSTONE, RowColumns
-from slatespark.kernels.flat import BOOL, BYTES, FLOAT32, FLOAT64, ITEM_BYTES, FlatColumn
+from slatespark.kernels.flat import BOOL, BYTES, FLOAT32, FLOAT64, ITEM_BYTES, FlatColumn, check_spans
 from slatespark.kernels.reference.gather import unpacked
 
 _MAX_ARROW_BYTES = 2**31 - 1
 
 
-class _MalformedError(Exception):
+class MalformedError(Exception):
     """The bytes do not match their schema."""
 
 
 @dataclass(slots=True)
-class _Bytes:
+class AvroBytes:
     """The unread rest of a value."""
 
     data: bytes
     at: int = field(default=HEAD_BYTES)
 
     def take(self, size: int) -> bytes:
+        """Return the next bytes."""
         if not 0 <= size <= len(self.data) - self.at:
-            raise _MalformedError
+            raise MalformedError
         self.at += size
         return self.data[self.at - size : self.at]
 
     def take_long(self) -> int:
+        """Return the next number."""
         word = 0
         for number in range(10):
             byte = self.take(1)[0]
             word |= (byte & 0x7F) << (7 * number)
             if byte < 0x80:
                 if word >> 64:
-                    raise _MalformedError
+                    raise MalformedError
                 return (word >> 1) ^ -(word & 1)
-        raise _MalformedError
+        raise MalformedError
 
     def take_branch(self) -> int:
+        """Return the next branch of a union."""
         branch = self.take(1)[0]
         if branch not in (0, 2):
-            raise _MalformedError
+            raise MalformedError
         return branch >> 1
 
 
@@ -98,8 +101,8 @@ def decode_avro(
                 found = UNKNOWN_FINGERPRINT
             else:
                 try:
-                    items = _row(_Bytes(value), writer, program.kinds)
-                except _MalformedError:
+                    items = _row(AvroBytes(value), writer, program.kinds)
+                except MalformedError:
                     found = MALFORMED
         decoded.append(items)
         status.append(found)
@@ -107,7 +110,31 @@ def decode_avro(
     return columns, np.array(status, np.uint8)
 
 
-def _row(value: _Bytes, writer: AvroWriter, kinds: tuple[int, ...]) -> list[bytes | None]:
+def decode_avro_parts(
+    data: NDArray[np.uint8],
+    starts: NDArray[np.int64],
+    ends: NDArray[np.int64],
+    valid: NDArray[np.uint8] | None,
+    program: DecodeProgram,
+) -> tuple[list[FlatColumn], NDArray[np.uint8]]:
+    """See `slatespark.kernels.decode_avro_parts`."""
+    check_spans(data, starts, ends)
+    (writer,) = program.writers
+    decoded: list[list[bytes | None]] = []
+    status = np.full(len(starts), FINE, np.uint8)
+    for number, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
+        items: list[bytes | None] = [None] * len(program.kinds)
+        if valid is None or valid[number]:
+            try:
+                items = _row(AvroBytes(data[start:end].tobytes(), 0), writer, program.kinds)
+            except MalformedError:
+                status[number] = MALFORMED
+        decoded.append(items)
+    columns = [_column(kind, [items[number] for items in decoded]) for number, kind in enumerate(program.kinds)]
+    return columns, status
+
+
+def _row(value: AvroBytes, writer: AvroWriter, kinds: tuple[int, ...]) -> list[bytes | None]:
     """Return the encoded item of each column."""
     items: list[bytes | None] = [None] * len(kinds)
     for step in writer.steps:
@@ -115,34 +142,34 @@ def _row(value: _Bytes, writer: AvroWriter, kinds: tuple[int, ...]) -> list[byte
         if node.null_branch != NOT_NULLABLE and value.take_branch() == node.null_branch:
             continue
         start = value.at
-        item = _value(value, node._replace(null_branch=NOT_NULLABLE), strict=step.column != SKIPPED)
+        item = read_value(value, node._replace(null_branch=NOT_NULLABLE), strict=step.column != SKIPPED)
         if step.column == SKIPPED:
             continue
         if node.wire in (INT, LONG) and not step.low <= item <= step.high:
-            raise _MalformedError
+            raise MalformedError
         if node.wire == DECIMAL and not -step.high <= item <= step.high:
-            raise _MalformedError
+            raise MalformedError
         if node.wire >= RECORD:
             item = value.data[start : value.at]
         items[step.column] = _as_item(item, kinds[step.column])
     if writer.whole and value.at != len(value.data):
-        raise _MalformedError
+        raise MalformedError
     return items
 
 
-def _value(value: _Bytes, node: AvroNode, *, strict: bool) -> Any:  # noqa: C901
+def read_value(value: AvroBytes, node: AvroNode, *, strict: bool) -> Any:  # noqa: C901
     """Decode a value, None if it is nested; its content is checked only if `strict`."""
     if node.null_branch != NOT_NULLABLE and value.take_branch() == node.null_branch:
         return None
     if node.wire in (INT, LONG):
         number = value.take_long()
         if strict and node.wire == INT and not -(2**31) <= number < 2**31:
-            raise _MalformedError
+            raise MalformedError
         return number
     if node.wire == BOOLEAN:
         flag = value.take(1)[0]
         if strict and flag > 1:
-            raise _MalformedError
+            raise MalformedError
         return flag
     if node.wire == FLOAT:
         return np.frombuffer(value.take(4), "<f4")[0]  # not a Python float: that would quiet a NaN
@@ -152,42 +179,42 @@ def _value(value: _Bytes, node: AvroNode, *, strict: bool) -> Any:  # noqa: C901
         return _bytes(value, node.wire if strict else DATA)
     if node.wire == RECORD:
         for child in node.children:
-            _value(value, child, strict=strict)
+            read_value(value, child, strict=strict)
     else:
         _blocks(value, node, strict=strict)
     return None
 
 
-def _bytes(value: _Bytes, wire: int) -> Any:
+def _bytes(value: AvroBytes, wire: int) -> Any:
     data = value.take(value.take_long())
     if wire == TEXT:
         try:
             data.decode()
         except UnicodeDecodeError as exc:
-            raise _MalformedError from exc
+            raise MalformedError from exc
     if wire == DECIMAL:
         if not data:
-            raise _MalformedError
+            raise MalformedError
         return int.from_bytes(data, "big", signed=True)
     return data
 
 
-def _blocks(value: _Bytes, node: AvroNode, *, strict: bool) -> None:
+def _blocks(value: AvroBytes, node: AvroNode, *, strict: bool) -> None:
     while count := value.take_long():
         end = None
         if count < 0:
             count, size = -count, value.take_long()
             end = value.at + size
             if not 0 <= size <= len(value.data) - value.at:
-                raise _MalformedError
+                raise MalformedError
         if count > len(value.data) - value.at:  # an item takes at least one byte
-            raise _MalformedError
+            raise MalformedError
         for _ in range(count):
             if node.wire == MAP:
                 _bytes(value, TEXT if strict else DATA)
-            _value(value, node.children[0], strict=strict)
+            read_value(value, node.children[0], strict=strict)
         if end is not None and value.at != end:
-            raise _MalformedError
+            raise MalformedError
 
 
 def _as_item(item: Any, kind: int) -> bytes:

@@ -7,8 +7,9 @@ from types import SimpleNamespace
 from typing import Any, Final
 
 MODULES: Final = {
-    "avro_decode": ["decode_avro"],
+    "avro_decode": ["decode_avro", "decode_avro_parts"],
     "avro_encode": ["encode_avro"],
+    "avro_split": ["split_avro"],
     "checksum": ["crc32_blocks", "first_wrong_block"],
     "decode": ["decode_blocks"],
     "encode": ["encode_blocks"],
