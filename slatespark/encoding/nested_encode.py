@@ -1,4 +1,8 @@
-"""Nested columns (lists, maps, structs, VARIANT) to the Avro bytes of each row's value."""
+"""Nested columns (lists, maps, structs, VARIANT) to the Avro bytes of each row's value.
+
+Kernels encode them (`nested_assembly`), a chunk at a time. Python encodes a chunk with a value that is not allowed, and
+names it.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from slatespark.encoding.avro_resolution import without_null
-from slatespark.encoding.plain_values import VALUE_ERRORS, python_chunks, unscaled, whole_micros
+from slatespark.encoding.nested_assembly import assembled
+from slatespark.encoding.plain_values import VALUE_ERRORS, python_values, unscaled, valid_chunks, whole_micros
 from slatespark.errors import SchemaError
 from slatespark.kernels.avro_program import NOT_NULLABLE
 from slatespark.kernels.flat import BYTES, FlatColumn
@@ -34,20 +39,35 @@ def encode_nested(array: pa.Array | pa.ChunkedArray, avro_type: Any, name: str) 
         When a part holds a null though it is not nullable, text is invalid UTF-8, or a map repeats a key.
     """
     put = _putter(array.type, avro_type)
+    columns = []
+    for chunk in valid_chunks(array, name):
+        column = assembled(chunk, avro_type)
+        columns.append(_put_all(chunk, put, name) if column is None else column)
+    return _joined(columns, has_nulls=array.null_count > 0)
+
+
+def _put_all(chunk: pa.Array, put: Put, name: str) -> FlatColumn:
+    """Return the values of a chunk as Avro bytes, one after the other."""
     data, ends = bytearray(), [0]
-    valid = np.ones(len(array), np.uint8)
-    for start, values in python_chunks(array, name):
-        for number, value in enumerate(values, start):
-            if value is None:
-                valid[number] = 0
-            else:
-                try:
-                    put(data, value)
-                except VALUE_ERRORS as exc:
-                    raise SchemaError(f"Column {name} holds a value that cannot be stored: {exc}.") from exc
-            ends.append(len(data))
-    offsets = np.array(ends, np.int64)
-    return FlatColumn(BYTES, np.frombuffer(bytes(data), np.uint8), offsets, valid if array.null_count else None)
+    for value in python_values(chunk):
+        if value is not None:
+            try:
+                put(data, value)
+            except VALUE_ERRORS as exc:
+                raise SchemaError(f"Column {name} holds a value that cannot be stored: {exc}.") from exc
+        ends.append(len(data))
+    valid = np.asarray(chunk.is_valid()).astype(np.uint8)
+    return FlatColumn(BYTES, np.frombuffer(bytes(data), np.uint8), np.array(ends, np.int64), valid)
+
+
+def _joined(columns: list[FlatColumn], *, has_nulls: bool) -> FlatColumn:
+    lengths = [np.diff(column.offsets) for column in columns if column.offsets is not None]
+    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.concatenate([np.zeros(0, np.int64), *lengths]))])
+    data = np.concatenate([np.zeros(0, np.uint8), *(column.data for column in columns)])
+    if not has_nulls:
+        return FlatColumn(BYTES, data, offsets)
+    valid = [np.ones(len(column), np.uint8) if column.valid is None else column.valid for column in columns]
+    return FlatColumn(BYTES, data, offsets, np.concatenate(valid))
 
 
 def _putter(kind: pa.DataType, avro_type: Any) -> Put:

@@ -28,7 +28,7 @@ class NestedParts:
     """
 
     def __init__(self, avro_type: Any, kind: pa.DataType) -> None:
-        record, fields = _record_of(avro_type, kind)
+        record, fields = record_of(avro_type, kind)
         plan = plan_decode({0: record}, fields, [item.name for item in fields])
         self._kind, self._program = kind, plan.program
         self._item = None if pa.types.is_struct(kind) else avro_node(record)
@@ -60,7 +60,7 @@ class NestedParts:
             if array is None:
                 return None
             arrays.append(array)
-        if self._has_text_keys and item_bounds is not None and _repeats_a_key(item_bounds, arrays[0]):
+        if self._has_text_keys and item_bounds is not None and repeats_a_key(item_bounds, arrays[0]):
             return None
         return self._joined(column, item_bounds, arrays)
 
@@ -75,7 +75,7 @@ class NestedParts:
         return pa.Array.from_buffers(self._kind, len(column), buffers, children=arrays)
 
 
-def _record_of(avro_type: Any, kind: pa.DataType) -> tuple[Any, list[pa.Field]]:
+def record_of(avro_type: Any, kind: pa.DataType) -> tuple[Any, list[pa.Field]]:
     """Return the record that each item of a list or map is, and a struct itself, and its fields."""
     if pa.types.is_struct(kind):
         return avro_type, [kind.field(number) for number in range(kind.num_fields)]
@@ -91,7 +91,7 @@ def _record(types: dict[str, Any]) -> dict[str, Any]:
     return {"type": "record", "fields": [{"name": name, "type": avro_type} for name, avro_type in types.items()]}
 
 
-def _repeats_a_key(bounds: NDArray[np.int64], keys: pa.Array) -> bool:
+def repeats_a_key(bounds: NDArray[np.int64], keys: pa.Array) -> bool:
     """Tell whether a map has a key twice."""
     codes = np.asarray(keys.dictionary_encode().indices, np.int64)
     owners = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))

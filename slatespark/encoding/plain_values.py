@@ -21,16 +21,26 @@ VALUE_ERRORS: Final = (pa.ArrowException, ValueError, TypeError, OverflowError, 
 def python_chunks(array: pa.Array | pa.ChunkedArray, name: str) -> Iterator[tuple[int, list[Any]]]:
     """Yield chunks of the array as Python values of plain types, each with the number of its first row."""
     start = 0
+    for chunk in valid_chunks(array, name):
+        yield start, python_values(chunk)
+        start += len(chunk)
+
+
+def valid_chunks(array: pa.Array | pa.ChunkedArray, name: str) -> Iterator[pa.Array]:
+    """Yield chunks of the array; raises `SchemaError` if Arrow says that it is not valid."""
     try:
         array.validate(full=True)
     except pa.ArrowInvalid as exc:
         raise SchemaError(f"Column {name} holds a value that cannot be stored: {exc}.") from exc
-    plain = plain_type(array.type)
     for piece in array.chunks if isinstance(array, pa.ChunkedArray) else [array]:
         for low in range(0, len(piece), CHUNK_ROWS):
-            chunk = piece.slice(low, CHUNK_ROWS)
-            yield start, chunk.cast(plain).to_pylist()
-            start += len(chunk)
+            yield piece.slice(low, CHUNK_ROWS)
+
+
+def python_values(array: pa.Array) -> list[Any]:
+    """Return an array as Python values of plain types."""
+    values: list[Any] = array.cast(plain_type(array.type)).to_pylist()
+    return values
 
 
 def require_utf8(name: str, column: pa.Array | pa.ChunkedArray) -> None:

@@ -82,8 +82,9 @@ def encode_avro(
     room = count * (HEAD_BYTES + sum(_MOST_BYTES.get(node.wire, 1 + MAX_VARINT_BYTES) for node in program.nodes))
     room += sum(int(column.offsets[-1] - column.offsets[0]) for column in columns if column.offsets is not None)
     values, offsets = np.empty(room + SLACK, np.uint8), np.empty(count + 1, np.int64)
-    fingerprint = program.fingerprint - (program.fingerprint >> 63 << 64)
-    told = address_of(lines), len(columns), fingerprint, count
+    number = program.fingerprint or 0
+    head = 0 if program.fingerprint is None else HEAD_BYTES
+    told = address_of(lines), len(columns), head, number - (number >> 63 << 64), count
     used = _encode(*told, address_of(values), address_of(offsets))
     if used < 0:
         raise text_error()
@@ -171,8 +172,8 @@ def _put(at: int, column: int, number: int) -> int:
 
 
 @Kernel
-def _encode(columns: int, column_count: int, fingerprint: int, count: int, values: int, offsets: int) -> int:
-    """Write all rows and their offsets; return the total size, or -1 for invalid text.
+def _encode(columns: int, column_count: int, head: int, fingerprint: int, count: int, values: int, offsets: int) -> int:
+    """Write all rows and their offsets; return the total size, or -1 for invalid text. `head` is 0 or HEAD_BYTES.
 
     Requires: `values` has room for all rows and SLACK bytes.
     """
@@ -180,9 +181,10 @@ def _encode(columns: int, column_count: int, fingerprint: int, count: int, value
     columns_end = columns + column_count * _COLUMN_BYTES
     for number in range(count):
         store64(offsets + 8 * number, at - values)
-        store32(at, _MARKER)
-        store64(at + 2, fingerprint)
-        at += HEAD_BYTES
+        if head != 0:
+            store32(at, _MARKER)
+            store64(at + 2, fingerprint)
+            at += head
         column = columns
         while column < columns_end:
             branch = load64(column + _BRANCH)

@@ -109,9 +109,14 @@ class DecodeProgram:
 
 @dataclass(frozen=True, slots=True)
 class EncodeProgram:
-    """Program of the encoder: one node per column. Columns of nested types contain encoded bytes, which are copied."""
+    """Program of the encoder: one node per column. Columns of nested types contain encoded bytes, which are copied.
 
-    fingerprint: int
+    Attributes
+    ----------
+    fingerprint : unsigned 64-bit number; None for parts of values, which have neither marker nor fingerprint
+    """
+
+    fingerprint: int | None
     nodes: tuple[AvroNode, ...]
 
 

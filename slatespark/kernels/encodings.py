@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def encode_avro(
     columns: Sequence[FlatColumn], program: EncodeProgram, count: int
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Encode rows in Avro's single-object encoding: bytes and (count + 1,) offsets.
+    """Encode rows in Avro's single-object encoding, or parts of values: bytes and (count + 1,) offsets.
 
     Parameters
     ----------

@@ -32,7 +32,7 @@ def encode_avro(
     """See `slatespark.kernels.encode_avro`."""
     for column, node in zip(columns, program.nodes, strict=True):
         _check(column, node, count)
-    head = MARKER + struct.pack("<Q", program.fingerprint)
+    head = b"" if program.fingerprint is None else MARKER + struct.pack("<Q", program.fingerprint)
     values = [
         head + b"".join(_field(column, node, row) for column, node in zip(columns, program.nodes, strict=True))
         for row in range(count)

@@ -19,8 +19,9 @@ from slatespark.kernels.avro_program import (
     AvroStep,
     AvroWriter,
     DecodeProgram,
+    EncodeProgram,
 )
-from slatespark.kernels.flat import BYTES, INT64
+from slatespark.kernels.flat import BYTES, INT64, FlatColumn
 from tests.unit.kernels.test_avro import INT64_RANGE, items_of
 
 NUMBER = AvroNode(LONG)
@@ -120,3 +121,13 @@ def test_a_part_outside_of_the_data(kernels: Any, start: int, end: int) -> None:
         kernels.split_avro(*spans, NUMBER)
     with pytest.raises(InternalError):
         kernels.decode_avro_parts(*spans, RECORDS)
+
+
+def test_parts_are_encoded_without_a_head(kernels: Any) -> None:
+    columns = [
+        FlatColumn(INT64, np.array([4, 5], np.int64).view(np.uint8)),
+        FlatColumn(BYTES, np.frombuffer(b"abc", np.uint8), np.array([0, 1, 3])),
+    ]
+    values, offsets = kernels.encode_avro(columns, EncodeProgram(None, (NUMBER, WORD)), 2)
+    assert values.tobytes() == b"\x08\x02a\x0a\x04bc"
+    assert offsets.tolist() == [0, 3, 7]
