@@ -35,9 +35,8 @@ def fetch_state_with_wal(stores: TableStores, when_seen: Callable[[], None] | No
         state = fetch_newest_state(stores, when_seen)
         if not stores.wal_is_apart or _is_of(stores, state.manifest):
             return state
-        if (
-            fetch_latest_manifest(stores).number == state.number
-        ):  # else replay may start later, and this file be collected
+        # In a later version replay may start later, and this file be collected.
+        if fetch_latest_manifest(stores).number == state.number:
             missing = wal_path(state.manifest.replay_after_wal_id)
             raise InvalidRequestError(
                 f"{stores.wal.url} is not the WAL of {stores.url}: it lacks {missing}.",
