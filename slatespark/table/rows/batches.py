@@ -143,7 +143,11 @@ def group_batches(batches: Iterable[pa.RecordBatch], buffer_bytes: int) -> Itera
 
 
 def _memory_of(batch: pa.RecordBatch) -> int:
-    return int(batch.nbytes) + ROW_OVERHEAD_BYTES * len(batch)
+    try:
+        size = int(batch.nbytes)
+    except pa.ArrowTypeError:  # Arrow before 22 measures no views in a dictionary, but whole buffers
+        size = batch.get_total_buffer_size()
+    return size + ROW_OVERHEAD_BYTES * len(batch)
 
 
 def _pieces(batch: pa.RecordBatch, limit_bytes: int) -> Iterator[pa.RecordBatch]:

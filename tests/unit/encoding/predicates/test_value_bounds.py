@@ -88,7 +88,11 @@ def test_bounds_are_those_of_the_values(kind: pa.DataType) -> None:
             assert (found.first, found.last) == (plain[0], plain[-1])
         else:
             plain = sorted(map(_number, ordinals(there).tolist()))
-            assert (found.first, found.last) == (plain[0], plain[-1])
+            if pa.types.is_floating(kind) and np.isinf(there.to_numpy()).all():
+                # Old releases of Arrow have the largest finite number for one of the bounds, which makes them wider.
+                assert found.first <= plain[0] <= plain[-1] <= found.last
+            else:
+                assert (found.first, found.last) == (plain[0], plain[-1])
 
     check()
 
