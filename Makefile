@@ -26,7 +26,7 @@ QUICK_PATHS = tests/unit $(patsubst %,--ignore=tests/unit/table/%,read write com
 SERVERS ?= .servers
 WITH_SERVERS = PATH="$(abspath $(SERVERS))/bin:$$PATH"
 
-.PHONY: help venv servers lint test quick test-long simulate fuzz soak wheel test-wheel test-matrix demo bench docs clean
+.PHONY: help venv servers lint test quick test-long simulate fuzz soak wheel test-wheel test-matrix test-bounds demo bench docs clean
 
 help:
 	@echo "make test        lint, type-check, check imports, run every test"
@@ -37,6 +37,7 @@ help:
 	@echo "make soak        everybody on one table of a real S3 server for SECONDS=600; SOAK_ARGS=..."
 	@echo "make test-wheel  install the wheel alone into a fresh environment, and run the main paths there"
 	@echo "make test-matrix the Spark tests against PySpark 4.1, 4.2 and 4.3; MATRIX_ARGS=... (--help says which)"
+	@echo "make test-bounds the main tests with everything as old as setup.cfg accepts"
 	@echo "make demo        load a year of flights into a SlateDB database with Spark, step by step"
 	@echo "make lint        the checks of make test without its tests"
 	@echo "make wheel       build the wheel in dist/; URL=... is the address of the repository, for links of a release"
@@ -103,6 +104,9 @@ test-wheel: wheel
 
 test-matrix: venv
 	"$(BIN)/python" tools/spark_matrix.py $(MATRIX_ARGS)
+
+test-bounds: venv
+	$(WITH_SERVERS) "$(BIN)/python" tools/spark_matrix.py --bounds $(MATRIX_ARGS)
 
 demo: venv
 	$(WITH_SPARK) "$(BIN)/slatespark" demo

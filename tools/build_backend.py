@@ -6,6 +6,7 @@ wheel holds none, and each process that uses it compiles them.
 
 from __future__ import annotations
 
+import configparser
 import subprocess
 import sys
 from typing import Any
@@ -16,7 +17,11 @@ from setuptools.build_meta import *  # noqa: F403
 
 def get_requires_for_build_wheel(config_settings: Any = None) -> list[str]:
     """Return what a wheel needs, an editable install does not: the compiler, and what the kernels import."""
-    return [*build_meta.get_requires_for_build_wheel(config_settings), "numba>=0.61", "pyarrow>=18"]
+    settings = configparser.ConfigParser()
+    settings.read("setup.cfg", encoding="utf-8")
+    required = settings["options"]["install_requires"].split()
+    ours = [each for each in required if each.startswith(("numba>", "pyarrow>"))]
+    return [*build_meta.get_requires_for_build_wheel(config_settings), *ours]
 
 
 def build_wheel(wheel_directory: str, config_settings: Any = None, metadata_directory: str | None = None) -> str:

@@ -1,6 +1,10 @@
 """Run the Spark tests against each minor release of PySpark that slatespark supports, in an environment of its own.
 
     python tools/spark_matrix.py [--smoke] [--pyspark 4.1 4.2] [--python python3.13] [-- arguments of pytest]
+    python tools/spark_matrix.py --bounds [--python python3.11] [-- arguments of pytest]
+
+With `--bounds`, everything that slatespark requires is as old as setup.cfg accepts; besides the smoke tests, those run
+that use it most. What it requires in turn is new, and warns of its old users: warnings are no errors there.
 
 The environments stay in `.matrix/`. Each holds the patch release that was the newest one when it was built, and no
 pandas. Java is looked up as slatespark does it. A table at the end has a row for each release. The exit status is 1 if
@@ -10,6 +14,7 @@ a test failed, or an environment could not be built.
 from __future__ import annotations
 
 import argparse
+import configparser
 import os
 import re
 import subprocess
@@ -27,21 +32,27 @@ HEADER: Final = ("PySpark", "Python", "Java", "passed", "failed", "errors", "ski
 COUNTED: Final = ("failures", "errors", "skipped")
 
 _SMOKE: Final = ("tests/spark", "-m", "smoke")
+# Arrow, the object stores and the command line at their oldest.
+_BOUNDS: Final = (
+    "tests/spark", "tests/unit/encoding", "tests/unit/cli", "tests/unit/storage/test_s3_store.py",
+    "tests/unit/storage/test_servers.py", "-m", "smoke or (not slow and not spark and not cluster)",
+    "-k", "not (Minio or Azure or Google)", "-o", "filterwarnings=", "-n", "2", "--dist", "loadgroup",
+)  # fmt: skip
 _ALL: Final = ("tests", "-m", "spark or cluster", "-n", "2", "--dist", "loadgroup")
 
 
 @dataclass(frozen=True)
 class Environment:
-    """An environment with one release of PySpark.
+    """An environment with some releases of what slatespark requires.
 
     Attributes
     ----------
     folder : of the environment
-    release : of PySpark, as `4.1`
+    pins : requirements, as `pyspark==4.1.*`
     """
 
     folder: Path
-    release: str
+    pins: tuple[str, ...]
 
     @property
     def python(self) -> str:
@@ -50,7 +61,7 @@ class Environment:
 
     def build(self, interpreter: str) -> None:
         """Build it, unless it is current."""
-        wanted = ("-e", ".[test]", f"pyspark=={self.release}.*")
+        wanted = ("-e", ".[test]", *self.pins)
         environment = {**os.environ, "PYTHON": interpreter}
         subprocess.run(["sh", "tools/venv.sh", str(self.folder), *wanted], cwd=REPOSITORY, env=environment, check=True)
 
@@ -66,26 +77,43 @@ def main() -> int:
     folder = REPOSITORY / ".matrix"
     folder.mkdir(exist_ok=True)
     version = _run_quietly([options.python, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"])
+    if options.bounds:
+        runs = [("lower bounds", lower_bounds((REPOSITORY / "setup.cfg").read_text()), _BOUNDS)]
+    else:
+        chosen = _SMOKE if options.smoke else _ALL
+        runs = [(f"PySpark {release}", (f"pyspark=={release}.*",), chosen) for release in options.pyspark]
     rows, is_good = [], True
-    for release in options.pyspark:
-        print(f"\n=== PySpark {release} on Python {version} ===", flush=True)
-        environment = Environment(folder / f"pyspark-{release}-python-{version}", release)
+    for name, pins, tests in runs:
+        print(f"\n=== {name} on Python {version} ===", flush=True)
+        environment = Environment(folder / f"{name.lower().replace(' ', '-')}-python-{version}", pins)
         try:
             environment.build(options.python)
         except subprocess.CalledProcessError:
-            rows.append((release, version, "", "the environment could not be built"))
+            rows.append((name.removeprefix("PySpark "), version, "", "the environment could not be built"))
             is_good = False
             continue
-        row, status = _run_tests(environment, (*(_SMOKE if options.smoke else _ALL), *options.pytest))
+        row, status = _run_tests(environment, (*tests, *options.pytest))
         rows.append(row)
         is_good = is_good and status == 0
     print("\n" + format_table([HEADER, *rows]), flush=True)
     return 0 if is_good else 1
 
 
+def lower_bounds(setup_cfg: str) -> tuple[str, ...]:
+    """Return pins to the oldest releases of everything that slatespark requires."""
+    parser = configparser.ConfigParser()
+    parser.read_string(setup_cfg)
+    lines = [line for line in parser["options"]["install_requires"].split("\n") if line]
+    found = [re.fullmatch(r"([\w-]+)>=([\d.]+)", line) for line in lines]
+    if not all(found):
+        raise ValueError(f"Every requirement needs a lower bound and nothing else: {', '.join(lines)}.")
+    return tuple(f"{each[1]}=={each[2]}" for each in found if each)
+
+
 def _parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--smoke", action="store_true", help="only the tests marked smoke")
+    parser.add_argument("--bounds", action="store_true", help="every requirement as old as setup.cfg accepts")
     parser.add_argument("--pyspark", nargs="+", default=RELEASES, metavar="RELEASE", help="minor releases, as 4.1")
     parser.add_argument("--python", default=sys.executable, help="the interpreter; by default the one that runs this")
     parser.add_argument("pytest", nargs="*", help="more arguments of pytest, behind --")
