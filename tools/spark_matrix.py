@@ -78,7 +78,11 @@ def main() -> int:
     folder.mkdir(exist_ok=True)
     version = _run_quietly([options.python, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"])
     if options.bounds:
-        runs = [("lower bounds", lower_bounds((REPOSITORY / "setup.cfg").read_text()), _BOUNDS)]
+        settings = _read_settings((REPOSITORY / "setup.cfg").read_text())
+        if (oldest := settings["options"]["python_requires"].removeprefix(">=")) != version:
+            print(f"The oldest releases have wheels for Python {oldest}: nothing was run on {version}.")
+            return 0
+        runs = [("lower bounds", lower_bounds(settings), _BOUNDS)]
     else:
         chosen = _SMOKE if options.smoke else _ALL
         runs = [(f"PySpark {release}", (f"pyspark=={release}.*",), chosen) for release in options.pyspark]
@@ -99,11 +103,15 @@ def main() -> int:
     return 0 if is_good else 1
 
 
-def lower_bounds(setup_cfg: str) -> tuple[str, ...]:
-    """Return pins to the oldest releases of everything that slatespark requires."""
+def _read_settings(setup_cfg: str) -> configparser.ConfigParser:
     parser = configparser.ConfigParser()
     parser.read_string(setup_cfg)
-    lines = [line for line in parser["options"]["install_requires"].split("\n") if line]
+    return parser
+
+
+def lower_bounds(settings: configparser.ConfigParser) -> tuple[str, ...]:
+    """Return pins to the oldest releases of everything that slatespark requires."""
+    lines = [line for line in settings["options"]["install_requires"].split("\n") if line]
     found = [re.fullmatch(r"([\w-]+)>=([\d.]+)", line) for line in lines]
     if not all(found):
         raise ValueError(f"Every requirement needs a lower bound and nothing else: {', '.join(lines)}.")
