@@ -188,12 +188,12 @@ def fetch_newest_state(stores: TableStores, when_seen: Callable[[], None] | None
         When newer manifests of a client keep coming.
     """
     seen = seen_manifest(stores)
-    is_fresh = seen is None or is_at_rest(stores, seen.value)
+    is_fresh = seen is None or is_at_rest(stores, seen)
     version = fetch_latest_manifest(stores) if seen is None or is_fresh else seen
     if when_seen is not None:
         when_seen()
     for attempt in range(_STATE_ATTEMPTS):
-        is_known = is_fresh and is_at_rest(stores, version.value)
+        is_known = is_fresh and is_at_rest(stores, version)
         follows = is_fresh and (seen is not None or attempt > 0)  # a commit after one, so most likely slatespark's too
         if is_known or (follows and _is_drained(stores, version, sees_claims=attempt > 0)):
             return TableState(*version, WalTail.nothing(version.value))
@@ -326,12 +326,12 @@ def wal_sizes(stores: TableStores, manifest: Manifest) -> dict[int, int]:
     return listed_wal(stores, manifest.replay_after_wal_id + 1)
 
 
-def newest_wal_sizes(stores: TableStores, newest: Manifest) -> dict[int, int]:
+def newest_wal_sizes(stores: TableStores, newest: Version[Manifest]) -> dict[int, int]:
     """Return the sizes as `wal_sizes`, of a version that was the newest one a moment ago; mostly without a request.
 
     If a client has come since, the next version has been created, so that nobody can commit on top of this one.
     """
-    return {} if is_at_rest(stores, newest) else wal_sizes(stores, newest)
+    return {} if is_at_rest(stores, newest) else wal_sizes(stores, newest.value)
 
 
 def listed_wal(stores: TableStores, first: int) -> dict[int, int]:

@@ -104,7 +104,7 @@ def claim_epochs(
     # The fence's id is chosen before the claim, as the client does. A later claimant fences no lower, so this
     # fence collides with the other instead of landing among its files.
     base, manifest_id = checked.value, checked.number + 1
-    taken = newest_wal_sizes(stores, base)
+    taken = newest_wal_sizes(stores, checked)
     first_free = _first_free_wal_id(taken, base)
     claiming = replace(
         base,

@@ -103,7 +103,7 @@ class ReadCheck:
             Naming keys.
         """
         self.check_trees(latest, files)
-        if is_at_rest(self.stores, latest.value):
+        if is_at_rest(self.stores, latest):
             return
         _, manifest, wal = fetch_newest_state(self.stores)
         above_seq = max(manifest.last_l0_seq, self.reads.read_seq) if self._is_judged_by_seq else manifest.last_l0_seq

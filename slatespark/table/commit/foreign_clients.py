@@ -80,7 +80,7 @@ def refuse_foreign_writer(stores: TableStores, latest: Version[Manifest], baseli
     moved = unclaimed and manifest.last_l0_seq != baseline.last_l0_seq
     flushed = moved and not are_epochs_ours(stores, latest)
     first_new = max(baseline.wal_end, manifest.replay_after_wal_id + 1)
-    if flushed or any(size for number, size in newest_wal_sizes(stores, manifest).items() if number >= first_new):
+    if flushed or any(size for number, size in newest_wal_sizes(stores, latest).items() if number >= first_new):
         raise _client_active(
             stores, f"the SlateDB client with writer epoch {manifest.writer_epoch} wrote during the write"
         )

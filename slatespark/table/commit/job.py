@@ -148,7 +148,7 @@ def begin_write(
         baseline, base_seq, tick_ms = Baseline(0, 0, 0, 0, 1), 0, Manifest().last_l0_clock_tick
     else:
         refuse_unwritable(stores.url, found.value)
-        if not is_at_rest(stores, found.value):  # else the list is as slatespark's last commit left it
+        if not is_at_rest(stores, found):  # else the list is as slatespark's last commit left it
             refuse_unknown_jobs(stores, fetch_compactions(stores).value)
         state = state or fetch_state_with_wal(stores)
         baseline = Baseline.of(*state.version, state.wal.end)

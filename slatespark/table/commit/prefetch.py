@@ -30,7 +30,7 @@ class CommitPrefetch:
 
     def __init__(self, stores: TableStores) -> None:
         seen = seen_manifest(stores)
-        is_ahead = stores.main.is_remote and not (seen is not None and is_at_rest(stores, seen.value))
+        is_ahead = stores.main.is_remote and not (seen is not None and is_at_rest(stores, seen))
         self._definition = DefinitionFetch(stores)
         self.jobs: FetchJobs = run_ahead(partial(fetch_compactions, stores), is_remote=is_ahead)
 

@@ -204,7 +204,7 @@ class NoForeignClient(Requirement):
     def before_claim(self, stage: Stage) -> None:
         """Check epochs, WAL and running compactions."""
         refuse_foreign_writer(stage.stores, stage.version, self.baseline)
-        self.is_left = is_at_rest(stage.stores, stage.manifest)
+        self.is_left = is_at_rest(stage.stores, stage.version)
         if not self.is_left:
             refuse_foreign_job(stage.stores, now_ms=self.clock.now_ms(), jobs=stage.jobs)
         self.baseline = self.baseline.advanced(stage.version)

@@ -104,14 +104,17 @@ def is_known_commit(stores: TableStores, number: int) -> bool:
     return number > 0 and stores.heads.own_commit(stores.main.url, MANIFEST_DIR)[0] == number
 
 
-def is_at_rest(stores: TableStores, manifest: Manifest) -> bool:
+def is_at_rest(stores: TableStores, version: Version[Manifest]) -> bool:
     """Tell whether no client can have written since a slatespark commit: none has claimed an epoch.
 
-    Requires: it is the version that these stores have seen last, or one that they are about to create. Without a
-    request, so False where the commit is not known.
+    An earlier version is not at rest: the claim of that commit has the same epochs, and rows may be in the WAL then.
+
+    Requires: it is the version that the caller has seen last. Without a request, so False where the commit is not
+    known.
     """
     number, epochs = stores.heads.own_commit(stores.main.url, MANIFEST_DIR)
-    return number > 0 and epochs == (manifest.writer_epoch, manifest.compactor_epoch)
+    manifest = version.value
+    return 0 < number <= version.number and epochs == (manifest.writer_epoch, manifest.compactor_epoch)
 
 
 def fetch_newest_since(stores: TableStores, known: Version[Manifest]) -> Version[Manifest]:

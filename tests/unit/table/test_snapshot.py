@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 from uuid import UUID
@@ -278,6 +280,41 @@ def test_commits_of_siblings_are_followed_without_the_wal_until_a_client_claims_
         wal_path(manifest.wal_id_last_seen + 1), [encode_wal([Row(b"b", manifest.last_l0_seq + 1, value=b"2")])]
     )
     assert rows_in_wal() == manifest.last_l0_seq + 1
+
+
+def test_the_wal_of_a_claim_is_looked_at_even_if_its_commit_is_noted_meanwhile() -> None:
+    """Two threads read one table: one sees the claim, and the other one then the commit, which has the same epochs."""
+    objects = MemoryStore("snapshot-claim-and-commit")
+    clock = FakeClock()
+    SlateStore.create(objects.url, clock=clock)
+    SlateStore.open(objects.url, clock=clock).write(pa.table({"key": [b"a"], "value": [b"1"]}))
+    stores = TableStores(main=objects, wal=objects)
+    assert [fetch_newest_state(stores).wal.last_seq for _ in range(2)] == [0, 0]
+    number, manifest = fetch_latest_manifest(stores)
+    by_client = replace(manifest, writer_epoch=9, nonce=0)
+    theirs = FailingStore(objects)
+    sibling = SlateStore(TableStores(main=theirs, wal=theirs), clock, {"path": objects.url})
+    claimed, seen = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        claimed.set()
+        assert seen.wait(60)
+
+    def see() -> None:
+        assert seen_manifest(stores) == fetch_latest_manifest(TableStores(main=objects, wal=objects))
+        seen.set()
+        commit.result()
+        assert fetch_newest_state(stores).number == number + 3
+
+    theirs.run(wait, "create", manifest_path(number + 3))
+    with ThreadPoolExecutor() as pool:
+        objects.put(manifest_path(number + 1), [encode_manifest(by_client)])
+        row = Row(b"b", manifest.last_l0_seq + 1, value=b"2")
+        objects.put(wal_path(manifest.wal_id_last_seen + 1), [encode_wal([row])])
+        commit = pool.submit(sibling.write, pa.table({"key": [b"c"], "value": [b"3"]}), ifClientActive="fence")
+        assert claimed.wait(60)
+        found = fetch_newest_state(stores, see)
+    assert found.last_seq >= row.seq, f"version {found.number} is shown without the row of the client"
 
 
 def test_a_version_kept_by_a_checkpoint_exists_below_the_boundary(place: Place) -> None:
