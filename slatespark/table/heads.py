@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from slatespark.format.manifest import Manifest
     from slatespark.format.properties import SstProperties
     from slatespark.format.ulid import Ulid
+    from slatespark.table.definition.table_definition import TableDefinition
+    from slatespark.table.log.versioned_object import Version
 
 Epochs: TypeAlias = tuple[int, int]  # of writer and compactor
 
@@ -68,7 +70,7 @@ class Heads:
     properties : of files, by id and size: of all files of some version, and of those that were committed here since
     described : the newest version that was known when the properties of all files of a version were; 0 if they never
         were, or if files have come whose properties nothing tells
-    defined : number and content of a manifest after which the newest definition was looked for
+    defined : a manifest, and the newest definition of the table itself, which was looked for after that was seen
     """
 
     def __init__(self) -> None:
@@ -81,7 +83,7 @@ class Heads:
         self.tail: object = None
         self.properties: Mapping[tuple[Ulid, int], SstProperties] = {}
         self.described = 0
-        self.defined: tuple[int, Manifest] | None = None
+        self.defined: tuple[Version[Manifest], Version[TableDefinition] | None] | None = None
 
     def __reduce__(self) -> tuple[type[Heads], tuple[()]]:
         return Heads, ()

@@ -101,9 +101,8 @@ class DefinitionFetch:
         if seen is None or seen == self._seen:
             return
         self._seen, self._newest = seen, _newest_seen(stores)
-        self._is_known = self._reuses and stores.heads.defined == seen
-        is_ahead = stores.main.is_remote and not self._is_known
-        self._found.clear()
+        self._found = self._known(seen) if self._reuses else []
+        is_ahead = stores.main.is_remote and not self._found
         self._own = run_ahead(partial(_find_newest, self._log), is_remote=is_ahead)
 
     def resolve(self, version: Version[Manifest]) -> Version[TableDefinition]:
@@ -111,8 +110,20 @@ class DefinitionFetch:
         if self._seen is None or not self._serves(version):
             return self._resolve(_find_newest(self._log), version, version)
         if not self._found:
-            self._found.append(_find_seen(self._log) if self._is_known else self._own())
+            self._found.append(self._own())
         return self._resolve(self._found[0], version, self._seen)
+
+    def _known(self, seen: Version[Manifest]) -> list[Version[TableDefinition] | None]:
+        """Return the definition that was looked for after a manifest was seen, unless a later one was seen since.
+
+        It is not simply the one that was seen last: a fetch that was begun earlier, and is not waited for, may end
+        later.
+        """
+        defined, log = self._stores.heads.defined, self._log
+        if defined is None or defined[0] != seen:
+            return []
+        known, newest = defined[1], log.heads.newest(log.store.url, log.folder)
+        return [] if newest is not None and newest[0] > (0 if known is None else known.number) else [known]
 
     def _serves(self, version: Version[Manifest]) -> bool:
         """Tell whether what is fetched serves a version: the newest one that was seen before, or an older one.
@@ -127,7 +138,7 @@ class DefinitionFetch:
     ) -> Version[TableDefinition]:
         """Return the definition for a version, and note that it was looked for after `defined` was seen."""
         if own is not None or not version.value.external_dbs:  # changes at a parent are not announced here
-            self._stores.heads.defined = defined
+            self._stores.heads.defined = defined, own
         return _inherit(self._stores, version.value) if own is None else own
 
 
@@ -175,15 +186,10 @@ def _find_newest(log: NumberedLog) -> Version[TableDefinition] | None:
 
 
 def seen_definition(stores: TableStores) -> TableDefinition | None:
-    """Return the newest definition of the table itself that these stores have seen, without a request."""
-    found = _find_seen(definition_log(stores))
-    return None if found is None else found.value
-
-
-def _find_seen(log: NumberedLog) -> Version[TableDefinition] | None:
-    """Return the newest definition that was seen or created, without a request."""
+    """Return the newest definition of the table itself that these stores have seen or created, without a request."""
+    log = definition_log(stores)
     found = log.heads.newest(log.store.url, log.folder)
-    return None if found is None else _decode(log, *found)
+    return None if found is None else _decode(log, *found).value
 
 
 def _decode(log: NumberedLog, number: int, data: Buffer) -> Version[TableDefinition]:

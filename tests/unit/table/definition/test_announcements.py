@@ -18,7 +18,15 @@ from slatespark.format.paths import MANIFEST_DIR, WAL_DIR
 from slatespark.storage.local_store import LocalStore
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.storage.object_store import ObjectMeta, ObjectStore
-from slatespark.table.definition.versions import DEFINITION_DIR, fetch_definition, publish_definition
+from slatespark.table.definition.versions import (
+    DEFINITION_DIR,
+    DefinitionFetch,
+    definition_path,
+    fetch_defined,
+    fetch_definition,
+    publish_definition,
+)
+from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.log.versioned_object import Version
 from tests.faults.jobs import store_on, stores_of
 from tests.support.failing_store import FailingStore
@@ -174,6 +182,37 @@ def test_a_definition_that_was_looked_for_before_the_newest_manifest_is_looked_f
         {"id": 2, "v": "v2", "w": None},
         {"id": 3, "v": "v3", "w": 7},
     ]
+
+
+def test_a_fetch_that_nobody_waits_for_does_not_bring_an_earlier_definition_back() -> None:
+    """A commit begins it, and begins it anew as it sees a later manifest; the first one ends last."""
+    name = f"announcements-{next(_names)}"
+    objects = MemoryStore(name, lambda: START_MS)
+    created(objects)
+    distant = FailingStore(_Distant(name))
+    stores = stores_of(distant)
+    number = fetch_definition(stores).number
+    fetch_defined(stores)
+    has_begun, may_end = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        has_begun.set()
+        assert may_end.wait(60)
+
+    distant.run(wait, "get", definition_path(number + 1))
+    on(objects).setProperties(retention="2h")
+    fetch = DefinitionFetch(stores)
+    assert has_begun.wait(60)
+    on(objects).setProperties(retention="1m")
+    newest, begun = fetch_latest_manifest(stores), fetch._own
+    fetch.begin()
+    assert fetch.resolve(newest).number == number + 2
+    may_end.set()
+    ended = begun()
+    assert ended is not None
+    assert ended.number == number + 1
+    found = DefinitionFetch(stores, reuses=True).resolve(fetch_latest_manifest(stores))
+    assert (found.number, found.value.retention_ms) == (number + 2, 60_000)
 
 
 def test_an_older_version_is_read_with_the_newest_definition(objects: ObjectStore) -> None:
