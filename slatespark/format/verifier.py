@@ -349,11 +349,11 @@ class _Walk:
         return (starts + 4, starts + 4 + lengths) if self.are_inside(starts + 4, lengths, width) else None
 
     def are_inside(self, starts: NDArray[np.int64], lengths: NDArray[np.int64] | int, align: int) -> bool:
-        """Tell whether spans are aligned and lie in the buffer; adds them up."""
+        """Tell whether spans are aligned, lie in the buffer, and are not too much with all before; adds them up."""
         if (starts % align).any() or int((starts + lengths).max()) > self.size:
             return False
         self.apparent += int(np.broadcast_to(lengths, starts.shape).sum())
-        return True
+        return self.apparent <= self.most_apparent
 
     def words(self, positions: NDArray[np.int64], kind: str = "<u4") -> NDArray[np.int64]:
         return numbers_at(self.buffer, positions, kind)

@@ -7,6 +7,7 @@ from contextlib import nullcontext
 from uuid import UUID
 
 import flatbuffers
+import numpy as np
 import pytest
 
 from slatespark.errors import CorruptDataError
@@ -212,3 +213,12 @@ def test_large_parts_that_are_shared_again_and_again(count: int, fits: bool, mon
     data = encode_manifest(Manifest(ssts=SstMap([sst]), segments=segments, segment_extractor_name="x"))
     with nullcontext() if fits else pytest.raises(CorruptDataError, match="expand"):
         verify(memoryview(data)[2:], MANIFEST_V2, what="it")
+
+
+def test_a_name_that_is_shared_too_often_is_not_decoded_each_time() -> None:
+    """A manifest of 10 MB would take minutes: each of its checkpoints is the same one, with a name of 10 MB."""
+    size = 1 << 20
+    data = struct.pack("<II", 4, size) + b"n" * size + b"\0"
+    walk = verifier._Walk(memoryview(data), "it")
+    assert walk.string_all(np.zeros(4, np.int64))
+    assert not walk.string_all(np.zeros(20, np.int64))
