@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from slatespark.storage.object_store import Buffer, ObjectMeta
 
@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from slatespark.format.manifest import Manifest
     from slatespark.format.properties import SstProperties
     from slatespark.format.ulid import Ulid
-    from slatespark.table.definition.table_definition import TableDefinition
-    from slatespark.table.log.versioned_object import Version
 
 Epochs: TypeAlias = tuple[int, int]  # of writer and compactor
 
@@ -70,7 +68,8 @@ class Heads:
     properties : of files, by id and size: of all files of some version, and of those that were committed here since
     described : the newest version that was known when the properties of all files of a version were; 0 if they never
         were, or if files have come whose properties nothing tells
-    defined : a manifest, and the newest definition of the table itself, which was looked for after that was seen
+    defined : a version of the manifest, and that of the newest definition of the table itself, if there was one, when it
+        was looked for after that
     """
 
     def __init__(self) -> None:
@@ -83,7 +82,7 @@ class Heads:
         self.tail: object = None
         self.properties: Mapping[tuple[Ulid, int], SstProperties] = {}
         self.described = 0
-        self.defined: tuple[Version[Manifest], Version[TableDefinition] | None] | None = None
+        self.defined: tuple[tuple[int, Manifest], Any] | None = None
 
     def __reduce__(self) -> tuple[type[Heads], tuple[()]]:
         return Heads, ()
