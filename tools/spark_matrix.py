@@ -34,8 +34,8 @@ COUNTED: Final = ("failures", "errors", "skipped")
 _SMOKE: Final = ("tests/spark", "-m", "smoke")
 # Arrow, the object stores and the command line at their oldest.
 _BOUNDS: Final = (
-    "tests/spark", "tests/unit/encoding", "tests/unit/cli", "tests/unit/storage/test_s3_store.py",
-    "tests/unit/storage/test_servers.py", "-m", "smoke or (not slow and not spark and not cluster)",
+    "tests/spark", "tests/unit/encoding", "tests/unit/cli", "tests/unit/storage/test_servers.py",
+    "-m", "smoke or (not slow and not spark and not cluster)",
     "-k", "not (Minio or Azure or Google)", "-o", "filterwarnings=", "-n", "2", "--dist", "loadgroup",
 )  # fmt: skip
 _ALL: Final = ("tests", "-m", "spark or cluster", "-n", "2", "--dist", "loadgroup")

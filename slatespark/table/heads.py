@@ -68,8 +68,7 @@ class Heads:
     properties : of files, by id and size: of all files of some version, and of those that were committed here since
     described : the newest version that was known when the properties of all files of a version were; 0 if they never
         were, or if files have come whose properties nothing tells
-    defined : a version of the manifest, and that of the newest definition of the table itself, if there was one, when it
-        was looked for after that
+    defined : a version of the manifest, and the newest definition of the table itself as it was looked for after that
     """
 
     def __init__(self) -> None:
