@@ -7,7 +7,7 @@ of its branch, one byte since there are two, followed by the value. Arrays and m
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -181,7 +181,7 @@ def read_value(value: AvroBytes, node: AvroNode, *, strict: bool) -> Any:  # noq
         for child in node.children:
             read_value(value, child, strict=strict)
     else:
-        _blocks(value, node, strict=strict)
+        _items(value, node, strict=strict)
     return None
 
 
@@ -199,7 +199,8 @@ def _bytes(value: AvroBytes, wire: int) -> Any:
     return data
 
 
-def _blocks(value: AvroBytes, node: AvroNode, *, strict: bool) -> None:
+def each_item(value: AvroBytes) -> Iterator[None]:
+    """Yield at the start of each item of an array or map; the caller takes the item. Raises `MalformedError`."""
     while count := value.take_long():
         end = None
         if count < 0:
@@ -210,11 +211,16 @@ def _blocks(value: AvroBytes, node: AvroNode, *, strict: bool) -> None:
         if count > len(value.data) - value.at:  # an item takes at least one byte
             raise MalformedError
         for _ in range(count):
-            if node.wire == MAP:
-                _bytes(value, TEXT if strict else DATA)
-            read_value(value, node.children[0], strict=strict)
+            yield
         if end is not None and value.at != end:
             raise MalformedError
+
+
+def _items(value: AvroBytes, node: AvroNode, *, strict: bool) -> None:
+    for _ in each_item(value):
+        if node.wire == MAP:
+            _bytes(value, TEXT if strict else DATA)
+        read_value(value, node.children[0], strict=strict)
 
 
 def _as_item(item: Any, kind: int) -> bytes:

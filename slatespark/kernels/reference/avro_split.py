@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from slatespark.kernels.avro_program import FINE, MALFORMED, AvroNode
 from slatespark.kernels.flat import check_spans
-from slatespark.kernels.reference.avro_decode import AvroBytes, MalformedError, read_value
+from slatespark.kernels.reference.avro_decode import AvroBytes, MalformedError, each_item, read_value
 from slatespark.kernels.results import AvroItems
 
 
@@ -38,21 +38,10 @@ def split_avro(
 def _items(value: AvroBytes, item: AvroNode) -> list[tuple[int, int]]:
     """Return where the items of an array are."""
     found = []
-    while count := value.take_long():
-        end = None
-        if count < 0:
-            count, size = -count, value.take_long()
-            end = value.at + size
-            if not 0 <= size <= len(value.data) - value.at:
-                raise MalformedError
-        if count > len(value.data) - value.at:  # an item takes at least one byte
-            raise MalformedError
-        for _ in range(count):
-            start = value.at
-            read_value(value, item, strict=False)
-            found.append((start, value.at))
-        if end is not None and value.at != end:
-            raise MalformedError
+    for _ in each_item(value):
+        start = value.at
+        read_value(value, item, strict=False)
+        found.append((start, value.at))
     if value.at != len(value.data):
         raise MalformedError
     return found
