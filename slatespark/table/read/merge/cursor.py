@@ -19,6 +19,7 @@ from slatespark.format.index import SstIndex
 from slatespark.kernels import decode_blocks, key_span, lower_bound, lower_bound_in_each
 from slatespark.kernels.columns import RowColumns
 from slatespark.storage import Buffer
+from slatespark.table.read.merge.freed_memory import keep_freed_memory
 from slatespark.table.read.merge.layer_reads import FileReads, Groups, LayerReads
 from slatespark.table.read.planning.plan import FileSlice, Layer
 from slatespark.table.stores import TableStores, object_context
@@ -127,6 +128,7 @@ def layer_windows(
     CorruptDataError
         When bytes are damaged or keys are out of order, within a file or from file to file.
     """
+    keep_freed_memory()
     # Not in the generator below: the first reads of several layers go together.
     return _windows(stores, layer, LayerReads.begin(stores, layer, window_bytes, ahead_bytes), window_bytes)
 
