@@ -11,7 +11,7 @@ In version 1 a tiered job has no destination field; the destination is its lowes
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, TypeAlias
@@ -19,14 +19,12 @@ from typing import Final, TypeAlias
 import flatbuffers
 
 from slatespark.errors import CorruptDataError, UnsupportedFormatError
-from slatespark.format._generated import CompactedSsTable as SstTable
 from slatespark.format._generated import Compaction as JobTable
 from slatespark.format._generated import CompactionsV1 as CompactionsTable
 from slatespark.format._generated import DrainSegmentSpec as DrainTable
 from slatespark.format._generated import Subcompaction as SubTable
 from slatespark.format._generated import TieredCompactionContext as ContextTable
 from slatespark.format._generated import TieredCompactionSpec as TieredTable
-from slatespark.format._generated import Ulid as UlidTable
 from slatespark.format._generated import WorkerSpec as WorkerTable
 from slatespark.format.codecs import Buffer
 from slatespark.format.envelope import open_envelope, seal_envelope
@@ -38,25 +36,37 @@ from slatespark.format.references import (
     put_range,
     range_of,
 )
-from slatespark.format.tables import (
-    bytes_of,
-    items_of,
-    put_offsets,
-    put_u32s,
-    put_ulid,
-    put_ulids,
-    refuse_unknown_fields,
-    text_of,
-    ulid_of,
-)
+from slatespark.format.tables import put_offsets, put_u32s, put_ulid, put_ulids, refuse_unknown_fields
 from slatespark.format.ulid import Ulid
 from slatespark.format.verifier import verify
-from slatespark.format.wire_table import WireTable
-from slatespark.format.wire_tables import COMPACTIONS_V1
+from slatespark.format.wire_columns import ulids_of
+from slatespark.format.wire_table import WireTable, field_numbers
+from slatespark.format.wire_tables import (
+    COMPACTION,
+    COMPACTIONS_V1,
+    DRAIN_SPEC,
+    SUBCOMPACTION,
+    TIERED_CONTEXT,
+    TIERED_SPEC,
+    WORKER_SPEC,
+)
 
 _TIERED: Final = 1
 _DRAIN: Final = 2
 _TIERED_CONTEXT: Final = 1
+
+_EPOCH, _JOBS = field_numbers(COMPACTIONS_V1, "compactor_epoch", "recent_compactions")
+_ID, _SPEC, _STATUS, _OUTPUTS, _WORKER, _CONTEXT = field_numbers(
+    COMPACTION, "id", "spec", "status", "output_ssts", "worker", "ctx"
+)
+_SPEC_TYPE, _CONTEXT_TYPE = _SPEC - 1, _CONTEXT - 1  # of a union, the type comes first
+_SSTS, _RUNS, _L0, _SEGMENT, _DESTINATION = field_numbers(
+    TIERED_SPEC, "ssts", "sorted_runs", "l0_view_ids", "segment", "destination"
+)
+_DRAINED_SEGMENT, _DRAINED_L0, _DRAINED_RUNS = field_numbers(DRAIN_SPEC, "segment", "l0_view_ids", "sorted_runs")
+_WORKER_ID, _HEARTBEAT = field_numbers(WORKER_SPEC, "worker_id", "last_heartbeat_ms")
+_PARTS, _MIN_SEQ = field_numbers(TIERED_CONTEXT, "subcompactions", "retention_min_seq")
+_PART_RANGE, _PART_OUTPUTS, _PART_STATUS = field_numbers(SUBCOMPACTION, "range", "output_ssts", "status")
 
 
 class CompactionStatus(IntEnum):
@@ -171,16 +181,15 @@ def decode_compactions(data: Buffer) -> Compactions:
     """
     version, body = open_envelope(data, "Compactions file")
     unknown_fields = verify(body, COMPACTIONS_V1, what="compactions file")
-    table = CompactionsTable.CompactionsV1.GetRootAs(body)
-    entries = items_of(table.RecentCompactionsLength(), table.RecentCompactions)
-    jobs = tuple(_job_of(entry, states_destination=version != 1) for entry in entries)
+    table = WireTable.root(body)
+    jobs = tuple(_job_of(job, states_destination=version != 1) for job in table.tables(_JOBS))
     if len({job.id for job in jobs}) != len(jobs):
         raise CorruptDataError("The compactions file lists a job twice.")
-    return Compactions(table.CompactorEpoch(), jobs, unknown_fields)
+    return Compactions(table.u64(_EPOCH), jobs, unknown_fields)
 
 
-def _job_of(table: JobTable.Compaction, *, states_destination: bool) -> Compaction:
-    ulid, status = ulid_of(table.Id()), table.Status()
+def _job_of(table: WireTable, *, states_destination: bool) -> Compaction:
+    ulid, status = table.ulid(_ID), table.i8(_STATUS)
     if not 0 <= status < len(CompactionStatus):
         raise UnsupportedFormatError(
             f"Compaction {ulid} has status {status}, expected 0 to {len(CompactionStatus) - 1}."
@@ -189,75 +198,59 @@ def _job_of(table: JobTable.Compaction, *, states_destination: bool) -> Compacti
         id=ulid,
         spec=_spec_of(table, ulid, states_destination=states_destination),
         status=CompactionStatus(status),
-        output_ssts=_handles_of(table.OutputSstsLength(), table.OutputSsts),
+        output_ssts=_handles_of(table.tables(_OUTPUTS)),
         worker=_worker_of(table),
         context=_context_of(table),
     )
 
 
-def _worker_of(table: JobTable.Compaction) -> WorkerSpec | None:
-    worker = table.Worker()
-    worker_id = None if worker is None else text_of(worker.WorkerId())
-    return None if worker_id is None else WorkerSpec(worker_id, worker.LastHeartbeatMs())
+def _worker_of(job: WireTable) -> WorkerSpec | None:
+    worker = job.find(_WORKER)
+    worker_id = None if worker is None else worker.text(_WORKER_ID)
+    return None if worker is None or worker_id is None else WorkerSpec(worker_id, worker.u64(_HEARTBEAT))
 
 
-def _spec_of(table: JobTable.Compaction, ulid: Ulid, *, states_destination: bool) -> CompactionSpec:
-    kind, union = table.SpecType(), table.Spec()
+def _spec_of(job: WireTable, ulid: Ulid, *, states_destination: bool) -> CompactionSpec:
+    kind = job.i8(_SPEC_TYPE)
+    if kind not in (_TIERED, _DRAIN):
+        raise UnsupportedFormatError(f"Compaction {ulid} has kind {kind}, expected 1 (tiered) or 2 (drain).")
+    spec = job.table(_SPEC)  # verified, as its kind is known
     if kind == _TIERED:
-        tiered = TieredTable.TieredCompactionSpec()
-        tiered.Init(union.Bytes, union.Pos)
-        runs = tuple(tiered.SortedRuns(at) for at in range(tiered.SortedRunsLength()))
-        views = _ulids_of(tiered.L0ViewIdsLength(), tiered.L0ViewIds)
-        if tiered.L0ViewIdsIsNone():  # a client of before the views: there a view has the id of its SST
-            views = _ulids_of(tiered.SstsLength(), tiered.Ssts)
+        runs = spec.u32s(_RUNS)
+        # A client of before the views lists SSTs: there a view has the id of its SST.
+        sources = _SSTS if spec.target(_L0) is None else _L0
         return TieredSpec(
-            l0_view_ids=views,
+            l0_view_ids=tuple(ulids_of(spec, sources)),
             sorted_runs=runs,
-            destination=tiered.Destination() if states_destination else min(runs, default=0),
-            segment=bytes_of(tiered.SegmentAsNumpy()) or b"",
+            destination=spec.u32(_DESTINATION) if states_destination else min(runs, default=0),
+            segment=spec.octets(_SEGMENT) or b"",
         )
-    if kind == _DRAIN:
-        drain = DrainTable.DrainSegmentSpec()
-        drain.Init(union.Bytes, union.Pos)
-        return DrainSpec(
-            segment=bytes_of(drain.SegmentAsNumpy()) or b"",
-            l0_view_ids=_ulids_of(drain.L0ViewIdsLength(), drain.L0ViewIds),
-            sorted_runs=tuple(drain.SortedRuns(at) for at in range(drain.SortedRunsLength())),
-        )
-    raise UnsupportedFormatError(f"Compaction {ulid} has kind {kind}, expected 1 (tiered) or 2 (drain).")
-
-
-def _context_of(table: JobTable.Compaction) -> TieredContext | None:
-    union = table.Ctx()
-    if union is None:
-        return None
-    if table.CtxType() != _TIERED_CONTEXT:
-        raise UnsupportedFormatError(f"A compaction has a context of kind {table.CtxType()}, expected 1 (tiered).")
-    context = ContextTable.TieredCompactionContext()
-    context.Init(union.Bytes, union.Pos)
-    parts = items_of(context.SubcompactionsLength(), context.Subcompactions)
-    return TieredContext(
-        subcompactions=tuple(
-            Subcompaction(
-                range_of(WireTable.of(part.Range())),
-                _handles_of(part.OutputSstsLength(), part.OutputSsts),
-                part.Status(),
-            )
-            for part in parts
-        ),
-        retention_min_seq=context.RetentionMinSeq(),
+    return DrainSpec(
+        segment=spec.octets(_DRAINED_SEGMENT) or b"",
+        l0_view_ids=tuple(ulids_of(spec, _DRAINED_L0)),
+        sorted_runs=spec.u32s(_DRAINED_RUNS),
     )
 
 
-def _ulids_of(count: int, item: Callable[[int], UlidTable.Ulid | None]) -> tuple[Ulid, ...]:
-    return tuple(ulid_of(entry) for entry in items_of(count, item))
+def _context_of(job: WireTable) -> TieredContext | None:
+    if job.target(_CONTEXT) is None:
+        return None
+    kind = job.i8(_CONTEXT_TYPE)
+    if kind != _TIERED_CONTEXT:
+        raise UnsupportedFormatError(f"A compaction has a context of kind {kind}, expected 1 (tiered).")
+    context = job.table(_CONTEXT)
+    parts = (
+        Subcompaction(range_of(part.table(_PART_RANGE)), _handles_of(part.tables(_PART_OUTPUTS)), part.i8(_PART_STATUS))
+        for part in context.tables(_PARTS)
+    )
+    return TieredContext(tuple(parts), context.u64(_MIN_SEQ))
 
 
-def _handles_of(count: int, item: Callable[[int], SstTable.CompactedSsTable | None]) -> tuple[SstHandle, ...]:
+def _handles_of(tables: Iterable[WireTable]) -> tuple[SstHandle, ...]:
     """Return output files. They have no visible range: neither the client nor slatespark writes one."""
     handles = []
-    for entry in items_of(count, item):
-        handle, visible_range = compacted_sst_of(entry)
+    for table in tables:
+        handle, visible_range = compacted_sst_of(table)
         if visible_range is not None:
             raise UnsupportedFormatError(f"Compaction output {handle.id} has a visible range, expected none.")
         handles.append(handle)

@@ -193,7 +193,7 @@ def encode_info_section(info: SstInfo) -> bytes:
 def decode_info(data: Buffer) -> SstInfo:
     """Decode the flatbuffer of an info."""
     verify(data, SST_INFO, what="SST info")
-    return info_of(WireTable.of(InfoTable.SsTableInfo.GetRootAs(data)))
+    return info_of(WireTable.root(data))
 
 
 def encode_info(info: SstInfo) -> bytes:

@@ -11,6 +11,7 @@ A manifest of version 1 is decoded to the same dataclass, with the SST ids as vi
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 import flatbuffers
@@ -24,7 +25,7 @@ from slatespark.format.codecs import Buffer
 from slatespark.format.envelope import open_envelope, seal_envelope
 from slatespark.format.manifest_check import check_readable
 from slatespark.format.manifest_state import NO_TICK, Checkpoint, ExternalDb, Manifest, Segment
-from slatespark.format.manifest_tables import checkpoints_of, external_db_of, optional_ulid_of, sst_map_of, tracker_of
+from slatespark.format.manifest_tables import manifest_without_trees, sst_map_of
 from slatespark.format.manifest_v1 import decode_manifest_v1
 from slatespark.format.open_ends import close_open_ends
 from slatespark.format.references import (
@@ -46,16 +47,12 @@ from slatespark.format.references import (
 from slatespark.format.sequence_tracker import encode_sequence_tracker
 from slatespark.format.table_templates import Form, Parts, TemplateBuilder
 from slatespark.format.tables import (
-    bytes_of,
     halves_of,
-    items_of,
     put_offsets,
     put_ulid,
     put_ulids,
     put_uuid,
     refuse_unknown_fields,
-    text_of,
-    ulid_at,
 )
 from slatespark.format.ulid import Ulid
 from slatespark.format.verifier import verify
@@ -82,8 +79,8 @@ __all__ = [
 
 _WRITER_CHECKPOINT: Final = 1
 
-_SSTS, _L0, _COMPACTED, _CHECKPOINTS, _SEGMENTS = field_numbers(
-    MANIFEST_V2, "ssts", "l0", "compacted", "checkpoints", "segments"
+_MARKER, _SSTS, _L0, _COMPACTED, _SEGMENTS, _EXTRACTOR = field_numbers(
+    MANIFEST_V2, "last_compacted_l0_sst_view_id", "ssts", "l0", "compacted", "segments", "segment_extractor_name"
 )
 _SEGMENT_PREFIX, _SEGMENT_MARKER, _SEGMENT_L0, _SEGMENT_COMPACTED = field_numbers(
     SEGMENT, "prefix", "last_compacted_l0_sst_view_id", "l0", "compacted"
@@ -104,37 +101,22 @@ def decode_manifest(data: Buffer) -> Manifest:
 def decode_as_stored(data: Buffer) -> Manifest:
     """Decode a manifest object and change nothing; errors as of `decode_manifest`."""
     version, body = open_envelope(data, "Manifest")
-    if version == 1:
-        manifest = decode_manifest_v1(body)
-    else:
-        unknown_fields = verify(body, MANIFEST_V2, what="manifest")
-        manifest = _manifest_of(ManifestTable.ManifestV2.GetRootAs(body), unknown_fields)
+    manifest = decode_manifest_v1(body) if version == 1 else _decode_manifest_v2(body)
     check_readable(manifest)
     return manifest
 
 
-def _manifest_of(table: ManifestTable.ManifestV2, unknown_fields: frozenset[str]) -> Manifest:
-    fields = WireTable.of(table)
-    return Manifest(
-        nonce=table.ManifestId(),
-        external_dbs=tuple(external_db_of(entry) for entry in items_of(table.ExternalDbsLength(), table.ExternalDbs)),
-        initialized=table.Initialized(),
-        writer_epoch=table.WriterEpoch(),
-        compactor_epoch=table.CompactorEpoch(),
-        replay_after_wal_id=table.ReplayAfterWalId(),
-        wal_id_last_seen=table.WalIdLastSeen(),
-        last_compacted_l0_sst_view_id=optional_ulid_of(table.LastCompactedL0SstViewId()),
-        ssts=sst_map_of(handles_of(fields, _SSTS)),
-        l0=views_of(fields, _L0),
-        compacted=tuple(map(run_of, fields.tables(_COMPACTED))),
-        last_l0_clock_tick=table.LastL0ClockTick(),
-        checkpoints=checkpoints_of(fields, _CHECKPOINTS),
-        last_l0_seq=table.LastL0Seq(),
-        recent_snapshot_min_seq=table.RecentSnapshotMinSeq(),
-        sequence_tracker=tracker_of(bytes_of(table.SequenceTrackerAsNumpy())),
-        segments=_segments_of(fields.tables(_SEGMENTS)),
-        segment_extractor_name=text_of(table.SegmentExtractorName()),
-        unknown_fields=unknown_fields,
+def _decode_manifest_v2(body: Buffer) -> Manifest:
+    unknown_fields = verify(body, MANIFEST_V2, what="manifest")
+    table = WireTable.root(body)
+    return replace(
+        manifest_without_trees(table, MANIFEST_V2, unknown_fields),
+        last_compacted_l0_sst_view_id=table.find_ulid(_MARKER),
+        ssts=sst_map_of(handles_of(table, _SSTS)),
+        l0=views_of(table, _L0),
+        compacted=tuple(map(run_of, table.tables(_COMPACTED))),
+        segments=_segments_of(table.tables(_SEGMENTS)),
+        segment_extractor_name=table.text(_EXTRACTOR),
     )
 
 
@@ -144,10 +126,9 @@ def _segments_of(tables: list[WireTable]) -> tuple[Segment, ...]:
 
 
 def _segment_of(table: WireTable) -> Segment:
-    marker = table.find(_SEGMENT_MARKER)
     return Segment(
         prefix=table.octets(_SEGMENT_PREFIX) or b"",
-        last_compacted_l0_sst_view_id=None if marker is None else ulid_at(marker),
+        last_compacted_l0_sst_view_id=table.find_ulid(_SEGMENT_MARKER),
         l0=views_of(table, _SEGMENT_L0),
         compacted=tuple(map(run_of, table.tables(_SEGMENT_COMPACTED))),
     )

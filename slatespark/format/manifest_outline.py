@@ -5,14 +5,12 @@ Of an SST only the id is read, of a sorted run only its id and size. The sequenc
 
 from __future__ import annotations
 
-import struct
 from dataclasses import dataclass
 from itertools import chain
 from typing import Final
 
 from slatespark.format.codecs import Buffer
 from slatespark.format.envelope import open_envelope
-from slatespark.format.tables import ulid_at
 from slatespark.format.ulid import Ulid
 from slatespark.format.verifier import Kind, Slot, Table, verify
 from slatespark.format.wire_columns import WireColumns
@@ -27,10 +25,7 @@ from slatespark.format.wire_tables import (
     SORTED_RUN,
     SORTED_RUN_V2,
     SST_VIEW,
-    UUID,
 )
-
-_ROOT = struct.Struct("<I")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,16 +97,10 @@ _V1 = _part(
     compacted=_part(SORTED_RUN, "id", ssts=_SST_V1),
     checkpoints=_CHECKPOINT,
 )
-_FIELDS = {
-    name: field_numbers(MANIFEST_V2, name)[0]
-    for name in (*_SCALARS, "ssts", "l0", "compacted", "checkpoints", "segments")
-}
-_FIELDS_V1 = {name: field_numbers(MANIFEST_V1, name)[0] for name in (*_SCALARS, "l0", "compacted", "checkpoints")}
 _SEGMENT_L0, _SEGMENT_RUNS = field_numbers(SEGMENT, "l0", "compacted")
 _RUN_ID, _RUN_VIEWS = field_numbers(SORTED_RUN_V2, "id", "ssts")  # as in version 1
 (_ID,) = field_numbers(COMPACTED_SST_V2, "id")  # as in every table that has one
 _POINT_VERSION, _POINT_EXPIRY = field_numbers(CHECKPOINT, "manifest_id", "checkpoint_expire_time_s")
-_HIGH, _LOW = field_numbers(UUID, "high", "low")
 
 
 def decode_outline(data: Buffer) -> ManifestOutline:
@@ -124,58 +113,58 @@ def decode_outline(data: Buffer) -> ManifestOutline:
     """
     version, body = open_envelope(data, "Manifest")
     verify(body, _V1 if version == 1 else _V2, what="manifest")
-    table = WireTable(body, _ROOT.unpack_from(body)[0])
+    table = WireTable.root(body)
     return _outline_of_v1(table) if version == 1 else _outline_of_v2(table)
 
 
 def _outline_of_v2(table: WireTable) -> ManifestOutline:
+    at = MANIFEST_V2.numbers
     trees = [
-        (_ids_of(table, _FIELDS["l0"]), table.tables(_FIELDS["compacted"])),
-        *((_ids_of(one, _SEGMENT_L0), one.tables(_SEGMENT_RUNS)) for one in table.tables(_FIELDS["segments"])),
+        (_ids_of(table, at["l0"]), table.tables(at["compacted"])),
+        *((_ids_of(one, _SEGMENT_L0), one.tables(_SEGMENT_RUNS)) for one in table.tables(at["segments"])),
     ]
     l0 = frozenset(chain.from_iterable(l0 for l0, _ in trees))
     runs = frozenset((run.u32(_RUN_ID), run.count(_RUN_VIEWS)) for _, found in trees for run in found)
-    return _outline(table, _FIELDS, frozenset(_ids_of(table, _FIELDS["ssts"])), l0, runs)
+    return _outline(table, at, frozenset(_ids_of(table, at["ssts"])), l0, runs)
 
 
 def _outline_of_v1(table: WireTable) -> ManifestOutline:
-    l0 = frozenset(_ids_of(table, _FIELDS_V1["l0"]))
-    runs = table.tables(_FIELDS_V1["compacted"])
+    at = MANIFEST_V1.numbers
+    l0 = frozenset(_ids_of(table, at["l0"]))
+    runs = table.tables(at["compacted"])
     ids = l0.union(*(_ids_of(run, _RUN_VIEWS) for run in runs))
     sizes = frozenset((run.u32(_RUN_ID), run.count(_RUN_VIEWS)) for run in runs)
-    return _outline(table, _FIELDS_V1, ids, l0, sizes)
+    return _outline(table, at, ids, l0, sizes)
 
 
 def _outline(
     table: WireTable,
-    fields: dict[str, int],
+    at: dict[str, int],
     sst_ids: frozenset[Ulid],
     l0: frozenset[Ulid],
     runs: frozenset[tuple[int, int]],
 ) -> ManifestOutline:
     return ManifestOutline(
-        nonce=table.u64(fields["manifest_id"]),
-        initialized=table.i8(fields["initialized"]) != 0,
-        writer_epoch=table.u64(fields["writer_epoch"]),
-        compactor_epoch=table.u64(fields["compactor_epoch"]),
-        replay_after_wal_id=table.u64(fields["replay_after_wal_id"]),
-        wal_id_last_seen=table.u64(fields["wal_id_last_seen"]),
-        last_l0_seq=table.u64(fields["last_l0_seq"]),
+        nonce=table.u64(at["manifest_id"]),
+        initialized=table.i8(at["initialized"]) != 0,
+        writer_epoch=table.u64(at["writer_epoch"]),
+        compactor_epoch=table.u64(at["compactor_epoch"]),
+        replay_after_wal_id=table.u64(at["replay_after_wal_id"]),
+        wal_id_last_seen=table.u64(at["wal_id_last_seen"]),
+        last_l0_seq=table.u64(at["last_l0_seq"]),
         sst_ids=sst_ids,
         l0=l0,
         runs=runs,
-        checkpoints=dict(map(_checkpoint_of, table.tables(fields["checkpoints"]))),
-        external_dbs=table.count(fields["external_dbs"]),
+        checkpoints=dict(map(_checkpoint_of, table.tables(at["checkpoints"]))),
+        external_dbs=table.count(at["external_dbs"]),
     )
 
 
 def _ids_of(table: WireTable, field: int) -> list[Ulid]:
     """Return the ids of the tables of a vector."""
     many = WireColumns.of_vector(table, field)
-    return [ulid_at(each.table(_ID)) for each in table.tables(field)] if many is None else many.tables(_ID).ulids()
+    return [each.ulid(_ID) for each in table.tables(field)] if many is None else many.tables(_ID).ulids()
 
 
 def _checkpoint_of(table: WireTable) -> tuple[int, tuple[int, int]]:
-    uuid = table.table(_ID)
-    key = uuid.u64(_HIGH) << 64 | uuid.u64(_LOW)
-    return key, (table.u64(_POINT_VERSION), table.u32(_POINT_EXPIRY))
+    return table.uuid(_ID).int, (table.u64(_POINT_VERSION), table.u32(_POINT_EXPIRY))

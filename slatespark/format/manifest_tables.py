@@ -1,6 +1,4 @@
-"""Tables common to both manifest versions: external databases, checkpoints, the sequence tracker."""
-
-# mypy: untyped-calls-exclude="slatespark.format._generated"
+"""What both versions of a manifest have in common: all but the trees."""
 
 from __future__ import annotations
 
@@ -8,16 +6,14 @@ from collections.abc import Iterable
 from typing import Final
 
 from slatespark.errors import CorruptDataError
-from slatespark.format._generated import ExternalDb as ExternalDbTable
-from slatespark.format._generated import Ulid as UlidTable
-from slatespark.format.manifest_state import Checkpoint, ExternalDb
+from slatespark.format.manifest_state import Checkpoint, ExternalDb, Manifest
 from slatespark.format.references import SstHandle, SstMap
 from slatespark.format.sequence_tracker import SequenceTracker, decode_sequence_tracker
-from slatespark.format.tables import items_of, text_of, ulid_of, uuid_at, uuid_of
 from slatespark.format.ulid import Ulid
-from slatespark.format.wire_columns import WireColumns
+from slatespark.format.verifier import Table
+from slatespark.format.wire_columns import WireColumns, ulids_of
 from slatespark.format.wire_table import WireTable, field_numbers
-from slatespark.format.wire_tables import CHECKPOINT, WRITER_CHECKPOINT
+from slatespark.format.wire_tables import CHECKPOINT, EXTERNAL_DB, WRITER_CHECKPOINT
 
 _WRITER_CHECKPOINT: Final = 1
 _ID, _MANIFEST_ID, _EXPIRES, _CREATED, _METADATA, _NAME = field_numbers(
@@ -25,16 +21,30 @@ _ID, _MANIFEST_ID, _EXPIRES, _CREATED, _METADATA, _NAME = field_numbers(
 )
 _METADATA_TYPE: Final = _METADATA - 1  # of a union, the type comes first
 (_EPOCH,) = field_numbers(WRITER_CHECKPOINT, "epoch")
+_PATH, _SOURCE, _FINAL, _SST_IDS = field_numbers(
+    EXTERNAL_DB, "path", "source_checkpoint_id", "final_checkpoint_id", "sst_ids"
+)
 
 
-def optional_ulid_of(table: UlidTable.Ulid | None) -> Ulid | None:
-    """Decode a ULID; None if the table is absent."""
-    return None if table is None else ulid_of(table)
-
-
-def tracker_of(data: bytes | None) -> SequenceTracker:
-    """Decode the sequence tracker; an absent one has no points."""
-    return SequenceTracker() if data is None else decode_sequence_tracker(data)
+def manifest_without_trees(table: WireTable, kind: Table, unknown_fields: frozenset[str]) -> Manifest:
+    """Decode a verified manifest but for its trees; `kind` is its table, of either version."""
+    at = kind.numbers
+    tracker = table.octets(at["sequence_tracker"])
+    return Manifest(
+        nonce=table.u64(at["manifest_id"]),
+        external_dbs=tuple(map(_external_db_of, table.tables(at["external_dbs"]))),
+        initialized=table.i8(at["initialized"]) != 0,
+        writer_epoch=table.u64(at["writer_epoch"]),
+        compactor_epoch=table.u64(at["compactor_epoch"]),
+        replay_after_wal_id=table.u64(at["replay_after_wal_id"]),
+        wal_id_last_seen=table.u64(at["wal_id_last_seen"]),
+        last_l0_clock_tick=table.i64(at["last_l0_clock_tick"]),
+        checkpoints=_checkpoints_of(table, at["checkpoints"]),
+        last_l0_seq=table.u64(at["last_l0_seq"]),
+        recent_snapshot_min_seq=table.u64(at["recent_snapshot_min_seq"]),
+        sequence_tracker=SequenceTracker() if tracker is None else decode_sequence_tracker(tracker),
+        unknown_fields=unknown_fields,
+    )
 
 
 def sst_map_of(handles: Iterable[SstHandle]) -> SstMap:
@@ -46,22 +56,21 @@ def sst_map_of(handles: Iterable[SstHandle]) -> SstMap:
     return SstMap(found.values())
 
 
-def external_db_of(table: ExternalDbTable.ExternalDb) -> ExternalDb:
-    """Decode an external database from a verified table."""
-    final = table.FinalCheckpointId()
+def _external_db_of(table: WireTable) -> ExternalDb:
     return ExternalDb(
-        path=text_of(table.Path()) or "",
-        source_checkpoint_id=uuid_of(table.SourceCheckpointId()),
-        final_checkpoint_id=None if final is None else uuid_of(final),
-        sst_ids=tuple(ulid_of(entry) for entry in items_of(table.SstIdsLength(), table.SstIds)),
+        path=table.text(_PATH) or "",
+        source_checkpoint_id=table.uuid(_SOURCE),
+        final_checkpoint_id=table.find_uuid(_FINAL),
+        sst_ids=tuple(ulids_of(table, _SST_IDS)),
     )
 
 
-def checkpoints_of(table: WireTable, field: int) -> tuple[Checkpoint, ...]:
-    """Decode a vector of checkpoints in a verified table: one for each version that is kept."""
+def _checkpoints_of(table: WireTable, field: int) -> tuple[Checkpoint, ...]:
+    """Decode a vector of checkpoints: one for each version that is kept."""
     many = WireColumns.of_vector(table, field)
     if many is None or many.has(_METADATA).any():
         return tuple(map(checkpoint_of, table.tables(field)))
+    names = (None if name is None else name.decode("utf-8") for name in many.octets(_NAME))
     return tuple(
         map(
             Checkpoint,
@@ -69,7 +78,7 @@ def checkpoints_of(table: WireTable, field: int) -> tuple[Checkpoint, ...]:
             many.numbers(_MANIFEST_ID),
             many.numbers(_EXPIRES, "<u4"),
             many.numbers(_CREATED, "<u4"),
-            map(text_of, many.octets(_NAME)),
+            names,
         )
     )
 
@@ -78,10 +87,10 @@ def checkpoint_of(table: WireTable) -> Checkpoint:
     """Decode a checkpoint from a verified table."""
     writer = table.find(_METADATA) if table.i8(_METADATA_TYPE) == _WRITER_CHECKPOINT else None
     return Checkpoint(
-        id=uuid_at(table.table(_ID)),
+        id=table.uuid(_ID),
         manifest_id=table.u64(_MANIFEST_ID),
         expire_time_s=table.u32(_EXPIRES),
         create_time_s=table.u32(_CREATED),
-        name=text_of(table.octets(_NAME)),
+        name=table.text(_NAME),
         metadata_epoch=None if writer is None else writer.u64(_EPOCH),
     )

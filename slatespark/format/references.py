@@ -25,16 +25,26 @@ from slatespark.format._generated import CompactedSsTableView as ViewTable
 from slatespark.format._generated import SortedRunV2 as RunTable
 from slatespark.format.info import FORMAT_VERSION, SstInfo, check_format_version, info_of, infos_of, put_info
 from slatespark.format.table_templates import Form, Parts, TemplateBuilder
-from slatespark.format.tables import put_offsets, put_ulid, ulid_at, ulid_of
+from slatespark.format.tables import put_offsets, put_ulid
 from slatespark.format.ulid import Ulid
 from slatespark.format.wire_columns import WireColumns
 from slatespark.format.wire_table import WireTable, field_numbers
-from slatespark.format.wire_tables import BYTES_BOUND, BYTES_RANGE, COMPACTED_SST_V2, SORTED_RUN_V2, SST_VIEW
+from slatespark.format.wire_tables import (
+    BYTES_BOUND,
+    BYTES_RANGE,
+    COMPACTED_SST,
+    COMPACTED_SST_V2,
+    SORTED_RUN_V2,
+    SST_VIEW,
+)
 from slatespark.ranges import KeyRange, key_after
 
 _START, _END = field_numbers(BYTES_RANGE, "start_bound", "end_bound")
 _BOUND_KEY, _BOUND_TYPE = field_numbers(BYTES_BOUND, "key", "bound_type")
 _SST_ID, _SST_INFO, _SST_VERSION = field_numbers(COMPACTED_SST_V2, "id", "info", "format_version")
+_OLD_ID, _OLD_INFO, _OLD_VERSION, _OLD_RANGE = field_numbers(
+    COMPACTED_SST, "id", "info", "format_version", "visible_range"
+)
 _VIEW_ID, _VIEW_SST, _VIEW_RANGE = field_numbers(SST_VIEW, "id", "sst_id", "visible_range")
 _RUN_ID, _RUN_VIEWS = field_numbers(SORTED_RUN_V2, "id", "ssts")
 
@@ -201,7 +211,7 @@ def _put_bound(builder: flatbuffers.Builder, bound: Bound) -> int:
 
 def handle_of(table: WireTable) -> SstHandle:
     """Decode a handle from a verified table."""
-    return _handle(ulid_at(table.table(_SST_ID)), info_of(table.table(_SST_INFO)), table.u16(_SST_VERSION))
+    return _handle(table.ulid(_SST_ID), info_of(table.table(_SST_INFO)), table.u16(_SST_VERSION))
 
 
 def handles_of(table: WireTable, field: int) -> list[SstHandle]:
@@ -255,20 +265,17 @@ def _handle_parts(handle: SstHandle) -> Parts:
 HANDLE: Final = Form(COMPACTED_SST_V2, put_handle, _handle_parts)
 
 
-def compacted_sst_of(table: SstTable.CompactedSsTable) -> tuple[SstHandle, BytesRange | None]:
+def compacted_sst_of(table: WireTable) -> tuple[SstHandle, BytesRange | None]:
     """Decode the older form, which combines handle and visible range in one table."""
-    shown = table.VisibleRange()
-    handle = _handle(ulid_of(table.Id()), info_of(WireTable.of(table.Info())), table.FormatVersion())
-    return handle, None if shown is None else range_of(WireTable.of(shown))
+    shown = table.find(_OLD_RANGE)
+    handle = _handle(table.ulid(_OLD_ID), info_of(table.table(_OLD_INFO)), table.u16(_OLD_VERSION))
+    return handle, None if shown is None else range_of(shown)
 
 
-def put_compacted_sst(builder: flatbuffers.Builder, handle: SstHandle, visible_range: BytesRange | None = None) -> int:
+def put_compacted_sst(builder: flatbuffers.Builder, handle: SstHandle) -> int:
     """Add an SST in the older form, which compactions files still use; returns its offset."""
     ulid, info = put_ulid(builder, handle.id), put_info(builder, handle.info)
-    shown = None if visible_range is None else put_range(builder, visible_range)
     SstTable.Start(builder)
-    if shown is not None:
-        SstTable.AddVisibleRange(builder, shown)
     SstTable.AddInfo(builder, info)
     SstTable.AddId(builder, ulid)
     SstTable.AddFormatVersion(builder, handle.format_version)
@@ -277,8 +284,8 @@ def put_compacted_sst(builder: flatbuffers.Builder, handle: SstHandle, visible_r
 
 def view_of(table: WireTable) -> SstView:
     """Decode a view from a verified table."""
-    view_id, sst_id, shown = table.table(_VIEW_ID), table.table(_VIEW_SST), table.find(_VIEW_RANGE)
-    return SstView(ulid_at(view_id), ulid_at(sst_id), None if shown is None else range_of(shown))
+    shown = table.find(_VIEW_RANGE)
+    return SstView(table.ulid(_VIEW_ID), table.ulid(_VIEW_SST), None if shown is None else range_of(shown))
 
 
 def views_of(table: WireTable, field: int) -> tuple[SstView, ...]:

@@ -13,8 +13,6 @@ The flatbuffer has one table per block, all of the same shape, so it is read and
     ..      block tables, 12 bytes each: vtable offset, three u16, 2 zero bytes
 """
 
-# mypy: untyped-calls-exclude="slatespark.format._generated"
-
 from __future__ import annotations
 
 import struct
@@ -24,11 +22,12 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from slatespark.format._generated import SstStats as StatsTable
 from slatespark.format.codecs import Buffer, decode_section
 from slatespark.format.info import SstInfo
 from slatespark.format.verifier import verify
-from slatespark.format.wire_tables import SST_STATS
+from slatespark.format.wire_columns import WireColumns
+from slatespark.format.wire_table import WireTable, field_numbers
+from slatespark.format.wire_tables import BLOCK_STATS, SST_STATS
 
 _ROOT = struct.Struct("<I8H4xiI5QI")
 _ROOT_TABLE: Final = 24
@@ -36,7 +35,11 @@ _VECTOR: Final = 72
 _BLOCK_VTABLE = struct.Struct("<5H2x")
 _BLOCK_BYTES: Final = 12
 _BLOCK_SLOTS: Final = (4, 6, 8)
-_BLOCK_STATS_SLOT: Final = 14
+
+_NUM_PUTS, _NUM_DELETES, _NUM_MERGES, _RAW_KEY_SIZE, _RAW_VAL_SIZE, _BLOCK_STATS = field_numbers(
+    SST_STATS, "num_puts", "num_deletes", "num_merges", "raw_key_size", "raw_val_size", "block_stats"
+)
+_BLOCK_COUNTS: Final = field_numbers(BLOCK_STATS, "num_puts", "num_deletes", "num_merges")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,43 +85,23 @@ def decode_stats_section(data: Buffer, info: SstInfo) -> SstStats:
 def decode_stats(data: bytes) -> SstStats:
     """Decode the flatbuffer of statistics."""
     verify(data, SST_STATS, what="SST stats")
-    table = StatsTable.SstStats.GetRootAs(data)
+    table = WireTable.root(data)
     return SstStats(
-        num_puts=table.NumPuts(),
-        num_deletes=table.NumDeletes(),
-        num_merges=table.NumMerges(),
-        raw_key_size=table.RawKeySize(),
-        raw_val_size=table.RawValSize(),
-        block_counts=_block_counts(data, table),
+        num_puts=table.u64(_NUM_PUTS),
+        num_deletes=table.u64(_NUM_DELETES),
+        num_merges=table.u64(_NUM_MERGES),
+        raw_key_size=table.u64(_RAW_KEY_SIZE),
+        raw_val_size=table.u64(_RAW_VAL_SIZE),
+        block_counts=_block_counts(table),
     )
 
 
-def _block_counts(data: bytes, table: StatsTable.SstStats) -> NDArray[np.uint16]:
-    """Read all block tables at once; the verifier has checked every offset used here."""
-    count = table.BlockStatsLength()
-    counts = np.zeros((count, len(_BLOCK_SLOTS)), np.uint16)
-    if not count:
-        return counts
-    octets = np.frombuffer(data, np.uint8)
-    offset = table._tab.Vector(table._tab.Offset(_BLOCK_STATS_SLOT))  # no generated accessor for it
-    positions = offset + 4 * np.arange(count, dtype=np.int64)
-    tables = positions + _u32(octets, positions)
-    vtables = tables - _u32(octets, tables).astype(np.int32)
-    vtable_bytes = _u16(octets, vtables)
-    for column, slot in enumerate(_BLOCK_SLOTS):
-        known = np.flatnonzero(vtable_bytes > slot)
-        distance = _u16(octets, vtables[known] + slot).astype(np.int64)
-        known, distance = known[distance > 0], distance[distance > 0]
-        counts[known, column] = _u16(octets, tables[known] + distance)
-    return counts
-
-
-def _u16(octets: NDArray[np.uint8], positions: NDArray[np.int64]) -> NDArray[np.uint16]:
-    return octets[positions] | octets[positions + 1].astype(np.uint16) << np.uint16(8)
-
-
-def _u32(octets: NDArray[np.uint8], positions: NDArray[np.int64]) -> NDArray[np.int64]:
-    return _u16(octets, positions).astype(np.int64) | _u16(octets, positions + 2).astype(np.int64) << 16
+def _block_counts(table: WireTable) -> NDArray[np.uint16]:
+    """Read the tables of all blocks at once."""
+    if not table.count(_BLOCK_STATS):
+        return np.zeros((0, len(_BLOCK_COUNTS)), np.uint16)
+    blocks = WireColumns(*table.vector(_BLOCK_STATS))
+    return np.stack([blocks.array(field, "<u2") for field in _BLOCK_COUNTS], axis=1)
 
 
 def encode_stats(stats: SstStats) -> bytes:

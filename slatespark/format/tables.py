@@ -1,69 +1,22 @@
-"""Parts common to several flatbuffers: byte vectors, ids, vectors of tables. For verified buffers only."""
+"""Parts common to several flatbuffers, added to a builder: ids, vectors of tables and of numbers."""
 
 # mypy: untyped-calls-exclude="slatespark.format._generated"
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import TypeVar
+from collections.abc import Collection, Iterable, Sequence
 from uuid import UUID
 
 import flatbuffers
 import numpy as np
-from numpy.typing import NDArray
 
 from slatespark.errors import UnsupportedFormatError
 from slatespark.format._generated import Ulid as UlidTable
 from slatespark.format._generated import Uuid as UuidTable
 from slatespark.format.ulid import Ulid
-from slatespark.format.wire_table import WireTable, field_numbers
-from slatespark.format.wire_tables import ULID
 
-T = TypeVar("T")
-
-_HIGH, _LOW = field_numbers(ULID, "high", "low")
 _HALF_BITS = 64
 _LOW_MASK = (1 << _HALF_BITS) - 1
-
-
-def bytes_of(values: NDArray[np.uint8] | int) -> bytes | None:
-    """Return the bytes of an `...AsNumpy()` accessor, None if the vector is absent (flatc returns 0)."""
-    return None if isinstance(values, int) else values.tobytes()
-
-
-def text_of(value: bytes | None) -> str | None:
-    """Return the text of a string accessor, None if it is absent."""
-    return None if value is None else value.decode("utf-8")
-
-
-def items_of(count: int, item: Callable[[int], T | None]) -> list[T]:
-    """Return the elements of a vector of tables, given its length and its element accessor."""
-    return [element for number in range(count) if (element := item(number)) is not None]
-
-
-def ulid_of(table: UlidTable.Ulid) -> Ulid:
-    """Decode a ULID from a generated table."""
-    return ulid_at(WireTable.of(table))
-
-
-def ulid_at(table: WireTable) -> Ulid:
-    """Decode a ULID."""
-    return Ulid.from_halves(table.u64(_HIGH), table.u64(_LOW))
-
-
-def uuid_of(table: UuidTable.Uuid) -> UUID:
-    """Decode a UUID from a generated table."""
-    return uuid_at(WireTable.of(table))
-
-
-def uuid_at(table: WireTable) -> UUID:
-    """Decode a UUID."""
-    return uuid_from_halves(table.u64(_HIGH), table.u64(_LOW))
-
-
-def uuid_from_halves(high: int, low: int) -> UUID:
-    """Return the UUID with these upper and lower 64 bits."""
-    return UUID(int=high << _HALF_BITS | low)
 
 
 def put_ulid(builder: flatbuffers.Builder, ulid: Ulid) -> int:

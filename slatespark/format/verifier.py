@@ -12,7 +12,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -73,12 +73,17 @@ class Slot:
     variants: dict[int, Table] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Table:
     """Name and fields of a table."""
 
     name: str
     slots: tuple[Slot, ...]
+
+    @cached_property
+    def numbers(self) -> dict[str, int]:
+        """The number of each field, as `WireTable` expects it; for a union that of its value, behind its type."""
+        return {slot.name: slot.offset // _U16.size for slot in self.slots}
 
 
 def verify(buffer: Buffer, root: Table, *, what: str) -> frozenset[str]:

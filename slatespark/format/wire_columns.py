@@ -5,18 +5,24 @@ A manifest of 100,000 files has 600,000 tables; as `WireTable` they take seconds
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
 import numpy as np
 from numpy.typing import NDArray
 
-from slatespark.format.tables import uuid_from_halves
 from slatespark.format.ulid import Ulid
 from slatespark.format.verifier import MANY, Buffer, numbers_at
-from slatespark.format.wire_table import MAX_FIELDS, WireTable, field_numbers
+from slatespark.format.wire_table import MAX_FIELDS, WireTable, field_numbers, uuid_of_halves
 from slatespark.format.wire_tables import ULID
 
 _HIGH, _LOW = field_numbers(ULID, "high", "low")
+
+
+def ulids_of(table: WireTable, field: int) -> list[Ulid]:
+    """Return a vector of ULIDs; empty by default."""
+    many = WireColumns.of_vector(table, field)
+    return [each.as_ulid() for each in table.tables(field)] if many is None else many.ulids()
 
 
 class WireColumns:
@@ -46,16 +52,15 @@ class WireColumns:
         return present
 
     def numbers(self, field: int, kind: str = "<u8") -> list[int]:
-        """Return a number of each table.
+        """Return a number of each table; `kind` is its numpy type."""
+        return list(self.array(field, kind).tolist())
 
-        Parameters
-        ----------
-        kind : numpy type of the numbers
-        """
+    def array(self, field: int, kind: str) -> NDArray[Any]:
+        """Return a number of each table as an array of this numpy type."""
         positions, present = self._positions[:, field][self._kinds], self.has(field)
         found = np.zeros(len(self._at), kind)
         found[present] = numbers_at(self._buffer, (self._at + positions)[present], kind)
-        return list(found.tolist())
+        return found
 
     def octets(self, field: int) -> list[bytes | None]:
         """Return a vector of bytes of each table; None where it is absent."""
@@ -82,7 +87,7 @@ class WireColumns:
 
     def uuids(self) -> list[UUID]:
         """Return the tables, which are UUIDs."""
-        return list(map(uuid_from_halves, self.numbers(_HIGH), self.numbers(_LOW)))
+        return list(map(uuid_of_halves, self.numbers(_HIGH), self.numbers(_LOW)))
 
     def _targets(self, field: int, chosen: NDArray[np.intp]) -> NDArray[np.int64]:
         """Return where the references of some tables lead."""

@@ -1,20 +1,22 @@
 """WireTable: a table of a verified flatbuffer, read in place.
 
-The runtime's accessors search the vtable on every access, through three calls. A manifest of 10,000 files has 60,000
-tables. `WireTable` therefore unpacks the vtable once per table, mostly from a cache; it is used for everything that
-occurs once per file.
+The accessors of generated code search the vtable on every access, through three calls. A manifest of 10,000 files has
+60,000 tables. `WireTable` unpacks the vtable once per table, mostly from a cache. Generated code only builds tables.
 """
 
 from __future__ import annotations
 
 import struct
 from functools import lru_cache
-from typing import Any, Final, Self
+from typing import Final, Self
+from uuid import UUID
 
 import numpy as np
 from numpy.typing import NDArray
 
+from slatespark.format.ulid import Ulid
 from slatespark.format.verifier import Buffer, Table
+from slatespark.format.wire_tables import ULID
 
 MAX_FIELDS: Final = 64
 _U16 = struct.Struct("<H")
@@ -22,12 +24,19 @@ _U32 = struct.Struct("<I")
 _I32 = struct.Struct("<i")
 _I8 = struct.Struct("<b")
 _U64 = struct.Struct("<Q")
+_I64 = struct.Struct("<q")
+_HIGH, _LOW = ULID.numbers["high"], ULID.numbers["low"]  # as in a UUID
+_HALF_BITS: Final = 64
 
 
 def field_numbers(table: Table, *names: str) -> tuple[int, ...]:
     """Return the numbers of fields, as `WireTable` expects them."""
-    offsets = {slot.name: slot.offset for slot in table.slots}
-    return tuple(offsets[name] // _U16.size for name in names)
+    return tuple(table.numbers[name] for name in names)
+
+
+def uuid_of_halves(high: int, low: int) -> UUID:
+    """Return the UUID with these upper and lower 64 bits."""
+    return UUID(int=high << _HALF_BITS | low)
 
 
 class WireTable:
@@ -45,9 +54,9 @@ class WireTable:
         self._positions = _positions_of(bytes(buffer[vtable : vtable + size]))
 
     @classmethod
-    def of(cls, generated: Any) -> Self:
-        """Return the table of an object of generated code."""
-        return cls(generated._tab.Bytes, generated._tab.Pos)
+    def root(cls, buffer: Buffer) -> Self:
+        """Return the table that a buffer begins with a reference to."""
+        return cls(buffer, _U32.unpack_from(buffer)[0])
 
     def i8(self, field: int) -> int:
         """Return a signed byte; 0 by default."""
@@ -68,6 +77,21 @@ class WireTable:
         """Return 64 bits; 0 by default."""
         position = self._positions[field]
         return int(_U64.unpack_from(self._buffer, self._at + position)[0]) if position else 0
+
+    def i64(self, field: int) -> int:
+        """Return signed 64 bits; 0 by default."""
+        position = self._positions[field]
+        return int(_I64.unpack_from(self._buffer, self._at + position)[0]) if position else 0
+
+    def text(self, field: int) -> str | None:
+        """Return a string; None by default."""
+        octets = self.octets(field)
+        return None if octets is None else octets.decode("utf-8")
+
+    def u32s(self, field: int) -> tuple[int, ...]:
+        """Return a vector of 32 bits each; empty by default."""
+        at = self.target(field)
+        return () if at is None else struct.unpack_from(f"<{self.count(field)}I", self._buffer, at + _U32.size)
 
     def octets(self, field: int) -> bytes | None:
         """Return a vector of bytes; None by default."""
@@ -99,6 +123,32 @@ class WireTable:
         at = self.target(field)
         assert at is not None
         return WireTable(self._buffer, at)
+
+    def find_ulid(self, field: int) -> Ulid | None:
+        """Return a ULID; None by default."""
+        table = self.find(field)
+        return None if table is None else table.as_ulid()
+
+    def ulid(self, field: int) -> Ulid:
+        """Return a required ULID."""
+        return self.table(field).as_ulid()
+
+    def find_uuid(self, field: int) -> UUID | None:
+        """Return a UUID; None by default."""
+        table = self.find(field)
+        return None if table is None else table.as_uuid()
+
+    def uuid(self, field: int) -> UUID:
+        """Return a required UUID."""
+        return self.table(field).as_uuid()
+
+    def as_ulid(self) -> Ulid:
+        """Return the table, which is a ULID."""
+        return Ulid.from_halves(self.u64(_HIGH), self.u64(_LOW))
+
+    def as_uuid(self) -> UUID:
+        """Return the table, which is a UUID."""
+        return uuid_of_halves(self.u64(_HIGH), self.u64(_LOW))
 
     def count(self, field: int) -> int:
         """Return the length of a vector; 0 by default."""

@@ -13,7 +13,7 @@ import pytest
 from slatespark.errors import CorruptDataError, SlateError, UnsupportedFormatError
 from slatespark.format._generated import CompactedSsTable, ManifestV1
 from slatespark.format._generated import SortedRun as RunTable
-from slatespark.format.info import SstInfo
+from slatespark.format.info import SstInfo, put_info
 from slatespark.format.manifest import (
     NO_TICK,
     UNBOUNDED,
@@ -32,10 +32,11 @@ from slatespark.format.manifest import (
     encode_manifest,
 )
 from slatespark.format.manifest_outline import decode_outline
-from slatespark.format.references import put_compacted_sst
+from slatespark.format.references import compacted_sst_of, put_range
 from slatespark.format.sequence_tracker import SequenceTracker
 from slatespark.format.tables import put_offsets, put_ulid
 from slatespark.format.ulid import Ulid
+from slatespark.format.wire_table import WireTable
 from slatespark.format.wire_tables import MANIFEST_V2
 from slatespark.ranges import ALL_KEYS, KeyRange
 
@@ -191,12 +192,24 @@ def test_segments_come_in_order() -> None:
     assert decode_manifest(encode_manifest(replace(FULL, segments=FULL.segments[::-1]))) == FULL
 
 
+def put_sst(builder: flatbuffers.Builder, sst: SstHandle, keys: BytesRange | None = None) -> int:
+    ulid, stored = put_ulid(builder, sst.id), put_info(builder, sst.info)
+    shown = None if keys is None else put_range(builder, keys)
+    CompactedSsTable.Start(builder)
+    if shown is not None:
+        CompactedSsTable.AddVisibleRange(builder, shown)
+    CompactedSsTable.AddInfo(builder, stored)
+    CompactedSsTable.AddId(builder, ulid)
+    CompactedSsTable.AddFormatVersion(builder, sst.format_version)
+    return int(CompactedSsTable.End(builder))
+
+
 def manifest_v1(handles: list[tuple[SstHandle, BytesRange | None]], runs: list[tuple[int, SstHandle]]) -> bytes:
     builder = flatbuffers.Builder(256)
-    l0 = put_offsets(builder, [put_compacted_sst(builder, sst, keys) for sst, keys in handles])
+    l0 = put_offsets(builder, [put_sst(builder, sst, keys) for sst, keys in handles])
     tables = []
     for number, sst in runs:
-        ssts = put_offsets(builder, [put_compacted_sst(builder, sst)])
+        ssts = put_offsets(builder, [put_sst(builder, sst)])
         RunTable.Start(builder)
         RunTable.AddId(builder, number)
         RunTable.AddSsts(builder, ssts)
@@ -244,17 +257,22 @@ def test_an_sst_with_two_different_entries_is_refused() -> None:
         decode_manifest(manifest_v1([(handle(1), None), (handle(1, b"b"), None)], []))
 
 
-def test_an_absent_format_version_is_one() -> None:
+@pytest.mark.parametrize("stated", [None, 0, 2])
+def test_an_absent_format_version_is_one(stated: int | None) -> None:
     builder = flatbuffers.Builder(64)
+    ulid, stored = put_ulid(builder, Ulid(1)), put_info(builder, handle(1).info)
     CompactedSsTable.Start(builder)
+    CompactedSsTable.AddId(builder, ulid)
+    CompactedSsTable.AddInfo(builder, stored)
+    if stated is not None:
+        CompactedSsTable.AddFormatVersion(builder, stated)
     builder.Finish(CompactedSsTable.End(builder))
-    table = CompactedSsTable.CompactedSsTable.GetRootAs(bytes(builder.Output()))
-    assert table.FormatVersion() is None
-    builder = flatbuffers.Builder(64)
-    CompactedSsTable.Start(builder)
-    CompactedSsTable.AddFormatVersion(builder, 0)
-    builder.Finish(CompactedSsTable.End(builder))
-    assert CompactedSsTable.CompactedSsTable.GetRootAs(bytes(builder.Output())).FormatVersion() == 0
+    table = WireTable.root(bytes(builder.Output()))
+    if stated == 0:
+        with pytest.raises(UnsupportedFormatError):
+            compacted_sst_of(table)
+    else:
+        assert compacted_sst_of(table) == (replace(handle(1), format_version=stated or 1), None)
 
 
 @pytest.mark.parametrize("count", [10, 80], ids=["few files", "many files"])
