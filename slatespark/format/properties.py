@@ -74,6 +74,42 @@ class SstProperties:
     all_flags: int
     all_versions: bool
 
+    @classmethod
+    def of_blocks(
+        cls,
+        bounds: BlockBounds,
+        *,
+        counts: tuple[int, int, int],
+        seqs: tuple[int, int],
+        created_ms: int,
+        all_versions: bool = False,
+    ) -> Self:
+        """Return the properties of a file.
+
+        Parameters
+        ----------
+        bounds : those of all its blocks
+        counts : puts, deletes, merges
+        seqs : smallest and largest sequence number
+        """
+        min_create_ts, max_create_ts = _extremes(bounds.min_create_ts, bounds.max_create_ts)
+        min_expire_ts, max_expire_ts = _extremes(bounds.min_expire_ts, bounds.max_expire_ts)
+        return cls(
+            created_ms=created_ms,
+            min_create_ts=min_create_ts,
+            max_create_ts=max_create_ts,
+            min_expire_ts=min_expire_ts,
+            max_expire_ts=max_expire_ts,
+            min_seq=seqs[0],
+            max_seq=seqs[1],
+            puts=counts[0],
+            deletes=counts[1],
+            merges=counts[2],
+            any_flags=int(np.bitwise_or.reduce(bounds.any_flags)),
+            all_flags=int(np.bitwise_and.reduce(bounds.all_flags)),
+            all_versions=all_versions,
+        )
+
     @property
     def num_rows(self) -> int:
         """Rows of all kinds."""
@@ -176,13 +212,8 @@ def join_bounds(parts: Sequence[BlockBounds | BlockSummaries]) -> BlockBounds:
     return BlockBounds(*columns)
 
 
-def file_times(bounds: BlockBounds) -> tuple[int | None, int | None, int | None, int | None]:
-    """Return min create_ts, max create_ts, min expire_ts and max expire_ts of a whole file."""
-    created = _extremes(bounds.min_create_ts, bounds.max_create_ts)
-    return (*created, *_extremes(bounds.min_expire_ts, bounds.max_expire_ts))
-
-
 def _extremes(low: NDArray[np.int64], high: NDArray[np.int64]) -> tuple[int | None, int | None]:
+    """Return smallest and largest time of a file by those of its blocks; None without any."""
     smallest, largest = int(low.min()), int(high.max())
     return (None, None) if smallest > largest else (smallest, largest)
 

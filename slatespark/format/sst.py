@@ -36,14 +36,7 @@ from slatespark.format.info import (
     encode_info_section,
     info_range,
 )
-from slatespark.format.properties import (
-    BlockBounds,
-    SstProperties,
-    encode_properties,
-    file_times,
-    gap_range,
-    join_bounds,
-)
+from slatespark.format.properties import SstProperties, encode_properties, gap_range, join_bounds
 from slatespark.format.stats import SstStats, encode_stats
 from slatespark.kernels import (
     crc32_blocks,
@@ -266,7 +259,13 @@ class SstBuilder:
             self._take_compressed()
         codec, blocks = self._compression, self._blocks
         stats, bounds = _sum_stats(blocks), join_bounds([part.summaries for part in blocks])
-        properties = self._properties(stats, bounds)
+        properties = SstProperties.of_blocks(
+            bounds,
+            counts=(stats.num_puts, stats.num_deletes, stats.num_merges),
+            seqs=(min(part.summaries.min_seq for part in blocks), max(part.summaries.max_seq for part in blocks)),
+            created_ms=self._created_ms,
+            all_versions=self._all_versions,
+        )
         hashes = np.concatenate([part.hashes for part in blocks])
         wanted = self._bits_per_key > 0 and self._rows >= self._min_filter_keys
         filter_section = encode_section(encode_filter(hashes, self._bits_per_key), codec) if wanted else b""
@@ -289,24 +288,6 @@ class SstBuilder:
         tail += encode_info_section(info) + encode_footer(Footer(info_offset, SST_FORMAT_VERSION))
         self._parts.append(tail)
         return BuiltSst(self._parts, info, self._data_bytes + len(tail), properties)
-
-    def _properties(self, stats: SstStats, bounds: BlockBounds) -> SstProperties:
-        min_create, max_create, min_expire, max_expire = file_times(bounds)
-        return SstProperties(
-            created_ms=self._created_ms,
-            min_create_ts=min_create,
-            max_create_ts=max_create,
-            min_expire_ts=min_expire,
-            max_expire_ts=max_expire,
-            min_seq=min(part.summaries.min_seq for part in self._blocks),
-            max_seq=max(part.summaries.max_seq for part in self._blocks),
-            puts=stats.num_puts,
-            deletes=stats.num_deletes,
-            merges=stats.num_merges,
-            any_flags=int(np.bitwise_or.reduce(bounds.any_flags)),
-            all_flags=int(np.bitwise_and.reduce(bounds.all_flags)),
-            all_versions=self._all_versions,
-        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,6 +55,8 @@ def fetch_outline(stores: TableStores, file: SstFile) -> FileOutline:
             return FileOutline(index, index.block_edges(info))
         stats = decode_stats_section(section(layout.stats), info)
         _check_agreement(*found, index, stats)
+        if not found[0].is_consistent():
+            return FileOutline(index, index.block_edges(info))
         block_rows = stats.block_counts.sum(axis=1, dtype=np.int64)
         deletes = stats.block_counts[:, 1].astype(np.int64)
         return FileOutline(index, index.block_edges(info), *found, block_rows, deletes)

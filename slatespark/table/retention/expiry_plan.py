@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from slatespark.format.index import SstIndex
 from slatespark.format.info import SstInfo
 from slatespark.format.properties import BlockBounds, SstProperties
-from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, ROW_BITS, TOMBSTONE, RowColumns
+from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, TOMBSTONE, RowColumns
 from slatespark.kernels.lifetimes import ends_after
 from slatespark.ranges import KeyRange
 from slatespark.table.read.planning.plan import FileSlice
@@ -104,12 +104,6 @@ def choose_period(hours: ExpirySlots, last: int) -> str:
 
 
 # --- slots from properties ------------------------------------------------------------------------------------------
-
-
-def is_plausible(properties: SstProperties) -> bool:
-    """Tell whether properties are possible: they may come from a commit record, which anyone may write."""
-    counts = (properties.puts, properties.deletes, properties.merges)
-    return all(0 <= count < 1 << ROW_BITS for count in counts) and properties.num_rows > 0
 
 
 def last_slot(properties: SstProperties, slots: ExpirySlots) -> int:

@@ -30,7 +30,6 @@ from slatespark.table.retention.expiry_plan import (
     FileOutline,
     choose_period,
     find_file_slot,
-    is_plausible,
     last_slot,
     plan_blocks,
 )
@@ -108,7 +107,7 @@ class _ExpiryCount:
         files, wal = ExpiryTally.of_slots(slots), ExpiryTally.of_slots(slots)
         known = self._recorded()
         for file, outline in self._outlines([file for file in self.shown if file not in known]):
-            if outline.properties is not None and is_plausible(outline.properties):
+            if outline.properties is not None:
                 known[file] = outline.properties
             else:
                 self._count_file(file, outline, slots, files)
@@ -151,7 +150,7 @@ class _ExpiryCount:
         handles = [file.handle for file in own.values()]
         limit = min(MAX_COMMIT_RECORDS, REQUESTS_PER_FILE * len(own))
         found = recorded_properties(self.stores, handles, limit=limit)
-        return {own[sst_id]: properties for sst_id, properties in found.items() if is_plausible(properties)}
+        return {own[sst_id]: properties for sst_id, properties in found.items()}
 
     def _count_known(self, known: dict[SstFile, SstProperties], slots: ExpirySlots, tally: ExpiryTally) -> None:
         """Count slatespark's own files: as a whole if all rows are in one slot, else block by block."""

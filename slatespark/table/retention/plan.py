@@ -28,7 +28,7 @@ from slatespark.kernels.lifetimes import reached
 from slatespark.ranges import ALL_KEYS, KeyRange
 from slatespark.table.read.planning.key_cover import KeyCover
 from slatespark.table.read.planning.plan import FileSlice
-from slatespark.table.retention.expiry_plan import FileOutline, is_plausible, stretches
+from slatespark.table.retention.expiry_plan import FileOutline, stretches
 from slatespark.units import MAX_MS
 
 MAX_SWEEPS: Final = 10  # to find the views that are dropped together
@@ -141,14 +141,14 @@ def _find_drops(views: Sequence[StoredView], wal_operands: Sequence[KeyRange], r
 
 def is_past(properties: SstProperties | None, retired_ms: int) -> bool:
     """Tell whether every row of a file, of any kind, is certainly due."""
-    if properties is None or not is_plausible(properties):
+    if properties is None:
         return False
     return reached(properties.all_flags, HAS_CREATE, properties.max_create_ts, retired_ms)
 
 
 def may_hold_due_rows(properties: SstProperties | None, retired_ms: int) -> bool:
     """Tell whether a file may hold a due row other than a tombstone."""
-    if properties is None or not is_plausible(properties):
+    if properties is None:
         return True
     may_be_due = reached(properties.any_flags, HAS_CREATE, properties.min_create_ts, retired_ms)
     return may_be_due and properties.puts + properties.merges > 0

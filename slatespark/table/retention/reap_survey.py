@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slatespark.format.manifest import Manifest
-from slatespark.format.properties import BlockBounds, SstProperties, bounds_of, file_times, join_bounds
+from slatespark.format.properties import BlockBounds, SstProperties, bounds_of, join_bounds
 from slatespark.format.ulid import Ulid
 from slatespark.kernels import gather_fields
 from slatespark.kernels.columns import MERGE, TOMBSTONE
@@ -19,7 +19,7 @@ from slatespark.table.read.planning.plan import FileSlice, Layer, SstFile
 from slatespark.table.read.section_cache import SectionCache
 from slatespark.table.read.versions.file_properties import file_properties
 from slatespark.table.retention.expiry_files import fetch_outline, read_blocks
-from slatespark.table.retention.expiry_plan import FileOutline, is_plausible
+from slatespark.table.retention.expiry_plan import FileOutline
 from slatespark.table.retention.plan import DueView, StoredView
 from slatespark.table.rows.sst_upload import NewFile
 from slatespark.table.stores import OWN_ROOT, TableStores
@@ -64,7 +64,7 @@ class ReapSurvey:
         unknown: dict[SstFile, None] = {}
         for file in (part.file for part in parts if part.file not in self.known):
             found = recorded.get(file.id)
-            if file.root == OWN_ROOT and found is not None and is_plausible(found):
+            if file.root == OWN_ROOT and found is not None:
                 self.known[file] = found
             else:
                 unknown[file] = None
@@ -108,7 +108,7 @@ def survey_file(stores: TableStores, file: SstFile, *, window_bytes: int) -> Fil
     window_bytes : decoded at a time
     """
     outline = fetch_outline(stores, file)
-    if outline.properties is not None and is_plausible(outline.properties):
+    if outline.properties is not None:
         return outline
     count = len(outline.index)
     parts: list[BlockBounds] = []
@@ -143,20 +143,6 @@ class _Sums:
         self.min_seq, self.max_seq = min(self.min_seq, int(seqs.min())), max(self.max_seq, int(seqs.max()))
 
     def properties(self, bounds: BlockBounds, created_ms: int) -> SstProperties:
-        min_create, max_create, min_expire, max_expire = file_times(bounds)
         rows, deletes = int(self.block_rows.sum()), int(self.block_deletes.sum())
-        return SstProperties(
-            created_ms=created_ms,
-            min_create_ts=min_create,
-            max_create_ts=max_create,
-            min_expire_ts=min_expire,
-            max_expire_ts=max_expire,
-            min_seq=self.min_seq,
-            max_seq=self.max_seq,
-            puts=rows - deletes - self.merges,
-            deletes=deletes,
-            merges=self.merges,
-            any_flags=int(np.bitwise_or.reduce(bounds.any_flags)),
-            all_flags=int(np.bitwise_and.reduce(bounds.all_flags)),
-            all_versions=False,
-        )
+        counts = rows - deletes - self.merges, deletes, self.merges
+        return SstProperties.of_blocks(bounds, counts=counts, seqs=(self.min_seq, self.max_seq), created_ms=created_ms)

@@ -7,7 +7,7 @@ a broken filter is one finding, not a million.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import TypeAlias
 
 import numpy as np
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from slatespark.format.filter import FilterSet
 from slatespark.format.index import SstIndex
 from slatespark.format.info import SstInfo, SstType
-from slatespark.format.properties import BlockBounds, SstProperties, bounds_of, file_times, join_bounds
+from slatespark.format.properties import BlockBounds, SstProperties, bounds_of, join_bounds
 from slatespark.format.stats import SstStats
 from slatespark.format.wal import SEQ_BYTES
 from slatespark.kernels import gather_keys, hash_keys, new_key_mask, sort_rows
@@ -239,20 +239,18 @@ class RowCheck:
             self._fault("stats", f"Its counts are wrong for {int(wrong.sum())} blocks, first {int(np.argmax(wrong))}.")
 
     def _check_properties(self) -> None:
-        if self.parts.properties is None:
+        if self.parts.properties is None or self.min_seq is None or self.max_seq is None:
             return
         stated, block_bounds = self.parts.properties
         bounds = join_bounds(self.bounds)
-        times = file_times(bounds)
-        found = {
-            **dict(zip(("puts", "deletes", "merges"), self._kinds(), strict=True)),
-            **dict(zip(("min_create_ts", "max_create_ts", "min_expire_ts", "max_expire_ts"), times, strict=True)),
-            "min_seq": self.min_seq,
-            "max_seq": self.max_seq,
-            "any_flags": int(np.bitwise_or.reduce(bounds.any_flags)),
-            "all_flags": int(np.bitwise_and.reduce(bounds.all_flags)),
-        }
-        for name, value in found.items():
+        found = SstProperties.of_blocks(
+            bounds,
+            counts=self._kinds(),
+            seqs=(self.min_seq, self.max_seq),
+            created_ms=stated.created_ms,
+            all_versions=stated.all_versions,
+        )
+        for name, value in asdict(found).items():
             if getattr(stated, name) != value:
                 self._fault("properties", f"{name} is stated as {getattr(stated, name)}, it is {value}.")
         if any(not np.array_equal(getattr(block_bounds, f.name), getattr(bounds, f.name)) for f in fields(BlockBounds)):

@@ -18,6 +18,7 @@ from slatespark.table.heads import Heads
 from slatespark.table.read.planning.plan import FileSlice, Layer, plan_layers
 from slatespark.table.read.versions.resolve import resolve_snapshot
 from slatespark.table.records.commit_record import COMMITS_DIR
+from slatespark.table.retention.expiry_files import fetch_outline
 from slatespark.table.retention.expiry_run import report_expiry
 from slatespark.table.retention.expiry_tally import ExpiryReport
 from slatespark.table.stores import TableStores, external_roots, open_stores
@@ -225,6 +226,15 @@ def test_impossible_records_are_ignored(tmp_path: Path) -> None:
         assert report(store._stores) == expected
     record.write_text(text.replace('"min_expire_ts":', '"min_expire_ts":-' + "9" * 30))
     assert report(store._stores).rows == 1
+
+
+def test_properties_that_contradict_themselves_are_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
+    stores = new_stores()
+    monkeypatch.setattr(SstProperties, "to_json", lambda properties: {**TRUE_JSON(properties), "any_flags": 0})
+    part = put_file(stores, rows_at(0, [NOW_MS, NOW_MS + 1]))
+    publish_layers(stores, [Layer("run", (part,))])
+    assert fetch_outline(stores, part.file).properties is None
+    assert [found.rows for found in report(stores).parts] == [1, 1, 0]
 
 
 def test_a_file_that_is_damaged_or_gone() -> None:

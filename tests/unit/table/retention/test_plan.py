@@ -153,8 +153,6 @@ def test_a_chain_that_is_longer_than_the_search_stays_whole() -> None:
         ({"min_create_ts": 6}, False, False),
         ({"min_create_ts": None, "max_create_ts": None, "any_flags": 0, "all_flags": 0}, False, False),
         ({"min_create_ts": None, "max_create_ts": None}, False, False),
-        ({"max_create_ts": 5, "puts": 0}, False, True),
-        ({"max_create_ts": 5, "puts": -1, "merges": 6}, False, True),
     ],
 )
 def test_decisions_from_properties(known: dict[str, int | None], past: bool, due: bool) -> None:
