@@ -12,9 +12,10 @@ from itertools import pairwise
 
 from slatespark.encoding.least_key import can_hold_keys
 from slatespark.encoding.row_codec import RowCodec
-from slatespark.ranges import KeyRange, complement_ranges
+from slatespark.ranges import KeyRange, complement_ranges, merge_ranges, parts_within
 from slatespark.table.read.planning.plan import Layer, SstFile
 from slatespark.table.records.commit_record import CommitRecord
+from slatespark.table.records.json_objects import range_of_hex
 from slatespark.table.stores import OWN_ROOT
 
 
@@ -107,8 +108,7 @@ class VersionPast:
 
 def replaced_keys(record: CommitRecord) -> list[KeyRange]:
     """Return the intervals that a commit replaced."""
-    bounds = ((bytes.fromhex(start), None if end is None else bytes.fromhex(end)) for start, end in record.replaced)
-    return [KeyRange(start, end) for start, end in bounds]
+    return [range_of_hex(*bounds) for bounds in record.replaced]
 
 
 def plan_spans(layers: Sequence[Layer], past: VersionPast) -> list[FileSpan]:
@@ -199,17 +199,9 @@ def _was_there(file: SstFile, record: CommitRecord, past: VersionPast) -> bool:
     return file.id.timestamp_ms <= record.committed_ms if added is None else added < record.manifest_id
 
 
-def without(keys: KeyRange, taken: Sequence[KeyRange]) -> list[KeyRange]:
+def without(keys: KeyRange, taken: Iterable[KeyRange]) -> list[KeyRange]:
     """Return the parts of `keys` outside `taken`, which may be in any order and overlap."""
-    joined: list[KeyRange] = []
-    for item in sorted(taken, key=lambda each: each.start):
-        last = joined[-1] if joined else None
-        if last is not None and (last.end is None or item.start <= last.end):
-            end = None if last.end is None or item.end is None else max(last.end, item.end)
-            joined[-1] = KeyRange(last.start, end)
-        else:
-            joined.append(item)
-    return [piece for gap in complement_ranges(joined) if not (piece := gap.intersect(keys)).is_empty()]
+    return parts_within(complement_ranges(merge_ranges(taken)), keys)
 
 
 # --- intervals ------------------------------------------------------------------------------------------------------
