@@ -49,6 +49,7 @@ from slatespark.table.columns.keys import keys_of_copy, keys_within
 from slatespark.table.commit.wal_place import fetch_state_with_wal
 from slatespark.table.definition.versions import resolve_codec
 from slatespark.table.gc.absence_report import AbsenceReport, KeyLocation
+from slatespark.table.gc.drop_plan import split_own
 from slatespark.table.gc.report import KEPT, CollectedFile
 from slatespark.table.gc.run import vacuum_table
 from slatespark.table.gc.survey import list_unfinished
@@ -59,6 +60,7 @@ from slatespark.table.read.merge.cursor import FILE_WINDOW_BYTES, layer_windows
 from slatespark.table.read.planning.plan import FileSlice, Layer, SstFile
 from slatespark.table.read.planning.row_cuts import spans_within
 from slatespark.table.records.claims import CLAIMS_DIR
+from slatespark.table.records.json_objects import find_object
 from slatespark.table.records.named_keys import find_named
 from slatespark.table.stores import OWN_ROOT, TableStores, external_roots, object_context
 
@@ -139,16 +141,15 @@ class _AbsenceSearch:
     def run(self) -> AbsenceReport:
         is_remote = self.stores.main.is_remote
         for _ in range(_ATTEMPTS):
-            unread = set(self._unfinished())
+            unread = {f"{store.url}/{meta.path}" for store, metas in list_unfinished(self.stores) for meta in metas}
             latest_id = self._read_versions()
-            ssts, wal = self.stores.main.list(COMPACTED_DIR), self.stores.wal.list(WAL_DIR)
-            copies = self.stores.main.list(COLUMNS_DIR)
+            own, others = self._listed()
+            unread |= set(others)
             self.codec = None  # key columns may have been widened since the last listing
-            found = list(self._objects(ssts, wal, copies))
-            unread |= set(self._others(ssts, wal, copies))
-            there = {place for place, _ in found}
-            fresh = [(place, target) for place, target in found if place not in self.counts]
-            self.counts = {place: count for place, count in self.counts.items() if place in there}
+            found: dict[tuple[str, str], ObjectMeta | SstFile] = {(OWN_ROOT, meta.path): meta for meta in own}
+            found |= self._borrowed()
+            fresh = [(place, target) for place, target in found.items() if place not in self.counts]
+            self.counts = {place: count for place, count in self.counts.items() if place in found}
             counted = run_in_groups(self._count, [target for _, target in fresh], is_remote=is_remote, size=_TOGETHER)
             for done, ((place, _), (_, count)) in enumerate(zip(fresh, counted, strict=True), 1):
                 self.counts[place] = count
@@ -156,27 +157,24 @@ class _AbsenceSearch:
                     self.progress(Step.SEARCHING, done, len(fresh))
             if fresh:
                 continue
-            unread |= {f"{self.stores.main.url}/{path}" for path in self.damaged if (OWN_ROOT, path) in there}
+            unread |= {f"{self.stores.main.url}/{path}" for path in self.damaged if (OWN_ROOT, path) in found}
             named = [*self._named_in_manifests(), *self._named_in_compactions(), *self._named_in_records(unread)]
             if latest_id == fetch_latest_manifest(self.stores)[0]:
                 return self._report(latest_id, named, sorted(unread))
         raise ConflictError(f"{self.stores.url} changes faster than it can be searched.", todo="Try again.")
 
-    def _unfinished(self) -> Iterator[str]:
-        for root, meta in list_unfinished(self.stores):
-            yield f"{(self.stores.wal if root else self.stores.main).url}/{meta.path}"
-
-    def _others(
-        self, ssts: Sequence[ObjectMeta], wal: Sequence[ObjectMeta], copies: Sequence[ObjectMeta]
-    ) -> Iterator[str]:
-        """Yield the other objects that may hold rows."""
-        main, apart = self.stores.main, self.stores.wal
-        found = [(main, meta) for meta in ssts if sst_id(meta.path) is None]
-        found += [(main, meta) for meta in copies if copy_id(meta.path) is None]
-        found += [(apart, meta) for meta in wal if numbered(meta.path, SST_EXTENSION) is None]
-        if apart.url != main.url:  # WAL files beside the table are not part of its WAL
-            found += [(main, meta) for meta in main.list(WAL_DIR)]
-        yield from (f"{store.url}/{meta.path}" for store, meta in found if meta.size)
+    def _listed(self) -> tuple[list[ObjectMeta], list[str]]:
+        """Return the objects of the table that hold rows, and the URLs of others in their folders, which may."""
+        main, wal = self.stores.main, self.stores.wal
+        own: list[ObjectMeta] = []
+        others: list[str] = []
+        for store, folder in ((main, COMPACTED_DIR), (wal, WAL_DIR), (main, COLUMNS_DIR)):
+            listed = split_own(store.list(folder))
+            own += (meta for meta in listed.own if meta.size or folder != WAL_DIR)  # else a fence
+            others += (f"{store.url}/{meta.path}" for meta in listed.foreign if meta.size)
+        if wal.url != main.url:  # WAL files beside the table are not part of its WAL
+            others += (f"{main.url}/{meta.path}" for meta in main.list(WAL_DIR) if meta.size)
+        return own, others
 
     def _read_versions(self) -> int:
         """Read the manifests that exist, and return the number of the newest one."""
@@ -190,26 +188,14 @@ class _AbsenceSearch:
         self.manifests[latest_id] = latest
         return latest_id
 
-    def _objects(
-        self, ssts: Sequence[ObjectMeta], wal: Sequence[ObjectMeta], copies: Sequence[ObjectMeta]
-    ) -> Iterator[tuple[tuple[str, str], ObjectMeta | SstFile]]:
-        """Yield every object that holds rows; SSTs of other databases as the manifests describe them."""
-        for meta in ssts:
-            if sst_id(meta.path) is not None:
-                yield (OWN_ROOT, meta.path), meta
-        for meta in wal:
-            if numbered(meta.path, SST_EXTENSION) is not None and meta.size:  # else a fence
-                yield (OWN_ROOT, meta.path), meta
-        for meta in copies:
-            if copy_id(meta.path) is not None:
-                yield (OWN_ROOT, meta.path), meta
-        borrowed = {}
-        for manifest in self.manifests.values():
-            for ulid, root in external_roots(self.stores, manifest).items():
-                if ulid in manifest.ssts:
-                    handle = manifest.ssts[ulid]
-                    borrowed[root, sst_path(ulid)] = SstFile.of(handle, root)
-        yield from borrowed.items()
+    def _borrowed(self) -> dict[tuple[str, str], SstFile]:
+        """Return the SSTs of other databases, as the manifests describe them, by root and path."""
+        return {
+            (root, sst_path(ulid)): SstFile.of(manifest.ssts[ulid], root)
+            for manifest in self.manifests.values()
+            for ulid, root in external_roots(self.stores, manifest).items()
+            if ulid in manifest.ssts
+        }
 
     # --- rows -------------------------------------------------------------------------------------------------------
 
@@ -231,7 +217,7 @@ class _AbsenceSearch:
     def _file(self, meta: ObjectMeta) -> SstFile:
         """Return an SST of the table from its own info, since it may be in no manifest."""
         store, ulid = self.stores.main, sst_id(meta.path)
-        assert ulid is not None  # `_objects` skips other names
+        assert ulid is not None  # `_listed` sorts out other names
         with object_context(store, meta.path):
             footer = decode_footer(store.get_range(meta.path, footer_range(meta.size)))
             info = decode_info_section(store.get_range(meta.path, info_range(footer, meta.size)))
@@ -248,7 +234,7 @@ class _AbsenceSearch:
         if self.codec is None:
             self.codec = resolve_codec(self.stores, self.manifests[max(self.manifests)])
         ulid = copy_id(path)
-        assert ulid is not None  # `_objects` skips other names
+        assert ulid is not None  # `_listed` sorts out other names
         self.damaged.discard(path)
         try:
             for found in keys_of_copy(self.stores.main, ulid, self.codec):
@@ -275,17 +261,10 @@ class _AbsenceSearch:
         listed = [
             meta.path for meta in main.list(COMPACTIONS_DIR) if numbered(meta.path, COMPACTIONS_EXTENSION) is not None
         ]
-        for path, data in run_in_groups(self._find_object, listed, is_remote=main.is_remote):
+        for path, data in run_in_groups(partial(find_object, main), listed, is_remote=main.is_remote):
             if data is not None:
                 with object_context(main, path):
                     yield from self._named("compactions", path, names_in_compactions(decode_compactions(data)))
-
-    def _find_object(self, path: str) -> bytes | None:
-        """Return the content of an object; None if it was garbage-collected meanwhile."""
-        try:
-            return bytes(self.stores.main.get(path))
-        except FileNotFoundError:
-            return None
 
     def _named_in_records(self, unread: set[str]) -> Iterator[_Named]:
         """Yield what records name, and add damaged ones to `unread`."""
@@ -372,7 +351,7 @@ class _AbsenceSearch:
         manifest = self.manifests[number]
         if path.startswith(WAL_DIR):
             wal_id = numbered(path, SST_EXTENSION)
-            assert wal_id is not None  # `_objects` skips other names
+            assert wal_id is not None  # `_listed` sorts out other names
             return manifest.replay_after_wal_id < wal_id and (
                 number == latest_id or wal_id <= manifest.wal_id_last_seen
             )

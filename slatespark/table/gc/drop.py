@@ -278,12 +278,11 @@ class _Drop:
         return tuple(urls)
 
     def _delete(self, kind: str) -> None:
-        store = self.stores.wal if kind == "wal" else self.stores.main
         if kind == "unfinished":
-            for root, meta in _list_own_unfinished(self.stores):
-                self._delete_all(self.stores.wal if root else self.stores.main, [meta])
-            return
-        self._delete_all(store, self._listed(kind).own)
+            for store, metas in _list_own_unfinished(self.stores):
+                self._delete_all(store, metas)
+        else:
+            self._delete_all(self.stores.wal if kind == "wal" else self.stores.main, self._listed(kind).own)
 
     def _delete_all(self, store: ObjectStore, metas: Sequence[ObjectMeta]) -> None:
         for count in delete_together(store, metas):
@@ -311,9 +310,10 @@ def _is_in_columns(path: str) -> bool:
     return path.startswith(COLUMNS_DIR) and "/" not in path.removeprefix(COLUMNS_DIR)
 
 
-def _list_own_unfinished(stores: TableStores) -> list[tuple[str, ObjectMeta]]:
-    """Return partial objects of the table's writers; listings reach into tables that lie below its folders."""
-    return [found for found in list_unfinished(stores) if is_in_own_folder(found[1].path)]
+def _list_own_unfinished(stores: TableStores) -> Iterator[tuple[ObjectStore, list[ObjectMeta]]]:
+    """Yield partial objects of the table's writers; listings reach into tables that lie below its folders."""
+    for store, metas in list_unfinished(stores):
+        yield store, [meta for meta in metas if is_in_own_folder(meta.path)]
 
 
 # In the order of deletion.
@@ -322,7 +322,9 @@ _KINDS: Final[dict[str, Callable[[TableStores], TableObjects]]] = {
     "wal": _folder(WAL_DIR),  # a client that opens the place for writing would replay it
     "compactions": _folder(COMPACTIONS_DIR),
     "sst": _folder(COMPACTED_DIR),
-    "unfinished": lambda stores: TableObjects(tuple(meta for _, meta in _list_own_unfinished(stores)), ()),
+    "unfinished": lambda stores: TableObjects(
+        tuple(meta for _, metas in _list_own_unfinished(stores) for meta in metas), ()
+    ),
     COLUMNS: _folder(COLUMNS_DIR),
     METADATA: lambda stores: split_own(meta for meta in stores.main.list_below(ROOT) if not _is_in_columns(meta.path)),
     "boundary": _folder(GC_DIR),

@@ -259,15 +259,14 @@ class _Collection:
         self, listed: ListedObjects, records: ListedRecords, versions: _ManifestPlan, needs: Needs
     ) -> list[_Phase]:
         """Return the phases for what clients know, in the order of deletion."""
-        main, apart = self.stores.main, self.stores.wal
+        main = self.stores.main
         return [
             _Phase("manifest", main, judge_manifests(versions.listed, versions.going, versions.reason_of)),
             _Phase("compactions", main, self._decide_compactions(records.compactions, needs)),
             _Phase("columns", main, judge_copies(listed.copies, needs)),  # no copy outlives its SST
             _Phase("sst", main, judge_ssts(listed.ssts, needs)),
-            _Phase("wal", apart, judge_wal(listed.wal, needs)),
-            _Phase("unfinished", main, judge_unfinished((meta for root, meta in listed.unfinished if not root), needs)),
-            _Phase("unfinished", apart, judge_unfinished((meta for root, meta in listed.unfinished if root), needs)),
+            _Phase("wal", self.stores.wal, judge_wal(listed.wal, needs)),
+            *(_Phase("unfinished", store, judge_unfinished(metas, needs)) for store, metas in listed.unfinished),
         ]
 
     def _phases_of_jobs(

@@ -214,11 +214,11 @@ def batched_numbers(stores: TableStores, batches: Mapping[int, ObjectMeta], want
     return found
 
 
-def list_unfinished(stores: TableStores) -> list[tuple[str, ObjectMeta]]:
-    """Return partial objects of killed or running writers, each with the root that contains it."""
-    found = [("", meta) for folder in FOLDERS for meta in stores.main.list_unfinished(folder)]
+def list_unfinished(stores: TableStores) -> list[tuple[ObjectStore, list[ObjectMeta]]]:
+    """Return partial objects of killed or running writers, by the store that contains them."""
+    found = [(stores.main, [meta for folder in FOLDERS for meta in stores.main.list_unfinished(folder)])]
     if stores.wal_is_apart:
-        found += [("wal", meta) for meta in stores.wal.list_unfinished(WAL_DIR)]
+        found.append((stores.wal, list(stores.wal.list_unfinished(WAL_DIR))))
     return found
 
 
@@ -228,11 +228,11 @@ class ListedObjects:
 
     Attributes
     ----------
-    unfinished : partial objects, each with the root that contains it
+    unfinished : partial objects, by the store that contains them
     workers : their records; a job that leaves one has put its lease before
     """
 
-    unfinished: Sequence[tuple[str, ObjectMeta]]
+    unfinished: Sequence[tuple[ObjectStore, Sequence[ObjectMeta]]]
     copies: Sequence[ObjectMeta]
     ssts: Sequence[ObjectMeta]
     wal: Sequence[ObjectMeta]

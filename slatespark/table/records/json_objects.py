@@ -52,13 +52,18 @@ def decode_json(path: str, data: bytes) -> dict[str, Any]:
     return content
 
 
-def find_json(store: ObjectStore, path: str) -> dict[str, Any] | None:
-    """Return the JSON object at a path; None if there is none. Raises as `decode_json`."""
+def find_object(store: ObjectStore, path: str) -> bytes | None:
+    """Return the content of an object; None if there is none, or none any more."""
     try:
-        data = store.get(path)
+        return bytes(store.get(path))
     except FileNotFoundError:
         return None
-    return decode_json(path, bytes(data))
+
+
+def find_json(store: ObjectStore, path: str) -> dict[str, Any] | None:
+    """Return the JSON object at a path; None if there is none. Raises as `decode_json`."""
+    data = find_object(store, path)
+    return None if data is None else decode_json(path, data)
 
 
 def check_types(content: Mapping[str, Any], kinds: Mapping[str, type], what: str, path: str) -> None:

@@ -17,7 +17,7 @@ from slatespark.ranges import ALL_KEYS, KeyRange
 from slatespark.storage import ObjectStore, run_in_groups
 from slatespark.table.records.claims import CLAIMS_DIR
 from slatespark.table.records.commit_record import BATCHES_DIR, CHECKSUM, COMMITS_DIR, FORGOTTEN, with_checksum
-from slatespark.table.records.json_objects import decode_json, encode_json, hex_bounds
+from slatespark.table.records.json_objects import decode_json, encode_json, find_object, hex_bounds
 
 _FOLDERS: Final = (COMMITS_DIR, BATCHES_DIR, CLAIMS_DIR)
 _REPLACED: Final = "replaced"
@@ -51,18 +51,12 @@ def forget_keys(store: ObjectStore, ranges: Sequence[KeyRange]) -> int:
 def _fetch_records(store: ObjectStore) -> Iterator[tuple[str, dict[str, Any] | None]]:
     """Yield path and content of all commit records, batches of them, and claims; None for a damaged one."""
     paths = [meta.path for folder in _FOLDERS for meta in store.list(folder) if meta.size]
-    for path, data in run_in_groups(partial(_fetch, store), paths, is_remote=store.is_remote):
+    for path, data in run_in_groups(partial(find_object, store), paths, is_remote=store.is_remote):
         if data is not None:
             content = None
             with contextlib.suppress(CorruptDataError):
                 content = decode_json(path, data)
             yield path, content
-
-
-def _fetch(store: ObjectStore, path: str) -> bytes | None:
-    with contextlib.suppress(FileNotFoundError):
-        return bytes(store.get(path))
-    return None
 
 
 def _names(content: dict[str, Any]) -> Iterator[NamedKey]:
