@@ -21,7 +21,6 @@ from slatespark.format.manifest import NO_TICK, Manifest
 from slatespark.format.paths import (
     SST_EXTENSION,
     WAL_DIR,
-    numbered,
     wal_path,
 )
 from slatespark.format.wal import END_BYTES, INFO_BYTES, decode_first_seq, decode_last_block, decode_wal
@@ -38,6 +37,7 @@ from slatespark.table.log.manifests import (
     note_own_commit,
     seen_manifest,
 )
+from slatespark.table.log.numbered_log import by_number
 from slatespark.table.log.versioned_object import Version
 from slatespark.table.records.claims import find_claim
 from slatespark.table.records.commits import is_own_commit
@@ -340,8 +340,7 @@ def listed_wal(stores: TableStores, first: int) -> dict[int, int]:
 
 
 def _listed_from(stores: TableStores, first: int) -> dict[int, ObjectMeta]:
-    listed = stores.wal.list(WAL_DIR, wal_path(first - 1) if first else "")
-    return {number: meta for meta in listed if (number := numbered(meta.path, SST_EXTENSION)) is not None}
+    return by_number(stores.wal.list(WAL_DIR, wal_path(first - 1) if first else ""), SST_EXTENSION)
 
 
 def fetch_wal_bounds(stores: TableStores, number: int, object_bytes: int = 0) -> tuple[int | None, int | None]:

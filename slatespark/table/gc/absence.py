@@ -54,6 +54,7 @@ from slatespark.table.gc.report import KEPT, CollectedFile
 from slatespark.table.gc.run import vacuum_table
 from slatespark.table.gc.survey import list_unfinished
 from slatespark.table.log.manifests import fetch_latest_manifest, find_manifest, manifest_log
+from slatespark.table.log.numbered_log import by_number
 from slatespark.table.progress import Progress, Step
 from slatespark.table.read.fetch import fetch_wal_file
 from slatespark.table.read.merge.cursor import FILE_WINDOW_BYTES, layer_windows
@@ -178,8 +179,7 @@ class _AbsenceSearch:
 
     def _read_versions(self) -> int:
         """Read the manifests that exist, and return the number of the newest one."""
-        listed = self.stores.main.list(MANIFEST_DIR)
-        numbers = {number for meta in listed if (number := numbered(meta.path, MANIFEST_EXTENSION)) is not None}
+        numbers = by_number(self.stores.main.list(MANIFEST_DIR), MANIFEST_EXTENSION).keys()
         latest_id, latest, _ = fetch_state_with_wal(self.stores)
         self.manifests = {number: self.manifests[number] for number in numbers & self.manifests.keys()}
         missing = sorted(numbers - self.manifests.keys() - {latest_id})
@@ -258,9 +258,7 @@ class _AbsenceSearch:
 
     def _named_in_compactions(self) -> Iterator[_Named]:
         main = self.stores.main
-        listed = [
-            meta.path for meta in main.list(COMPACTIONS_DIR) if numbered(meta.path, COMPACTIONS_EXTENSION) is not None
-        ]
+        listed = [meta.path for meta in by_number(main.list(COMPACTIONS_DIR), COMPACTIONS_EXTENSION).values()]
         for path, data in run_in_groups(partial(find_object, main), listed, is_remote=main.is_remote):
             if data is not None:
                 with object_context(main, path):

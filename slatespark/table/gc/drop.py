@@ -34,7 +34,6 @@ from slatespark.format.paths import (
     MANIFEST_DIR,
     MANIFEST_EXTENSION,
     WAL_DIR,
-    numbered,
 )
 from slatespark.storage import ObjectMeta, ObjectStore
 from slatespark.table.checkpoints.store import delete_checkpoint
@@ -58,6 +57,7 @@ from slatespark.table.gc.drop_plan import (
 from slatespark.table.gc.survey import FOLDERS, list_unfinished, survey_leases
 from slatespark.table.log.compactions import fetch_compactions
 from slatespark.table.log.manifests import fetch_latest_manifest, manifest_log
+from slatespark.table.log.numbered_log import by_number
 from slatespark.table.log.versioned_object import Version
 from slatespark.table.progress import Progress, Step
 from slatespark.table.records.json_objects import ROOT
@@ -189,11 +189,11 @@ def _find_table(stores: TableStores, *, is_forced: bool) -> Version[Manifest] | 
 
 def _find_listed(stores: TableStores) -> Version[Manifest] | None:
     """Return the newest version whatever the boundary says, which may be damaged; None if it cannot be read itself."""
-    listed = {numbered(meta.path, MANIFEST_EXTENSION) or 0: meta.path for meta in stores.main.list(MANIFEST_DIR)}
+    listed = by_number(stores.main.list(MANIFEST_DIR), MANIFEST_EXTENSION)
     if not listed:  # another drop was faster
         return None
     try:
-        return Version(max(listed), decode_manifest(stores.main.get(listed[max(listed)])))
+        return Version(max(listed), decode_manifest(stores.main.get(listed[max(listed)].path)))
     except (CorruptDataError, UnsupportedFormatError, FileNotFoundError):
         return None
 

@@ -16,6 +16,7 @@ from slatespark.format.compactions import Compaction, CompactionStatus
 from slatespark.format.paths import COMPACTIONS_EXTENSION, SST_EXTENSION, copy_id, numbered, sst_id
 from slatespark.format.ulid import Ulid
 from slatespark.storage import ObjectMeta
+from slatespark.table.log.numbered_log import by_number
 from slatespark.units import HOUR_MS, duration_to_text, ms_to_text
 
 # A client's own collector keeps younger files by default: the client may be about to publish them.
@@ -312,8 +313,7 @@ def judge_manifests(
 
 def judge_compactions(listed: Sequence[ObjectMeta], needs: Needs) -> list[Verdict]:
     """Return a verdict on each object in `compactions/`."""
-    numbers = [number for meta in listed if (number := numbered(meta.path, COMPACTIONS_EXTENSION)) is not None]
-    newest = max(numbers, default=0)
+    newest = max(by_number(listed, COMPACTIONS_EXTENSION), default=0)
     verdicts = []
     for meta in listed:
         number = numbered(meta.path, COMPACTIONS_EXTENSION)

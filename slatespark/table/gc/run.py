@@ -26,12 +26,7 @@ from slatespark.errors import CorruptDataError, InvalidRequestError, SnapshotExp
 from slatespark.format.invariants import l0_watermark_ms
 from slatespark.format.manifest import Checkpoint, Manifest
 from slatespark.format.manifest_outline import ManifestOutline, decode_outline
-from slatespark.format.paths import (
-    COMPACTIONS_EXTENSION,
-    MANIFEST_DIR,
-    MANIFEST_EXTENSION,
-    numbered,
-)
+from slatespark.format.paths import COMPACTIONS_EXTENSION, MANIFEST_DIR, MANIFEST_EXTENSION
 from slatespark.format.ulid import Ulid
 from slatespark.log_lines import log_event
 from slatespark.storage import Buffer, ObjectMeta, ObjectStore, run_concurrently, run_in_groups
@@ -86,7 +81,7 @@ from slatespark.table.gc.survey import (
 )
 from slatespark.table.log.compactions import compactions_log
 from slatespark.table.log.manifests import fetch_latest_manifest, find_latest_manifest, manifest_log
-from slatespark.table.log.numbered_log import NumberedLog
+from slatespark.table.log.numbered_log import NumberedLog, by_number
 from slatespark.table.log.versioned_object import RaceLostError, Version
 from slatespark.table.progress import Progress, Step
 from slatespark.table.read.versions.floor import first_proof
@@ -352,8 +347,7 @@ class _Collection:
 
     def _plan_versions(self, leases: Leases, loads: Loads) -> _ManifestPlan:
         """Plan the manifests; the newest one is read after they are listed, so that it has every checkpoint."""
-        found = ((numbered(meta.path, MANIFEST_EXTENSION), meta) for meta in self.stores.main.list(MANIFEST_DIR))
-        listed = {number: meta for number, meta in found if number is not None}
+        listed = by_number(self.stores.main.list(MANIFEST_DIR), MANIFEST_EXTENSION)
         latest, definition = fetch_defined(self.stores)
         planned = plan_versions(
             {number: meta.modified_ms for number, meta in listed.items()},
@@ -381,8 +375,7 @@ class _Collection:
     def _decide_compactions(self, listed: Sequence[ObjectMeta], needs: Needs) -> list[Verdict]:
         """Decide which compactions files are deleted, and declare them dead if the store can."""
         verdicts = judge_compactions(listed, needs)
-        numbers = (numbered(item.meta.path, COMPACTIONS_EXTENSION) for item in verdicts if item.goes)
-        last = max((number for number in numbers if number is not None), default=0)
+        last = max(by_number((item.meta for item in verdicts if item.goes), COMPACTIONS_EXTENSION), default=0)
         stuck = self._declare_dead(compactions_log(self.stores), last)
         if stuck is not None:
             return [Verdict.on(item.meta, stuck, "") if item.goes else item for item in verdicts]

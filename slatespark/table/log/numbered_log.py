@@ -6,7 +6,7 @@ It knows numbers, not contents. See docs/reference/format/versioned-objects.md.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final, Literal
@@ -26,6 +26,11 @@ _LIST_ATTEMPTS: Final = 4  # the newest object may be collected between listing 
 
 class CollectedNumberError(FileExistsError):
     """A version was created, but a collector has passed its number: it was used before, or later ones exist."""
+
+
+def by_number(listed: Iterable[ObjectMeta], extension: str) -> dict[int, ObjectMeta]:
+    """Return objects by the number in their name; those with other names are left out."""
+    return {number: meta for meta in listed if (number := numbered(meta.path, extension)) is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +63,7 @@ class NumberedLog:
         The former are pinned versions that a collector left, or objects of writers that lost a race long ago.
         """
         for _ in range(_LIST_ATTEMPTS):
-            listed = self._numbered(self.store.list(self.folder))
+            listed = by_number(self.store.list(self.folder), self.extension)
             found = sorted(listed)
             position = bisect_right(found, self.dead_up_to()) if found else 0
             if position < len(found) or not found:
@@ -95,20 +100,16 @@ class NumberedLog:
     def _list_newest(self, known: Head | None) -> dict[int, ObjectMeta]:
         """Return the newest version, and any of those before it; empty if there is none."""
         if known is not None:
-            listed = self._numbered(self.store.list(self.folder, self.path(known.number - 1)))
+            listed = by_number(self.store.list(self.folder, self.path(known.number - 1)), self.extension)
             # The last page of a remote listing shows one instant; a local folder changes while it is listed.
             if listed and (self.store.is_remote or max(listed) > self.dead_up_to()):
                 return listed
         for _ in range(_LIST_ATTEMPTS):
-            listed = self._numbered(self.store.list(self.folder))
+            listed = by_number(self.store.list(self.folder), self.extension)
             if not listed or self.store.is_remote or max(listed) > self.dead_up_to():
                 return listed
             # else the listing is older than the boundary, as in `split_numbers`
         return {}
-
-    def _numbered(self, listed: Sequence[ObjectMeta]) -> dict[int, ObjectMeta]:
-        found = ((numbered(meta.path, self.extension), meta) for meta in listed)
-        return {number: meta for number, meta in found if number is not None}
 
     def latest_since(self, number: int) -> tuple[int, Buffer] | None:
         """Return id and content of the newest version if it is later than `number`, else None.

@@ -12,8 +12,8 @@ from functools import partial
 from typing import Any, Final
 
 from slatespark.errors import CorruptDataError
-from slatespark.format.paths import numbered
 from slatespark.storage import ObjectMeta, ObjectStore, run_concurrently
+from slatespark.table.log.numbered_log import by_number
 from slatespark.table.records.commit_record import (
     BATCHES_DIR,
     CHECKSUM,
@@ -101,11 +101,7 @@ def list_batches_by_size(
     start_after : a path; batches up to it are left out
     """
     listed = store.list(BATCHES_DIR, start_after)
-    large, small = (
-        {number: meta for meta in listed if (number := numbered(meta.path, suffix[1:])) is not None}
-        for suffix in (JSON_SUFFIX, SMALL_SUFFIX)
-    )
-    return large, small
+    return by_number(listed, JSON_SUFFIX[1:]), by_number(listed, SMALL_SUFFIX[1:])
 
 
 def list_commit_objects(store: ObjectStore) -> list[ObjectMeta]:

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from slatespark.errors import CorruptDataError, UnsupportedFormatError
-from slatespark.format.paths import numbered
 from slatespark.ranges import KeyRange
 from slatespark.storage import ObjectMeta, ObjectStore
+from slatespark.table.log.numbered_log import by_number
 
 ROOT: Final = "slatespark/"
 
@@ -87,8 +87,7 @@ def hex_bounds(keys: KeyRange) -> tuple[str, str | None]:
 
 def list_numbered(store: ObjectStore, folder: str, start_after: str = "") -> dict[int, ObjectMeta]:
     """Return the objects of a folder by the number in their name."""
-    found = ((numbered(meta.path, JSON_SUFFIX[1:]), meta) for meta in store.list(folder, start_after))
-    return {number: meta for number, meta in found if number is not None}
+    return by_number(store.list(folder, start_after), JSON_SUFFIX[1:])
 
 
 def range_of_hex(start: str, end: str | None) -> KeyRange:

@@ -14,12 +14,12 @@ from slatespark.format.paths import (
     MANIFEST_EXTENSION,
     WAL_DIR,
     manifest_path,
-    numbered,
 )
 from slatespark.format.ulid import Ulid
 from slatespark.table.clock import Clock
 from slatespark.table.definition.versions import DEFINITION_DIR, resolve_definition
 from slatespark.table.log.manifests import fetch_latest_manifest
+from slatespark.table.log.numbered_log import by_number
 from slatespark.table.progress import Progress, Step
 from slatespark.table.read.gaps import find_empty_views
 from slatespark.table.read.planning.plan import FileSlice, keep_slices
@@ -30,7 +30,7 @@ from slatespark.table.verify.files import FileCheck
 from slatespark.table.verify.findings import EmptyView, Findings, VerifyReport
 from slatespark.table.verify.history import check_time_order
 from slatespark.table.verify.layers import Pair, check_layer_order, overlapping_pairs
-from slatespark.table.verify.logs import check_compactions, fetch_boundary
+from slatespark.table.verify.logs import check_compactions, fetch_boundary, fetch_noted
 from slatespark.table.verify.plan import (
     VerifiedVersion,
     find_broken_rules,
@@ -119,10 +119,7 @@ class _Verification:
     def _manifest_numbers(self) -> tuple[list[int], list[int]]:
         """Return the ids of all manifests, ascending: dead ones up to the boundary, and live ones."""
         for _ in range(2):  # a garbage collector may run between listing and boundary
-            listed = self.stores.main.list(MANIFEST_DIR)
-            numbers = sorted(
-                number for meta in listed if (number := numbered(meta.path, MANIFEST_EXTENSION)) is not None
-            )
+            numbers = sorted(by_number(self.stores.main.list(MANIFEST_DIR), MANIFEST_EXTENSION))
             if not numbers:
                 fetch_latest_manifest(self.stores)  # raises that there is no table
             dead = fetch_boundary(self.stores, "manifest", self.findings)
@@ -161,13 +158,9 @@ class _Verification:
     def _manifest(self, number: int) -> Manifest | None:
         path = manifest_path(number)
         try:
-            data = bytes(self.stores.main.get(path))
-            self.findings.count(len(data))
-            return decode_manifest(data)
+            return fetch_noted(self.stores, path, "manifest", decode_manifest, self.findings)
         except FileNotFoundError:
             self.findings.unchecked(self._url(path), "manifest", "It was garbage-collected during the verification.")
-        except (CorruptDataError, UnsupportedFormatError) as exc:
-            self.findings.error(self._url(path), "manifest", exc, 0)
         return None
 
     def _version(self, number: int, manifest: Manifest, *, is_needed: bool) -> VerifiedVersion:
@@ -207,9 +200,9 @@ class _Verification:
                 )
 
     def _check_manifests(self, versions: list[VerifiedVersion], numbers: list[int]) -> None:
-        by_number = {version.number: version.manifest for version in versions}
+        manifests = {version.number: version.manifest for version in versions}
         for version in versions:
-            for fact in find_broken_rules(version.number, version.manifest, by_number.get(version.number - 1)):
+            for fact in find_broken_rules(version.number, version.manifest, manifests.get(version.number - 1)):
                 self.findings.damage(self._url(manifest_path(version.number)), "manifest", fact)
         for number, fact in find_rewritten_entries(versions):
             self.findings.damage(self._url(manifest_path(number)), "manifest", fact)
