@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from slatespark.table.commit.version_retention import is_retained
-from slatespark.table.inspection.describe import ColumnFacts, DefinitionFacts, TableFacts
+from slatespark.table.inspection.describe import ColumnFacts, DefinitionFacts, RowFacts, TableFacts
 from slatespark.texts import GAP, NOTHING, align_facts, bytes_text, numbers_text, plural, printable
 from slatespark.units import MAX_MS, bytes_to_text, ms_to_text
 
@@ -15,34 +15,34 @@ MAX_SEGMENTS: Final = 8  # whose prefixes are shown
 
 def describe_text(facts: TableFacts) -> str:
     """Return the facts of a table."""
-    pairs = [
-        ("table", facts.url),
-        ("kind", facts.kind),
-        *(definition_facts(facts.definition) if facts.definition is not None else ()),
-        ("version", str(facts.version)),
-        ("versions present", numbers_text(facts.versions)),
-        ("format", _format_text(facts)),
-        ("epochs", f"writer {facts.writer_epoch}, compactor {facts.compactor_epoch}"),
-        ("layers", f"{plural(facts.l0_views, 'L0 view')}, {plural(facts.sorted_runs, 'sorted run')}"),
-        ("files", f"{plural(facts.files, 'file')}, {bytes_to_text(facts.stored_bytes)}"),
-        ("compression", ", ".join(_codec_texts(facts)) or NOTHING),
-        ("last seq", str(facts.last_seq)),
-        ("clock tick", _instant(facts.clock_tick_ms)),
-        *history_facts(facts),
-        ("WAL tail", _wal_text(facts)),
-    ]
+    return align_facts(_facts(facts))
+
+
+def _facts(facts: TableFacts) -> Iterator[tuple[str, str]]:
+    yield "table", facts.url
+    yield "kind", facts.kind
+    if facts.definition is not None:
+        yield from definition_facts(facts.definition, with_columns=True)
+    yield "version", str(facts.version)
+    yield "versions present", numbers_text(facts.versions)
+    yield "format", _format_text(facts)
+    yield "epochs", f"writer {facts.writer_epoch}, compactor {facts.compactor_epoch}"
+    yield "layers", f"{plural(facts.l0_views, 'L0 view')}, {plural(facts.sorted_runs, 'sorted run')}"
+    yield "files", f"{plural(facts.files, 'file')}, {bytes_to_text(facts.stored_bytes)}"
     if facts.copies:
-        at = [name for name, _ in pairs].index("compression")
-        pairs.insert(at, ("columnar copies", f"{plural(facts.copies, 'file')}, {bytes_to_text(facts.copy_bytes)}"))
+        yield "columnar copies", f"{plural(facts.copies, 'file')}, {bytes_to_text(facts.copy_bytes)}"
     if facts.rows is not None:
-        at = [name for name, _ in pairs].index("compression")
-        pairs.insert(at, ("row versions", _rows_text(facts)))
+        yield "row versions", _rows_text(facts.rows)
+    yield "compression", ", ".join(_codec_texts(facts)) or NOTHING
+    yield "last seq", str(facts.last_seq)
+    yield "clock tick", _instant(facts.clock_tick_ms)
+    yield from history_facts(facts)
+    yield "WAL tail", _wal_text(facts)
     if facts.segment_extractor is not None:
-        pairs.append(("segments", _segments_text(facts)))
-    pairs.extend(("checkpoint", text) for text in _checkpoint_texts(facts))
-    pairs.extend(("external database", text) for text in _external_texts(facts))
-    pairs.extend(("compaction job", text) for text in _job_texts(facts))
-    return align_facts(pairs)
+        yield "segments", _segments_text(facts)
+    yield from (("checkpoint", text) for text in _checkpoint_texts(facts))
+    yield from (("external database", text) for text in _external_texts(facts))
+    yield from (("compaction job", text) for text in _job_texts(facts))
 
 
 def _segments_text(facts: TableFacts) -> str:
@@ -51,26 +51,25 @@ def _segments_text(facts: TableFacts) -> str:
     return f"{len(facts.segments):,} by {printable(facts.segment_extractor or '')}{': ' if shown else ''}{shown}{more}"
 
 
-def history_facts(facts: TableFacts) -> list[tuple[str, str]]:
-    """Return the floor of a history table, effective and stored, as name and value; nothing for other tables."""
+def history_facts(facts: TableFacts) -> Iterator[tuple[str, str]]:
+    """Yield the floor of a history table, effective and stored, as name and value; nothing for other tables."""
     floors = facts.history_floors
-    if floors is None:
-        return []
-    stored = f" (stored: {_instant(floors.stored_ms)})" if floors.stored_ms != floors.effective_ms else ""
-    return [("history floor", f"{_instant(floors.effective_ms)}{stored}")]
+    if floors is not None:
+        stored = f" (stored: {_instant(floors.stored_ms)})" if floors.stored_ms != floors.effective_ms else ""
+        yield "history floor", f"{_instant(floors.effective_ms)}{stored}"
 
 
-def definition_facts(definition: DefinitionFacts) -> list[tuple[str, str]]:
-    """Return a definition as names and values, with control characters escaped."""
-    pairs = [("definition", f"version {definition.version}")]
+def definition_facts(definition: DefinitionFacts, *, with_columns: bool) -> Iterator[tuple[str, str]]:
+    """Yield a definition as names and values, with control characters escaped."""
+    yield "definition", f"version {definition.version}"
     if definition.columns:
-        pairs.append(("key columns", f"{_names(definition.key_columns)} ({definition.key_format})"))
-        pairs.append(("values", _values_text(definition)))
-        pairs.append(("columns", _columns_text(definition.columns)))
+        yield "key columns", f"{_names(definition.key_columns)} ({definition.key_format})"
+        yield "values", _values_text(definition)
+        if with_columns:
+            yield "columns", columns_text(definition.columns)
     if definition.dropped_columns:
-        pairs.append(("dropped columns", _names(definition.dropped_columns)))
-    pairs.extend((printable(name), printable(value)) for name, value in sorted(definition.properties.items()))
-    return pairs
+        yield "dropped columns", _names(definition.dropped_columns)
+    yield from ((printable(name), printable(value)) for name, value in sorted(definition.properties.items()))
 
 
 def _values_text(definition: DefinitionFacts) -> str:
@@ -78,7 +77,8 @@ def _values_text(definition: DefinitionFacts) -> str:
     return f"{definition.value_format}, {plural(count, 'schema')}" if count else definition.value_format
 
 
-def _columns_text(columns: Sequence[ColumnFacts]) -> str:
+def columns_text(columns: Sequence[ColumnFacts]) -> str:
+    """Return a line for each column: name, type, and place in the key."""
     rows = [(printable(item.name), printable(item.type), column_mark(item)) for item in columns]
     widths = [max(len(row[at]) for row in rows) for at in range(2)]
     return "\n".join(f"{name:{widths[0]}}{GAP}{kind:{widths[1]}}{GAP}{mark}".rstrip() for name, kind, mark in rows)
@@ -102,9 +102,7 @@ def _codec_texts(facts: TableFacts) -> list[str]:
     return [f"{item.codec} ({plural(item.files, 'file')}, {bytes_to_text(item.stored_bytes)})" for item in facts.codecs]
 
 
-def _rows_text(facts: TableFacts) -> str:
-    rows = facts.rows
-    assert rows is not None
+def _rows_text(rows: RowFacts) -> str:
     text = f"{plural(rows.puts, 'put')}, {plural(rows.deletes, 'delete')}, {plural(rows.merges, 'merge')}"
     unknown = f"; unknown for {plural(rows.files_without_stats, 'file')}" if rows.files_without_stats else ""
     return f"{text} in files{unknown}"

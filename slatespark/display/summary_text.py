@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Final
 
-from slatespark.display.describe_text import definition_facts, history_facts
+from slatespark.display.describe_text import columns_text, definition_facts, history_facts
 from slatespark.display.layer_picture import Lane, LayerPicture, picture_layers
 from slatespark.table.inspection.describe import TableFacts, TableSummary
 from slatespark.texts import align_facts, plural
@@ -17,28 +18,25 @@ _FILLED: Final = "█"
 _EMPTY: Final = "·"
 
 
-def summary_facts(facts: TableFacts) -> list[tuple[str, str]]:
-    """Return the most important facts as names and values, without the columns."""
-    pairs = [
-        ("table", facts.url),
-        ("kind", facts.kind),
-        ("version", str(facts.version)),
-        ("files", f"{plural(facts.files, 'file')}, {bytes_to_text(facts.stored_bytes)}"),
-        ("last seq", str(facts.last_seq)),
-    ]
-    if facts.clock_tick_ms is not None:
-        pairs.append(("last write", ms_to_text(facts.clock_tick_ms)))
-    pairs.extend(history_facts(facts))
+def summary_facts(facts: TableFacts) -> Iterator[tuple[str, str]]:
+    """Yield the most important facts as names and values, without the columns."""
+    yield "table", facts.url
+    yield "kind", facts.kind
     if facts.definition is not None:
-        pairs[2:2] = [pair for pair in definition_facts(facts.definition) if pair[0] != "columns"]
-    return pairs
+        yield from definition_facts(facts.definition, with_columns=False)
+    yield "version", str(facts.version)
+    yield "files", f"{plural(facts.files, 'file')}, {bytes_to_text(facts.stored_bytes)}"
+    yield "last seq", str(facts.last_seq)
+    if facts.clock_tick_ms is not None:
+        yield "last write", ms_to_text(facts.clock_tick_ms)
+    yield from history_facts(facts)
 
 
 def summary_text(summary: TableSummary) -> str:
     """Return a table as text: facts, columns, layers."""
-    pairs = summary_facts(summary.facts)
-    if summary.facts.definition is not None:
-        pairs.extend(pair for pair in definition_facts(summary.facts.definition) if pair[0] == "columns")
+    definition, pairs = summary.facts.definition, list(summary_facts(summary.facts))
+    if definition is not None and definition.columns:
+        pairs.append(("columns", columns_text(definition.columns)))
     pairs.append(("layers", layers_text(picture_layers(summary))))
     return align_facts(pairs)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 from slatespark.encoding.row_codec import RAW_CODEC, RowCodec
@@ -195,9 +195,7 @@ def describe_table(stores: TableStores, options: ReadOptions, clock: Clock, *, c
     manifest = snapshot.manifest
     # Only reading files requires their owners; without them the facts of a clone need no parent.
     layers = fetch_layers(stores, manifest) if count_rows else plan_layers(manifest, {})
-    found = _find_definition(stores, manifest)
-    facts = _table_facts(stores, snapshot, layers, found, count_rows=count_rows)
-    return _with_floors(facts, stores, options, clock, snapshot, found)
+    return _table_facts(stores, options, clock, snapshot, layers, _find_definition(stores, manifest), count_rows)
 
 
 def summarise_table(stores: TableStores, options: ReadOptions, clock: Clock) -> TableSummary:
@@ -206,17 +204,18 @@ def summarise_table(stores: TableStores, options: ReadOptions, clock: Clock) -> 
     snapshot = resolve_snapshot(stores, options, clock)
     layers = plan_layers(snapshot.manifest, {})
     found = _find_definition(stores, snapshot.manifest)
-    codec = RAW_CODEC if found is None else found[1].codec()
-    facts = _with_floors(_table_facts(stores, snapshot, layers, found), stores, options, clock, snapshot, found)
+    facts = _table_facts(stores, options, clock, snapshot, layers, found)
+    codec = RAW_CODEC if found is None else found.value.codec()
     return TableSummary(facts, layer_facts(layers, KeySegments.of(snapshot.manifest)), codec)
 
 
 def _table_facts(
     stores: TableStores,
+    options: ReadOptions,
+    clock: Clock,
     snapshot: Snapshot,
     layers: Sequence[Layer],
-    definition: tuple[int, TableDefinition] | None,
-    *,
+    definition: Version[TableDefinition] | None,
     count_rows: bool = False,
 ) -> TableFacts:
     is_remote = stores.main.is_remote
@@ -230,7 +229,7 @@ def _table_facts(
     copies = [meta for sst_id, meta in copies_of().items() if sst_id in owned]
     return TableFacts(
         url=stores.url,
-        kind="unknown" if definition is None else "typed" if definition[1].is_typed else "raw",
+        kind="unknown" if definition is None else "typed" if definition.value.is_typed else "raw",
         version=snapshot.manifest_id,
         manifest_format=open_envelope(stored(), "Manifest")[0],
         sst_formats=tuple(sorted({file.format_version for file in files})),
@@ -251,24 +250,11 @@ def _table_facts(
         jobs=jobs(),
         versions=tuple(versions()),
         definition=None if definition is None else _definition(*definition),
+        history_floors=None if definition is None else find_floors(stores, options, clock, snapshot, definition.value),
         segment_extractor=manifest.segment_extractor_name,
         copies=len(copies),
         copy_bytes=sum(meta.size for meta in copies),
     )
-
-
-def _with_floors(
-    facts: TableFacts,
-    stores: TableStores,
-    options: ReadOptions,
-    clock: Clock,
-    snapshot: Snapshot,
-    found: Version[TableDefinition] | None,
-) -> TableFacts:
-    """Return the facts with the history floors of the version that the options choose."""
-    if found is None:
-        return facts
-    return replace(facts, history_floors=find_floors(stores, options, clock, snapshot, found.value))
 
 
 def _find_definition(stores: TableStores, manifest: Manifest) -> Version[TableDefinition] | None:
