@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import re
 import urllib.parse
+from collections.abc import Mapping
 from typing import Final
 
 from slatespark.errors import CorruptDataError, InvalidRequestError
@@ -14,8 +15,22 @@ from slatespark.texts import is_encodable
 # What providers and other servers have. obstore ends in a panic for some other names, and sends the rest elsewhere.
 _BUCKET: Final = re.compile(r"(?!\.)[A-Za-z0-9._-]{1,255}")
 _CONTAINER: Final = re.compile(r"[A-Za-z0-9$_-]{1,255}(@[A-Za-z0-9._:-]+)?")  # with the host of its account
-_NAMES: Final = dict.fromkeys(("s3", "gs", "gcs"), _BUCKET) | dict.fromkeys(("az", "abfs", "abfss"), _CONTAINER)
 
+S3: Final = "s3"
+GOOGLE: Final = "gs"
+AZURE: Final = "az"
+
+# The protocols of the providers whose servers create an object only if it is absent: what URLs are called, and whose
+# they are.
+PROVIDERS: Final[Mapping[str, str]] = {
+    "s3": S3,
+    "gs": GOOGLE,
+    "gcs": GOOGLE,
+    "az": AZURE,
+    "abfs": AZURE,
+    "abfss": AZURE,
+}
+_NAMES: Final = {S3: _BUCKET, GOOGLE: _BUCKET, AZURE: _CONTAINER}
 
 # What the client's library, `object_store`, leaves as it is in a part of a path: `PathPart` in its src/path/parts.rs.
 _KEPT: Final = "".join(sorted(set(map(chr, range(32, 127))) - set('\\/{^}%`]">[~<#|*?')))
@@ -44,14 +59,14 @@ def client_urls(url: str) -> list[str]:
 def check_bucket(protocol: str, place: str) -> None:
     """Raise `InvalidRequestError` unless `place`, what follows `protocol://`, is a bucket by name, or a path in it."""
     name, _, root = place.rstrip("/").partition("/")
-    if protocol in _NAMES and root and not _is_path(root):
+    if protocol in PROVIDERS and root and not _is_path(root):
         raise InvalidRequestError(
             f"{protocol}://{place!r} has an empty part, '.', '..' or a null character.",
             why="Drivers and other programs do not agree on the objects that it means.",
             todo=f"Use {protocol}://bucket/path.",
         )
-    names = None if place.startswith("arn:") else _NAMES.get(protocol)  # an access point of Amazon
-    if names is not None and not names.fullmatch(name):
+    is_access_point = place.startswith("arn:")  # of Amazon
+    if protocol in PROVIDERS and not is_access_point and not _NAMES[PROVIDERS[protocol]].fullmatch(name):
         raise InvalidRequestError(
             f"{protocol}://{name!r} is not a bucket or container.",
             why="Names have letters, digits, hyphens, underscores and dots only.",

@@ -12,6 +12,7 @@ from typing import Final, Protocol
 from slatespark.errors import OptionError
 from slatespark.options.values import parse_flag
 from slatespark.ranges import ByteRange
+from slatespark.storage.addressing import PROVIDERS
 from slatespark.storage.credentials import BackendOptions, refuse_control_characters
 from slatespark.storage.object_store import Buffer, ObjectMeta
 from slatespark.storage.obstore_users import is_forked_user
@@ -19,7 +20,6 @@ from slatespark.storage.obstore_users import is_forked_user
 OBSTORE: Final = "obstore"
 FSSPEC: Final = "fsspec"
 
-_OBSTORE_PROTOCOLS: Final = frozenset({"s3", "gs", "gcs", "az", "abfs", "abfss"})
 _SEVERAL_LINES: Final = ("service_account_key", "connection_string")  # no header is made of these as they are
 
 
@@ -67,8 +67,8 @@ def driver_name(url: str, options: BackendOptions) -> str:
     """Return which library sends the requests to a URL; raises `OptionError`."""
     protocol = url.partition("://")[0]
     name = options.get("driver") or _default_driver(url, options)
-    if name not in (OBSTORE, FSSPEC) or (name == OBSTORE and protocol not in _OBSTORE_PROTOCOLS):
-        known = f"{OBSTORE} or {FSSPEC}" if protocol in _OBSTORE_PROTOCOLS else FSSPEC
+    if name not in (OBSTORE, FSSPEC) or (name == OBSTORE and protocol not in PROVIDERS):
+        known = f"{OBSTORE} or {FSSPEC}" if protocol in PROVIDERS else FSSPEC
         raise OptionError(f"storage.driver: {name!r} cannot be used for {protocol}://.", todo=f"Use {known}.")
     return name
 
@@ -77,7 +77,7 @@ def _default_driver(url: str, options: BackendOptions) -> str:
     protocol, _, place = url.partition("://")
     if protocol == "s3" and (is_forked_user() or _needs_botocore(place, options)):
         return FSSPEC
-    return OBSTORE if protocol in _OBSTORE_PROTOCOLS else FSSPEC
+    return OBSTORE if protocol in PROVIDERS else FSSPEC
 
 
 def _needs_botocore(place: str, options: BackendOptions) -> bool:
@@ -89,7 +89,7 @@ def _needs_botocore(place: str, options: BackendOptions) -> bool:
 def check_options(url: str, options: BackendOptions) -> None:
     """Refuse unknown and malformed options of S3, Google and Azure; other drivers tell when they connect."""
     name = driver_name(url, options)
-    if url.partition("://")[0] in _OBSTORE_PROTOCOLS:
+    if url.partition("://")[0] in PROVIDERS:
         lines = {f"storage.{key}": value for key, value in options.items() if key not in _SEVERAL_LINES}
         refuse_control_characters(lines)
     if name == OBSTORE:

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from slatespark.errors import InvalidRequestError
 from slatespark.ranges import ByteRange
+from slatespark.storage.addressing import PROVIDERS
 from slatespark.storage.credentials import BackendOptions
 from slatespark.storage.known_options import constructor_options, refuse_unknown_options
 from slatespark.storage.object_store import Buffer, ObjectMeta, tag_of
@@ -16,11 +17,6 @@ from slatespark.units import ns_to_ms, parse_time_ms
 
 # Concurrent requests of one call, for drivers that support it.
 CONCURRENCY = 16
-
-# Protocols with conditional creation on the server: If-None-Match on S3 and Azure, ifGenerationMatch on Google. Other
-# drivers check first and then write, so two writers may both succeed.
-CONDITIONAL_CREATE = frozenset({"s3", "gs", "gcs", "abfs", "abfss", "az"})
-
 
 _FILE_SYSTEMS: Final = SharedClients[Any]()
 
@@ -91,7 +87,8 @@ class FsspecDriver:
 
     def create(self, path: str, data: bytes) -> None:
         """Create an object atomically; refused if the driver does not support it."""
-        if self._protocol not in CONDITIONAL_CREATE:
+        # If-None-Match on S3 and Azure, ifGenerationMatch on Google. Other drivers check first and then write.
+        if self._protocol not in PROVIDERS:
             raise InvalidRequestError(
                 f"Tables on {self._protocol}:// are read-only.",
                 why="The driver has no atomic creation: two concurrent writers could both succeed.",

@@ -12,25 +12,12 @@ from typing import Any, Final
 
 from slatespark.errors import InvalidRequestError, OptionError
 from slatespark.options.values import parse_flag
+from slatespark.storage.addressing import AZURE, GOOGLE, PROVIDERS, S3
 from slatespark.storage.credentials import BackendOptions
 from slatespark.storage.known_options import AZURE_OPTIONS, GOOGLE_OPTIONS, S3_OPTIONS, refuse_unknown_options
 from slatespark.storage.s3_config import s3_arguments, s3_place
 from slatespark.storage.server_options import is_amazon, server_endpoint, timeout_s, trusted_certificates
 from slatespark.storage.shared_clients import SharedClients
-
-S3: Final = "s3"
-GOOGLE: Final = "gs"
-AZURE: Final = "az"
-
-# What URLs are called, and whose they are.
-PROTOCOLS: Final[Mapping[str, str]] = {
-    "s3": S3,
-    "gs": GOOGLE,
-    "gcs": GOOGLE,
-    "az": AZURE,
-    "abfs": AZURE,
-    "abfss": AZURE,
-}
 
 _OPTIONS: Final = {S3: S3_OPTIONS, GOOGLE: GOOGLE_OPTIONS, AZURE: AZURE_OPTIONS}
 
@@ -62,12 +49,12 @@ class Bucket:
 
 
 def parse_url(url: str) -> Bucket:
-    """Return what a URL names; requires one of `PROTOCOLS`."""
+    """Return what a URL names; requires one of `PROVIDERS`."""
     protocol, _, place = url.partition("://")
     host, _, root = place.partition("/")
     container, at, server = host.partition("@")
     account = server.partition(".")[0] if at else None
-    return Bucket(url, PROTOCOLS[protocol], container, root.strip("/"), account)
+    return Bucket(url, PROVIDERS[protocol], container, root.strip("/"), account)
 
 
 def check_options(bucket: Bucket, options: BackendOptions) -> None:

@@ -14,7 +14,8 @@ import pytest
 from slatespark.errors import CorruptDataError, InvalidRequestError, UnavailableError
 from slatespark.ranges import ByteRange
 from slatespark.storage import open_store
-from slatespark.storage.fsspec_driver import CONDITIONAL_CREATE, FsspecDriver
+from slatespark.storage.addressing import PROVIDERS
+from slatespark.storage.fsspec_driver import FsspecDriver
 from slatespark.storage.object_store import Buffer, ObjectMeta, ObjectStore
 from slatespark.storage.remote_store import MAX_GAP_BYTES, MAX_MERGED_BYTES, RemoteStore
 from slatespark.storage.retry import RetryPolicy
@@ -298,8 +299,8 @@ def test_lost_responses_to_create() -> None:
 
 
 def test_protocols_with_conditional_creation() -> None:
-    assert {"s3", "gs", "abfss"} <= CONDITIONAL_CREATE
-    assert not {"memory", "ftp", "sftp", "hdfs", "webhdfs", "http", "local", "smb", "dbfs"} & CONDITIONAL_CREATE
+    assert {"s3", "gs", "abfss"} <= PROVIDERS.keys()
+    assert not {"memory", "ftp", "sftp", "hdfs", "webhdfs", "http", "local", "smb", "dbfs"} & PROVIDERS.keys()
 
 
 class PipeAsGoogle:
