@@ -15,12 +15,13 @@ import struct
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 from operator import ge
-from typing import Any, Final, Self, TypeAlias
+from typing import Any, Final, Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from slatespark.errors import CorruptDataError, UnsupportedFormatError
+from slatespark.format.codecs import Buffer
 from slatespark.format.copy_encodings import encodings_of
 from slatespark.format.info import SstInfo
 from slatespark.format.ulid import Ulid
@@ -38,8 +39,6 @@ _MAX_LEVELS: Final = 100  # of Arrow's reader
 _OUTER_LEVELS: Final = 2  # the file, and the innermost value
 
 _LISTS: Final = ("hidden", "nans", "starts")  # of the label; earlier releases may lack them
-
-Buffer: TypeAlias = bytes | bytearray | memoryview
 
 
 @dataclass(frozen=True, slots=True)

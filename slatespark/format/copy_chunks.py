@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from slatespark.errors import CorruptDataError
-from slatespark.format.columnar_copy import Buffer
+from slatespark.format.codecs import Buffer
 from slatespark.ranges import ByteRange
 
 

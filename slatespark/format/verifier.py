@@ -13,14 +13,13 @@ import struct
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property, lru_cache
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slatespark.errors import CorruptDataError
-
-Buffer: TypeAlias = bytes | bytearray | memoryview
+from slatespark.format.codecs import Buffer
 
 # The client's limits.
 MAX_DEPTH: Final = 64

@@ -14,8 +14,9 @@ from uuid import UUID
 import numpy as np
 from numpy.typing import NDArray
 
+from slatespark.format.codecs import Buffer
 from slatespark.format.ulid import Ulid
-from slatespark.format.verifier import Buffer, Table
+from slatespark.format.verifier import Table
 from slatespark.format.wire_tables import ULID
 
 MAX_FIELDS: Final = 64

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import CorruptDataError
-from slatespark.format.columnar_copy import Buffer, CopyBuilder, CopyLabel, digest_of, is_too_deep
+from slatespark.format.codecs import Buffer
+from slatespark.format.columnar_copy import CopyBuilder, CopyLabel, digest_of, is_too_deep
 from slatespark.format.paths import copy_path
 from slatespark.format.properties import SstProperties
 from slatespark.kernels import new_key_mask
