@@ -26,8 +26,9 @@ from slatespark.format._generated import Subcompaction as SubTable
 from slatespark.format._generated import TieredCompactionContext as ContextTable
 from slatespark.format._generated import TieredCompactionSpec as TieredTable
 from slatespark.format._generated import WorkerSpec as WorkerTable
+from slatespark.format.building import put_offsets, put_u32s, put_ulid, put_ulids
 from slatespark.format.codecs import Buffer
-from slatespark.format.envelope import open_envelope, seal_envelope
+from slatespark.format.envelope import open_envelope, refuse_unknown_fields, seal_envelope
 from slatespark.format.references import (
     BytesRange,
     SstHandle,
@@ -36,12 +37,7 @@ from slatespark.format.references import (
     put_range,
     range_of,
 )
-from slatespark.format.tables import put_offsets, put_u32s, put_ulid, put_ulids, refuse_unknown_fields
-from slatespark.format.ulid import Ulid
-from slatespark.format.verifier import verify
-from slatespark.format.wire_columns import ulids_of
-from slatespark.format.wire_table import WireTable, field_numbers
-from slatespark.format.wire_tables import (
+from slatespark.format.schemas import (
     COMPACTION,
     COMPACTIONS_V1,
     DRAIN_SPEC,
@@ -50,6 +46,10 @@ from slatespark.format.wire_tables import (
     TIERED_SPEC,
     WORKER_SPEC,
 )
+from slatespark.format.ulid import Ulid
+from slatespark.format.verifier import verify
+from slatespark.format.wire_columns import ulids_of
+from slatespark.format.wire_table import WireTable, field_numbers
 
 _TIERED: Final = 1
 _DRAIN: Final = 2

@@ -1,8 +1,12 @@
-"""The envelope of manifests and `.compactions` files: a version of two bytes, big-endian, before a flatbuffer."""
+"""The envelope of manifests and `.compactions` files: a version of two bytes, big-endian, before a flatbuffer.
+
+What a later release wrote is refused: a version that is not known, and to write an object again without its new fields.
+"""
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Collection
 from typing import Final
 
 from slatespark.errors import CorruptDataError, UnsupportedFormatError
@@ -44,3 +48,19 @@ def open_envelope(data: Buffer, what: str) -> tuple[int, memoryview]:
 def seal_envelope(flatbuffer: bytes | bytearray) -> bytes:
     """Return the object of a flatbuffer, always of the newest version."""
     return _VERSION.pack(NEWEST_VERSION) + flatbuffer
+
+
+def refuse_unknown_fields(names: Collection[str], what: str) -> None:
+    """Refuse to encode an object that had fields we do not know: they would be erased without a word.
+
+    Parameters
+    ----------
+    names : names of the fields, as `verify` returns them
+    what : the object, at the start of the sentence
+    """
+    if names:
+        raise UnsupportedFormatError(
+            f"{what} has fields that this release does not know: {', '.join(sorted(names))}.",
+            why="A newer SlateDB client wrote it, and writing it again would erase them.",
+            todo="Upgrade slatespark, or write with that client.",
+        )

@@ -24,10 +24,10 @@ import flatbuffers
 from slatespark.errors import CorruptDataError, UnsupportedFormatError
 from slatespark.format._generated import SsTableInfo as InfoTable
 from slatespark.format.codecs import CRC_BYTES, Buffer, Compression, check_crc
+from slatespark.format.schemas import SST_INFO
 from slatespark.format.verifier import verify
 from slatespark.format.wire_columns import WireColumns
 from slatespark.format.wire_table import WireTable, field_numbers
-from slatespark.format.wire_tables import SST_INFO
 from slatespark.ranges import ByteRange, KeyRange, key_after
 
 FOOTER_BYTES: Final = 10  # on disk, do not change

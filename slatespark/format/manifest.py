@@ -21,8 +21,9 @@ from slatespark.format._generated import ExternalDb as ExternalDbTable
 from slatespark.format._generated import ManifestV2 as ManifestTable
 from slatespark.format._generated import Segment as SegmentTable
 from slatespark.format._generated import WriterCheckpoint as WriterCheckpointTable
+from slatespark.format.building import halves_of, put_offsets, put_ulid, put_ulids, put_uuid
 from slatespark.format.codecs import Buffer
-from slatespark.format.envelope import open_envelope, seal_envelope
+from slatespark.format.envelope import open_envelope, refuse_unknown_fields, seal_envelope
 from slatespark.format.manifest_check import check_readable
 from slatespark.format.manifest_state import NO_TICK, Checkpoint, ExternalDb, Manifest, Segment
 from slatespark.format.manifest_tables import manifest_without_trees, sst_map_of
@@ -44,20 +45,12 @@ from slatespark.format.references import (
     run_of,
     views_of,
 )
+from slatespark.format.schemas import CHECKPOINT, MANIFEST_V2, SEGMENT
 from slatespark.format.sequence_tracker import encode_sequence_tracker
 from slatespark.format.table_templates import Form, Parts, TemplateBuilder
-from slatespark.format.tables import (
-    halves_of,
-    put_offsets,
-    put_ulid,
-    put_ulids,
-    put_uuid,
-    refuse_unknown_fields,
-)
 from slatespark.format.ulid import Ulid
 from slatespark.format.verifier import verify
 from slatespark.format.wire_table import WireTable, field_numbers
-from slatespark.format.wire_tables import CHECKPOINT, MANIFEST_V2, SEGMENT
 
 __all__ = [
     "NO_TICK",

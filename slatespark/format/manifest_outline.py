@@ -11,11 +11,7 @@ from typing import Final
 
 from slatespark.format.codecs import Buffer
 from slatespark.format.envelope import open_envelope
-from slatespark.format.ulid import Ulid
-from slatespark.format.verifier import Kind, Slot, Table, verify
-from slatespark.format.wire_columns import WireColumns
-from slatespark.format.wire_table import WireTable, field_numbers
-from slatespark.format.wire_tables import (
+from slatespark.format.schemas import (
     CHECKPOINT,
     COMPACTED_SST,
     COMPACTED_SST_V2,
@@ -26,6 +22,10 @@ from slatespark.format.wire_tables import (
     SORTED_RUN_V2,
     SST_VIEW,
 )
+from slatespark.format.ulid import Ulid
+from slatespark.format.verifier import Kind, Slot, Table, verify
+from slatespark.format.wire_columns import WireColumns
+from slatespark.format.wire_table import WireTable, field_numbers
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,12 @@ from typing import Final
 from slatespark.errors import CorruptDataError
 from slatespark.format.manifest_state import Checkpoint, ExternalDb, Manifest
 from slatespark.format.references import SstHandle, SstMap
+from slatespark.format.schemas import CHECKPOINT, EXTERNAL_DB, WRITER_CHECKPOINT
 from slatespark.format.sequence_tracker import SequenceTracker, decode_sequence_tracker
 from slatespark.format.ulid import Ulid
 from slatespark.format.verifier import Table
 from slatespark.format.wire_columns import WireColumns, ulids_of
 from slatespark.format.wire_table import WireTable, field_numbers
-from slatespark.format.wire_tables import CHECKPOINT, EXTERNAL_DB, WRITER_CHECKPOINT
 
 _WRITER_CHECKPOINT: Final = 1
 _ID, _MANIFEST_ID, _EXPIRES, _CREATED, _METADATA, _NAME = field_numbers(

@@ -9,9 +9,9 @@ from slatespark.format.codecs import Buffer
 from slatespark.format.manifest_state import Manifest
 from slatespark.format.manifest_tables import manifest_without_trees, sst_map_of
 from slatespark.format.references import SortedRun, SstHandle, SstView, compacted_sst_of
+from slatespark.format.schemas import MANIFEST_V1, SORTED_RUN
 from slatespark.format.verifier import verify
 from slatespark.format.wire_table import WireTable, field_numbers
-from slatespark.format.wire_tables import MANIFEST_V1, SORTED_RUN
 
 _MARKER, _L0, _COMPACTED, _WAL_STORE = field_numbers(
     MANIFEST_V1, "l0_last_compacted", "l0", "compacted", "wal_object_store_uri"

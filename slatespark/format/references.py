@@ -23,13 +23,9 @@ from slatespark.format._generated import CompactedSsTable as SstTable
 from slatespark.format._generated import CompactedSsTableV2 as HandleTable
 from slatespark.format._generated import CompactedSsTableView as ViewTable
 from slatespark.format._generated import SortedRunV2 as RunTable
+from slatespark.format.building import put_offsets, put_ulid
 from slatespark.format.info import FORMAT_VERSION, SstInfo, check_format_version, info_of, infos_of, put_info
-from slatespark.format.table_templates import Form, Parts, TemplateBuilder
-from slatespark.format.tables import put_offsets, put_ulid
-from slatespark.format.ulid import Ulid
-from slatespark.format.wire_columns import WireColumns
-from slatespark.format.wire_table import WireTable, field_numbers
-from slatespark.format.wire_tables import (
+from slatespark.format.schemas import (
     BYTES_BOUND,
     BYTES_RANGE,
     COMPACTED_SST,
@@ -37,6 +33,10 @@ from slatespark.format.wire_tables import (
     SORTED_RUN_V2,
     SST_VIEW,
 )
+from slatespark.format.table_templates import Form, Parts, TemplateBuilder
+from slatespark.format.ulid import Ulid
+from slatespark.format.wire_columns import WireColumns
+from slatespark.format.wire_table import WireTable, field_numbers
 from slatespark.ranges import KeyRange, key_after
 
 _START, _END = field_numbers(BYTES_RANGE, "start_bound", "end_bound")

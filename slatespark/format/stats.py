@@ -24,10 +24,10 @@ from numpy.typing import NDArray
 
 from slatespark.format.codecs import Buffer, decode_section
 from slatespark.format.info import SstInfo
+from slatespark.format.schemas import BLOCK_STATS, SST_STATS
 from slatespark.format.verifier import verify
 from slatespark.format.wire_columns import WireColumns
 from slatespark.format.wire_table import WireTable, field_numbers
-from slatespark.format.wire_tables import BLOCK_STATS, SST_STATS
 
 _ROOT = struct.Struct("<I8H4xiI5QI")
 _ROOT_TABLE: Final = 24

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slatespark.format.codecs import Buffer
+from slatespark.format.schemas import ULID
 from slatespark.format.ulid import Ulid
 from slatespark.format.verifier import MANY, numbers_at
 from slatespark.format.wire_table import MAX_FIELDS, WireTable, field_numbers, uuid_of_halves
-from slatespark.format.wire_tables import ULID
 
 _HIGH, _LOW = field_numbers(ULID, "high", "low")
 

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slatespark.format.codecs import Buffer
+from slatespark.format.schemas import ULID
 from slatespark.format.ulid import Ulid
 from slatespark.format.verifier import Table
-from slatespark.format.wire_tables import ULID
 
 MAX_FIELDS: Final = 64
 _U16 = struct.Struct("<H")

@@ -11,10 +11,10 @@ from functools import partial
 from typing import Final, TypeAlias
 
 from slatespark.errors import UnsupportedFormatError
+from slatespark.format.envelope import refuse_unknown_fields
 from slatespark.format.invariants import check_manifest
 from slatespark.format.manifest import Manifest, encode_manifest
 from slatespark.format.paths import wal_path
-from slatespark.format.tables import refuse_unknown_fields
 from slatespark.ranges import KeyRange
 from slatespark.storage import run_ahead
 from slatespark.table.clock import Clock

@@ -7,8 +7,8 @@ from functools import partial
 
 from slatespark.errors import CommitConflictError, SnapshotExpiredError
 from slatespark.format.compactions import Compactions
+from slatespark.format.envelope import refuse_unknown_fields
 from slatespark.format.manifest import Manifest
-from slatespark.format.tables import refuse_unknown_fields
 from slatespark.storage import run_concurrently
 from slatespark.table.commit.active_jobs import has_fresh_heartbeat, is_own_job
 from slatespark.table.log.compactions import fetch_compactions

@@ -16,9 +16,9 @@ from slatespark.errors import (
     TableNotFoundError,
     UnavailableError,
 )
+from slatespark.format.envelope import refuse_unknown_fields
 from slatespark.format.manifest import ExternalDb, Manifest
 from slatespark.format.paths import MANIFEST_DIR
-from slatespark.format.tables import refuse_unknown_fields
 from slatespark.storage import run_ahead
 from slatespark.storage.object_store import Buffer
 from slatespark.table.clock import Clock

@@ -24,9 +24,9 @@ from slatespark.format.manifest import (
     SstView,
     encode_manifest,
 )
+from slatespark.format.schemas import MANIFEST_V2
 from slatespark.format.ulid import Ulid
 from slatespark.format.verifier import verify
-from slatespark.format.wire_tables import MANIFEST_V2
 
 MANY = 1 << 30
 

@@ -10,6 +10,7 @@ import pytest
 from slatespark.errors import CorruptDataError, UnsupportedFormatError
 from slatespark.format import compactions
 from slatespark.format._generated import TieredCompactionSpec
+from slatespark.format.building import put_u32s, put_ulids
 from slatespark.format.compactions import (
     Compaction,
     Compactions,
@@ -24,7 +25,6 @@ from slatespark.format.compactions import (
 )
 from slatespark.format.info import SstInfo
 from slatespark.format.references import BytesRange, SstHandle
-from slatespark.format.tables import put_u32s, put_ulids
 from slatespark.format.ulid import Ulid
 from slatespark.ranges import ALL_KEYS, KeyRange
 

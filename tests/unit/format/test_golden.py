@@ -15,10 +15,10 @@ import pytest
 from slatespark.format.codecs import Compression
 from slatespark.format.info import Footer, SstInfo, SstType, encode_footer, encode_info_section
 from slatespark.format.row import Row, RowKind, rows_to_columns
+from slatespark.format.schemas import SST_INFO
 from slatespark.format.sequence_tracker import SequenceTracker, encode_sequence_tracker
 from slatespark.format.sst import SstBuilder
 from slatespark.format.verifier import Kind, Slot, Table
-from slatespark.format.wire_tables import SST_INFO
 from slatespark.kernels import encode_blocks
 from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, TOMBSTONE
 from tests.support.golden import DATA, Case, annotated, arguments, run_golden

@@ -13,6 +13,7 @@ import pytest
 from slatespark.errors import CorruptDataError, SlateError, UnsupportedFormatError
 from slatespark.format._generated import CompactedSsTable, ManifestV1
 from slatespark.format._generated import SortedRun as RunTable
+from slatespark.format.building import put_offsets, put_ulid
 from slatespark.format.info import SstInfo, put_info
 from slatespark.format.manifest import (
     NO_TICK,
@@ -33,11 +34,10 @@ from slatespark.format.manifest import (
 )
 from slatespark.format.manifest_outline import decode_outline
 from slatespark.format.references import compacted_sst_of, put_range
+from slatespark.format.schemas import MANIFEST_V2
 from slatespark.format.sequence_tracker import SequenceTracker
-from slatespark.format.tables import put_offsets, put_ulid
 from slatespark.format.ulid import Ulid
 from slatespark.format.wire_table import WireTable
-from slatespark.format.wire_tables import MANIFEST_V2
 from slatespark.ranges import ALL_KEYS, KeyRange
 
 U64 = (1 << 64) - 1

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from slatespark.errors import CorruptDataError
 from slatespark.format import verifier
 from slatespark.format._generated import SstStats as StatsTable
+from slatespark.format.schemas import SST_STATS
 from slatespark.format.stats import SstStats, decode_stats, encode_stats
-from slatespark.format.wire_tables import SST_STATS
 
 
 def block_counts(rows: list[tuple[int, int, int]]) -> NDArray[np.uint16]:

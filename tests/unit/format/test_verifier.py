@@ -13,13 +13,13 @@ import pytest
 from slatespark.errors import CorruptDataError
 from slatespark.format import manifest, verifier
 from slatespark.format._generated import Checkpoint, ExternalDb, WorkerSpec
+from slatespark.format.building import put_offsets, put_ulid, put_uuid
 from slatespark.format.info import SstInfo
 from slatespark.format.manifest import Manifest, Segment, encode_manifest
 from slatespark.format.references import SstHandle, SstMap, SstView
-from slatespark.format.tables import put_offsets, put_ulid, put_uuid
+from slatespark.format.schemas import CHECKPOINT, EXTERNAL_DB, MANIFEST_V2, ULID, WORKER_SPEC
 from slatespark.format.ulid import Ulid
 from slatespark.format.verifier import Kind, Slot, Table, verify
-from slatespark.format.wire_tables import CHECKPOINT, EXTERNAL_DB, MANIFEST_V2, ULID, WORKER_SPEC
 
 # A table without fields: root offset 8, its vtable at 4 (4 bytes), the table at 8 (vtable 4 bytes before).
 EMPTY = struct.pack("<IHHi", 8, 4, 4, 4)

@@ -12,6 +12,7 @@ import pytest
 
 from slatespark.errors import CorruptDataError, UnsupportedFormatError
 from slatespark.format._generated import BlockMeta, SsTableIndex
+from slatespark.format.building import put_offsets
 from slatespark.format.codecs import Compression, encode_section
 from slatespark.format.index import SstIndex, encode_index_section
 from slatespark.format.info import (
@@ -26,7 +27,6 @@ from slatespark.format.info import (
 )
 from slatespark.format.row import Row, RowKind, rows_to_columns
 from slatespark.format.sst import SstBuilder
-from slatespark.format.tables import put_offsets
 from slatespark.format.wal import OLD_FENCE_BYTES, decode_first_seq, decode_last_block, decode_wal, decode_wal_files
 from tests.support.older_databases import OLDER
 from tests.support.row_values import columns_to_rows

@@ -12,7 +12,7 @@ import pytest
 
 from slatespark.errors import CorruptDataError
 from slatespark.format._generated import BlockMeta, SsTableIndex
-from slatespark.format.tables import put_offsets
+from slatespark.format.building import put_offsets
 from tests.unit.kernels.implementations import COMPILED
 
 KEYS = [b"", b"b", b"b", b"banana", b"c\0"]

@@ -4,13 +4,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from uuid import UUID
 
 import flatbuffers
 import numpy as np
 
-from slatespark.errors import UnsupportedFormatError
 from slatespark.format._generated import Ulid as UlidTable
 from slatespark.format._generated import Uuid as UuidTable
 from slatespark.format.ulid import Ulid
@@ -65,19 +64,3 @@ def put_u32s(builder: flatbuffers.Builder, numbers: Sequence[int]) -> int:
     for number in reversed(numbers):
         builder.PrependUint32(number)
     return int(builder.EndVector())
-
-
-def refuse_unknown_fields(names: Collection[str], what: str) -> None:
-    """Refuse to encode an object that had fields we do not know: they would be erased without a word.
-
-    Parameters
-    ----------
-    names : names of the fields, as `verify` returns them
-    what : the object, at the start of the sentence
-    """
-    if names:
-        raise UnsupportedFormatError(
-            f"{what} has fields that this release does not know: {', '.join(sorted(names))}.",
-            why="A newer SlateDB client wrote it, and writing it again would erase them.",
-            todo="Upgrade slatespark, or write with that client.",
-        )

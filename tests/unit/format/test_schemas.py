@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from slatespark.format import wire_tables
+from slatespark.format import schemas
 from slatespark.format.verifier import Kind, Slot, Table
 
 SCHEMAS = Path(__file__).parents[3] / "flatbuffers"
 WIDTHS = {"bool": 1, "byte": 1, "ubyte": 1, "ushort": 2, "uint": 4, "long": 8, "ulong": 8}
-TABLES = {value.name: value for value in vars(wire_tables).values() if isinstance(value, Table)}
+TABLES = {value.name: value for value in vars(schemas).values() if isinstance(value, Table)}
 
 
 def schema_text() -> str:
