@@ -59,10 +59,10 @@ from slatespark.options.values import (
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.table.definition.definition_json import decode_definition, encode_definition
 from slatespark.table.records.commit_batches import fetch_commit_object
-from slatespark.table.records.commit_record import BATCHES_DIR, commit_of, commit_path, with_checksum
+from slatespark.table.records.commit_record import BATCHES_DIR, commit_of, commit_path
 from slatespark.table.records.filtered_jobs import FILTERED_DIR, fetch_filtered_job
 from slatespark.table.records.handed_loads import HANDED_LOADS_DIR, fetch_handed_load
-from slatespark.table.records.json_objects import decode_json, encode_json
+from slatespark.table.records.json_objects import decode_json, encode_json, with_checksum
 from slatespark.table.records.leases import fetch_lease, lease_path
 from slatespark.table.streams.position import decode_position, encode_position
 

@@ -14,15 +14,8 @@ from typing import Any, Final
 from slatespark.errors import CorruptDataError
 from slatespark.storage import ObjectMeta, ObjectStore, run_concurrently
 from slatespark.table.log.numbered_log import by_number
-from slatespark.table.records.commit_record import (
-    BATCHES_DIR,
-    CHECKSUM,
-    COMMITS_DIR,
-    CommitRecord,
-    commit_of,
-    commit_path,
-)
-from slatespark.table.records.json_objects import JSON_SUFFIX, encode_json, find_json, list_numbered
+from slatespark.table.records.commit_record import BATCHES_DIR, COMMITS_DIR, CommitRecord, commit_of, commit_path
+from slatespark.table.records.json_objects import CHECKSUM, JSON_SUFFIX, encode_json, find_json, list_numbered
 
 BATCH_RECORDS: Final = 100
 SMALL_BATCH_RECORDS: Final = 10

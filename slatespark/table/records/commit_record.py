@@ -5,21 +5,20 @@ Scans skip files, and reaps drop them, on the basis of these records; hence the 
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from slatespark.errors import CorruptDataError
-from slatespark.storage import ObjectStore
-from slatespark.table.records.json_objects import JSON_SUFFIX, ROOT, encode_json, find_json
+from slatespark.table.records.json_objects import CHECKSUM, JSON_SUFFIX, ROOT, with_checksum
 
 COMMITS_DIR: Final = f"{ROOT}commits/"
-
-
 BATCHES_DIR: Final = f"{COMMITS_DIR}batches/"
 
+CLIENT_EPOCH: Final = 1 << 63  # in place of an epoch that we left: a live client committed this, and was at work itself
+FORGOTTEN: Final = "forgotten"
 
+_CHECKED: Final = {"manifest_id": int, "committed_ms": int, "operation": str, "rows": dict, "files": dict}
 _CHECKED_IF_THERE: Final = {
     "engine": str,
     "write_id": str,
@@ -34,13 +33,6 @@ _CHECKED_IF_THERE: Final = {
     "forgotten": bool,
     "snapshot_seq": int | None,
 }
-
-
-CLIENT_EPOCH: Final = 1 << 63  # in place of an epoch that we left: a live client committed this, and was at work itself
-
-
-CHECKSUM: Final = "checksum"  # of a commit record; those of old releases have none
-FORGOTTEN: Final = "forgotten"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,20 +96,6 @@ def commit_path(manifest_id: int) -> str:
     return f"{COMMITS_DIR}{manifest_id:020d}{JSON_SUFFIX}"
 
 
-def with_checksum(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the content of a commit record with the CRC-32 of its encoded other fields."""
-    rest = {name: value for name, value in content.items() if name != CHECKSUM}
-    return {**rest, CHECKSUM: zlib.crc32(encode_json(rest))}
-
-
-def find_checked(store: ObjectStore, path: str, what: str) -> dict[str, Any] | None:
-    """Return a record that must have a checksum; None if it is gone. `what` names it in a `CorruptDataError`."""
-    content = find_json(store, path)
-    if content is not None and content != with_checksum(content):
-        raise CorruptDataError(f"{what} does not match its checksum.", path=path)
-    return content
-
-
 def commit_of(path: str, content: Mapping[str, Any]) -> CommitRecord:
     """Return the commit record in decoded JSON; raises `CorruptDataError` when it is damaged."""
     try:
@@ -126,13 +104,7 @@ def commit_of(path: str, content: Mapping[str, Any]) -> CommitRecord:
         is_sound = False
     if not is_sound:
         raise CorruptDataError(f"commit record does not match its checksum {content[CHECKSUM]!r}.", path=path)
-    for name, kind in (
-        ("manifest_id", int),
-        ("committed_ms", int),
-        ("operation", str),
-        ("rows", dict),
-        ("files", dict),
-    ):
+    for name, kind in _CHECKED.items():
         if not isinstance(content.get(name), kind):
             raise CorruptDataError(f"commit record lacks {name!r}, or it is not of type {kind.__name__}.", path=path)
     for name, one_of in _CHECKED_IF_THERE.items():

@@ -25,14 +25,8 @@ from slatespark.table.records.commit_batches import (
     list_batches_by_size,
     with_small,
 )
-from slatespark.table.records.commit_record import (
-    COMMITS_DIR,
-    CommitRecord,
-    commit_of,
-    commit_path,
-    with_checksum,
-)
-from slatespark.table.records.json_objects import encode_json, find_json, list_numbered
+from slatespark.table.records.commit_record import COMMITS_DIR, CommitRecord, commit_of, commit_path
+from slatespark.table.records.json_objects import encode_json, find_json, list_numbered, with_checksum
 
 _FEW: Final = 32  # records that are asked for by name, without a listing
 _PARALLEL_BATCHES: Final = 4  # of up to `BATCH_BYTES` each

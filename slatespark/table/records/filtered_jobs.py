@@ -15,8 +15,7 @@ from slatespark.errors import CorruptDataError
 from slatespark.format.ulid import Ulid
 from slatespark.ranges import KeyRange, prefix_range
 from slatespark.storage import ObjectStore, run_in_groups
-from slatespark.table.records.commit_record import find_checked, with_checksum
-from slatespark.table.records.json_objects import JSON_SUFFIX, ROOT, encode_json
+from slatespark.table.records.json_objects import JSON_SUFFIX, ROOT, encode_json, find_checked, with_checksum
 
 FILTERED_DIR: Final = f"{ROOT}filtered/"
 

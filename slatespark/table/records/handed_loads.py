@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from slatespark.errors import CorruptDataError
 from slatespark.storage import ObjectStore
-from slatespark.table.records.commit_record import CommitRecord, commit_of, find_checked, with_checksum
-from slatespark.table.records.json_objects import JSON_SUFFIX, ROOT, encode_json
+from slatespark.table.records.commit_record import CommitRecord, commit_of
+from slatespark.table.records.json_objects import JSON_SUFFIX, ROOT, encode_json, find_checked, with_checksum
 
 HANDED_LOADS_DIR: Final = f"{ROOT}loads/"
 

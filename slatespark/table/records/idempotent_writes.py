@@ -12,8 +12,6 @@ from slatespark.storage import ObjectStore
 from slatespark.table.records.json_objects import JSON_SUFFIX, ROOT, check_types, encode_json, find_json, list_numbered
 
 TXN_DIR: Final = f"{ROOT}txn/"
-
-
 _PLAIN: Final = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789-_")  # stores may ignore case
 
 

@@ -13,8 +13,6 @@ from slatespark.table.records.json_objects import JSON_SUFFIX, ROOT, WRITE_ID, c
 from slatespark.units import DAY_MS, MAX_MS
 
 LEASES_DIR: Final = f"{ROOT}leases/"
-
-
 LEASE_LIFETIME_MS: Final = DAY_MS  # longer than any reasonable job; afterwards a job counts as crashed
 
 

@@ -16,8 +16,15 @@ from slatespark.format.named_keys import NamedKey, first_named
 from slatespark.ranges import ALL_KEYS, KeyRange
 from slatespark.storage import ObjectStore, run_in_groups
 from slatespark.table.records.claims import CLAIMS_DIR
-from slatespark.table.records.commit_record import BATCHES_DIR, CHECKSUM, COMMITS_DIR, FORGOTTEN, with_checksum
-from slatespark.table.records.json_objects import decode_json, encode_json, find_object, hex_bounds
+from slatespark.table.records.commit_record import BATCHES_DIR, COMMITS_DIR, FORGOTTEN
+from slatespark.table.records.json_objects import (
+    CHECKSUM,
+    decode_json,
+    encode_json,
+    find_object,
+    hex_bounds,
+    with_checksum,
+)
 
 _FOLDERS: Final = (COMMITS_DIR, BATCHES_DIR, CLAIMS_DIR)
 _REPLACED: Final = "replaced"
