@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from slatespark.errors import CorruptDataError
 from slatespark.format.block_group import unpack_blocks
-from slatespark.format.codecs import Buffer, Compression
+from slatespark.format.codecs import Buffer
 from slatespark.format.index import decode_block_places, decode_index_section
 from slatespark.format.info import (
     FOOTER_BYTES,
@@ -61,10 +61,7 @@ def decode_wal(data: Buffer) -> RowColumns:
     index = decode_index_section(data, info, may_be_empty=is_old_fence(info))
     if not len(index):
         return rows_to_columns(())
-    edges = index.block_edges(info)
-    if info.sst_type is SstType.WAL:
-        return _decode_blocks(view, edges, index.encoded_bytes, info.compression, footer.version)
-    return _decode_sorted(view, edges, index.encoded_bytes, info.compression)
+    return _decode_blocks(view, index.block_edges(info), index.encoded_bytes, info, footer.version)
 
 
 def decode_wal_files(files: Sequence[Buffer]) -> RowColumns | None:
@@ -146,7 +143,7 @@ def decode_last_block(end: Buffer, object_bytes: int) -> RowColumns | None:
     edges = index.block_edges(info)[-2:]
     if edges[0] < missing:
         return None
-    return _decode_blocks(view, edges - missing, index.encoded_bytes[-1:], info.compression, footer.version)
+    return _decode_blocks(view, edges - missing, index.encoded_bytes[-1:], info, footer.version)
 
 
 def is_old_fence(info: SstInfo) -> bool:
@@ -181,30 +178,23 @@ def _decode_info(view: memoryview, object_bytes: int) -> tuple[Footer, SstInfo]:
 
 def _first_seq(info: SstInfo) -> int | None:
     first = info.first_entry
-    is_seq = info.sst_type is SstType.WAL and first is not None and len(first) == SEQ_BYTES
-    return int.from_bytes(first, "big") if first is not None and is_seq else None
+    if info.sst_type is not SstType.WAL or first is None or len(first) != SEQ_BYTES:
+        return None
+    return int.from_bytes(first, "big")
 
 
 def _decode_blocks(
-    view: memoryview,
-    edges: NDArray[np.int64],
-    encoded_bytes: NDArray[np.int64],
-    compression: Compression,
-    version: int,
+    view: memoryview, edges: NDArray[np.int64], encoded_bytes: NDArray[np.int64], info: SstInfo, version: int
 ) -> RowColumns:
-    blocks = unpack_blocks(np.frombuffer(view, np.uint8), edges, encoded_bytes, compression, limit_bytes=_WHOLE_FILE)
-    rows = decode_blocks(blocks.data, blocks.starts, blocks.ends, version=version, ordered=False)
+    """Decode some blocks; returns their rows in commit order. In files of old clients they are sorted by key."""
+    is_sorted = info.sst_type is not SstType.WAL
+    data = np.frombuffer(view, np.uint8)
+    blocks = unpack_blocks(data, edges, encoded_bytes, info.compression, limit_bytes=_WHOLE_FILE)
+    rows = decode_blocks(blocks.data, blocks.starts, blocks.ends, version=version, ordered=is_sorted)
+    if is_sorted:
+        return take_rows([rows], np.argsort(rows.seqs, kind="stable"))
     _check_seqs(rows)
     return rows
-
-
-def _decode_sorted(
-    view: memoryview, edges: NDArray[np.int64], encoded_bytes: NDArray[np.int64], compression: Compression
-) -> RowColumns:
-    """Decode the blocks of an old client, whose rows are sorted by key; returns them in commit order."""
-    blocks = unpack_blocks(np.frombuffer(view, np.uint8), edges, encoded_bytes, compression, limit_bytes=_WHOLE_FILE)
-    rows = decode_blocks(blocks.data, blocks.starts, blocks.ends, version=_OLD_VERSION)
-    return take_rows([rows], np.argsort(rows.seqs, kind="stable"))
 
 
 def _check_seqs(rows: RowColumns) -> None:
