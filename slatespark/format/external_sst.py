@@ -11,18 +11,9 @@ from dataclasses import dataclass
 
 from slatespark.errors import CorruptDataError
 from slatespark.format.codecs import Buffer
-from slatespark.format.info import (
-    Footer,
-    SstInfo,
-    decode_footer,
-    decode_info_section,
-    encode_footer,
-    encode_info_section,
-    footer_range,
-    info_range,
-)
+from slatespark.format.info import Footer, SstInfo, encode_footer, encode_info_section
 from slatespark.format.properties import SstProperties, decode_label, decode_properties, encode_properties
-from slatespark.format.sst import layout_of
+from slatespark.format.sst import open_sst
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +75,5 @@ def decode_external_end(info: SstInfo, format_version: int, gap: Buffer) -> Exte
 
 def _open(view: memoryview) -> tuple[Footer, SstInfo, memoryview]:
     """Return footer, info and the gap with the properties."""
-    tail = footer_range(len(view))
-    footer = decode_footer(view[tail.start : tail.end])
-    span = info_range(footer, len(view))
-    info = decode_info_section(view[span.start : span.end])
-    gap = layout_of(info, footer, len(view)).gap
-    return footer, info, view[gap.start : gap.end]
+    footer, info, layout = open_sst(view)
+    return footer, info, view[layout.gap.start : layout.gap.end]

@@ -32,8 +32,11 @@ from slatespark.format.info import (
     Footer,
     SstInfo,
     check_section_bounds,
+    decode_footer,
+    decode_info_section,
     encode_footer,
     encode_info_section,
+    footer_range,
     info_range,
 )
 from slatespark.format.properties import SstProperties, encode_properties, gap_range, join_bounds
@@ -88,6 +91,15 @@ def layout_of(info: SstInfo, footer: Footer, object_bytes: int) -> SstLayout:
         info=span,
         footer=ByteRange(span.end, object_bytes),
     )
+
+
+def open_sst(data: memoryview) -> tuple[Footer, SstInfo, SstLayout]:
+    """Decode the end of a whole file: footer, info, and where its parts are."""
+    tail = footer_range(len(data))
+    footer = decode_footer(data[tail.start : tail.end])
+    span = info_range(footer, len(data))
+    info = decode_info_section(data[span.start : span.end])
+    return footer, info, layout_of(info, footer, len(data))
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,8 @@ from slatespark.format.block_group import check_blocks
 from slatespark.format.codecs import Buffer
 from slatespark.format.filter import decode_filter_section
 from slatespark.format.index import decode_index_section
-from slatespark.format.info import decode_footer, decode_info_section, footer_range, info_range
 from slatespark.format.references import SstHandle
-from slatespark.format.sst import layout_of
+from slatespark.format.sst import open_sst
 from slatespark.format.stats import decode_stats_section
 
 
@@ -29,17 +28,14 @@ def check_sst(data: Buffer, handle: SstHandle) -> None:
         When a later release wrote it.
     """
     view, info = memoryview(data), handle.info
-    tail = footer_range(len(view))
-    footer = decode_footer(view[tail.start : tail.end])
-    span = info_range(footer, len(view))
-    if (decode_info_section(view[span.start : span.end]), footer.version) != (info, handle.format_version):
+    footer, own_info, layout = open_sst(view)
+    if (own_info, footer.version) != (info, handle.format_version):
         raise CorruptDataError(
             "The file contradicts the manifest.",
             why="It was overwritten, or its manifest was.",
             todo="Run `slatespark verify` on the table.",
-            offset=span.start,
+            offset=layout.info.start,
         )
-    layout = layout_of(info, footer, len(view))
     index = decode_index_section(view[layout.index.start : layout.index.end], info)
     if layout.filter is not None:
         decode_filter_section(view[layout.filter.start : layout.filter.end], info)
