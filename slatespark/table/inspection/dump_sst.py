@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import fields
+from functools import partial
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
 from slatespark.errors import CorruptDataError, UnsupportedFormatError
 from slatespark.format.block_group import unpack_blocks
-from slatespark.format.filter import FilterSet, decode_filter_section
+from slatespark.format.filter import NamedFilter, decode_filter_section
 from slatespark.format.index import SstIndex, decode_index_section
 from slatespark.format.info import SstInfo, SstType
 from slatespark.format.paths import WAL_DIR
@@ -22,7 +23,7 @@ from slatespark.format.stats import SstStats, decode_stats_section
 from slatespark.format.wal import is_old_fence
 from slatespark.kernels import decode_blocks
 from slatespark.ranges import ByteRange
-from slatespark.storage.object_store import ObjectStore
+from slatespark.storage.object_store import Buffer, ObjectStore
 from slatespark.table.inspection.field_values import field_values
 from slatespark.table.read.merge.merge_function import row_at
 from slatespark.table.read.versions.sst_end import SstEnd, fetch_end
@@ -30,6 +31,8 @@ from slatespark.table.stores import object_context
 
 _BATCH_BYTES: Final = 1 << 20  # of blocks, read at a time
 _MAX_DECODED: Final = 64 << 20  # of several blocks; a larger one is decoded alone
+
+Content = TypeVar("Content")
 
 
 def dump_sst(
@@ -57,9 +60,10 @@ def dump_sst(
         label, found = decode_label(end.gap), decode_properties(end.gap)
     is_wal = path.startswith(WAL_DIR)
     is_fence = is_wal and is_old_fence(end.info)
-    index = _index(store, path, end, may_be_empty=is_fence)
-    stats = _stats(store, path, end, index)
-    filters = _filters(store, path, end)
+    info, section = end.info, partial(_section, store, path)
+    index = section(info.index_range, partial(decode_index_section, info=info, may_be_empty=is_fence))
+    stats = None if info.stats_range is None else section(info.stats_range, partial(_stats, info=info, index=index))
+    filters = () if info.filter_range is None else section(info.filter_range, partial(_filters, info=info))
     content = {
         **({"fence": True} if is_fence else {}),
         "footer": {"info_offset": end.footer.info_offset, "format": end.footer.version},
@@ -70,7 +74,7 @@ def dump_sst(
             if (span := getattr(end.layout, item.name)) is not None and len(span)
         ],
         "stats": None if stats is None else _sums(stats),
-        "filters": [{"name": item.name, "bytes": len(item.data)} for item in filters.filters],
+        "filters": [{"name": item.name, "bytes": len(item.data)} for item in filters],
         "properties": None if found is None else field_values(found[0]),
         "label": label,
         "blocks": _blocks(end, index, stats),
@@ -114,31 +118,22 @@ def _end(store: ObjectStore, path: str, listed: SstHandle | None) -> SstEnd:
     return end
 
 
-def _index(store: ObjectStore, path: str, end: SstEnd, *, may_be_empty: bool) -> SstIndex:
-    span = end.info.index_range
+def _section(store: ObjectStore, path: str, span: ByteRange, decode: Callable[[Buffer], Content]) -> Content:
     with object_context(store, path, span.start):
-        return decode_index_section(store.get_range(path, span), end.info, may_be_empty=may_be_empty)
+        return decode(store.get_range(path, span))
 
 
-def _stats(store: ObjectStore, path: str, end: SstEnd, index: SstIndex) -> SstStats | None:
-    span = end.info.stats_range
-    if span is None:
-        return None
-    with object_context(store, path, span.start):
-        stats = decode_stats_section(store.get_range(path, span), end.info)
-        if len(stats.block_counts) not in (0, len(index)):
-            raise CorruptDataError(
-                f"statistics count the rows of {len(stats.block_counts)} blocks, the index has {len(index)}."
-            )
-        return stats
+def _filters(data: Buffer, info: SstInfo) -> tuple[NamedFilter, ...]:
+    return decode_filter_section(data, info).filters
 
 
-def _filters(store: ObjectStore, path: str, end: SstEnd) -> FilterSet:
-    span = end.info.filter_range
-    if span is None:
-        return FilterSet(())
-    with object_context(store, path, span.start):
-        return decode_filter_section(store.get_range(path, span), end.info)
+def _stats(data: Buffer, info: SstInfo, index: SstIndex) -> SstStats:
+    stats = decode_stats_section(data, info)
+    if len(stats.block_counts) not in (0, len(index)):
+        raise CorruptDataError(
+            f"statistics count the rows of {len(stats.block_counts)} blocks, the index has {len(index)}."
+        )
+    return stats
 
 
 def _blocks(end: SstEnd, index: SstIndex, stats: SstStats | None) -> list[dict[str, Any]]:
