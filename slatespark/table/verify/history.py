@@ -1,6 +1,6 @@
 """History tables: no version of a key is earlier in time than the one before. As-of reads are exact only if this holds.
 
-See docs/explanation/history-and-the-floor.md. All rows are read a second time. The read buffer bounds the memory.
+See docs/explanation/history-and-the-floor.md. All rows are read a second time. A buffer bounds the memory.
 """
 
 from __future__ import annotations
@@ -27,8 +27,6 @@ def check_time_order(
     layers: Sequence[Layer],
     findings: Findings,
     runner: TaskRunner,
-    *,
-    buffer_bytes: int,
     object_url: str,
 ) -> None:
     """Note the first version with an earlier time than the one before it, and the number of such versions.
@@ -41,7 +39,7 @@ def check_time_order(
     """
     count, first = 0, ""
     with findings.noting(object_url, "times"):
-        for found, example in compare_parts(stores, layers, _count_earlier, runner, buffer_bytes=buffer_bytes):
+        for found, example in compare_parts(stores, layers, _count_earlier, runner):
             count, first = count + found, first or example
     if count:
         findings.damage(object_url, "times", f"{first} Such versions: {count}.")

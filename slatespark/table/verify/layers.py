@@ -1,7 +1,7 @@
 """Layer order and sequence numbers: every version of a key in a newer layer is newer than all those in older layers.
 
 Point reads stop at the first layer that has a key, scans take the highest sequence number; they agree only if this
-holds. Only files whose keys overlap those of another layer are read. The read buffer bounds the memory.
+holds. Only files whose keys overlap those of another layer are read. A buffer bounds the memory.
 """
 
 from __future__ import annotations
@@ -49,8 +49,6 @@ def check_layer_order(
     layers: Sequence[Layer],
     findings: Findings,
     runner: TaskRunner,
-    *,
-    buffer_bytes: int,
     object_url: str,
 ) -> None:
     """Note the first inversion of every pair of layers.
@@ -65,7 +63,7 @@ def check_layer_order(
     names = [layer.name for layer in layers]
     found: dict[tuple[int, int], Inversion] = {}
     with findings.noting(object_url, "layer order"):
-        for inversions in compare_parts(stores, layers, _first_inversions, runner, buffer_bytes=buffer_bytes):
+        for inversions in compare_parts(stores, layers, _first_inversions, runner):
             found = inversions | found  # the first of each pair, wherever the parts begin
     for pair in sorted(found):
         findings.damage(object_url, "layer order", _describe(found[pair], names))

@@ -13,6 +13,7 @@ from slatespark.table.read.planning.plan import Layer, cut_slices, plan_splits
 from slatespark.table.stores import TableStores
 from slatespark.table.tasks import TaskRunner
 
+BUFFER_BYTES: Final = 64 << 20  # memory for stored bytes, of all layers and parts that are compared at a time
 PART_BYTES: Final = 16 << 20  # at least: a smaller part is not worth a thread
 
 Outcome = TypeVar("Outcome")
@@ -23,8 +24,6 @@ def compare_parts(
     layers: Sequence[Layer],
     compare: Callable[[Sequence[LayerCursor]], Outcome],
     runner: TaskRunner,
-    *,
-    buffer_bytes: int,
 ) -> Iterable[Outcome]:
     """Yield what a comparison makes of each part of some layers, in key order.
 
@@ -33,7 +32,6 @@ def compare_parts(
     layers : newest first
     compare : takes a cursor for each layer, in their order; one has no rows where a layer has none in the part
     runner : calls it
-    buffer_bytes : memory for stored bytes, of all parts that are compared at a time
 
     Raises
     ------
@@ -44,7 +42,7 @@ def compare_parts(
     parallelism = max(1, min(runner.parallelism, stored_bytes // PART_BYTES))
     sample = partial(sample_indexes, stores)
     splits = plan_splits(layers, ALL_KEYS, target_bytes=max(1, -(-stored_bytes // parallelism)), sample=sample)
-    window_bytes = window_size(buffer_bytes // parallelism, max(1, len(layers)))
+    window_bytes = window_size(BUFFER_BYTES // parallelism, max(1, len(layers)))
 
     def run(keys: KeyRange) -> Outcome:
         parts = [Layer(layer.name, cut_slices(layer, keys)) for layer in layers]

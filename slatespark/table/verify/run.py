@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass
-from typing import Final
 
 from slatespark.errors import CorruptDataError, InvalidRequestError, SlateError, UnsupportedFormatError
 from slatespark.format.manifest import Manifest, decode_manifest
@@ -38,8 +37,6 @@ from slatespark.table.verify.plan import (
     make_version,
     pinned_numbers,
 )
-
-BUFFER_BYTES: Final = 64 << 20  # shared by all layers that are compared
 
 
 def verify_table(
@@ -235,9 +232,7 @@ class _Verification:
                 wanted = {part for pair in new_pairs for part in pair}
                 layers = keep_slices(version.layers, wanted.__contains__)
                 url = self._url(manifest_path(version.number))
-                check_layer_order(
-                    self.stores, layers, self.findings, self.runner, buffer_bytes=BUFFER_BYTES, object_url=url
-                )
+                check_layer_order(self.stores, layers, self.findings, self.runner, url)
 
     def _check_times(self, newest: VerifiedVersion) -> None:
         """Check that versions of a key are in the order of their times, on a history table."""
@@ -251,7 +246,7 @@ class _Verification:
         if definition.has_history:
             self.progress(Step.CHECKING_TIMES, 0, 0)
             layers, url = keep_slices(newest.layers, self._is_readable), self._url(manifest_path(newest.number))
-            check_time_order(self.stores, layers, self.findings, self.runner, buffer_bytes=BUFFER_BYTES, object_url=url)
+            check_time_order(self.stores, layers, self.findings, self.runner, url)
 
     def _is_readable(self, part: FileSlice) -> bool:
         return part.file not in self.files.unsound and part.file.id not in self.files.unreachable

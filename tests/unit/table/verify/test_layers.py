@@ -125,7 +125,7 @@ def test_what_was_found_before_an_error_is_listed(error: SlateError, monkeypatch
     stores = TableStores(main=MemoryStore("inversions"), wal=MemoryStore("inversions"))
     found = Findings()
     names = [Layer(name, ()) for name in ("newest", "middle", "oldest")]
-    check_layer_order(stores, names, found, ONE_THREAD, buffer_bytes=1 << 20, object_url="manifest")
+    check_layer_order(stores, names, found, ONE_THREAD, "manifest")
     damage = [item.what for item in found.items if item.section == "layer order" and "Key" in item.what]
     assert [what.split()[1] for what in damage] == [b"k".hex(), b"a".hex()]
     assert len(found.items) == 3
