@@ -57,7 +57,8 @@ class SstProperties:
     min_seq, max_seq : bounds of the sequence numbers over all rows
     puts, deletes, merges : numbers of rows by kind
     any_flags, all_flags : flags set on any row, and on every row; a tombstone counts as having no expiry
-    all_versions : the file contains every version of its keys from `min_seq` on
+    all_versions : the file contains every version of its keys from `min_seq` on. No writer has ever said so, and no
+        reader asks; releases that read the field demand it
     """
 
     created_ms: int
@@ -82,7 +83,6 @@ class SstProperties:
         counts: tuple[int, int, int],
         seqs: tuple[int, int],
         created_ms: int,
-        all_versions: bool = False,
     ) -> Self:
         """Return the properties of a file.
 
@@ -107,7 +107,7 @@ class SstProperties:
             merges=counts[2],
             any_flags=int(np.bitwise_or.reduce(bounds.any_flags)),
             all_flags=int(np.bitwise_and.reduce(bounds.all_flags)),
-            all_versions=all_versions,
+            all_versions=False,
         )
 
     @property

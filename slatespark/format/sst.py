@@ -139,7 +139,6 @@ class SstBuilder:
     bloom_bits_per_key : 0 for no filter
     min_filter_keys : files with fewer rows have no filter
     created_ms : stored in the properties
-    all_versions : stored in the properties
     spread : compresses blocks
     """
 
@@ -151,7 +150,6 @@ class SstBuilder:
         bloom_bits_per_key: int = BITS_PER_KEY,
         min_filter_keys: int = MIN_FILTER_KEYS,
         created_ms: int = 0,
-        all_versions: bool = False,
         spread: Spread = map,
     ) -> None:
         self._spread = spread
@@ -160,7 +158,6 @@ class SstBuilder:
         self._bits_per_key = bloom_bits_per_key
         self._min_filter_keys = min_filter_keys
         self._created_ms = created_ms
-        self._all_versions = all_versions
         self._parts: list[Buffer] = []
         self._sizes: list[NDArray[np.int64]] = []  # of the blocks in these parts
         self._data_bytes = 0
@@ -276,7 +273,6 @@ class SstBuilder:
             counts=(stats.num_puts, stats.num_deletes, stats.num_merges),
             seqs=(min(part.summaries.min_seq for part in blocks), max(part.summaries.max_seq for part in blocks)),
             created_ms=self._created_ms,
-            all_versions=self._all_versions,
         )
         hashes = np.concatenate([part.hashes for part in blocks])
         wanted = self._bits_per_key > 0 and self._rows >= self._min_filter_keys
