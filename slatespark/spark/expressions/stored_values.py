@@ -28,6 +28,7 @@ from pyspark.sql.types import (
     StringType,
     StructField,
     StructType,
+    TimestampType,
     VarcharType,
 )
 
@@ -129,14 +130,17 @@ def sql_string(text: str) -> str:
 
 
 def sql_type(kind: DataType) -> str:
-    """Return the SQL text of a type, all of whose parts may be null; names of fields may be any."""
+    """Return the SQL text of a type, all of whose parts may be null; names of fields may be any.
+
+    A setting of Spark says which type the word TIMESTAMP is, so the text does not have it.
+    """
     if isinstance(kind, ArrayType):
         return f"ARRAY<{sql_type(kind.elementType)}>"
     if isinstance(kind, MapType):
         return f"MAP<{sql_type(kind.keyType)}, {sql_type(kind.valueType)}>"
     if isinstance(kind, StructType):
         return f"STRUCT<{', '.join(f'{quoted(field.name)}: {sql_type(field.dataType)}' for field in kind.fields)}>"
-    return kind.simpleString()
+    return "TIMESTAMP_LTZ" if isinstance(kind, TimestampType) else kind.simpleString()
 
 
 def widens(kind: DataType, wanted: DataType) -> bool:
