@@ -7,10 +7,11 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 
-from slatespark import InvalidRequestError, SchemaError, SlateTable, TransactionConflictError
+from slatespark import InvalidRequestError, SchemaError, SlateStore, SlateTable, TransactionConflictError
 from slatespark.spark.frames.table_frames import TableFrames
 
 if TYPE_CHECKING:
@@ -129,3 +130,20 @@ def test_whole_numbers_at_the_ends_of_64_bits(spark: SparkSession, tmp_path: Pat
     assert shown(table) == [(1, 2**63 - 1, -(2.0**63), 2**63 - 1)]
     table.update("k = 1", {"n": "-9223372036854775808D", "f": "9223372036854774784"})
     assert shown(table) == [(1, -(2**63), 9223372036854774784.0, 2**63 - 1)]
+
+
+def test_a_change_folds_operands_by_the_operator_that_it_is_given(spark: SparkSession, tmp_path: Path) -> None:
+    """Those of other clients need one, and one that is given goes before that of the table."""
+    store = SlateStore.create(str(tmp_path / "operands"))
+    for operand in (b"1", b"2"):
+        store.write(pa.table({"key": [b"a"], "value": [operand]}), operation="merge", mergeOperator="concat")
+    table = SlateTable.forPath(spark, store.url)
+    table.update("value = X'3132'", {"value": "concat(value, X'33')"}, mergeOperator="concat")
+    store.write(pa.table({"key": [b"a"], "value": [b"4"]}), operation="merge", mergeOperator="concat")
+    source = spark.createDataFrame([(b"a", b"5")], "key BINARY, value BINARY").alias("s")
+    merge = table.alias("t").merge(source, "t.key = s.key")
+    merge.whenMatchedUpdate(set={"value": "concat(t.value, s.value)"}).execute(merge_operator="concat")
+    assert store.get(b"a") == {"key": b"a", "value": b"12345"}
+    store.write(pa.table({"key": [b"a"], "value": [b"6"]}), operation="merge", mergeOperator="concat")
+    table.delete("value = X'313233343536'", mergeOperator="concat")
+    assert table.toDF().count() == 0

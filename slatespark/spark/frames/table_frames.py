@@ -46,6 +46,7 @@ from slatespark.table.progress import Step
 from slatespark.table.read.as_of_join import parse_join
 from slatespark.table.read.versions.resolve import resolve_snapshot
 from slatespark.table.stores import TableStores
+from slatespark.table.transaction.options import operator_of
 from slatespark.table.write.change_options import parse_change
 
 if TYPE_CHECKING:
@@ -225,7 +226,7 @@ class TableFrames:
 
         Parameters
         ----------
-        narrowed : read options: `filter`, or none
+        narrowed : read options: `filter` and `mergeOperator`, or none
         """
         reads = self.read_set((narrowed or {}).get("filter"))
         rows = self.read(narrowed or {})
@@ -272,7 +273,7 @@ class TableFrames:
         if self.is_committed(options, Call.DELETE, "delete by a condition"):
             return
         # The filter only narrows the read. Spark still decides, so text keeps its meaning in Spark SQL.
-        change = self.begin_change(narrowing(condition, self.codec().schema, self.spark))
+        change = self.begin_change(self._change_read(condition, options))
         rows = change.rows if condition is None else change.rows.where(expression(condition))
         keys = rows.select(*[quoted(name) for name in change.key_columns])
         self.write_change(change, keys, "delete from", progress=progress, **{**options, "operation": "delete"})
@@ -289,7 +290,7 @@ class TableFrames:
         if self.is_committed(options, Call.UPDATE, "update"):
             return
         with own_errors():
-            change = self.begin_change(narrowing(condition, self.codec().schema, self.spark))
+            change = self.begin_change(self._change_read(condition, options))
             types = {field.name: field.dataType for field in change.rows.schema.fields}
             names = resolve_names(assigned, list(types), self.name, called="update", types=types)
             rows = change.rows if condition is None else change.rows.where(expression(condition))
@@ -317,6 +318,10 @@ class TableFrames:
         return resolve_clock(self.options.get("clock"))
 
     # --- private helpers ----------------------------------------------------------------------------------------------
+
+    def _change_read(self, condition: Expression | None, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the options by which a change with these write options reads the rows that its condition is about."""
+        return {**operator_of(options), **narrowing(condition, self.codec().schema, self.spark)}
 
     def _aliased(self, rows: DataFrame) -> DataFrame:
         return rows if self.name is None else rows.alias(self.name)

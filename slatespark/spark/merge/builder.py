@@ -26,6 +26,7 @@ from slatespark.spark.merge.rows import (
     merge_rows,
     scope_of,
 )
+from slatespark.table.transaction.options import operator_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -199,13 +200,14 @@ class SlateMergeBuilder:
                 return
             schema = table.codec().schema
             narrowed = find_target_filter(self._condition, self._clauses, self._source, table.name, schema)
-            change = table.begin_change({} if narrowed is None else {"filter": narrowed})
+            operator = operator_of(writeOptions)
+            change = table.begin_change(operator if narrowed is None else {**operator, "filter": narrowed})
             types = {field.name: field.dataType for field in change.rows.schema.fields}
             clauses = tuple(_resolve(clause, types, change.key_columns, table.name) for clause in self._clauses)
             sides = MergeSides(change.rows, self._source, table.name, types, change.key_columns)
             unmatched_nulls = find_unmatched_nulls(sides, self._condition, clauses)
             needed = needed_columns(sides, self._condition, clauses)
-            sides = replace(sides, target=table.select(needed, narrowed, {}).alias(scope_of(table.name)))
+            sides = replace(sides, target=table.select(needed, narrowed, operator).alias(scope_of(table.name)))
             if self._evolves and (added := _new_columns(self._source, types, clauses)):
                 sides = sides.with_columns(added)
                 writeOptions["mergeSchema"] = True
