@@ -1,4 +1,4 @@
-"""Names that mean one folder to us, and another one to a SlateDB client that is given them as a path."""
+"""Places that mean one thing to us, and another one to a SlateDB client."""
 
 from __future__ import annotations
 
@@ -7,9 +7,23 @@ import logging
 from slatespark.errors import InvalidRequestError
 from slatespark.storage import client_urls
 from slatespark.table.log.manifests import PLAIN_NAME
-from slatespark.table.stores import TableStores, find_client_place
+from slatespark.table.stores import TableStores, find_client_place, find_outer_table
 
 _log = logging.getLogger(__name__)
+
+
+def refuse_inner_place(stores: TableStores) -> None:
+    """Raise `InvalidRequestError` if a table would be in a folder of another one.
+
+    A client lists `manifest/` with all that is below it. It cannot open the outer table any more once the highest
+    number there is that of the inner one.
+    """
+    if (outer := find_outer_table(stores)) is not None:
+        raise InvalidRequestError(
+            f"{stores.url} is in a folder that the table {outer} has for its own objects.",
+            why="SlateDB clients take what is below manifest/ for manifests of the outer table, and cannot open it.",
+            todo="Choose a path outside of that table.",
+        )
 
 
 def refuse_twin(stores: TableStores) -> None:

@@ -16,7 +16,7 @@ from slatespark.options.properties import parse_property
 from slatespark.options.values import DEFAULT_TTL_MS
 from slatespark.table.clock import Clock, read_clock
 from slatespark.table.commit.claim import refuse_unwritable
-from slatespark.table.commit.client_place import refuse_twin
+from slatespark.table.commit.client_place import refuse_inner_place, refuse_twin
 from slatespark.table.commit.earlier_table import refuse_earlier_table
 from slatespark.table.commit.foreign_clients import Baseline, refuse_unknown_jobs
 from slatespark.table.commit.row_times import COMMIT_TIMES, RowTimes
@@ -136,7 +136,8 @@ def begin_write(
         When the last clock tick is ahead of the local clock or of `timestamp_ms`, or that is ahead of the clock.
     InvalidRequestError
         When the WAL is elsewhere, or belongs to another database; when the sequence numbers are used up; or when there
-        is no table, but an earlier one left some of its objects, or a client has one under an encoded name.
+        is no table, but an earlier one left some of its objects, a client has one under an encoded name, or the place
+        is in a folder of another table.
     """
     now_ms = read_clock(clock)
     segments = plan_segments(stores.url, None if found is None else found.value, definition.segment_extractor)
@@ -144,6 +145,7 @@ def begin_write(
         refuse_other_database(stores)
         refuse_dropped(stores)
         refuse_earlier_table(stores)
+        refuse_inner_place(stores)
         refuse_twin(stores)
         baseline, base_seq, tick_ms = Baseline(0, 0, 0, 0, 1), 0, Manifest().last_l0_clock_tick
     else:
