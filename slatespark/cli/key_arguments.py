@@ -8,15 +8,17 @@ from typing import Any
 import pyarrow as pa
 
 from slatespark.cli.files.input_values import array_of_text
+from slatespark.encoding.plain_values import first_value
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.encoding.type_names import sql_type
+from slatespark.encoding.without_pandas import array_of
 from slatespark.errors import InvalidRequestError, OptionError, SchemaError
 from slatespark.texts import is_encodable, plural
 
 
 def key_values(row: pa.RecordBatch) -> list[Any]:
     """Return the values of a key given as `key_row`."""
-    return [_scalar_value(array[0]) for array in row.columns]
+    return [first_value(array) for array in row.columns]
 
 
 def key_row(arguments: Sequence[str], codec: RowCodec, *, as_text: bool) -> pa.RecordBatch:
@@ -35,7 +37,7 @@ def key_row(arguments: Sequence[str], codec: RowCodec, *, as_text: bool) -> pa.R
             todo=f"Give one for each of {names}.",
         )
     if codec.is_raw:
-        arrays = [pa.array([key_bytes(arguments[0], "KEY", as_text=as_text)], pa.binary())]
+        arrays = [array_of([key_bytes(arguments[0], "KEY", as_text=as_text)], pa.binary())]
     else:
         arrays = [_key_array(text, item, as_text=as_text) for text, item in zip(arguments, fields, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, names=list(codec.key_columns))
@@ -45,19 +47,11 @@ def _key_array(text: str, field: pa.Field, *, as_text: bool) -> pa.Array:
     if not is_encodable(text):
         raise InvalidRequestError(f"KEY: {text!r} is not UTF-8 text.")
     try:
-        return array_of_text(pa.array([text]), field, as_text=as_text)
+        return array_of_text(array_of([text], pa.string()), field, as_text=as_text)
     except SchemaError as exc:
         raise InvalidRequestError(
             f"KEY: {text!r} is not a {sql_type(field)}, the type of {field.name}.", todo=exc.todo
         ) from exc
-
-
-def _scalar_value(scalar: pa.Scalar) -> Any:
-    """Return a scalar as `get` takes it; an instant beyond the range of `datetime` as a number of microseconds."""
-    try:
-        return scalar.as_py()
-    except (OverflowError, ValueError):
-        return scalar.value
 
 
 def key_bytes(argument: str, name: str, *, as_text: bool) -> bytes:

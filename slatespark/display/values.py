@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from slatespark.encoding.without_pandas import numpy_of
 from slatespark.texts import NOTHING, printable
 
 _US_PER_S: Final = 1_000_000
@@ -94,11 +95,11 @@ def _decimals(array: pa.Array) -> list[Any]:
 def _instants(array: pa.Array) -> list[Any]:
     """Return dates and timestamps as ISO-8601, including years that `datetime` does not support."""
     if pa.types.is_date(array.type):
-        shown = np.datetime_as_string(array.cast(pa.int32()).fill_null(0).to_numpy().astype("M8[D]")).tolist()
+        shown = np.datetime_as_string(numpy_of(array.cast(pa.int32()), 0).astype("M8[D]")).tolist()
     else:
         zone = "Z" if array.type.tz else ""
         micros = array.cast(pa.timestamp("us", tz=array.type.tz)).cast(pa.int64())
-        moments = np.datetime_as_string(micros.fill_null(0).to_numpy(zero_copy_only=False).astype("M8[us]"))
+        moments = np.datetime_as_string(numpy_of(micros, 0).astype("M8[us]"))
         texts = (_LOWEST if text == "NaT" else text.removesuffix("000") for text in moments.tolist())
         shown = [f"{text}{zone}" for text in texts]
     return [text if known else None for text, known in zip(shown, array.is_valid().to_pylist(), strict=True)]

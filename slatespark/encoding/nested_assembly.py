@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from slatespark.encoding.arrow_columns import flat_column, flat_kind
 from slatespark.encoding.avro_resolution import avro_node, without_null
 from slatespark.encoding.nested_parts import record_of, repeats_a_key
+from slatespark.encoding.without_pandas import numpy_of
 from slatespark.kernels import encode_avro
 from slatespark.kernels.avro_program import ARRAY, LONG, NOT_NULLABLE, AvroNode, EncodeProgram
 from slatespark.kernels.flat import BYTES, INT64, FlatColumn
@@ -36,7 +37,7 @@ def assembled(array: pa.Array, avro_type: Any) -> FlatColumn | None:
     """
     if not array.null_count:
         return _present(array, avro_type)
-    valid = np.asarray(array.is_valid()).astype(np.uint8)
+    valid = numpy_of(array.is_valid()).astype(np.uint8)
     column = _present(array.drop_null(), avro_type)
     if column is None or column.offsets is None:
         return None
@@ -51,7 +52,7 @@ def _present(array: pa.Array, avro_type: Any) -> FlatColumn | None:
     record, _ = record_of(avro_type, kind)
     if pa.types.is_struct(kind):
         return _records(array, record)
-    bounds = array.offsets.to_numpy().astype(np.int64)
+    bounds = numpy_of(array.offsets).astype(np.int64)
     begin, length = int(bounds[0]), int(bounds[-1] - bounds[0])
     bounds -= begin
     items = array.values.slice(begin, length)  # unlike `keys` and `items`, it heeds where the pairs of a map begin

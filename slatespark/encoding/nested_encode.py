@@ -17,6 +17,7 @@ import pyarrow as pa
 from slatespark.encoding.avro_resolution import without_null
 from slatespark.encoding.nested_assembly import assembled
 from slatespark.encoding.plain_values import VALUE_ERRORS, python_values, unscaled, valid_chunks, whole_micros
+from slatespark.encoding.without_pandas import numpy_of
 from slatespark.errors import SchemaError
 from slatespark.kernels.avro_program import NOT_NULLABLE
 from slatespark.kernels.flat import BYTES, FlatColumn
@@ -56,7 +57,7 @@ def _put_all(chunk: pa.Array, put: Put, name: str) -> FlatColumn:
             except VALUE_ERRORS as exc:
                 raise SchemaError(f"Column {name} holds a value that cannot be stored: {exc}.") from exc
         ends.append(len(data))
-    valid = np.asarray(chunk.is_valid()).astype(np.uint8)
+    valid = numpy_of(chunk.is_valid()).astype(np.uint8)
     return FlatColumn(BYTES, np.frombuffer(bytes(data), np.uint8), np.array(ends, np.int64), valid)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC
 from decimal import Decimal
 from typing import Any, Final
 
@@ -111,6 +112,9 @@ def nanos_of(micros: int) -> int:
 def first_value(column: pa.Array) -> Any:
     """Return the first value as a Python value; one beyond date or datetime stays a number, of days or microseconds."""
     try:
+        if pa.types.is_timestamp(column.type) and column.type.tz == "UTC":  # pyarrow would import pandas
+            moment = column[:1].view(pa.timestamp(column.type.unit))[0].as_py()
+            return None if moment is None else moment.replace(tzinfo=UTC)
         return column[0].as_py()
     except (OverflowError, ValueError):
         return column.cast(plain_type(column.type))[0].as_py()

@@ -13,6 +13,7 @@ from slatespark.encoding.collations import require_byte_order
 from slatespark.encoding.exact_cast import cast_column, incompatible, takes_rows
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.encoding.schema import find_name
+from slatespark.encoding.without_pandas import array_of_numpy, numpy_of
 from slatespark.errors import SchemaError
 
 
@@ -32,17 +33,17 @@ def keys_of_rows(rows: pa.Table, codec: RowCodec) -> tuple[pa.Array, NDArray[np.
     for field in codec.key_fields:
         column = cast_column(rows.column(find_name(rows.schema, field.name)), field)
         if column.null_count and not (takes_nulls and field.nullable):
-            there &= pc.is_valid(column).to_numpy()
+            there &= numpy_of(pc.is_valid(column))
         columns[field.name] = column
-    whole = pa.table(columns).filter(pa.array(there))
+    whole = pa.table(columns).filter(array_of_numpy(there))
     data, offsets = codec.encode_keys(whole)
     buffers = [None, pa.py_buffer(offsets.astype(np.int64)), pa.py_buffer(data)]
     keys = pa.Array.from_buffers(pa.large_binary(), len(whole), buffers)
     if len(whole) < len(rows):
         indices = np.full(len(rows), -1, np.int64)
         indices[there] = np.arange(len(whole))
-        keys = keys.take(pa.array(indices, mask=~there))
-    return keys, there & pc.fill_null(pc.greater(pc.binary_length(keys), 0), False).to_numpy(zero_copy_only=False)
+        keys = keys.take(array_of_numpy(indices, there))
+    return keys, there & (numpy_of(pc.binary_length(keys), 0) > 0)
 
 
 def check_key_columns(rows: pa.Schema, names: Sequence[str], codec: RowCodec) -> None:

@@ -25,6 +25,7 @@ from slatespark.encoding.arrow_columns import arrow_array, combine_chunks, flat_
 from slatespark.encoding.column_types import is_variant
 from slatespark.encoding.exact_values import exact_value
 from slatespark.encoding.type_names import sql_type
+from slatespark.encoding.without_pandas import array_of
 from slatespark.errors import InvalidRequestError, SchemaError
 from slatespark.kernels import RowColumns, decode_tuples, encode_tuples
 from slatespark.kernels.flat import BOOL, FlatColumn
@@ -117,7 +118,7 @@ def encode_tuple(values: Sequence[Any], types: Sequence[pa.DataType], names: Seq
     arrays = []
     for number, (value, kind) in enumerate(zip(values, types, strict=False)):
         try:
-            arrays.append(pa.array([exact_value(value, kind)], kind))
+            arrays.append(array_of([exact_value(value, kind)], kind))
         except (TypeError, ValueError, ArithmeticError) as exc:
             column = f"Key column {names[number]}" if names else f"Value {number + 1} of the key"
             raise InvalidRequestError(

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from slatespark.cli.files.input_times import parse_days, parse_duration_us, parse_time_ns, parse_timestamp_us
 from slatespark.encoding.type_names import sql_type
+from slatespark.encoding.without_pandas import array_of, numpy_of
 from slatespark.errors import SchemaError
 from slatespark.texts import is_encodable
 
@@ -123,18 +124,18 @@ def _has_hexadecimal(numbers: pa.Array) -> bool:
 def _may_be_changed(texts: pa.Array, floats: pa.Array) -> bool:
     """Tell whether a number may have become infinite, or a whole number another one."""
     exact = 2.0 ** (24 if floats.type == pa.float32() else 53)
-    if not pc.any(pc.greater_equal(pc.abs(floats), exact)).as_py():
+    if not (np.abs(numpy_of(floats, 0.0)) >= exact).any():
         return False
     return _has_infinity(floats) or bool(pc.any(pc.match_substring_regex(texts, f"^{_WHOLE}$")).as_py())
 
 
 def _as_array(plain: list[Any], field: pa.Field, first_row: int) -> pa.Array:
     try:
-        return pa.array(plain, field.type)
+        return array_of(plain, field.type)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, ValueError) as exc:
         for row, value in enumerate(plain, first_row):  # Arrow does not say which
             try:
-                pa.array([value], field.type)
+                array_of([value], field.type)
             except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, ValueError):
                 raise _mismatch(value, field, f"Row {row}, column {field.name}") from exc
         raise SchemaError(f"Column {field.name}: {exc}.") from exc

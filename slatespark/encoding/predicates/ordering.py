@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from slatespark.encoding.arrow_columns import flat_column, flat_kind
 from slatespark.encoding.predicates.intervals import Interval
+from slatespark.encoding.without_pandas import array_of, decimals_of
 from slatespark.kernels.flat import FLOAT32, FLOAT64, ITEM_BYTES
 
 MAX_NARROW_DIGITS: Final = 18  # of a decimal whose ordinals fit 64 bits
@@ -144,23 +145,8 @@ def ordinals_to_array(values: list[int | None], kind: pa.DataType) -> pa.Array:
     """Return the values of ordinals as an array, None as null. Requires: a flat type with integer ordinals."""
     flat = flat_kind(kind)
     if flat in _INFINITY:
-        return pa.array([None if item is None else as_double(item, kind) for item in values], kind, from_pandas=False)
-    if pa.types.is_boolean(kind):
-        return pa.array([None if item is None else bool(item) for item in values], kind)
-    if pa.types.is_decimal(kind):
-        return _decimals(values, kind)
-    assert flat is not None
-    return pa.array(values, pa.int32() if ITEM_BYTES[flat] == 4 else pa.int64()).cast(_stored(flat)).view(kind)
-
-
-def _stored(flat: int) -> pa.DataType:
-    return {1: pa.int8(), 2: pa.int16(), 4: pa.int32(), 8: pa.int64()}[ITEM_BYTES[flat]]
-
-
-def _decimals(values: list[int | None], kind: pa.DataType) -> pa.Array:
-    data = b"".join((item or 0).to_bytes(16, "little", signed=True) for item in values)
-    validity = np.packbits(np.array([item is not None for item in values], bool), bitorder="little")
-    return pa.Array.from_buffers(kind, len(values), [pa.py_buffer(validity), pa.py_buffer(data)])
+        return array_of([None if item is None else as_double(item, kind) for item in values], kind)
+    return decimals_of(values, kind) if pa.types.is_decimal(kind) else array_of(values, kind)
 
 
 def _float_ordinals(values: NDArray[Any], flat: int) -> NDArray[np.int64]:

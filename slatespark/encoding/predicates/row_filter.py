@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from slatespark.encoding.arrow_columns import flat_kind
 from slatespark.encoding.predicates.intervals import Interval, Intervals, complement, is_single, join_touching
 from slatespark.encoding.predicates.ordering import constant_ordinals, has_bytes, ordinals, universe
+from slatespark.encoding.without_pandas import array_of, numpy_of
 
 Mask = NDArray[np.bool_]
 
@@ -54,7 +55,7 @@ class Condition:
         inside = _inside(array, self)  # undefined for nulls
         if not array.null_count:
             return inside
-        valid = array.is_valid().to_numpy(zero_copy_only=False)
+        valid = numpy_of(array.is_valid())
         passes: Mask = inside & valid
         return passes | ~valid if self.nulls else passes
 
@@ -137,16 +138,16 @@ class Filter:
 def _indices(array: pa.Array, kind: pa.DataType, values: list[Interval]) -> NDArray[np.int64]:
     """Return for each value which of the intervals holds it, -1 for none and for null."""
     if has_bytes(kind):
-        starts = pa.array([start for start, _ in values], pa.binary())
+        starts = array_of([start for start, _ in values], pa.binary())
         found = pc.index_in(array.cast(pa.binary()), value_set=starts)
-        return np.asarray(pc.fill_null(found, -1), np.int64)
+        return numpy_of(found, -1).astype(np.int64)
     rows = ordinals(array)
     firsts = constant_ordinals([start for start, _ in values], kind)
     lasts = constant_ordinals([end - 1 for _, end in values], kind)
     nearest = np.searchsorted(firsts, rows, side="right") - 1
     is_inside = (nearest >= 0) & (rows <= lasts[nearest])
     if array.null_count:
-        is_inside &= array.is_valid().to_numpy(zero_copy_only=False)
+        is_inside &= numpy_of(array.is_valid())
     return np.where(is_inside, nearest, -1)
 
 
@@ -180,18 +181,21 @@ def _bytes_in_intervals(array: pa.Array, intervals: Intervals) -> Mask:
     parts = []
     points = [start for start, end in intervals if is_single((start, end))]
     if len(points) == 1:
-        parts.append(pc.equal(array, pa.scalar(points[0], pa.binary())))
+        parts.append(pc.equal(array, _constant(points[0])))
     elif points:
-        parts.append(pc.is_in(array, value_set=pa.array(points, pa.binary())))
+        parts.append(pc.is_in(array, value_set=array_of(points, pa.binary())))
     for start, end in intervals:
         if is_single((start, end)):
             continue
-        part = pc.greater_equal(array, pa.scalar(start, pa.binary()))
+        part = pc.greater_equal(array, _constant(start))
         if end is not None:
-            part = pc.and_(part, pc.less(array, pa.scalar(end, pa.binary())))
+            part = pc.and_(part, pc.less(array, _constant(end)))
         parts.append(part)
     if not parts:
         return np.zeros(len(array), bool)
     whole = functools.reduce(pc.or_, parts)
-    inside: Mask = pc.fill_null(whole, False).to_numpy(zero_copy_only=False)
-    return inside
+    return numpy_of(whole, False)
+
+
+def _constant(value: bytes) -> pa.Scalar:
+    return array_of([value], pa.binary())[0]

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from slatespark.encoding.row_codec import WITH_COLUMNS, RowCodec
+from slatespark.encoding.without_pandas import numpy_of
 from slatespark.kernels import gather_values, value_lengths
 from slatespark.kernels.columns import RowColumns
 
@@ -20,7 +21,7 @@ def same_values(sources: Sequence[RowColumns], left: NDArray[np.int64], right: N
     indices = np.flatnonzero(same)
     if len(indices):
         equal = pc.equal(_values(sources, left[indices]), _values(sources, right[indices]))
-        same[indices] = equal.to_numpy(zero_copy_only=False)
+        same[indices] = numpy_of(equal)
     return same
 
 
@@ -47,7 +48,7 @@ def _decode_equal(
     indices = np.flatnonzero(same)
     if len(indices) and names:
         again = [_encoded(codec, sources, rows[indices], names) for rows in (left, right)]
-        same[indices] = pc.equal(*again).to_numpy(zero_copy_only=False)
+        same[indices] = numpy_of(pc.equal(*again))
     return same
 
 

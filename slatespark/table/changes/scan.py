@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from slatespark.encoding.without_pandas import array_of_numpy, words_of
 from slatespark.kernels import take_rows
 from slatespark.kernels.columns import ROW_BITS, ROW_MASK, RowColumns
 from slatespark.kernels.lifetimes import TimedRows, expired, is_live, retired
@@ -207,7 +208,7 @@ def _known(words: NDArray[np.int8], settings: ChangeSettings) -> dict[str, pa.Ar
     """Return the columns that changes have besides those of the table."""
     committed = np.full(len(words), settings.committed_ms, np.int64)
     return {
-        CHANGE_TYPE: pa.DictionaryArray.from_arrays(pa.array(words), pa.array(_WORDS)).dictionary_decode(),
-        COMMIT_VERSION: pa.array(np.full(len(words), settings.version, np.int64)),
+        CHANGE_TYPE: words_of(words, _WORDS),
+        COMMIT_VERSION: array_of_numpy(np.full(len(words), settings.version, np.int64)),
         COMMIT_TIMESTAMP: instants(committed, np.zeros(len(words), np.bool_)),
     }

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from slatespark.encoding.plain_values import first_value
 from slatespark.encoding.row_codec import RAW_CODEC, RowCodec
+from slatespark.encoding.without_pandas import array_of_numpy, words_of
 from slatespark.errors import SchemaError
 from slatespark.kernels import gather_fields, gather_keys
 from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, MERGE, TOMBSTONE, RowColumns
@@ -230,10 +231,10 @@ def decode_columns(
 
 def _metadata(name: str, fields: Fields) -> pa.Array:
     if name == SEQ:
-        return pa.array(fields.seqs.view(np.int64))
+        return array_of_numpy(fields.seqs.view(np.int64))
     if name == "_op":
         kinds = np.where(fields.flags & TOMBSTONE, 1, np.where(fields.flags & MERGE, 2, 0)).astype(np.int8)
-        return pa.DictionaryArray.from_arrays(pa.array(kinds), pa.array(_OPS)).dictionary_decode()
+        return words_of(kinds, _OPS)
     if name == "_create_ts":
         return instants(fields.create_ts, (fields.flags & HAS_CREATE) == 0)
     return instants(fields.expire_ts, (fields.flags & HAS_EXPIRE) == 0)
@@ -247,7 +248,12 @@ def _binary(offsets: NDArray[np.int32], data: NDArray[np.uint8]) -> pa.Array:
 def instants(ms: NDArray[np.int64], absent: NDArray[np.bool_]) -> pa.Array:
     """Return ms as timestamps, null where absent; instants beyond microseconds become the nearest that fit."""
     shown = np.clip(ms, -MAX_TIMESTAMP_MS, MAX_TIMESTAMP_MS) * 1000
-    return pa.array(shown, mask=absent).cast(pa.timestamp("us", tz="UTC"))
+    return array_of_numpy(shown, ~absent).cast(pa.timestamp("us", tz="UTC"))
+
+
+def turned(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the rows of a batch from the last to the first."""
+    return batch.take(array_of_numpy(np.arange(len(batch) - 1, -1, -1)))
 
 
 def row_dict(batch: pa.RecordBatch) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slatespark.encoding.row_keys import check_key_columns, keys_of_rows
+from slatespark.encoding.without_pandas import array_of_numpy
 from slatespark.options import ReadOptions
 from slatespark.ranges import ALL_KEYS
 from slatespark.table.clock import Clock
@@ -109,7 +110,7 @@ def look_up_rows(
     SnapshotExpiredError, CorruptDataError
     """
     keys, has_key = keys_of_rows(rows, plan.settings.projection.codec)
-    distinct = pc.unique(keys.take(pa.array(np.flatnonzero(has_key))))
+    distinct = pc.unique(keys.take(array_of_numpy(np.flatnonzero(has_key))))
     wanted = distinct.take(pc.array_sort_indices(distinct)).to_pylist()
     splits, settings = plan_points(plan.layers, wanted, target_bytes=plan.split_bytes), plan.settings
     if tail is None:

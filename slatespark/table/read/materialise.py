@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from slatespark.encoding.without_pandas import array_of_numpy
 from slatespark.errors import CorruptDataError
 from slatespark.kernels.columns import RowColumns
 from slatespark.table.read.arrow import SMALL_BATCH_BYTES, SMALL_BATCH_ROWS, Projection, make_batch
@@ -127,7 +128,7 @@ class _Rows:
     def keep(self, mask: NDArray[np.bool_], names: Sequence[str]) -> None:
         """Keep the rows of the mask, and of the decoded columns those that are named."""
         self.rows = self.rows[mask]
-        selected = pa.array(mask)
+        selected = array_of_numpy(mask)
         self.arrays = {name: array.filter(selected) for name, array in self.arrays.items() if name in names}
 
 

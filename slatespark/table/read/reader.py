@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
 import pyarrow as pa
 
 from slatespark.encoding.row_codec import RowCodec
@@ -20,7 +19,7 @@ from slatespark.ranges import KeyRange, overlapping_ranges
 from slatespark.table.clock import Clock
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.definition.versions import DefinitionFetch
-from slatespark.table.read.arrow import Projection, project, readable_schema
+from slatespark.table.read.arrow import Projection, project, readable_schema, turned
 from slatespark.table.read.as_of_join import AsOfJoin, added_columns, check_join_columns
 from slatespark.table.read.copies.usable import KnownCopies
 from slatespark.table.read.fetch import measure_slices, sample_indexes
@@ -419,7 +418,7 @@ def numbered_batches(
 
 def _reversed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in reversed(list(batches)):
-        yield batch.take(pa.array(np.arange(len(batch) - 1, -1, -1)))
+        yield turned(batch)
 
 
 def options_for_order(order: str, options: Mapping[str, Any], *, threads: int = 1) -> dict[str, Any]:

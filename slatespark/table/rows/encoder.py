@@ -14,6 +14,7 @@ from slatespark.encoding import arrow_compute as pc
 from slatespark.encoding.exact_cast import cast_column
 from slatespark.encoding.row_codec import WITH_COLUMNS, RowCodec
 from slatespark.encoding.schema import find_name
+from slatespark.encoding.without_pandas import array_of, array_of_numpy, numpy_of
 from slatespark.errors import InvalidRequestError, SchemaError
 from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, MERGE, TOMBSTONE, RowColumns
 from slatespark.table.rows.key_bounds import KeyBounds
@@ -161,11 +162,11 @@ class RowEncoder:
         if self.op_column is None:
             return np.full(len(table), _FLAGS[self.operation], np.uint8)
         ops = cast_column(table.column(self.op_column), pa.field(self.op_column, pa.string()))
-        codes = pc.index_in(ops, value_set=pa.array(OPERATIONS))
+        codes = pc.index_in(ops, value_set=array_of(OPERATIONS, pa.string()))
         if codes.null_count:
             bad = ops.filter(pc.is_null(codes))[0].as_py()
             raise SchemaError(f"{self.op_column} is {bad!r} in some row.", todo=f"Use {', '.join(OPERATIONS)}.")
-        flags: NDArray[np.uint8] = np.array([_FLAGS[name] for name in OPERATIONS], np.uint8)[codes.to_numpy()]
+        flags: NDArray[np.uint8] = np.array([_FLAGS[name] for name in OPERATIONS], np.uint8)[numpy_of(codes)]
         if (flags & MERGE).any():
             check_takes_operands(self.codec)
         return flags
@@ -191,7 +192,7 @@ class RowEncoder:
         lengths = np.zeros(len(table), np.int64)
         if deleted.all():
             return np.zeros(0, np.uint8), lengths, lengths
-        live = table.filter(pa.array(~deleted)) if deleted.any() else table
+        live = table.filter(array_of_numpy(~deleted)) if deleted.any() else table
         fields = self.codec.value_fields
         values = _cast(live, fields)
         takes_nulls = self.codec.value_format in WITH_COLUMNS

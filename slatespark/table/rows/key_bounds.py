@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from slatespark.encoding import arrow_compute as pc
 from slatespark.encoding.row_codec import Bytes, RowCodec
+from slatespark.encoding.without_pandas import array_of, numpy_of
 from slatespark.errors import InvalidRequestError
 from slatespark.kernels import lower_bounds
 from slatespark.ranges import KeyRange
@@ -61,7 +62,7 @@ class KeyBounds:
         below = lower_bounds(joined, np.cumsum([0, *map(len, bounds)], dtype=np.int64), data, offsets)
         buffers = [None, pa.py_buffer(np.ascontiguousarray(offsets)), pa.py_buffer(np.ascontiguousarray(data))]
         column = pa.Array.from_buffers(pa.large_binary(), len(offsets) - 1, buffers)
-        on_bound = pc.is_in(column, value_set=pa.array(bounds, pa.large_binary())).to_numpy(zero_copy_only=False)
+        on_bound = numpy_of(pc.is_in(column, value_set=array_of(bounds, pa.large_binary())))
         inside: NDArray[np.bool_] = (below + on_bound) % 2 == 1
         return inside
 

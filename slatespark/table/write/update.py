@@ -14,6 +14,7 @@ from slatespark.encoding.plain_values import VALUE_ERRORS
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.encoding.schema import find_name
 from slatespark.encoding.type_names import sql_type
+from slatespark.encoding.without_pandas import array_of
 from slatespark.errors import InvalidRequestError, SchemaError
 from slatespark.options import Call, ReadOptions
 from slatespark.table.clock import Clock
@@ -69,7 +70,8 @@ def update_where(
     point = ReadPoint(*resolve_table(stores, read, clock))
     values = NewValues.of(assigned, point.definition.codec())
     plan = fetch_read_plan(stores, read, clock, point=point)
-    empty = values.set_in(pa.RecordBatch.from_pylist([], schema=plan.schema))
+    nothing = [pa.nulls(0, each.type) for each in plan.schema]
+    empty = values.set_in(pa.RecordBatch.from_arrays(nothing, schema=plan.schema))
     rows = reporting_rows(map(values.set_in, run_read(stores, plan)), progress)
     return load_batches(stores, clock, empty.schema, rows, write, depends_on=ReadSet.of_plan(plan))
 
@@ -137,7 +139,7 @@ def _constant(value: object, field: pa.Field) -> pa.Scalar:
     if isinstance(value, pa.Scalar):
         return value
     try:
-        return pa.array([exact_value(value, field.type, fills=True)], field.type)[0]
+        return array_of([exact_value(value, field.type, fills=True)], field.type)[0]
     except VALUE_ERRORS as exc:
         raise SchemaError(
             f"update sets column {field.name}, which is {sql_type(field)}, to {value!r}: {exc}.",

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from slatespark.encoding.without_pandas import array_of_numpy, words_of
 from slatespark.kernels import gather_fields, take_rows
 from slatespark.kernels.columns import HAS_CREATE, MERGE, TOMBSTONE, RowColumns, all_rows
 from slatespark.kernels.results import Fields
@@ -92,9 +93,9 @@ def _between(rows: RowColumns, after_seq: int, last_seq: int) -> NDArray[np.bool
 def _known(fields: Fields, version: int | None, times: pa.Array) -> dict[str, pa.Array]:
     """Return the columns that writes have besides those of the table."""
     words = np.where(fields.flags & TOMBSTONE, 1, np.where(fields.flags & MERGE, 2, 0)).astype(np.int8)
-    count = len(words)
+    versions = np.full(len(words), 0 if version is None else version, np.int64)
     return {
-        CHANGE_TYPE: pa.DictionaryArray.from_arrays(pa.array(words), pa.array(_WORDS)).dictionary_decode(),
-        COMMIT_VERSION: pa.nulls(count, pa.int64()) if version is None else pa.array(np.full(count, version, np.int64)),
+        CHANGE_TYPE: words_of(words, _WORDS),
+        COMMIT_VERSION: pa.nulls(len(words), pa.int64()) if version is None else array_of_numpy(versions),
         COMMIT_TIMESTAMP: times,
     }

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from slatespark.encoding.without_pandas import array_of, array_of_numpy, numpy_of
 from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, ROW_BITS, ROW_MASK, RowColumns
 from slatespark.table.read.arrow import (
     CREATE_TS,
@@ -51,7 +52,7 @@ def _other_bytes(array: pa.Array) -> NDArray[np.int64] | int:
     if pa.types.is_nested(kind):
         return -(-int(array.nbytes) // max(1, len(array)))
     if pa.types.is_string(kind) or pa.types.is_binary(kind):
-        lengths: NDArray[np.int64] = pc.fill_null(pc.binary_length(array), 0).to_numpy(zero_copy_only=False)
+        lengths: NDArray[np.int64] = numpy_of(pc.binary_length(array), 0)
         return lengths.astype(np.int64)
     return 0
 
@@ -100,7 +101,7 @@ def _column(
         buffers = [None, pa.py_buffer(offsets.astype(np.int64, copy=False)), pa.py_buffer(key_bytes)]
         return pa.Array.from_buffers(pa.large_binary(), rows.num_rows, buffers).cast(kind)
     if name == "_op":
-        return pa.repeat(pa.scalar("put", kind), rows.num_rows)
+        return pa.repeat(array_of(["put"], kind)[0], rows.num_rows)
     return pa.nulls(rows.num_rows, kind)  # times that no row has, or a column that was added later
 
 
@@ -109,8 +110,8 @@ def _times(rows: pa.Table, name: str) -> tuple[NDArray[np.int64], NDArray[np.boo
     if name not in rows.schema.names:
         return _filled(rows.num_rows, 0, "int64"), _filled(rows.num_rows, False, "bool")
     micros = _whole(rows.column(name)).cast(pa.int64())
-    there = micros.is_valid().to_numpy(zero_copy_only=False)
-    return pc.fill_null(micros, 0).to_numpy() // 1000, there
+    there = numpy_of(micros.is_valid())
+    return numpy_of(micros, 0) // 1000, there
 
 
 def _filled(count: int, value: int, kind: str) -> NDArray[Any]:
@@ -126,7 +127,7 @@ def _longest(value: int, kind: str, count: int) -> NDArray[Any]:
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks or [pa.array([], column.type)])
+    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks or [pa.nulls(0, column.type)])
 
 
 def read_columns(
@@ -159,7 +160,7 @@ def read_columns(
         pieces.append(decode_columns(sources, rows[rest], names, projection, where))
     order = np.empty(len(rows), np.int64)
     order[np.concatenate([*(at for at, _ in parts), rest])] = np.arange(len(rows), dtype=np.int64)
-    return {name: pa.concat_arrays([piece[name] for piece in pieces]).take(pa.array(order)) for name in names}
+    return {name: pa.concat_arrays([piece[name] for piece in pieces]).take(array_of_numpy(order)) for name in names}
 
 
 def _taken(array: pa.Array, positions: NDArray[np.int64]) -> pa.Array:
@@ -167,4 +168,4 @@ def _taken(array: pa.Array, positions: NDArray[np.int64]) -> pa.Array:
     first, count = int(positions[0]), len(positions)
     if int(positions[-1]) - first + 1 == count:
         return array.slice(first, count)
-    return array.take(pa.array(positions))
+    return array.take(array_of_numpy(positions))

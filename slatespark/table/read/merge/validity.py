@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from slatespark.encoding.without_pandas import array_of_numpy
 from slatespark.errors import UnsupportedFormatError
 from slatespark.format.row import Row, RowKind, rows_to_columns
 from slatespark.kernels import gather_fields, new_key_mask
@@ -85,7 +86,7 @@ def interval_columns(found: Intervals, now_ms: int) -> dict[str, pa.Array]:
     return {
         VALID_FROM: instants(starts, starts == _ALWAYS),
         VALID_TO: instants(ends, are_open),
-        IS_CURRENT: pa.array((starts <= now_ms) & (are_open | (ends > now_ms))),
+        IS_CURRENT: array_of_numpy((starts <= now_ms) & (are_open | (ends > now_ms))),
     }
 
 
