@@ -7,6 +7,7 @@ import itertools
 import logging
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 CHECK_S: Final = 0.2
+LATE_S: Final = 30.0  # more than a plan takes, after which the first job begins
 
 _DESCRIPTION: Final = "spark.job.description"
 _INTERRUPTS: Final = "spark.job.interruptOnCancel"
@@ -104,28 +106,45 @@ def run_job(
     progress : hears how many tasks have finished, in that thread; by raising it cancels them too. Raised too late, when
         the action has succeeded, it is only logged: the action may have committed.
     """
-    if check is None and progress is None:
-        return action()
     tag = f"slatespark-{os.getpid()}-{next(_NUMBERS)}"
     context = find_context(spark)
-    watched = _Watched(_SessionJob(spark, tag) if context is None else _ContextJob(context, tag), check, progress)
+    job = _SessionJob(spark, tag) if context is None else _ContextJob(context, tag)
+    watched = _Watched(job, check, progress)
     # The action stays in the caller's thread, to which its session, its job group and its description belong.
-    thread = InheritableThread(target=watched.watch, session=spark)
-    thread.start()
+    thread = None
+    if check is not None or progress is not None:
+        thread = InheritableThread(target=watched.watch, session=spark)
+        thread.start()
     try:
-        with watched.job.tagged():
+        with job.tagged():
             outcome = action()
     except Exception:
         watched.end(thread)
         watched.raise_failure()
         raise
-    finally:
-        watched.ended.set()
+    except BaseException:  # Ctrl+C, of which Spark has not heard
+        watched.end(thread)
+        job.end()
+        _cancel_later_jobs(job)
+        raise
     watched.end(thread)
     if check is not None:
         watched.raise_failure()
     watched.tell_end()
     return outcome
+
+
+def _cancel_later_jobs(job: _ContextJob | _SessionJob) -> None:
+    """Cancel the jobs that an action begins soon after Ctrl+C: in the JVM it continues until one of its jobs fails."""
+
+    def cancel() -> None:
+        end_s = time.monotonic() + LATE_S
+        with contextlib.suppress(Exception):  # the session may stop
+            while time.monotonic() < end_s:
+                job.cancel()
+                time.sleep(CHECK_S)
+
+    threading.Thread(target=cancel, daemon=True).start()
 
 
 @dataclass(slots=True)
@@ -157,10 +176,11 @@ class _Watched:
                     self.job.cancel()
                 self.ended.wait(CHECK_S)
 
-    def end(self, thread: threading.Thread) -> None:
-        """Wait for the watching thread."""
+    def end(self, thread: threading.Thread | None) -> None:
+        """Wait for the watching thread, if there is one."""
         self.ended.set()
-        thread.join()
+        if thread is not None:
+            thread.join()
 
     def raise_failure(self) -> None:
         """Raise what cancelled the jobs, if anything did."""
@@ -208,10 +228,28 @@ class _ContextJob:
     def cancel(self) -> None:
         self._context.cancelJobsWithTag(self._tag)
 
+    def end(self) -> None:
+        """Cancel what still runs, and wait for it.
+
+        After Ctrl+C PySpark tries to, but over the connection that the interrupted call blocks: it fails, and a write
+        would commit later.
+        """
+        with contextlib.suppress(Exception):  # the context may have stopped; the caller has an error to raise
+            while self._is_active():
+                self.cancel()
+                time.sleep(CHECK_S)
+
+    def _is_active(self) -> bool:
+        active = set(self._context.statusTracker().getActiveJobsIds())
+        return not active.isdisjoint(self._job_ids())
+
+    def _job_ids(self) -> list[int]:
+        return list(self._context._jsc.sc().statusTracker().getJobIdsForTag(self._tag))
+
     def count_tasks(self) -> tuple[int, int]:
         """Return how many tasks have finished, and how many there are in the stages that have begun."""
         tracker, done, total = self._context.statusTracker(), 0, 0
-        for job_id in self._context._jsc.sc().statusTracker().getJobIdsForTag(self._tag):
+        for job_id in self._job_ids():
             found = tracker.getJobInfo(job_id)
             for stage_id in () if found is None else found.stageIds:
                 stage = tracker.getStageInfo(stage_id)
@@ -246,6 +284,11 @@ class _SessionJob:
 
     def cancel(self) -> None:
         self._spark.interruptTag(self._tag)
+
+    def end(self) -> None:
+        """Cancel what still runs; Spark Connect does not tell when it has ended."""
+        with contextlib.suppress(Exception):  # the server may not answer; the caller has an error to raise
+            self.cancel()
 
     def count_tasks(self) -> tuple[int, int]:
         """Return how many tasks have finished, and how many there are."""

@@ -1,0 +1,81 @@
+"""Ctrl+C during a call that runs Spark jobs: they end, and nothing is committed afterwards."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from pyspark import InheritableThread
+from pyspark.sql import SparkSession
+
+from slatespark import SlateStore
+from slatespark.spark.jobs.run_job import run_job
+
+PATIENCE_S = 60.0
+
+# A process of its own, since PySpark handles the signal in the main thread of the process that started Spark.
+INTERRUPTED = """
+import os, signal, sys, threading, time
+from pyspark.sql import SparkSession
+from slatespark import SlateTable
+
+spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+tracker = spark.sparkContext.statusTracker()
+table = SlateTable.create(spark, sys.argv[1], "id BIGINT, v STRING", "id")
+
+def interrupt():
+    while not tracker.getActiveJobsIds():
+        time.sleep(0.05)
+    os.kill(os.getpid(), signal.SIGINT)
+
+threading.Thread(target=interrupt).start()
+try:
+    table.write(spark.range(40_000_000).selectExpr("id", "repeat('v', 50) AS v"))
+except KeyboardInterrupt:
+    print("interrupted,", "active" if tracker.getActiveJobsIds() else "ended")
+table.write(spark.range(3).selectExpr("id", "'next' AS v"))
+"""
+
+
+def test_a_write_ends_with_ctrl_c_and_commits_nothing(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED, str(tmp_path / "t")], check=True, capture_output=True, text=True
+    )
+    assert done.stdout == "interrupted, ended\n"
+    assert SlateStore.open(tmp_path / "t").scan().read_all().to_pylist() == [
+        {"id": number, "v": "next"} for number in range(3)
+    ]
+
+
+@pytest.mark.parametrize("is_late", [False, True], ids=["begun", "begun later"])
+def test_a_job_of_an_interrupted_action_ends(spark: SparkSession, tmp_path: Path, is_late: bool) -> None:
+    tracker, threads = spark.sparkContext.statusTracker(), []
+    count = spark.sparkContext.parallelize(range(2), 2).map(_waits_long).count
+
+    def action() -> int:
+        threads.append(InheritableThread(target=lambda: _fails(count, delay_s=0.5 if is_late else 0.0), session=spark))
+        threads[0].start()
+        while not is_late and not tracker.getActiveJobsIds():
+            time.sleep(0.05)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_job(spark, action)
+    assert is_late or not tracker.getActiveJobsIds()
+    threads[0].join(PATIENCE_S)
+    assert not threads[0].is_alive()
+
+
+def _waits_long(number: int) -> int:
+    threading.Event().wait(2 * PATIENCE_S)
+    return number
+
+
+def _fails(count: object, *, delay_s: float) -> None:
+    time.sleep(delay_s)
+    with pytest.raises(Exception, match="cancelled"):
+        count()  # type: ignore[operator]
