@@ -116,6 +116,10 @@ _BY_NAME = {
 # As obstore quotes an answer.
 _CODE_IN_TEXT = re.compile(r"<Code>(\w+)</Code>")
 _STATUS_IN_TEXT = re.compile(r"non-2xx status code: (\d{3})")
+# The body of an error, to its end: after the message come ids, and everything that was signed.
+_XML_BODY = re.compile(
+    r"(<\?xml[^>]*>\s*)?<Error>.*?<Code>(?P<code>[^<]*)</Code>\s*<Message>(?P<message>[^<]*)</Message>.*", re.DOTALL
+)
 _TLS_TEXTS = ("InvalidContentType", "InvalidCertificate", "UnknownIssuer")
 _ANSWER_TEXTS = ("HTTP error", "Got invalid list response")  # no answer; one that was changed on its way
 _RANGE_TEXTS = ("Wanted range starting at", "value for CONTENT_RANGE header")  # the second of an empty object
@@ -335,6 +339,7 @@ def _is_panic(error: BaseException) -> bool:
 
 def _driver_text(exc: BaseException) -> str:
     said = str(exc).partition("Debug source:")[0]  # obstore adds its data structures
+    said = _XML_BODY.sub(r"\g<code>: \g<message>", said)
     return " ".join(said.split())[:500]
 
 

@@ -197,6 +197,19 @@ def test_what_the_driver_says_ends_as_a_sentence() -> None:
     assert "Unable to locate credentials. Check the credentials" in str(caught.value)
 
 
+def test_of_a_server_s_answer_only_code_and_message_are_shown() -> None:
+    body = (
+        '<?xml version="1.0" encoding="UTF-8"?>\n<Error><Code>SignatureDoesNotMatch</Code>'
+        "<Message>The signature does not match.</Message><StringToSign>AWS4-HMAC-SHA256\n2026</StringToSign></Error>"
+    )
+    denied = OSError(
+        f"Error performing GET http://host/b/x: Server returned non-2xx status code: 403 Forbidden: {body}"
+    )
+    with pytest.raises(InvalidRequestError) as caught:
+        run(failing(denied))
+    assert "Forbidden: SignatureDoesNotMatch: The signature does not match. Check" in str(caught.value)
+
+
 def test_interruptions_are_not_retried() -> None:
     def interrupted() -> int:
         raise KeyboardInterrupt
