@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from pyspark import InheritableThread
 from pyspark.sql import SparkSession
 
 from slatespark import SlateStore
-from slatespark.spark.jobs.run_job import run_job
+from slatespark.spark.jobs.run_job import _ContextJob, run_job
 
 PATIENCE_S = 60.0
 
@@ -52,7 +53,7 @@ def test_a_write_ends_with_ctrl_c_and_commits_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_late", [False, True], ids=["begun", "begun later"])
-def test_a_job_of_an_interrupted_action_ends(spark: SparkSession, tmp_path: Path, is_late: bool) -> None:
+def test_a_job_of_an_interrupted_action_ends(spark: SparkSession, is_late: bool) -> None:
     tracker, threads = spark.sparkContext.statusTracker(), []
     count = spark.sparkContext.parallelize(range(2), 2).map(_waits_long).count
 
@@ -70,12 +71,44 @@ def test_a_job_of_an_interrupted_action_ends(spark: SparkSession, tmp_path: Path
     assert not threads[0].is_alive()
 
 
+def test_a_second_ctrl_c_cancels_later_jobs_too(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads = []
+    count = spark.sparkContext.parallelize(range(2), 2).map(_waits_long).count
+
+    def action() -> None:
+        threads.append(InheritableThread(target=lambda: _fails(count, delay_s=0.5), session=spark))
+        threads[0].start()
+        raise KeyboardInterrupt
+
+    def interrupted(_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_ContextJob, "end", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run_job(spark, action)
+    threads[0].join(PATIENCE_S)
+    assert not threads[0].is_alive()
+
+
+def test_a_job_that_seems_active_is_not_waited_for_without_end(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_ContextJob, "_is_active", lambda _: True)  # as when Spark drops the event of its end
+    monkeypatch.setattr("slatespark.spark.jobs.run_job.LATE_S", 0.5)
+
+    def action() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_job(spark, action)
+
+
 def _waits_long(number: int) -> int:
     threading.Event().wait(2 * PATIENCE_S)
     return number
 
 
-def _fails(count: object, *, delay_s: float) -> None:
+def _fails(count: Callable[[], int], *, delay_s: float) -> None:
     time.sleep(delay_s)
     with pytest.raises(Exception, match="cancelled"):
-        count()  # type: ignore[operator]
+        count()

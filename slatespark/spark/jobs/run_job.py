@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 CHECK_S: Final = 0.2
-LATE_S: Final = 30.0  # more than a plan takes, after which the first job begins
+LATE_S: Final = 30.0  # more than a plan takes, after which the first job begins; or a job, to end when cancelled
 
 _DESCRIPTION: Final = "spark.job.description"
 _INTERRUPTS: Final = "spark.job.interruptOnCancel"
@@ -123,9 +123,9 @@ def run_job(
         watched.raise_failure()
         raise
     except BaseException:  # Ctrl+C, of which Spark has not heard
+        _cancel_later_jobs(job)  # first: a second Ctrl+C may end the waits below
         watched.end(thread)
         job.end()
-        _cancel_later_jobs(job)
         raise
     watched.end(thread)
     if check is not None:
@@ -232,10 +232,11 @@ class _ContextJob:
         """Cancel what still runs, and wait for it.
 
         After Ctrl+C PySpark tries to, but over the connection that the interrupted call blocks: it fails, and a write
-        would commit later.
+        would commit later. The wait has an end, since Spark may lose the event that a job has ended.
         """
+        end_s = time.monotonic() + LATE_S
         with contextlib.suppress(Exception):  # the context may have stopped; the caller has an error to raise
-            while self._is_active():
+            while time.monotonic() < end_s and self._is_active():
                 self.cancel()
                 time.sleep(CHECK_S)
 
