@@ -106,8 +106,10 @@ def numpy_of(array: pa.Array | pa.ChunkedArray, null: Any = None) -> NDArray[Any
 
 
 def _of_bytes(values: Sequence[Any], kind: pa.DataType, there: NDArray[np.bool_] | None) -> pa.Array:
-    pieces = [b"" if value is None else value.encode() if isinstance(value, str) else value for value in values]
-    offsets = np.cumsum([0, *(len(piece) for piece in pieces)], dtype=np.int64)
+    given = values if there is None else [b"" if value is None else value for value in values]
+    pieces = [value.encode() if isinstance(value, str) else value for value in given]
+    offsets = np.zeros(len(pieces) + 1, np.int64)
+    np.cumsum(np.fromiter(map(len, pieces), np.int64, len(pieces)), out=offsets[1:])
     if not kinds.is_large_binary(kind):
         if offsets[-1] > _MAX_OFFSET:
             return pa.array(values, kind)
