@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from slatespark.errors import (
     CorruptDataError,
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 OWN_ROOT = ""  # names the table's own root where files of several databases are listed together
 SCRATCH_ROOT = "scratch"  # names the local disk, for files that no version will show
+
+_LOCAL: Final = "file://"
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +181,7 @@ def find_outer_table(stores: TableStores) -> str | None:
 
     No request is sent for a path without such a name.
     """
-    names = stores.url.split("/")
+    names = real_url(stores.url).split("/")
     for depth in range(1, len(names)):
         if f"{names[depth]}/" in FOLDERS and names[depth - 1]:
             url = "/".join(names[:depth])
@@ -187,6 +189,12 @@ def find_outer_table(stores: TableStores) -> str | None:
                 if any(numbered(meta.path, MANIFEST_EXTENSION) for meta in stores.at(url).list(MANIFEST_DIR)):
                     return url
     return None
+
+
+def real_url(url: str) -> str:
+    """Return the URL of a local place without links and `..`; others have none."""
+    path = url.removeprefix(_LOCAL)
+    return url if path == url else f"{_LOCAL}{os.path.realpath(path)}"
 
 
 def _exists(store: ObjectStore, path: str) -> bool:

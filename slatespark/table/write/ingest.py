@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -46,11 +45,10 @@ from slatespark.table.rows.spill import Spill, numbered
 from slatespark.table.rows.sst_upload import NewFile, new_layer, upload_sorted
 from slatespark.table.rows.sst_writer import open_file
 from slatespark.table.rows.throughput import clear_marks, marked_pace, resolve_throughput
-from slatespark.table.stores import TableStores, object_context
+from slatespark.table.stores import TableStores, object_context, real_url
 from slatespark.table.tasks import THREADS, TaskRunner
 from slatespark.table.write.load_plan import check_times
 
-_LOCAL: Final = "file://"
 _SOME_COLUMN: Final = "_create_ts"  # in place of the column of times, which no table has as its own
 
 
@@ -154,8 +152,7 @@ def _refuse_repeated(files: Sequence[ExternalSstFile]) -> None:
     """Refuse a file that is given twice, under whatever path: a history table would get its operands twice."""
     seen: dict[str, str] = {}
     for file in files:
-        is_local, path = file.url.startswith(_LOCAL), file.url.removeprefix(_LOCAL)
-        place = os.path.realpath(path) if is_local else file.url  # links, and ..
+        place = real_url(file.url)
         if place in seen:
             also = "" if seen[place] == file.path else f", also as {seen[place]}"
             raise InvalidRequestError(

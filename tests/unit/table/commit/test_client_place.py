@@ -35,6 +35,18 @@ def test_a_name_of_such_a_folder_is_no_hindrance_elsewhere(creation: str, place:
     creations[creation](str(tmp_path / place))
 
 
+@pytest.mark.parametrize("creation", CREATIONS)
+def test_links_and_steps_up_are_followed(creation: str, tmp_path: Path) -> None:
+    outer = SlateStore.create(tmp_path / "outer")
+    outer.write(ROWS)
+    (tmp_path / "link").symlink_to(tmp_path / "outer" / "wal")
+    for place in ("link/inner", "outer/archive/../manifest"):
+        with pytest.raises(InvalidRequestError, match="/outer has"):
+            CREATIONS[creation](str(tmp_path / place))
+    creations = {**CREATIONS, "clone": SlateStore.create(tmp_path / "parent").clone}
+    creations[creation](str(tmp_path / "outer/wal/../inner"))
+
+
 def test_a_table_that_is_there_is_written_on(tmp_path: Path) -> None:
     inner = SlateStore.create(tmp_path / "outer" / "manifest")
     SlateStore.create(tmp_path / "outer")
