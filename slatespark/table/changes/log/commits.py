@@ -209,7 +209,7 @@ def _is_newer(stores: TableStores, sst_id: Ulid, seq: int) -> bool:
         found = decode_properties(fetch_end(stores.main, sst_path(sst_id)).gap)
     except FileNotFoundError:
         return False
-    return found is not None and found[0].min_seq > seq
+    return found is not None and found[0].is_consistent() and found[0].min_seq > seq
 
 
 def _shown(manifest: Manifest) -> frozenset[tuple[Ulid, BytesRange | None]]:

@@ -150,9 +150,9 @@ def find_later_beginning(stores: TableStores, snapshot: Snapshot, time_ms: int) 
 
 
 def _properties_of_all(stores: TableStores, manifest: Manifest) -> Iterator[SstProperties | None]:
-    """Yield the properties of each file, None where it has none: first those of commit records, which are at hand.
+    """Yield the properties of each file, None where it has none that can be true: first those of commit records.
 
-    A clone has no records of its parent's files, so they are asked themselves.
+    Those are at hand. A clone has no records of its parent's files, so they are asked themselves.
     """
     shown = manifest.shown_ssts()
     known = file_properties(stores, manifest)
@@ -162,7 +162,7 @@ def _properties_of_all(stores: TableStores, manifest: Manifest) -> Iterator[SstP
         store, path = stores.at(roots.get(sst_id, OWN_ROOT)), sst_path(sst_id)
         with object_context(store, path):  # the file may be gone, or what lies in its gap damaged
             found = decode_properties(fetch_end(store, path).gap)
-        yield None if found is None else found[0]
+        yield found[0] if found is not None and found[0].is_consistent() else None
 
 
 def _has_lost(stores: TableStores, manifest: Manifest) -> bool:

@@ -13,6 +13,7 @@ import pytest
 from slatespark import HistoryTrimmedError, InvalidRequestError, OptionError, SlateStore
 from slatespark.format.manifest import encode_manifest
 from slatespark.format.paths import manifest_path, wal_path
+from slatespark.format.properties import SstProperties
 from slatespark.format.row import Row, RowKind
 from slatespark.table.changes.log.cut import cut_log
 from slatespark.table.changes.log.plan import LogPlan, fetch_log_plan
@@ -235,6 +236,20 @@ def test_a_commit_without_a_record_may_have_dropped_rows_of_the_wal() -> None:
 
 def test_a_restore_without_a_record_is_not_taken_for_a_write() -> None:
     store = new_store()
+    first = put(store, a="1")
+    store.deleteRange(startKey=b"a", endKey=b"b")
+    cut = store.resolve().version
+    restored = store.restoreToVersion(first)
+    store._stores.main.delete(commit_path(restored))
+    with pytest.raises(HistoryTrimmedError):
+        log(store, cut, startingBoundInclusive=False)
+
+
+def test_files_whose_properties_contradict_themselves_do_not_tell_that_they_are_new(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store, true_json = new_store(), SstProperties.to_json
+    monkeypatch.setattr(SstProperties, "to_json", lambda found: {**true_json(found), "min_seq": 1000})
     first = put(store, a="1")
     store.deleteRange(startKey=b"a", endKey=b"b")
     cut = store.resolve().version

@@ -12,6 +12,7 @@ import pytest
 from slatespark import HistoryTrimmedError, InvalidRequestError, OptionError, SlateStore, SnapshotExpiredError
 from slatespark.format.manifest import Manifest
 from slatespark.format.paths import manifest_path
+from slatespark.format.properties import SstProperties
 from slatespark.table.commit.claim import claim_epochs
 from slatespark.table.log.manifests import fetch_latest_manifest, publish_manifest
 from slatespark.table.log.versioned_object import Version
@@ -246,6 +247,16 @@ def test_a_clone_begins_with_the_first_row_of_its_parent() -> None:
         values(again, timestampAsOf=9)
     copied.compact(full=True)
     refused_before_the_first_row()
+
+
+def test_files_whose_properties_contradict_themselves_do_not_tell_where_a_clone_begins(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store, true_json = new_store(), SstProperties.to_json
+    monkeypatch.setattr(SstProperties, "to_json", lambda found: {**true_json(found), "min_create_ts": 20})
+    write(store, (b"a", 10))
+    copied = store.clone(beside(store, "clone"))
+    assert values(copied, timestampAsOf=10) == [b"10"]
 
 
 def test_a_clone_whose_parents_files_are_gone() -> None:
