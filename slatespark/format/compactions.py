@@ -211,7 +211,7 @@ def _worker_of(job: WireTable) -> WorkerSpec | None:
 
 
 def _spec_of(job: WireTable, ulid: Ulid, *, states_destination: bool) -> CompactionSpec:
-    kind = job.i8(_SPEC_TYPE)
+    kind = job.u8(_SPEC_TYPE)
     if kind not in (_TIERED, _DRAIN):
         raise UnsupportedFormatError(f"Compaction {ulid} has kind {kind}, expected 1 (tiered) or 2 (drain).")
     spec = job.table(_SPEC)  # verified, as its kind is known
@@ -235,7 +235,7 @@ def _spec_of(job: WireTable, ulid: Ulid, *, states_destination: bool) -> Compact
 def _context_of(job: WireTable) -> TieredContext | None:
     if job.target(_CONTEXT) is None:
         return None
-    kind = job.i8(_CONTEXT_TYPE)
+    kind = job.u8(_CONTEXT_TYPE)
     if kind != _TIERED_CONTEXT:
         raise UnsupportedFormatError(f"A compaction has a context of kind {kind}, expected 1 (tiered).")
     context = job.table(_CONTEXT)

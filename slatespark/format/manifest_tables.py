@@ -85,7 +85,7 @@ def _checkpoints_of(table: WireTable, field: int) -> tuple[Checkpoint, ...]:
 
 def checkpoint_of(table: WireTable) -> Checkpoint:
     """Decode a checkpoint from a verified table."""
-    writer = table.find(_METADATA) if table.i8(_METADATA_TYPE) == _WRITER_CHECKPOINT else None
+    writer = table.find(_METADATA) if table.u8(_METADATA_TYPE) == _WRITER_CHECKPOINT else None
     return Checkpoint(
         id=table.uuid(_ID),
         manifest_id=table.u64(_MANIFEST_ID),

@@ -64,6 +64,11 @@ class WireTable:
         position = self._positions[field]
         return int(_I8.unpack_from(self._buffer, self._at + position)[0]) if position else 0
 
+    def u8(self, field: int) -> int:
+        """Return a byte, such as the type of a union; 0 by default."""
+        position = self._positions[field]
+        return int(self._buffer[self._at + position]) if position else 0
+
     def u16(self, field: int) -> int | None:
         """Return 16 bits; None by default."""
         position = self._positions[field]

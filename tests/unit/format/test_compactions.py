@@ -89,6 +89,14 @@ def test_sources_of_a_client_of_before_the_views(monkeypatch: pytest.MonkeyPatch
     assert decode_compactions(encode_compactions(found)) == found
 
 
+def test_a_kind_of_jobs_that_is_not_known_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(compactions, "_DRAIN", 200)
+        data = encode_compactions(Compactions(1, (DRAIN,)))
+    with pytest.raises(UnsupportedFormatError, match="kind 200"):
+        decode_compactions(data)
+
+
 def test_the_envelope_is_checked() -> None:
     data = encode_compactions(STATE)
     with pytest.raises(UnsupportedFormatError, match="version"):
