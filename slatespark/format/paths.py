@@ -16,7 +16,8 @@ COMPACTED_DIR: Final = "compacted/"
 COMPACTIONS_DIR: Final = "compactions/"
 GC_DIR: Final = "gc/"
 COLUMNS_DIR: Final = "slatespark/columns/"  # the columnar copies of SSTs, which only slatespark makes
-FOLDERS: Final = frozenset({MANIFEST_DIR, WAL_DIR, COMPACTED_DIR, COMPACTIONS_DIR, GC_DIR, "slatespark/"})
+# In or below these are all objects of a table, and the temporary files that a killed writer may leave.
+FOLDERS: Final = (MANIFEST_DIR, WAL_DIR, COMPACTED_DIR, COMPACTIONS_DIR, GC_DIR, "slatespark/")
 DELETING_MARKER: Final = ".deleting"  # exists while an administrator deletes the whole database
 
 MANIFEST_EXTENSION: Final = "manifest"

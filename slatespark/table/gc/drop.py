@@ -30,6 +30,7 @@ from slatespark.format.paths import (
     COMPACTED_DIR,
     COMPACTIONS_DIR,
     DELETING_MARKER,
+    FOLDERS,
     GC_DIR,
     MANIFEST_DIR,
     MANIFEST_EXTENSION,
@@ -54,7 +55,7 @@ from slatespark.table.gc.drop_plan import (
     judge_checkpoints,
     split_own,
 )
-from slatespark.table.gc.survey import FOLDERS, list_unfinished, survey_leases
+from slatespark.table.gc.survey import list_unfinished, survey_leases
 from slatespark.table.log.compactions import fetch_compactions
 from slatespark.table.log.manifests import fetch_latest_manifest, manifest_log
 from slatespark.table.log.numbered_log import by_number

@@ -16,7 +16,7 @@ from typing import Final
 
 from slatespark.errors import CorruptDataError
 from slatespark.format.compactions import Compaction, Compactions, CompactionStatus
-from slatespark.format.paths import COLUMNS_DIR, COMPACTED_DIR, COMPACTIONS_DIR, GC_DIR, MANIFEST_DIR, WAL_DIR
+from slatespark.format.paths import COLUMNS_DIR, COMPACTED_DIR, COMPACTIONS_DIR, FOLDERS, WAL_DIR
 from slatespark.storage import ObjectMeta, ObjectStore, run_ahead, run_concurrently
 from slatespark.table.commit.active_jobs import HEARTBEAT_FRESH_MS, is_own_job, runs_here
 from slatespark.table.commit.hold import working_jobs
@@ -27,16 +27,13 @@ from slatespark.table.log.versioned_object import RaceLostError, Version
 from slatespark.table.records.claims import CLAIMS_DIR, announced_version
 from slatespark.table.records.commit_batches import fetch_commit_object, list_batches_by_size
 from slatespark.table.records.commit_record import COMMITS_DIR
-from slatespark.table.records.json_objects import JSON_SUFFIX, ROOT, WRITE_ID_CHARS, list_numbered
+from slatespark.table.records.json_objects import JSON_SUFFIX, WRITE_ID_CHARS, list_numbered
 from slatespark.table.records.leases import LEASE_LIFETIME_MS, LEASES_DIR, fetch_lease
 from slatespark.table.records.workers import worker_path
 from slatespark.table.stores import TableStores
 
 _ATTEMPTS: Final = 4
 _FRACTION_MS: Final = 1000
-
-# In or below these are all objects of a table, and the temporary files that a killed writer may leave.
-FOLDERS: Final = (MANIFEST_DIR, WAL_DIR, COMPACTED_DIR, COMPACTIONS_DIR, GC_DIR, ROOT)
 
 
 @dataclass(frozen=True, slots=True)
