@@ -104,9 +104,9 @@ def test_nothing_else_goes(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["local", "memory"])
 def test_another_table_below_our_own_folder_stays(url: str, tmp_path: Path, kind: str) -> None:
     place = url if kind == "memory" else str(tmp_path / "db")
-    busy_table(place)
-    inner = SlateStore.create(f"{place}/slatespark/orders")
+    inner = SlateStore.create(f"{place}/slatespark/orders")  # before the outer one: later it is refused
     inner.write(table_of([(b"x", b"1")]))
+    busy_table(place)
     foreign = ["notes.txt", "claims/notes.txt", "columns/notes.txt", "columns/deep/x", "txn/1.json", "commits/a/1.json"]
     foreign += ["leases/0011223344556677 copy.txt"]
     for name in foreign:
@@ -119,8 +119,8 @@ def test_another_table_below_our_own_folder_stays(url: str, tmp_path: Path, kind
 
 
 def test_uploads_to_another_table_below_our_own_folder_stay(tmp_path: Path) -> None:
-    busy_table(str(tmp_path / "db"))
     SlateStore.create(str(tmp_path / "db/slatespark/orders"))
+    busy_table(str(tmp_path / "db"))
     upload = tmp_path / "db/slatespark/orders/manifest/.slatespark-x.tmp"
     upload.write_bytes(b"of a writer that is running")
     (tmp_path / "db/slatespark/commits/.slatespark-x.tmp").write_bytes(b"left by a killed process")
