@@ -118,45 +118,45 @@ def decode_outline(data: Buffer) -> ManifestOutline:
 
 
 def _outline_of_v2(table: WireTable) -> ManifestOutline:
-    at = MANIFEST_V2.numbers
+    fields = MANIFEST_V2.field_numbers
     trees = [
-        (_ids_of(table, at["l0"]), table.tables(at["compacted"])),
-        *((_ids_of(one, _SEGMENT_L0), one.tables(_SEGMENT_RUNS)) for one in table.tables(at["segments"])),
+        (_ids_of(table, fields["l0"]), table.tables(fields["compacted"])),
+        *((_ids_of(one, _SEGMENT_L0), one.tables(_SEGMENT_RUNS)) for one in table.tables(fields["segments"])),
     ]
     l0 = frozenset(chain.from_iterable(l0 for l0, _ in trees))
     runs = frozenset((run.u32(_RUN_ID), run.count(_RUN_VIEWS)) for _, found in trees for run in found)
-    return _outline(table, at, frozenset(_ids_of(table, at["ssts"])), l0, runs)
+    return _outline(table, fields, frozenset(_ids_of(table, fields["ssts"])), l0, runs)
 
 
 def _outline_of_v1(table: WireTable) -> ManifestOutline:
-    at = MANIFEST_V1.numbers
-    l0 = frozenset(_ids_of(table, at["l0"]))
-    runs = table.tables(at["compacted"])
+    fields = MANIFEST_V1.field_numbers
+    l0 = frozenset(_ids_of(table, fields["l0"]))
+    runs = table.tables(fields["compacted"])
     ids = l0.union(*(_ids_of(run, _RUN_VIEWS) for run in runs))
     sizes = frozenset((run.u32(_RUN_ID), run.count(_RUN_VIEWS)) for run in runs)
-    return _outline(table, at, ids, l0, sizes)
+    return _outline(table, fields, ids, l0, sizes)
 
 
 def _outline(
     table: WireTable,
-    at: dict[str, int],
+    fields: dict[str, int],
     sst_ids: frozenset[Ulid],
     l0: frozenset[Ulid],
     runs: frozenset[tuple[int, int]],
 ) -> ManifestOutline:
     return ManifestOutline(
-        nonce=table.u64(at["manifest_id"]),
-        initialized=table.i8(at["initialized"]) != 0,
-        writer_epoch=table.u64(at["writer_epoch"]),
-        compactor_epoch=table.u64(at["compactor_epoch"]),
-        replay_after_wal_id=table.u64(at["replay_after_wal_id"]),
-        wal_id_last_seen=table.u64(at["wal_id_last_seen"]),
-        last_l0_seq=table.u64(at["last_l0_seq"]),
+        nonce=table.u64(fields["manifest_id"]),
+        initialized=table.i8(fields["initialized"]) != 0,
+        writer_epoch=table.u64(fields["writer_epoch"]),
+        compactor_epoch=table.u64(fields["compactor_epoch"]),
+        replay_after_wal_id=table.u64(fields["replay_after_wal_id"]),
+        wal_id_last_seen=table.u64(fields["wal_id_last_seen"]),
+        last_l0_seq=table.u64(fields["last_l0_seq"]),
         sst_ids=sst_ids,
         l0=l0,
         runs=runs,
-        checkpoints=dict(map(_checkpoint_of, table.tables(at["checkpoints"]))),
-        external_dbs=table.count(at["external_dbs"]),
+        checkpoints=dict(map(_checkpoint_of, table.tables(fields["checkpoints"]))),
+        external_dbs=table.count(fields["external_dbs"]),
     )
 
 

@@ -28,20 +28,20 @@ _PATH, _SOURCE, _FINAL, _SST_IDS = field_numbers(
 
 def manifest_without_trees(table: WireTable, kind: Table, unknown_fields: frozenset[str]) -> Manifest:
     """Decode a verified manifest but for its trees; `kind` is its table, of either version."""
-    at = kind.numbers
-    tracker = table.octets(at["sequence_tracker"])
+    fields = kind.field_numbers
+    tracker = table.octets(fields["sequence_tracker"])
     return Manifest(
-        nonce=table.u64(at["manifest_id"]),
-        external_dbs=tuple(map(_external_db_of, table.tables(at["external_dbs"]))),
-        initialized=table.i8(at["initialized"]) != 0,
-        writer_epoch=table.u64(at["writer_epoch"]),
-        compactor_epoch=table.u64(at["compactor_epoch"]),
-        replay_after_wal_id=table.u64(at["replay_after_wal_id"]),
-        wal_id_last_seen=table.u64(at["wal_id_last_seen"]),
-        last_l0_clock_tick=table.i64(at["last_l0_clock_tick"]),
-        checkpoints=_checkpoints_of(table, at["checkpoints"]),
-        last_l0_seq=table.u64(at["last_l0_seq"]),
-        recent_snapshot_min_seq=table.u64(at["recent_snapshot_min_seq"]),
+        nonce=table.u64(fields["manifest_id"]),
+        external_dbs=tuple(map(_external_db_of, table.tables(fields["external_dbs"]))),
+        initialized=table.i8(fields["initialized"]) != 0,
+        writer_epoch=table.u64(fields["writer_epoch"]),
+        compactor_epoch=table.u64(fields["compactor_epoch"]),
+        replay_after_wal_id=table.u64(fields["replay_after_wal_id"]),
+        wal_id_last_seen=table.u64(fields["wal_id_last_seen"]),
+        last_l0_clock_tick=table.i64(fields["last_l0_clock_tick"]),
+        checkpoints=_checkpoints_of(table, fields["checkpoints"]),
+        last_l0_seq=table.u64(fields["last_l0_seq"]),
+        recent_snapshot_min_seq=table.u64(fields["recent_snapshot_min_seq"]),
         sequence_tracker=SequenceTracker() if tracker is None else decode_sequence_tracker(tracker),
         unknown_fields=unknown_fields,
     )

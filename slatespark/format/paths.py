@@ -17,7 +17,7 @@ COMPACTIONS_DIR: Final = "compactions/"
 GC_DIR: Final = "gc/"
 COLUMNS_DIR: Final = "slatespark/columns/"  # the columnar copies of SSTs, which only slatespark makes
 # In or below these are all objects of a table, and the temporary files that a killed writer may leave.
-FOLDERS: Final = (MANIFEST_DIR, WAL_DIR, COMPACTED_DIR, COMPACTIONS_DIR, GC_DIR, "slatespark/")
+TABLE_FOLDERS: Final = (MANIFEST_DIR, WAL_DIR, COMPACTED_DIR, COMPACTIONS_DIR, GC_DIR, "slatespark/")
 DELETING_MARKER: Final = ".deleting"  # exists while an administrator deletes the whole database
 
 MANIFEST_EXTENSION: Final = "manifest"

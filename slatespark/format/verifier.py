@@ -80,7 +80,7 @@ class Table:
     slots: tuple[Slot, ...]
 
     @cached_property
-    def numbers(self) -> dict[str, int]:
+    def field_numbers(self) -> dict[str, int]:
         """The number of each field, as `WireTable` expects it; for a union that of its value, behind its type."""
         return {slot.name: slot.offset // _U16.size for slot in self.slots}
 

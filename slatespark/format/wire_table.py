@@ -26,13 +26,13 @@ _I32 = struct.Struct("<i")
 _I8 = struct.Struct("<b")
 _U64 = struct.Struct("<Q")
 _I64 = struct.Struct("<q")
-_HIGH, _LOW = ULID.numbers["high"], ULID.numbers["low"]  # as in a UUID
+_HIGH, _LOW = ULID.field_numbers["high"], ULID.field_numbers["low"]  # as in a UUID
 _HALF_BITS: Final = 64
 
 
 def field_numbers(table: Table, *names: str) -> tuple[int, ...]:
     """Return the numbers of fields, as `WireTable` expects them."""
-    return tuple(table.numbers[name] for name in names)
+    return tuple(table.field_numbers[name] for name in names)
 
 
 def uuid_of_halves(high: int, low: int) -> UUID:

@@ -18,7 +18,7 @@ from slatespark.errors import (
     UnsupportedFormatError,
 )
 from slatespark.format.manifest_state import ExternalDb, Manifest
-from slatespark.format.paths import FOLDERS, MANIFEST_DIR, MANIFEST_EXTENSION, numbered, sst_path
+from slatespark.format.paths import MANIFEST_DIR, MANIFEST_EXTENSION, TABLE_FOLDERS, numbered, sst_path
 from slatespark.format.ulid import Ulid
 from slatespark.options.values import WAL_PATH, parse_location, with_own_spelling
 from slatespark.storage import absolute_location as absolute_location
@@ -183,7 +183,7 @@ def find_outer_table(stores: TableStores) -> str | None:
     """
     names = real_url(stores.url).split("/")
     for depth in range(1, len(names)):
-        if f"{names[depth]}/" in FOLDERS and names[depth - 1]:
+        if f"{names[depth]}/" in TABLE_FOLDERS and names[depth - 1]:
             url = "/".join(names[:depth])
             with suppress(SlateError):  # it may be nobody's business here: nothing to rely on
                 if any(numbered(meta.path, MANIFEST_EXTENSION) for meta in stores.at(url).list(MANIFEST_DIR)):

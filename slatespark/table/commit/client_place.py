@@ -21,7 +21,7 @@ def refuse_inner_place(stores: TableStores) -> None:
     if (outer := find_outer_table(stores)) is not None:
         raise InvalidRequestError(
             f"{stores.url} is in a folder that the table {outer} has for its own objects.",
-            why="SlateDB clients take what is below manifest/ for manifests of the outer table, and cannot open it.",
+            why="SlateDB clients list such a folder with all that is below it, and may not open the outer table then.",
             todo="Choose a path outside of that table.",
         )
 

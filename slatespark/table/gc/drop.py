@@ -30,10 +30,10 @@ from slatespark.format.paths import (
     COMPACTED_DIR,
     COMPACTIONS_DIR,
     DELETING_MARKER,
-    FOLDERS,
     GC_DIR,
     MANIFEST_DIR,
     MANIFEST_EXTENSION,
+    TABLE_FOLDERS,
     WAL_DIR,
 )
 from slatespark.storage import ObjectMeta, ObjectStore
@@ -243,7 +243,7 @@ class _Drop:
             if kind != MANIFESTS:
                 self._delete(kind)
         stores.main.delete(DELETING_MARKER)
-        stores.main.prune(FOLDERS)
+        stores.main.prune(TABLE_FOLDERS)
         if stores.wal_is_apart:
             stores.wal.prune([WAL_DIR])
         return released

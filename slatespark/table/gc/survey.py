@@ -16,7 +16,7 @@ from typing import Final
 
 from slatespark.errors import CorruptDataError
 from slatespark.format.compactions import Compaction, Compactions, CompactionStatus
-from slatespark.format.paths import COLUMNS_DIR, COMPACTED_DIR, COMPACTIONS_DIR, FOLDERS, WAL_DIR
+from slatespark.format.paths import COLUMNS_DIR, COMPACTED_DIR, COMPACTIONS_DIR, TABLE_FOLDERS, WAL_DIR
 from slatespark.storage import ObjectMeta, ObjectStore, run_ahead, run_concurrently
 from slatespark.table.commit.active_jobs import HEARTBEAT_FRESH_MS, is_own_job, runs_here
 from slatespark.table.commit.hold import working_jobs
@@ -213,7 +213,7 @@ def batched_numbers(stores: TableStores, batches: Mapping[int, ObjectMeta], want
 
 def list_unfinished(stores: TableStores) -> list[tuple[ObjectStore, list[ObjectMeta]]]:
     """Return partial objects of killed or running writers, by the store that contains them."""
-    found = [(stores.main, [meta for folder in FOLDERS for meta in stores.main.list_unfinished(folder)])]
+    found = [(stores.main, [meta for folder in TABLE_FOLDERS for meta in stores.main.list_unfinished(folder)])]
     if stores.wal_is_apart:
         found.append((stores.wal, list(stores.wal.list_unfinished(WAL_DIR))))
     return found
