@@ -63,7 +63,7 @@ class Materialiser:
         self, projection: Projection, residual: Filter | None, table: str, tally: UndecodableRows | None
     ) -> None:
         self._projection, self._table, self._tally = projection, table, tally
-        self._residual = residual
+        self._passes = None if residual is None else residual.test()
         self._first = projection.names if residual is None else tuple(residual.columns)
         self._keeps_most = False
 
@@ -85,11 +85,11 @@ class Materialiser:
 
     def _batch(self, found: _Rows) -> pa.RecordBatch:
         names = self._projection.names
-        if self._residual is None:
+        if self._passes is None:
             self._add_columns(found, names)
         else:
             self._add_columns(found, (*self._first, *names) if self._keeps_most else self._first)
-            mask = self._residual.mask(found.arrays)
+            mask = self._passes(found.arrays)
             kept = int(np.count_nonzero(mask))
             self._keeps_most = kept > _MOST * len(mask)
             if kept < len(mask):

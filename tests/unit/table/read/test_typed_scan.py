@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from slatespark import SlateStore
+from slatespark.encoding.predicates.row_filter import Condition, ValueTest
 from slatespark.errors import CorruptDataError, InvalidRequestError, OptionError, SchemaError
 from slatespark.options import ReadOptions
 from slatespark.table.clock import SystemClock
@@ -243,3 +244,21 @@ def test_small_batches_are_joined() -> None:
     assert [len(batch) for batch in join_small(batches)] == [9030, 8197, 1]
     assert [len(batch) for batch in join_small(batches[2:3])] == [9000]
     assert list(join_small([])) == []
+
+
+def test_a_filter_is_prepared_once_for_all_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A list of thousands took longer than the rows if each batch prepared it."""
+    prepared: list[Condition] = []
+    true_test = Condition.test
+
+    def test(condition: Condition) -> ValueTest:
+        prepared.append(condition)
+        return true_test(condition)
+
+    monkeypatch.setattr(Condition, "test", test)
+    parts = [rows(200_000).slice(start, 50_000) for start in range(0, 200_000, 50_000)]
+    store = new_table(*parts)
+    prepared.clear()
+    found = store.scan(filter="name IN ('name 1', 'name 7', 'name 199999')", columns="id", parallelism=1)
+    assert [row["id"] for batch in found for row in batch.to_pylist()] == [1, 7, 199_999]
+    assert len(prepared) == 1
