@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from slatespark.encoding.predicates.row_filter import RowTest
 from slatespark.encoding.without_pandas import array_of_numpy, words_of
 from slatespark.kernels import take_rows
 from slatespark.kernels.columns import ROW_BITS, ROW_MASK, RowColumns
@@ -74,6 +75,7 @@ def _found_changes(stores: TableStores, split: ChangeSplit, settings: ChangeSett
     if settings.are_all_new:
         yield from _all_new(stores, split, settings)
         return
+    feed = _Feed.of(settings)
     tails = _tail(stores, split, settings.old, split.old_wal), _tail(stores, split, settings.new, split.new_wal)
     if split.points is not None:
         found: Iterable[Candidates] = [Candidates(list(split.points), [])]
@@ -83,15 +85,15 @@ def _found_changes(stores: TableStores, split: ChangeSplit, settings: ChangeSett
         old = shown_rows(stores, split.old, chunk.keys, settings.old, tails[0])
         new = shown_rows(stores, split.new, chunk.keys, settings.new, tails[1])
         for old_rows, new_rows, written in aligned(old, new, map(_all_of, chunk.written)):
-            yield _in_key_order([_compared(old_rows, new_rows, settings), _judged(written, settings)])
+            yield _in_key_order([_compared(old_rows, new_rows, feed), _judged(written, feed)])
 
 
 def _all_new(stores: TableStores, split: ChangeSplit, settings: ChangeSettings) -> Iterator[_Changes]:
     """Yield the rows that the later version shows: no lookup tells more."""
-    word = _INSERT if settings.pre_images else _UPSERT
+    feed, word = _Feed.of(settings), _INSERT if settings.pre_images else _UPSERT
     whole = Split(split.keys, split.new, split.ranges, split.points, wal=split.new_wal)
     for found in visible_rows(stores, whole, settings.new):
-        sources, rows = _passing(found, settings)
+        sources, rows = feed.passing(found)
         yield _Changes(sources, rows, np.full(len(rows), word))
 
 
@@ -142,9 +144,38 @@ class _Changes:
     words: NDArray[np.int8]
 
 
-def _compared(old: Rows, new: Rows, settings: ChangeSettings) -> _Changes:
+@dataclass(frozen=True, slots=True, eq=False)
+class _Feed:
+    """A feed, with its condition prepared for all rows.
+
+    Attributes
+    ----------
+    passes : which rows belong to a version; None if all do
+    """
+
+    settings: ChangeSettings
+    passes: RowTest | None
+
+    @classmethod
+    def of(cls, settings: ChangeSettings) -> _Feed:
+        condition = settings.condition
+        return cls(settings, condition.test() if condition is not None and condition.columns else None)
+
+    def passing(self, rows: Rows) -> Rows:
+        """Return the rows that belong to a version under the condition of the feed."""
+        return rows[0], rows[1][self.mask(rows)]
+
+    def mask(self, rows: Rows) -> NDArray[np.bool_]:
+        """Return for each row whether it belongs to a version."""
+        settings = self.settings
+        if self.passes is None or settings.condition is None or not len(rows[1]):
+            return np.ones(len(rows[1]), np.bool_)
+        return self.passes(decode_columns(*rows, settings.condition.columns, settings.projection, settings.new.table))
+
+
+def _compared(old: Rows, new: Rows, feed: _Feed) -> _Changes:
     """Return how the rows of two versions differ, which are all that they show of some keys."""
-    paired = pair_rows(_passing(old, settings), _passing(new, settings))
+    settings, paired = feed.settings, pair_rows(feed.passing(old), feed.passing(new))
     words = np.where(paired.is_new, _INSERT, _DELETE)
     words[paired.is_pair] = np.where(paired.is_new, _POSTIMAGE, _PREIMAGE)[paired.is_pair]
     kept = np.ones(len(words), np.bool_)
@@ -157,12 +188,12 @@ def _compared(old: Rows, new: Rows, settings: ChangeSettings) -> _Changes:
     return _changes(take_rows(paired.sources, paired.rows[kept]), words[kept], settings)
 
 
-def _judged(written: Rows, settings: ChangeSettings) -> _Changes:
+def _judged(written: Rows, feed: _Feed) -> _Changes:
     """Return the changes by rows that the later version alone has, and that are the newest of their keys there."""
-    rows = take_rows(*written)
+    settings, rows = feed.settings, take_rows(*written)
     shown = is_live(rows) & ~_has_ended(rows, settings.new)
     indices = np.flatnonzero(shown)
-    shown[indices] = _mask(([rows], indices), settings)
+    shown[indices] = feed.mask(([rows], indices))
     return _changes(rows, np.where(shown, _UPSERT, _DELETE), settings)
 
 
@@ -182,18 +213,6 @@ def _in_key_order(parts: Sequence[_Changes]) -> _Changes:
     starts = np.cumsum([0, *(len(part.words) for part in found[:-1])])
     indices = starts[order >> ROW_BITS] + (order & ROW_MASK)
     return _Changes(sources, order, np.concatenate([part.words for part in found])[indices])
-
-
-def _passing(rows: Rows, settings: ChangeSettings) -> Rows:
-    """Return the rows that belong to a version under the condition of the feed."""
-    return rows[0], rows[1][_mask(rows, settings)]
-
-
-def _mask(rows: Rows, settings: ChangeSettings) -> NDArray[np.bool_]:
-    condition = settings.condition
-    if condition is None or not condition.columns or not len(rows[1]):
-        return np.ones(len(rows[1]), np.bool_)
-    return condition.mask(decode_columns(*rows, condition.columns, settings.projection, settings.new.table))
 
 
 def _has_ended(rows: TimedRows, settings: ScanSettings) -> NDArray[np.bool_]:
