@@ -36,9 +36,10 @@ _MAX_OFFSET: Final = (1 << 31) - 1
 
 
 def array_of(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """Return what `pa.array(values, kind)` does, of values that a table's flat types hold exactly; None is null.
+    """Return what `pa.array(values, kind)` does; None is null, and pyarrow makes arrays of nested and other types.
 
-    Dates and times may be the numbers that Arrow stores. An array of another type is made by pyarrow.
+    Requires: the type holds each value exactly, which is not checked. Dates and times may be the numbers that Arrow
+    stores.
 
     Raises
     ------

@@ -260,6 +260,12 @@ def decode_properties(gap: Buffer) -> tuple[SstProperties, BlockBounds] | None:
     return None if payload is None else _decode_payload(payload)
 
 
+def consistent_properties(gap: Buffer) -> SstProperties | None:
+    """Return the properties in a gap; None without any, or if they contradict themselves. Raises the same."""
+    found = decode_properties(gap)
+    return found[0] if found is not None and found[0].is_consistent() else None
+
+
 def decode_label(gap: Buffer) -> Mapping[str, object] | None:
     """Decode the label of an external SST; None for other files. Parameters and errors as in `decode_properties`."""
     payload = _find_payload(gap)

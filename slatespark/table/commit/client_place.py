@@ -12,8 +12,22 @@ from slatespark.table.stores import TableStores, find_client_place, find_outer_t
 _log = logging.getLogger(__name__)
 
 
-def refuse_inner_place(stores: TableStores) -> None:
-    """Raise `InvalidRequestError` if a table would be in a folder of another one.
+def refuse_place(stores: TableStores) -> None:
+    """Refuse to create a table where a client would not find it, or lose one; warn where it would look elsewhere.
+
+    Requires: there is no table.
+
+    Raises
+    ------
+    InvalidRequestError
+        When the place is in a folder of another table, or a client has a database there under the same name.
+    """
+    _refuse_inner(stores)
+    _refuse_twin(stores)
+
+
+def _refuse_inner(stores: TableStores) -> None:
+    """Refuse a table in a folder of another one.
 
     A client lists `manifest/` with all that is below it. It cannot open the outer table any more once the highest
     number there is that of the inner one.
@@ -26,16 +40,8 @@ def refuse_inner_place(stores: TableStores) -> None:
         )
 
 
-def refuse_twin(stores: TableStores) -> None:
-    """Refuse to create a table where a client has one under the same name; warn where it would look elsewhere.
-
-    Requires: there is no table.
-
-    Raises
-    ------
-    InvalidRequestError
-        When there is such a database: the new one would be another, which the client never sees.
-    """
+def _refuse_twin(stores: TableStores) -> None:
+    """Refuse a table beside a client's database of the same name: it would be another, which the client never sees."""
     places = client_urls(stores.url)
     if not places:
         return

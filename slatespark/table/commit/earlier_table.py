@@ -13,7 +13,7 @@ from typing import Final
 from slatespark.errors import InvalidRequestError, TableExistsError
 from slatespark.format.paths import COMPACTED_DIR, COMPACTIONS_DIR, GC_DIR, MANIFEST_DIR, WAL_DIR, sst_id
 from slatespark.storage import ObjectMeta, run_concurrently
-from slatespark.table.commit.client_place import refuse_inner_place, refuse_twin
+from slatespark.table.commit.client_place import refuse_place
 from slatespark.table.commit.own_names import is_own
 from slatespark.table.commit.wal_place import refuse_dropped
 from slatespark.table.definition.versions import DEFINITION_DIR
@@ -103,8 +103,7 @@ def refuse_occupied(stores: TableStores, exists: TableExistsError, *, resumes: b
         refuse_earlier_table(stores)
     except RaceLostError as exc:
         raise exists from exc
-    refuse_inner_place(stores)
-    refuse_twin(stores)
+    refuse_place(stores)
     ssts, definitions = stores.main.list(COMPACTED_DIR), [] if resumes else stores.main.list(DEFINITION_DIR)
     others = [meta for meta in ssts if not resumes or sst_id(meta.path) is None]
     if found := [*stores.main.list(""), *others, *definitions]:

@@ -16,7 +16,7 @@ from slatespark.options.properties import parse_property
 from slatespark.options.values import DEFAULT_TTL_MS
 from slatespark.table.clock import Clock, read_clock
 from slatespark.table.commit.claim import refuse_unwritable
-from slatespark.table.commit.client_place import refuse_inner_place, refuse_twin
+from slatespark.table.commit.client_place import refuse_place
 from slatespark.table.commit.earlier_table import refuse_earlier_table
 from slatespark.table.commit.foreign_clients import Baseline, refuse_unknown_jobs
 from slatespark.table.commit.row_times import COMMIT_TIMES, RowTimes
@@ -145,8 +145,7 @@ def begin_write(
         refuse_other_database(stores)
         refuse_dropped(stores)
         refuse_earlier_table(stores)
-        refuse_inner_place(stores)
-        refuse_twin(stores)
+        refuse_place(stores)
         baseline, base_seq, tick_ms = Baseline(0, 0, 0, 0, 1), 0, Manifest().last_l0_clock_tick
     else:
         refuse_unwritable(stores.url, found.value)

@@ -13,7 +13,7 @@ from typing import Final
 from slatespark.errors import SlateError
 from slatespark.format.manifest import BytesRange, Manifest
 from slatespark.format.paths import manifest_path, sst_path
-from slatespark.format.properties import decode_properties
+from slatespark.format.properties import consistent_properties
 from slatespark.format.ulid import Ulid
 from slatespark.table.commit.handed_loads import find_commit_of, lies_before
 from slatespark.table.log.manifests import find_manifest
@@ -206,10 +206,10 @@ def _is_fenced_only(stores: TableStores, first: int, last: int) -> bool:
 def _is_newer(stores: TableStores, sst_id: Ulid, seq: int) -> bool:
     """Tell whether slatespark wrote a file, and all of its rows have higher sequence numbers."""
     try:
-        found = decode_properties(fetch_end(stores.main, sst_path(sst_id)).gap)
+        found = consistent_properties(fetch_end(stores.main, sst_path(sst_id)).gap)
     except FileNotFoundError:
         return False
-    return found is not None and found[0].is_consistent() and found[0].min_seq > seq
+    return found is not None and found.min_seq > seq
 
 
 def _shown(manifest: Manifest) -> frozenset[tuple[Ulid, BytesRange | None]]:

@@ -93,9 +93,10 @@ def _between(rows: RowColumns, after_seq: int, last_seq: int) -> NDArray[np.bool
 def _known(fields: Fields, version: int | None, times: pa.Array) -> dict[str, pa.Array]:
     """Return the columns that writes have besides those of the table."""
     words = np.where(fields.flags & TOMBSTONE, 1, np.where(fields.flags & MERGE, 2, 0)).astype(np.int8)
-    versions = np.full(len(words), 0 if version is None else version, np.int64)
+    count = len(words)
+    no_version = pa.nulls(count, pa.int64())
     return {
         CHANGE_TYPE: words_of(words, _WORDS),
-        COMMIT_VERSION: pa.nulls(len(words), pa.int64()) if version is None else array_of_numpy(versions),
+        COMMIT_VERSION: no_version if version is None else array_of_numpy(np.full(count, version, np.int64)),
         COMMIT_TIMESTAMP: times,
     }

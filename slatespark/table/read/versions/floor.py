@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from slatespark.errors import CorruptDataError, SnapshotExpiredError
 from slatespark.format.manifest import Manifest
 from slatespark.format.paths import sst_path
-from slatespark.format.properties import SstProperties, decode_properties
+from slatespark.format.properties import SstProperties, consistent_properties
 from slatespark.kernels.columns import HAS_CREATE
 from slatespark.options import ReadOptions
 from slatespark.ranges import ALL_KEYS
@@ -161,8 +161,8 @@ def _properties_of_all(stores: TableStores, manifest: Manifest) -> Iterator[SstP
     for sst_id in shown - known.keys():
         store, path = stores.at(roots.get(sst_id, OWN_ROOT)), sst_path(sst_id)
         with object_context(store, path):  # the file may be gone, or what lies in its gap damaged
-            found = decode_properties(fetch_end(store, path).gap)
-        yield found[0] if found is not None and found[0].is_consistent() else None
+            found = consistent_properties(fetch_end(store, path).gap)
+        yield found
 
 
 def _has_lost(stores: TableStores, manifest: Manifest) -> bool:
