@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from slatespark import HistoryTrimmedError, SchemaError, SlateStore
+from slatespark.encoding.predicates.row_filter import Condition, ValueTest
 from slatespark.options import ReadOptions
 from slatespark.storage import open_store
 from slatespark.table.changes.plan import ChangePlan, fetch_change_plan
@@ -259,3 +260,20 @@ def test_without_old_rows_new_ones_lie_between_looked_up_ones() -> None:
     assert [(word, row["id"], row["n"]) for word, row in found] == wanted
     found = read_feed(store, before, after, preImages=False, filter="n < 2")
     assert [(word, row["id"], row["n"]) for word, row in found] == [*wanted[:-1], ("delete", 5, None)]
+
+
+def test_a_condition_is_prepared_once_for_a_split(monkeypatch: pytest.MonkeyPatch) -> None:
+    prepared: list[Condition] = []
+    true_test = Condition.test
+
+    def test(condition: Condition) -> ValueTest:
+        prepared.append(condition)
+        return true_test(condition)
+
+    store = new_store()
+    before = store.write(rows(range(6)))
+    after = store.write(rows(range(2, 8), 1))
+    monkeypatch.setattr(Condition, "test", test)
+    found = read_feed(store, before, after, filter="n IN (1, 3, 5)")
+    assert [(word, row["id"]) for word, row in found] == [("insert", number) for number in range(2, 8)]
+    assert len(prepared) == 1
