@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import Final
 
 from slatespark.errors import InvalidRequestError
+from slatespark.fork_lock import fork_lock
 from slatespark.storage.retry import AttemptOutcome, classify_error
 
 CONTENT: Final = b"Shows whether this server honors conditional writes."
@@ -20,6 +21,8 @@ CONTENT: Final = b"Shows whether this server honors conditional writes."
 _FOLDER: Final = "slatespark/leases"
 
 _PROVEN: set[Hashable] = set()  # by this process
+_proving: Final = fork_lock()
+_ATTEMPTS: Final = 2  # versitygw may lose an object that is created while the last one of its folder is deleted
 
 
 def prove_once(
@@ -32,7 +35,7 @@ def prove_once(
 ) -> None:
     """Verify, once per process and server, that a write is refused whose condition does not hold.
 
-    Costs three requests. Threads that come at the same time may all make them.
+    Costs three requests.
 
     Parameters
     ----------
@@ -51,6 +54,20 @@ def prove_once(
     """
     if server in _PROVEN:
         return
+    with _proving:
+        if server in _PROVEN or any(_is_refused(create, break_condition, delete) for _ in range(_ATTEMPTS)):
+            _PROVEN.add(server)
+            return
+    raise InvalidRequestError(
+        f"Tables in {url} are read-only.",
+        why="The server ignores If-None-Match or If-Match, so concurrent writers could overwrite each other.",
+        todo="Use a server version that supports conditional writes.",
+    )
+
+
+def _is_refused(
+    create: Callable[[str], None], break_condition: Callable[[str], None], delete: Callable[[str], None]
+) -> bool:
     path = f"{_FOLDER}/{secrets.token_hex(8)}-conditional-write"
     try:
         create(path)
@@ -62,13 +79,8 @@ def prove_once(
     except Exception as exc:
         if classify_error(exc) is not AttemptOutcome.EXISTS:
             raise
-        _PROVEN.add(server)
-        return
+        return True
     finally:
         with suppress(Exception):  # an object that stays behind does no harm
             delete(path)
-    raise InvalidRequestError(
-        f"Tables in {url} are read-only.",
-        why="The server ignores If-None-Match or If-Match, so concurrent writers could overwrite each other.",
-        todo="Use a server version that supports conditional writes.",
-    )
+    return False

@@ -33,8 +33,11 @@ class AttemptOutcome(Enum):
     ELSEWHERE = "the bucket is in another region, or at another endpoint"
     NO_TLS = "no trusted connection can be made"
     TRANSIENT = "a retry may succeed"
+    IS_FOLDER = "a folder has the name of the object, or its folder was just being deleted"
     REFUSED = "a retry will fail, too"
 
+
+_RETRIED = (AttemptOutcome.TRANSIENT, AttemptOutcome.PAST_END, AttemptOutcome.IS_FOLDER)
 
 _BY_STATUS = {
     301: AttemptOutcome.ELSEWHERE,
@@ -42,7 +45,7 @@ _BY_STATUS = {
     403: AttemptOutcome.DENIED,
     404: AttemptOutcome.MISSING,
     408: AttemptOutcome.TRANSIENT,
-    409: AttemptOutcome.REFUSED,  # such as "there is a folder of this name"; see the codes below for what passes
+    409: AttemptOutcome.REFUSED,  # see the codes below for what passes
     412: AttemptOutcome.EXISTS,
     416: AttemptOutcome.PAST_END,
     425: AttemptOutcome.TRANSIENT,
@@ -60,6 +63,7 @@ _BY_CODE = {
     "IllegalLocationConstraintException": AttemptOutcome.ELSEWHERE,
     "PermanentRedirect": AttemptOutcome.ELSEWHERE,
     "ConditionalRequestConflict": AttemptOutcome.TRANSIENT,  # another conditional write of the object is being made
+    "ExistingObjectIsDirectory": AttemptOutcome.IS_FOLDER,  # versitygw, which stores objects as files
     "OperationAborted": AttemptOutcome.TRANSIENT,
     "AccessDenied": AttemptOutcome.DENIED,
     "NoSuchBucket": AttemptOutcome.NO_BUCKET,
@@ -288,7 +292,7 @@ def call_with_retries(
             if not isinstance(exc, Exception) and not _is_panic(exc):
                 raise
             outcome = classify_error(exc)
-            wait_s = next(waits_s, None) if outcome in (AttemptOutcome.TRANSIENT, AttemptOutcome.PAST_END) else None
+            wait_s = next(waits_s, None) if outcome in _RETRIED else None
             if wait_s is None:
                 error = _final_error(exc, outcome, what, location, options)
                 if options.shows_secret(exc):

@@ -3,6 +3,7 @@ from __future__ import annotations
 import itertools
 import socket
 import traceback
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -60,7 +61,14 @@ class TestS3ByDefault(StoreContract):
 
 
 @pytest.mark.parametrize(
-    "fault", ["drop", (503, "SlowDown"), (500, "InternalError"), (409, "ConditionalRequestConflict")]
+    "fault",
+    [
+        "drop",
+        (503, "SlowDown"),
+        (500, "InternalError"),
+        (409, "ConditionalRequestConflict"),
+        (409, "ExistingObjectIsDirectory"),
+    ],
 )
 def test_transient_failures(shaky: ObjectStore, proxy: FaultyProxy, fault: Fault) -> None:
     proxy.fail(fault, "PUT", times=2)
@@ -147,6 +155,23 @@ def test_a_server_without_conditional_writes(shaky: ObjectStore, proxy: FaultyPr
     with pytest.raises(InvalidRequestError, match="If-None-Match"):
         open_store(url, options).create("x", b"1")
     assert open_store(url, options).list("") == []
+
+
+def test_threads_wait_for_one_proof(proxy: FaultyProxy, moto_server: MotoServer) -> None:
+    url = moto_server.create_bucket(f"busy-{next(_names)}")
+    store = open_store(url, {**moto_server.options, "endpoint_url": proxy.endpoint, "driver": "obstore"})
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(lambda number: store.create(f"x{number}", b"1"), range(8)))
+    assert [method for method, _ in proxy.requests].count("PUT") == 2 + 8
+
+
+def test_a_proof_whose_object_the_server_lost(proxy: FaultyProxy, moto_server: MotoServer) -> None:
+    """As versitygw may, if the last other object of the folder is deleted at the same moment."""
+    url = moto_server.create_bucket(f"forgetful-{next(_names)}")
+    store = open_store(url, {**moto_server.options, "endpoint_url": proxy.endpoint, "driver": "obstore"})
+    proxy.fail((412, "PreconditionFailed"), "PUT", times=1)
+    store.create("x", b"1")
+    assert [meta.path for meta in store.list("")] == ["x"]
 
 
 def test_a_silent_server_times_out(moto_server: MotoServer, bucket: str, proxy: FaultyProxy) -> None:

@@ -62,7 +62,7 @@ class HttpError(Exception):
         ("412", 412, AttemptOutcome.EXISTS),
         ("ConditionalRequestConflict", 409, AttemptOutcome.TRANSIENT),
         ("OperationAborted", 409, AttemptOutcome.TRANSIENT),
-        ("ExistingObjectIsDirectory", 409, AttemptOutcome.REFUSED),
+        ("ExistingObjectIsDirectory", 409, AttemptOutcome.IS_FOLDER),
         ("PermanentRedirect", 301, AttemptOutcome.ELSEWHERE),
         ("AuthorizationHeaderMalformed", 400, AttemptOutcome.ELSEWHERE),
         ("InvalidRange", 416, AttemptOutcome.PAST_END),

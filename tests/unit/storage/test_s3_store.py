@@ -240,7 +240,14 @@ def test_a_fence_with_a_lost_response(shaky: ObjectStore, proxy: FaultyProxy, st
 
 
 @pytest.mark.parametrize(
-    "fault", ["drop", (503, "SlowDown"), (500, "InternalError"), (409, "ConditionalRequestConflict")]
+    "fault",
+    [
+        "drop",
+        (503, "SlowDown"),
+        (500, "InternalError"),
+        (409, "ConditionalRequestConflict"),
+        (409, "ExistingObjectIsDirectory"),
+    ],
 )
 def test_transient_failures(shaky: ObjectStore, proxy: FaultyProxy, fault: tuple[int, str]) -> None:
     proxy.fail(fault, "PUT", times=2)
@@ -277,7 +284,7 @@ def test_a_server_that_cannot_delete_many(shaky: ObjectStore, proxy: FaultyProxy
     assert store.list("") == []
 
 
-@pytest.mark.parametrize("fault", [(409, "ExistingObjectIsDirectory"), (301, "PermanentRedirect")])
+@pytest.mark.parametrize("fault", [(409, "InvalidBucketState"), (301, "PermanentRedirect")])
 def test_lasting_failures_are_not_retried(shaky: ObjectStore, proxy: FaultyProxy, fault: tuple[int, str]) -> None:
     proxy.fail(fault, "PUT", times=100)
     with pytest.raises(InvalidRequestError):
