@@ -31,9 +31,8 @@ from tests.support.cooperative_loads import add_load, load_beside
 from tests.support.drains import drained_up_to, remove_drained
 from tests.support.live_client import LiveClient, Traffic
 from tests.support.model import Model
-from tests.support.observers import awaited, check_observers
+from tests.support.observers import awaited, check_observers, comparable_rows
 from tests.support.segments import FixedPrefix
-from tests.support.workload import without_keys
 
 NOW_MS: Final = 2_000_000_000_000  # 2033: later than every write, before the far future
 KEYS: Final = 400
@@ -183,8 +182,9 @@ class MixedWork:
         """A snapshot of the client shows what it showed, and loads at its number; a drained segment leaves it."""
         left_out = self._model.keys_with_expiry_by(NOW_MS)
         left_out |= {key for key in self._model.versions if key[: SEGMENTS.length] in drained}
-        expected = without_keys(self._model.visible(None, include_expired=True, max_seq=seq), left_out)
-        assert awaited(lambda: without_keys(live.scan(at=snapshot), left_out), expected) == expected
+        comparable = partial(comparable_rows, model=self._model, left_out=left_out)
+        expected = comparable(self._model.visible(None, include_expired=True, max_seq=seq))
+        assert awaited(lambda: comparable(live.scan(at=snapshot)), expected) == expected
 
     def _check_at_rest(self) -> None:
         assert not SlateStore.open(str(self.database.folder)).verify().has_damage

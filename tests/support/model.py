@@ -88,6 +88,13 @@ class Model:
         """The keys of which the client may have purged something by then: `include_expired` is not certain there."""
         return {key for key, versions in self.versions.items() if any(each.is_expired(now_ms) for each in versions)}
 
+    def keys_under_later_deletes(self) -> set[bytes]:
+        """The keys with an operand over a delete that was created after it, as a load beside a client may leave them.
+
+        The client counts the time of the delete, we don't.
+        """
+        return {key for key, versions in self.versions.items() if _is_under_later_delete(versions)}
+
     @property
     def last_seq(self) -> int:
         """The highest sequence number, 0 for nothing."""
@@ -121,6 +128,16 @@ def _live_group(versions: Sequence[Version], now_ms: int | None) -> list[Version
             group.append(version)
         break  # an expired put hides what is below, as a tombstone does
     return group
+
+
+def _is_under_later_delete(versions: Sequence[Version]) -> bool:
+    deleted_ts: int | None = None
+    for version in versions:
+        if version.kind is not Kind.MERGE:
+            deleted_ts = version.create_ts if version.kind is Kind.DELETE else None
+        elif deleted_ts is not None and version.create_ts is not None and version.create_ts < deleted_ts:
+            return True
+    return False
 
 
 def _fold(key: bytes, group: Sequence[Version]) -> ScanRow:
