@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,16 @@ import pytest
 from slatedb import uniffi
 
 from slatespark import CommitConflictError, SlateStore
+from slatespark.format.compactions import Compactions, TieredSpec
+from slatespark.format.manifest import Manifest
+from slatespark.table.clock import SystemClock
+from slatespark.table.cooperation.job_rules import spec_of_slice
+from slatespark.table.cooperation.outcome import await_commit
+from slatespark.table.cooperation.submission import Submitter
+from slatespark.table.stores import open_stores
+from tests.interop.test_cooperation import merged
 from tests.support.client import ClientOptions, Location, Put
-from tests.support.client_admin import _submit, read_manifest
+from tests.support.client_admin import _outcome, _submit, read_manifest
 from tests.support.cooperative_loads import load_beside
 from tests.support.effort import examples
 from tests.support.live_client import LiveClient
@@ -99,6 +108,30 @@ def submissions(location: Location, random: np.random.Generator) -> Iterator[Non
     finally:
         ended.set()
         thread.join()
+
+
+def test_a_job_that_is_submitted_right_before_a_hand_over_fails(tmp_path: Path) -> None:
+    """The client may schedule it and commit ours at one look, and its worker finish it from the version before."""
+    location = Location.local(tmp_path / "db")
+    settings = {"compactor_options.poll_interval": "1s", "compactor_options.worker": None}
+    with LiveClient(location, ClientOptions(compactor=True, settings=settings)) as live:
+        flushed(live, a="0", b="0")
+        load_beside(location.folder, {b"a": b"load"})
+        stores = open_stores(str(location.folder), storage={})
+        [run] = read_manifest(location).compacted
+        with Submitter(stores, SystemClock()).job(plan_all_runs) as job:
+            assert job is not None
+            outputs = merged(stores, job)
+            rival = _submit(location, uniffi.CompactionSpec.TIERED(b"", [uniffi.SourceId.SORTED_RUN(run.id)], run.id))
+            job.hand_over(outputs)
+            assert await_commit(job, outputs, timeout_ms=30_000) is not None
+        assert _outcome(location, rival.id, time.monotonic() + 30) is uniffi.CompactionStatus.FAILED
+        assert rows_of(live) == {"a": "load", "b": "0"}
+        assert live.is_open()
+
+
+def plan_all_runs(manifest: Manifest, listed: Compactions) -> TieredSpec:
+    return spec_of_slice(manifest, listed, b"", l0=0, runs=(0, len(manifest.compacted)))
 
 
 @pytest.mark.slow

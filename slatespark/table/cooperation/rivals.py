@@ -20,11 +20,15 @@ _TAKEN: Final = "-taken"  # ends the name of a holder whose job had a worker
 def hold_off(listed: Compactions, job: Compaction, holder: WorkerSpec) -> Compactions:
     """Return the list in which nobody works on a job that overlaps one that was handed over.
 
-    One that waits is claimed by a holder. If that dies, the coordinator takes the job back. One that was begun since
-    the hand-over is taken from its worker.
+    One that waits for a worker is claimed by a holder. If that dies, the coordinator takes the job back. One that was
+    begun since the hand-over is taken from its worker. One that was only submitted fails, since it cannot be claimed:
+    the coordinator may schedule it and commit the other at one look, and a worker be done with it before our next look.
+    A drain needs no worker, and the coordinator refuses what it left without sources.
     """
     for rival in _rivals(listed, job):
-        if rival.status is CompactionStatus.SCHEDULED:
+        if rival.status is CompactionStatus.SUBMITTED and isinstance(rival.spec, TieredSpec):
+            listed = with_job(listed, as_failed(rival))
+        elif rival.status is CompactionStatus.SCHEDULED:
             listed = with_job(listed, replace(rival, status=CompactionStatus.RUNNING, worker=holder))
         elif rival.status in BEGUN and not _is_held(rival, holder):
             listed = with_job(listed, _taken(rival, job, holder))

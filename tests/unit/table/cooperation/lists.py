@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from slatespark.format.codecs import Compression
-from slatespark.format.compactions import Compaction, Compactions, CompactionStatus, TieredSpec, WorkerSpec
+from slatespark.format.compactions import Compaction, Compactions, CompactionSpec, CompactionStatus, WorkerSpec
 from slatespark.format.info import SstInfo
 from slatespark.format.manifest import Manifest, SortedRun, SstHandle, SstMap, SstView, encode_manifest
 from slatespark.format.paths import manifest_path
@@ -51,7 +51,7 @@ def view_ids(*numbers: int) -> tuple[Ulid, ...]:
 
 def job(
     number: int,
-    spec: TieredSpec,
+    spec: CompactionSpec,
     status: CompactionStatus = CompactionStatus.SCHEDULED,
     worker: str | None = None,
     at_ms: int = MADE_MS,

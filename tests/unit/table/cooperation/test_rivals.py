@@ -10,6 +10,7 @@ from slatespark.format.compactions import (
     Compaction,
     Compactions,
     CompactionStatus,
+    DrainSpec,
     TieredContext,
     TieredSpec,
     WorkerSpec,
@@ -39,6 +40,13 @@ def test_a_rival_that_waits_is_held_and_let_go() -> None:
     assert held.jobs == (HANDED, HELD_RIVAL)
     assert hold_off(held, HANDED, HOLDER) == held
     assert release(held, HANDED, HOLDER, {job_id(2)}).jobs == (HANDED, SCHEDULED_RIVAL)
+
+
+def test_a_rival_that_was_only_submitted_fails() -> None:
+    submitted = job(2, SHARES_A_RUN, SUBMITTED)
+    listed = Compactions(3, (HANDED, submitted))
+    assert hold_off(listed, HANDED, HOLDER).jobs == (HANDED, as_failed(submitted))
+    assert release(listed, HANDED, HOLDER, {job_id(2)}) == listed, "the commit is done"
 
 
 def test_a_rival_that_was_begun_is_taken_from_its_worker() -> None:
@@ -72,13 +80,14 @@ def test_a_rival_that_cannot_be_done_again_fails(begun: Compaction) -> None:
 @pytest.mark.parametrize(
     "other",
     [
-        job(2, SHARES_A_RUN, SUBMITTED),
+        job(2, TieredSpec((), (2, 1), 1), SUBMITTED),
+        job(2, DrainSpec(b"", (), (5, 2)), SUBMITTED),
         job(2, TieredSpec((), (2, 1), 1), RUNNING, "they"),
         job(2, TieredSpec((), (2, 1), 1)),
         job(2, SHARES_A_RUN, COMPLETED, "they"),
         as_failed(job(2, SHARES_A_RUN, RUNNING, "they")),
     ],
-    ids=["submitted", "other runs, running", "other runs, waiting", "ended", "failed"],
+    ids=["other runs, submitted", "a drain", "other runs, running", "other runs, waiting", "ended", "failed"],
 )
 def test_other_jobs_stay_as_they_are(other: Compaction) -> None:
     listed = Compactions(3, (HANDED, other))
