@@ -14,7 +14,7 @@ from slatespark.table.commit.active_jobs import has_fresh_heartbeat, is_own_job
 from slatespark.table.log.compactions import fetch_compactions
 from slatespark.table.log.manifests import decode_version, manifest_log
 from slatespark.table.log.versioned_object import Version
-from slatespark.table.records.claims import fetch_digests_between, has_claim, manifest_digest
+from slatespark.table.records.claims import fetch_digests_between, find_claim, manifest_digest
 from slatespark.table.records.commits import is_own_commit
 from slatespark.table.snapshot import newest_wal_sizes
 from slatespark.table.stores import TableStores
@@ -127,7 +127,7 @@ def _find_foreign_epoch(stores: TableStores, latest: Version[Manifest], baseline
         try:
             data = bytes(log.get(number))
             epochs = _epochs(decode_version(stores, number, data))
-            is_foreign = epochs != known and not has_claim(stores.main, number, data)
+            is_foreign = epochs != known and find_claim(stores.main, number, data) is None
             if is_foreign:
                 log.get(number)  # a vacuum deletes a claim right after its manifest: was it still there?
         except SnapshotExpiredError:  # collected, so its author is unknown
@@ -170,7 +170,7 @@ def are_epochs_ours(stores: TableStores, latest: Version[Manifest]) -> bool:
         manifest = decode_version(stores, number, data)
         if _epochs(manifest) != epochs:
             return False
-        if is_own_commit(stores.main, number, manifest) or has_claim(stores.main, number, data):
+        if is_own_commit(stores.main, number, manifest) or find_claim(stores.main, number, data) is not None:
             return True
     return False
 
@@ -181,4 +181,4 @@ def _epochs(state: Manifest | Baseline) -> tuple[int, int]:
 
 def is_claim(stores: TableStores, manifest_id: int) -> bool:
     """Tell whether a manifest is the claim of a job of ours, whose commit is still to come."""
-    return has_claim(stores.main, manifest_id, bytes(manifest_log(stores).get(manifest_id)))
+    return find_claim(stores.main, manifest_id, bytes(manifest_log(stores).get(manifest_id))) is not None

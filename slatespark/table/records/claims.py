@@ -94,7 +94,10 @@ def announced_version(path: str) -> int | None:
 
 
 def find_claim(store: ObjectStore, manifest_id: int, data: bytes) -> ClaimRecord | None:
-    """Return the record of the claim with this content; None if the manifest is not a slatespark claim."""
+    """Return the record of the claim with this content; None if the manifest is not a slatespark claim.
+
+    A damaged claim is as good as none.
+    """
     digest = manifest_digest(data)
     for claim in _list_claims(store, manifest_id, manifest_id):
         with contextlib.suppress(CorruptDataError):
@@ -120,13 +123,11 @@ def find_lost_claims(store: ObjectStore, won: Mapping[int, str]) -> dict[str, in
     }
 
 
-def has_claim(store: ObjectStore, manifest_id: int, data: bytes) -> bool:
-    """Tell whether a job of slatespark claimed a manifest with this content."""
-    return manifest_digest(data) in fetch_digests_between(store, manifest_id, manifest_id).get(manifest_id, ())
-
-
 def fetch_digests_between(store: ObjectStore, first_id: int, last_id: int) -> dict[int, frozenset[str]]:
-    """Return the digests recorded for manifests [first_id, last_id], by id; those without any are left out."""
+    """Return the digests recorded for manifests [first_id, last_id], by id; those without any are left out.
+
+    A damaged claim is as good as none.
+    """
     claims = _list_claims(store, first_id, last_id)
     found: dict[int, frozenset[str]] = {}
     for claim, digest in run_in_groups(partial(_fetch_digest, store), claims, is_remote=store.is_remote):
@@ -136,8 +137,10 @@ def fetch_digests_between(store: ObjectStore, first_id: int, last_id: int) -> di
 
 
 def _fetch_digest(store: ObjectStore, claim: _Stored) -> str | None:
-    content = find_json(store, claim.path)
-    return None if content is None else str(content.get("sha256"))
+    with contextlib.suppress(CorruptDataError):
+        content = find_json(store, claim.path)
+        return None if content is None else str(content.get("sha256"))
+    return None
 
 
 def fetch_claimed_removals(store: ObjectStore, first_id: int, last_id: int) -> dict[str, tuple[KeyRange, ...]]:

@@ -25,7 +25,7 @@ from slatespark.table.log.manifests import decode_version, fetch_manifest, list_
 from slatespark.table.read.fetch import fetch_wal_rows
 from slatespark.table.read.versions.file_properties import file_properties
 from slatespark.table.read.versions.sst_end import fetch_end
-from slatespark.table.records.claims import has_claim
+from slatespark.table.records.claims import find_claim
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.records.commits import fetch_commit_records
 from slatespark.table.snapshot import Snapshot
@@ -208,7 +208,7 @@ def _raised_by_us(stores: TableStores, record: CommitRecord, compactor_epoch: in
         epoch = decode_version(stores, number, data).compactor_epoch
         if epoch == reached:
             continue
-        if epoch != reached + 1 or not has_claim(stores.main, number, data):
+        if epoch != reached + 1 or find_claim(stores.main, number, data) is None:
             return False
         reached = epoch
         if reached == compactor_epoch:

@@ -238,6 +238,16 @@ def test_a_foreign_claim_between_two_of_ours_is_refused(
         check(stores)
 
 
+def test_a_damaged_claim_counts_as_a_clients(store: FailingStore, stores: TableStores, clock: FakeClock) -> None:
+    put_manifest(store, 7, BASE)
+    claim(stores, clock)
+    (record,) = store.list(CLAIMS_DIR)
+    store.put(record.path, [b"{"])
+    assert not are_epochs_ours(stores, fetch_latest_manifest(stores))
+    with pytest.raises(CommitConflictError, match="epoch 4"):
+        check(stores)
+
+
 def test_a_claim_of_ours_that_lost_its_race_does_not_count(
     store: FailingStore, stores: TableStores, clock: FakeClock
 ) -> None:

@@ -14,8 +14,8 @@ from slatespark.table.records.claims import (
     announced_version,
     fetch_claimed_removals,
     fetch_digests_between,
+    find_claim,
     find_lost_claims,
-    has_claim,
     manifest_digest,
     publish_claim,
 )
@@ -37,9 +37,10 @@ def test_claims_of_one_version(store: ObjectStore) -> None:
         (50, "a", 2, b"4"),
     ):
         publish_claim(store, number, write_id, attempt, data)
-    assert [has_claim(store, 5, data) for data in (b"1", b"2", b"3")] == [True, True, False]
-    assert has_claim(store, 6, b"3")
-    assert not has_claim(store, 4, b"1")
+    found = [find_claim(store, 5, data) for data in (b"1", b"2", b"3")]
+    assert [claim and claim.write_id for claim in found] == ["a", "b", None]
+    assert find_claim(store, 6, b"3") is not None
+    assert find_claim(store, 4, b"1") is None
     one, two, three = (manifest_digest(data) for data in (b"1", b"2", b"3"))
     assert fetch_digests_between(store, 1, 49) == {5: {one, two}, 6: {three}}
     assert fetch_digests_between(store, 6, 5) == {}
@@ -109,3 +110,11 @@ def test_a_damaged_claim_is_as_good_as_none(store: ObjectStore, content: bytes) 
     store.put(f"{CLAIMS_DIR}{5:020d}-a-0.json", [content])
     publish_claim(store, 6, "a", 0, b"abc")
     assert fetch_claimed_removals(store, 5, 6) == {ABC: ()}
+
+
+@pytest.mark.parametrize("content", [b"{", b"[]", b"{}"])
+def test_a_damaged_claim_hides_no_sound_one(store: ObjectStore, content: bytes) -> None:
+    store.put(f"{CLAIMS_DIR}{5:020d}-a-0.json", [content])
+    publish_claim(store, 5, "b", 0, b"abc")
+    assert find_claim(store, 5, b"abc") is not None
+    assert ABC in fetch_digests_between(store, 5, 5)[5]
