@@ -102,6 +102,10 @@ class Manifest:
         root = Segment(b"", self.last_compacted_l0_sst_view_id, self.l0, self.compacted)
         return (root, *self.segments)
 
+    def find_tree(self, prefix: bytes) -> Segment | None:
+        """Return the tree of a segment, the root tree for an empty prefix; None if there is no such segment."""
+        return next((tree for tree in self.trees() if tree.prefix == prefix), None)
+
     def has_l0(self) -> bool:
         """Tell whether any tree has L0 views."""
         return any(tree.l0 for tree in self.trees())

@@ -25,7 +25,7 @@ from slatespark.table.compaction.merge import MergeRules, RangeTask, merge_range
 from slatespark.table.cooperation.claimed_job import ClaimedJob, SourcesGoneError
 from slatespark.table.cooperation.following import after_commit
 from slatespark.table.cooperation.job_list import JobList
-from slatespark.table.cooperation.job_rules import as_failed, find_tree, next_job_id, spec_of_slice, with_job
+from slatespark.table.cooperation.job_rules import as_failed, next_job_id, spec_of_slice, with_job
 from slatespark.table.cooperation.outcome import await_commit
 from slatespark.table.cooperation.submission import Submitter
 from slatespark.table.log.manifests import fetch_latest_manifest
@@ -43,7 +43,7 @@ COMPLETED, FAILED = uniffi.CompactionStatus.COMPLETED, uniffi.CompactionStatus.F
 
 
 def plan_all(manifest: Manifest, listed: Compactions) -> TieredSpec | None:
-    tree = find_tree(manifest, b"")
+    tree = manifest.find_tree(b"")
     assert tree is not None
     if not tree.l0 and len(tree.compacted) < 2:
         return None

@@ -259,7 +259,7 @@ class MergeRuns(TreeEdit):
         CommitConflictError
             When a source is gone or was cut, or when other versions of the keys appeared where none may be.
         """
-        tree = next((tree for tree in base.trees() if tree.prefix == self.segment), None)
+        tree = base.find_tree(self.segment)
         if tree is None:
             raise _sources_changed("The segment of the merged files is gone.")
         newest, oldest = self._find_place(base, tree.compacted)

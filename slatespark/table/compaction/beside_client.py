@@ -26,7 +26,7 @@ from slatespark.table.compaction.plan import CompactionPlan, Pick, pick_next, tr
 from slatespark.table.compaction.report import CompactionJob, job_facts
 from slatespark.table.compaction.state import CompactionState
 from slatespark.table.cooperation.claimed_job import ClaimedJob
-from slatespark.table.cooperation.job_rules import find_tree, spec_of_slice
+from slatespark.table.cooperation.job_rules import spec_of_slice
 from slatespark.table.cooperation.outcome import await_commit
 from slatespark.table.cooperation.submission import JobMovedError, JobTakenError, Submitter
 from slatespark.table.log.compactions import fetch_compactions
@@ -184,7 +184,7 @@ def whole_spec(plan: CompactionPlan, manifest: Manifest, listed: Compactions) ->
 
     Requires: `plan` was made for `manifest`.
     """
-    tree = find_tree(manifest, plan.segment)
+    tree = manifest.find_tree(plan.segment)
     assert tree is not None
     views = {view.id for source in plan.sources if source.run_id is None for view in source.views}
     numbers = {source.run_id for source in plan.sources if source.run_id is not None}

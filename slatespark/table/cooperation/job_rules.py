@@ -12,7 +12,7 @@ from typing import Final
 
 from slatespark.errors import InternalError, InvalidRequestError
 from slatespark.format.compactions import Compaction, Compactions, CompactionSpec, CompactionStatus, TieredSpec
-from slatespark.format.manifest import Manifest, Segment
+from slatespark.format.manifest import Manifest
 from slatespark.format.references import SstHandle
 from slatespark.format.ulid import Ulid
 from slatespark.table.clock import Clock, new_ulid
@@ -26,11 +26,6 @@ NOT_BEGUN: Final = (CompactionStatus.SUBMITTED, CompactionStatus.SCHEDULED)
 BEGUN: Final = (CompactionStatus.RUNNING, CompactionStatus.COMPACTED)  # a worker has it, or had it
 
 VOID: Final = TieredSpec((), (), 0)  # no sources: the coordinator fails such a job when it is asked to commit it
-
-
-def find_tree(manifest: Manifest, segment: bytes) -> Segment | None:
-    """Return the tree of a segment, or the root tree for an empty prefix; None if there is no such segment."""
-    return next((tree for tree in manifest.trees() if tree.prefix == segment), None)
 
 
 def find_job(listed: Compactions, job_id: Ulid) -> Compaction | None:
@@ -52,7 +47,7 @@ def as_failed(job: Compaction) -> Compaction:
 
 def has_sources(manifest: Manifest, spec: CompactionSpec) -> bool:
     """Tell whether a version has all sources of a job."""
-    tree = find_tree(manifest, spec.segment)
+    tree = manifest.find_tree(spec.segment)
     if tree is None:
         return False
     views, runs = {view.id for view in tree.l0}, {run.id for run in tree.compacted}
@@ -65,7 +60,7 @@ def same_sources(before: Manifest, after: Manifest, spec: CompactionSpec) -> boo
 
 
 def _shown_by(manifest: Manifest, spec: CompactionSpec) -> set[tuple[object, ...]]:
-    tree = find_tree(manifest, spec.segment)
+    tree = manifest.find_tree(spec.segment)
     if tree is None:
         return set()
     views = {(view,) for view in tree.l0 if view.id in spec.l0_view_ids}
@@ -156,7 +151,7 @@ def spec_of_slice(
     InvalidRequestError
         When two L0 views of the tree have one id, so that the job would remove both where it merges one.
     """
-    tree = find_tree(manifest, segment)
+    tree = manifest.find_tree(segment)
     assert tree is not None
     if l0 and len({view.id for view in tree.l0}) < len(tree.l0):
         raise InvalidRequestError(
@@ -173,7 +168,7 @@ def spec_of_slice(
 
 def check_spec(manifest: Manifest, spec: TieredSpec) -> None:
     """Refuse a job that the coordinator would refuse, or would commit with loss; raises `InternalError`."""
-    tree = find_tree(manifest, spec.segment)
+    tree = manifest.find_tree(spec.segment)
     if tree is None or not (spec.l0_view_ids or spec.sorted_runs):
         raise InternalError(f"A job has no sources in segment {spec.segment.hex()!r}.")
     views, runs = tuple(view.id for view in tree.l0), tuple(run.id for run in tree.compacted)

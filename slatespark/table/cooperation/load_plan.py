@@ -16,7 +16,7 @@ from slatespark.format.compactions import Compaction, Compactions, CompactionSta
 from slatespark.format.manifest import Manifest, Segment, SortedRun
 from slatespark.format.ulid import Ulid
 from slatespark.ranges import KeyRange
-from slatespark.table.cooperation.job_rules import find_tree, spec_of_slice
+from slatespark.table.cooperation.job_rules import spec_of_slice
 from slatespark.table.read.planning.plan import FileSlice, Layer, cut_layers, stored_bytes
 from slatespark.table.rows.sst_upload import NewFile
 from slatespark.table.stores import OWN_ROOT
@@ -68,7 +68,7 @@ class LoadSources:
 
     def spec(self, manifest: Manifest, listed: Compactions) -> TieredSpec | None:
         """Return the job on top of a later version; None if the sources are no longer its oldest L0, or newest run."""
-        tree = find_tree(manifest, self.tree.prefix)
+        tree = manifest.find_tree(self.tree.prefix)
         if tree is None:
             return None
         views = [view.id for view in self.tree.l0]

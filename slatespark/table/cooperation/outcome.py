@@ -15,7 +15,7 @@ from slatespark.format.references import SstHandle
 from slatespark.format.ulid import Ulid
 from slatespark.table.cooperation.claimed_job import ClaimedJob
 from slatespark.table.cooperation.job_list import JobList
-from slatespark.table.cooperation.job_rules import NOT_BEGUN, VOID, as_failed, find_job, find_tree, with_job
+from slatespark.table.cooperation.job_rules import NOT_BEGUN, VOID, as_failed, find_job, with_job
 from slatespark.table.cooperation.rivals import hold_off, release
 from slatespark.table.log.manifests import later_manifests
 from slatespark.table.stores import TableStores
@@ -108,7 +108,7 @@ def find_commit(stores: TableStores, spec: TieredSpec, outputs: Sequence[SstHand
 
 def _shows(manifest: Manifest, spec: TieredSpec, outputs: Sequence[SstHandle]) -> bool:
     """Tell whether a version has a job's outputs in place of its sources."""
-    tree = find_tree(manifest, spec.segment)
+    tree = manifest.find_tree(spec.segment)
     if tree is None or {view.id for view in tree.l0} & set(spec.l0_view_ids):
         return False
     run = next((run for run in tree.compacted if run.id == spec.destination), None)

@@ -19,7 +19,6 @@ from slatespark.ranges import prefix_range
 from slatespark.table.clock import Clock, now_or
 from slatespark.table.commit.job import draw_write_id
 from slatespark.table.commit.wal_place import fetch_state_with_wal
-from slatespark.table.cooperation.job_rules import find_tree
 from slatespark.table.cooperation.submission import Submitter
 from slatespark.table.cooperation.unflushed_rows import await_flush
 from slatespark.table.log.manifests import later_manifests
@@ -52,7 +51,7 @@ def drop_segment_beside_client(
     submitter = Submitter(stores, clock, timeout_ms=options.client_timeout_ms)
 
     def plan(manifest: Manifest, _: Compactions) -> tuple[DrainSpec, ...]:
-        tree = find_tree(manifest, prefix)
+        tree = manifest.find_tree(prefix)
         if tree is None or not (tree.l0 or tree.compacted):
             return ()
         return (DrainSpec(prefix, tuple(view.id for view in tree.l0), tuple(run.id for run in tree.compacted)),)
@@ -79,14 +78,14 @@ def _find_dropped(
 
     None for none: a compaction would have put a run in their place.
     """
-    tree = find_tree(planned.value, prefix)
+    tree = planned.value.find_tree(prefix)
     assert tree is not None  # it was planned
     views = {view.id for view in tree.l0}
     before = planned.value
     for number, manifest in later_manifests(stores, planned.number + 1):
         if manifest is None:
             continue
-        left = find_tree(manifest, prefix)
+        left = manifest.find_tree(prefix)
         if left is None or not (left.compacted or views & {view.id for view in left.l0}):
             return before, Version(number, manifest)
         before = manifest
