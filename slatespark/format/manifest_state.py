@@ -97,6 +97,11 @@ class Manifest:
     wal_object_store_uri: str | None = None
     unknown_fields: frozenset[str] = frozenset()
 
+    @property
+    def epochs(self) -> tuple[int, int]:
+        """The epochs of the writer and of the compactor."""
+        return self.writer_epoch, self.compactor_epoch
+
     def trees(self) -> tuple[Segment, ...]:
         """Return the root tree, as a segment with an empty prefix, followed by every segment."""
         root = Segment(b"", self.last_compacted_l0_sst_view_id, self.l0, self.compacted)

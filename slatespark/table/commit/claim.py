@@ -50,8 +50,7 @@ class Claim:
 
     def holds(self, manifest: Manifest) -> bool:
         """Tell whether a manifest still carries these epochs."""
-        own = self.version.value
-        return (manifest.writer_epoch, manifest.compactor_epoch) == (own.writer_epoch, own.compactor_epoch)
+        return manifest.epochs == self.version.value.epochs
 
 
 def refuse_unwritable(url: str, manifest: Manifest) -> None:

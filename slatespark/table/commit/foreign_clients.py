@@ -42,6 +42,11 @@ class Baseline:
         """Return the state at a version."""
         return cls(manifest_id, manifest.writer_epoch, manifest.compactor_epoch, manifest.last_l0_seq, wal_end)
 
+    @property
+    def epochs(self) -> tuple[int, int]:
+        """The epochs of the writer and of the compactor."""
+        return self.writer_epoch, self.compactor_epoch
+
     def advanced(self, version: Version[Manifest]) -> Baseline:
         """Return the state at a later version, of which it is known that no other client was active before it."""
         return Baseline.of(*version, max(self.wal_end, version.value.replay_after_wal_id + 1))
@@ -76,7 +81,7 @@ def refuse_foreign_writer(stores: TableStores, latest: Version[Manifest], baseli
         raise _client_active(stores, f"a SlateDB client claimed {epoch} during the write")
     manifest = latest.value
     # Under epochs that a job of ours claimed, only that job writes; and only jobs of ours create tables with rows.
-    unclaimed = baseline.manifest_id > 0 and _epochs(manifest) == _epochs(baseline)
+    unclaimed = baseline.manifest_id > 0 and manifest.epochs == baseline.epochs
     moved = unclaimed and manifest.last_l0_seq != baseline.last_l0_seq
     flushed = moved and not are_epochs_ours(stores, latest)
     first_new = max(baseline.wal_end, manifest.replay_after_wal_id + 1)
@@ -119,14 +124,14 @@ def _client_active(stores: TableStores, fact: str) -> CommitConflictError:
 
 def _find_foreign_epoch(stores: TableStores, latest: Version[Manifest], baseline: Baseline) -> str | None:
     """Return the first epoch raised since the baseline without a claim of ours."""
-    known = _epochs(baseline)
-    if known == _epochs(latest.value) or _raised_by_claims(stores, latest, baseline):
+    known = baseline.epochs
+    if known == latest.value.epochs or _raised_by_claims(stores, latest, baseline):
         return None
     log = manifest_log(stores)
     for number in range(baseline.manifest_id + 1, latest.number + 1):
         try:
             data = bytes(log.get(number))
-            epochs = _epochs(decode_version(stores, number, data))
+            epochs = decode_version(stores, number, data).epochs
             is_foreign = epochs != known and find_claim(stores.main, number, data) is None
             if is_foreign:
                 log.get(number)  # a vacuum deletes a claim right after its manifest: was it still there?
@@ -142,7 +147,7 @@ def _find_foreign_epoch(stores: TableStores, latest: Version[Manifest], baseline
 
 def _raised_by_claims(stores: TableStores, latest: Version[Manifest], baseline: Baseline) -> bool:
     """Tell whether there are as many claims of ours as the epochs were raised since; each raises both by one."""
-    raised = {now - then for now, then in zip(_epochs(latest.value), _epochs(baseline), strict=True)}
+    raised = {now - then for now, then in zip(latest.value.epochs, baseline.epochs, strict=True)}
     claims = fetch_digests_between(stores.main, baseline.manifest_id + 1, latest.number)
     if len(raised) > 1 or sum(raised) > len(claims):
         return False
@@ -161,22 +166,18 @@ def are_epochs_ours(stores: TableStores, latest: Version[Manifest]) -> bool:
 
     The claim itself says so, or the commit that followed it: a vacuum may have deleted the claim.
     """
-    log, epochs = manifest_log(stores), _epochs(latest.value)
+    log, epochs = manifest_log(stores), latest.value.epochs
     for number in range(latest.number, 0, -1):
         try:
             data = bytes(log.get(number))
         except SnapshotExpiredError:
             return False
         manifest = decode_version(stores, number, data)
-        if _epochs(manifest) != epochs:
+        if manifest.epochs != epochs:
             return False
         if is_own_commit(stores.main, number, manifest) or find_claim(stores.main, number, data) is not None:
             return True
     return False
-
-
-def _epochs(state: Manifest | Baseline) -> tuple[int, int]:
-    return state.writer_epoch, state.compactor_epoch
 
 
 def is_claim(stores: TableStores, manifest_id: int) -> bool:

@@ -170,8 +170,7 @@ def _find_load(stores: TableStores, before: _Version, version: _Version) -> int 
 
 
 def _known(number: int, manifest: Manifest) -> _Version:
-    epochs = manifest.writer_epoch, manifest.compactor_epoch
-    return _Version(number, epochs, manifest.last_l0_seq, bool(manifest.nonce), manifest.ssts.keys())
+    return _Version(number, manifest.epochs, manifest.last_l0_seq, bool(manifest.nonce), manifest.ssts.keys())
 
 
 def _outlined(stores: TableStores, number: int, data: bytes) -> _Version:

@@ -95,8 +95,7 @@ def newest_seen(stores: TableStores) -> int:
 
 def note_own_commit(stores: TableStores, number: int, manifest: Manifest) -> None:
     """Remember that a version was published by a slatespark commit, which has fenced the WAL."""
-    epochs = manifest.writer_epoch, manifest.compactor_epoch
-    stores.heads.put_own_commit(stores.main.url, MANIFEST_DIR, number, epochs)
+    stores.heads.put_own_commit(stores.main.url, MANIFEST_DIR, number, manifest.epochs)
 
 
 def is_known_commit(stores: TableStores, number: int) -> bool:
@@ -113,8 +112,7 @@ def is_at_rest(stores: TableStores, version: Version[Manifest]) -> bool:
     known.
     """
     number, epochs = stores.heads.own_commit(stores.main.url, MANIFEST_DIR)
-    manifest = version.value
-    return 0 < number <= version.number and epochs == (manifest.writer_epoch, manifest.compactor_epoch)
+    return 0 < number <= version.number and epochs == version.value.epochs
 
 
 def fetch_newest_since(stores: TableStores, known: Version[Manifest]) -> Version[Manifest]:
