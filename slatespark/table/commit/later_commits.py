@@ -14,8 +14,9 @@ is recorded.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias
 
 from slatespark.errors import SnapshotExpiredError
@@ -142,23 +143,26 @@ def find_later_commits(
     versions = [_known(*since)]
     trees, filters = _Segments(before), _Filters(stores, filtered_jobs)
     removals = fetch_claimed_removals(stores.main, since.number + 1, latest.number)
-    numbers = range(since.number + 1, latest.number)
-    for number, found in run_in_groups(manifest_log(stores).get, numbers, is_remote=stores.main.is_remote):
-        data = bytes(found)
-        version = _outlined(stores, number, data)
+    for version, decode in _versions_after(stores, since.number, latest):
         load_seq, filtered = _find_load(stores, versions[-1], version), filters.of(versions[-1], version)
         changes = bool(filtered) or load_seq is not None or version.last_seq > versions[-1].last_seq
         if changes or trees.may_shrink:
-            manifest = decode_version(stores, number, data)
+            manifest = decode()
             drained = trees.drained_by(manifest)
             if changes or drained:
                 yield _commit(stores, versions, version, manifest, removals, load_seq, (*drained, *filtered))
         versions.append(version)
-    newest = _known(*latest)
-    load_seq, filtered = _find_load(stores, versions[-1], newest), filters.of(versions[-1], newest)
-    gone = (*trees.drained_by(now), *filtered)
-    if load_seq is not None or newest.last_seq > versions[-1].last_seq or gone:
-        yield _commit(stores, versions, newest, now, removals, load_seq, gone)
+
+
+def _versions_after(
+    stores: TableStores, number: int, latest: Version[Manifest]
+) -> Iterator[tuple[_Version, Callable[[], Manifest]]]:
+    """Yield the versions after one, up to the newest, each with the function that decodes it whole."""
+    between = range(number + 1, latest.number)
+    for each, found in run_in_groups(manifest_log(stores).get, between, is_remote=stores.main.is_remote):
+        data = bytes(found)
+        yield _outlined(stores, each, data), partial(decode_version, stores, each, data)
+    yield _known(*latest), lambda: latest.value
 
 
 def _find_load(stores: TableStores, before: _Version, version: _Version) -> int | None:
