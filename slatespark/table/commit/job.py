@@ -12,8 +12,6 @@ from slatespark.format.compactions import Compaction
 from slatespark.format.manifest import Manifest
 from slatespark.format.segments import WHOLE, KeySegments
 from slatespark.options import WriteOptions
-from slatespark.options.properties import parse_property
-from slatespark.options.values import DEFAULT_TTL_MS
 from slatespark.table.clock import Clock, read_clock
 from slatespark.table.commit.claim import refuse_unwritable
 from slatespark.table.commit.client_place import refuse_place
@@ -78,9 +76,6 @@ class WriteJob:
         may they where a live client commits the rows: all have the number that they need if it flushes nothing until
         then.
         """
-        ttl_ms = options.ttl_ms
-        if ttl_ms == DEFAULT_TTL_MS:
-            ttl_ms = parse_property("defaultTtl", self.definition.properties.get("defaultTtl"))
         first_seq = self.base_seq + 1
         if options.cooperates:
             first_seq = self.baseline.last_l0_seq
@@ -89,7 +84,7 @@ class WriteJob:
         check_seq(first_seq)
         ttl_from_ms = self.planned_ms if options.ttl_from == "write" else None
         latest_ms = None if self.is_provisional else self.latest_expire_ms(self.planned_ms)
-        return Stamp(first_seq, self.create_ts_ms, ttl_ms, ttl_from_ms, latest_ms)
+        return Stamp(first_seq, self.create_ts_ms, self.definition.ttl_ms(options.ttl_ms), ttl_from_ms, latest_ms)
 
     def latest_expire_ms(self, written_ms: int) -> int | None:
         """Return when rows expire at the latest, by the table's retention from the write; None for never."""

@@ -12,7 +12,7 @@ from slatespark.encoding.row_codec import RAW_CODEC, RowCodec
 from slatespark.errors import OptionError
 from slatespark.format.segments import SegmentExtractor
 from slatespark.options.properties import DEFAULTS, SEGMENT_PROPERTIES, parse_property, require_consistent_properties
-from slatespark.options.values import parse_duration_or_none
+from slatespark.options.values import DEFAULT_TTL_MS, parse_duration_or_none
 from slatespark.shown import Escaped
 from slatespark.units import MIN_MS
 
@@ -139,6 +139,17 @@ class TableDefinition(Escaped):
         """The built-in operator that folds operands unless an option gives one; None if the table sets none."""
         given = self.properties.get("mergeOperator")
         return None if given is None else str(parse_property("mergeOperator", given))
+
+    def ttl_ms(self, given_ms: int | None) -> int | None:
+        """Return the time to live of rows: the given one, or that of the table if the write gives none; None for none.
+
+        Parameters
+        ----------
+        given_ms : as `WriteOptions.ttl_ms`
+        """
+        if given_ms == DEFAULT_TTL_MS:
+            return parse_duration_or_none(self.properties.get("defaultTtl"), "defaultTtl")
+        return given_ms
 
     @property
     def segment_extractor(self) -> SegmentExtractor | None:

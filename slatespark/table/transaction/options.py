@@ -13,8 +13,7 @@ from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import InvalidRequestError, OptionError
 from slatespark.options import ReadOptions, WriteOptions
 from slatespark.options.fields import Call, find_other, option_keys, with_common
-from slatespark.options.properties import parse_property
-from slatespark.options.values import DEFAULT_TTL_MS, normalize_name
+from slatespark.options.values import normalize_name
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.read.versions.read_point import refuse_another_point
 
@@ -131,10 +130,7 @@ def has_instants(options: WriteOptions, definition: TableDefinition) -> bool:
         return True
     if options.expire_at_column is None:
         return False
-    ttl_ms = options.ttl_ms
-    if ttl_ms == DEFAULT_TTL_MS:
-        ttl_ms = parse_property("defaultTtl", definition.properties.get("defaultTtl"))
-    if ttl_ms is not None:
+    if definition.ttl_ms(options.ttl_ms) is not None:
         raise OptionError(
             "expireAtColumn: rows without an instant would expire by a TTL.",
             why="A TTL counts from the commit, which moves such expiries, but not instants.",
