@@ -6,7 +6,7 @@ what lies between them, and L0 views down to the oldest.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -15,7 +15,6 @@ from slatespark.format.compactions import Compactions, TieredSpec
 from slatespark.format.manifest import Manifest
 from slatespark.options import WriteOptions
 from slatespark.table.clock import Clock, now_or
-from slatespark.table.commit.discard import delete_files
 from slatespark.table.commit.file_facts import count_rows, describe_files
 from slatespark.table.commit.hold import working_jobs
 from slatespark.table.commit.job import draw_write_id
@@ -99,16 +98,13 @@ class BesideClient:
         self.kind = plan.kind
         return whole_spec(plan, manifest, listed)
 
-    def check(
-        self, requirements: Iterable[Requirement], newest: CompactionState, merged: Sequence[MergedRange]
-    ) -> None:
+    def check(self, requirements: Iterable[Requirement], newest: CompactionState, merged: MergedRange) -> None:
         """Check what must hold for the outputs to be committed, right before they are handed over."""
-        files = [file for part in merged for file in part.files]
-        stage = Stage(self.stores, newest.snapshot.version, files, files)
+        stage = Stage(self.stores, newest.snapshot.version, merged.files, merged.files)
         for requirement in requirements:
             requirement.before_publishing(stage)
 
-    def commit(self, job: ClaimedJob, merged: Sequence[MergedRange], rules: MergeRules) -> CommitRecord:
+    def commit(self, job: ClaimedJob, merged: MergedRange, rules: MergeRules) -> CommitRecord:
         """Hand a merged job over, wait for its commit, and return the record of it.
 
         Raises
@@ -116,7 +112,7 @@ class BesideClient:
         CommitConflictError
             When the coordinator did not commit it: the job was withdrawn.
         """
-        files = [file for part in merged for file in part.files]
+        files = merged.files
         outputs = [file.handle for file in files]
         handed_ms = self.clock.now_ms()
         job.hand_over(outputs)
@@ -157,11 +153,6 @@ class BesideClient:
         """Return what is known of a job that another worker did."""
         plan = plan_client_job(self.stores, Version(taken.version, taken.planned), taken.spec)
         return replace(job_facts(replace(plan, kind=self.kind), waits=False), version=taken.version)
-
-    def discard(self, job: ClaimedJob, merged: Sequence[MergedRange]) -> None:
-        """Delete the outputs of a job that failed before its hand-over."""
-        if not job.may_be_handed:
-            delete_files(self.stores, [file.handle.id for part in merged for file in part.files])
 
 
 def refuse_hold(state: CompactionState) -> None:

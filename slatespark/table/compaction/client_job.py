@@ -7,7 +7,7 @@ versions that we can keep. See docs/explanation/what-a-compaction-keeps.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
@@ -62,7 +62,7 @@ class ClientMerge:
 
 def merge_client_job(
     stores: TableStores, clock: Clock, job: ClaimedJob, how: ClientMerge, runner: Runner
-) -> tuple[CompactionPlan, FilterPlan, list[MergedRange]]:
+) -> tuple[CompactionPlan, FilterPlan, MergedRange]:
     """Merge a claimed job and hand it back; return what was merged, and by which rules.
 
     Parameters
@@ -94,29 +94,35 @@ def merge_client_job(
         parallelism=how.parallelism,
         copies=copy_rule(fetch_definition(stores, job.found.value).value, is_lowest=plan.is_lowest),
     )
-    merged: list[MergedRange] = []
+    parts: list[MergedRange] = []
     try:
         for part in runner(tasks):
-            merged.append(part)
+            parts.append(part)
             job.check()
+        merged = MergedRange.joined(parts)
         if filter_plan.rules.retired_ms is not None:
             refuse_operands(stores.url, may_retire=_may_retire(stores, clock, how))
         if filter_plan.removed_visible(merged):
             record_removals(stores, clock, job, plan, merged)
-        job.hand_over([file.handle for part in merged for file in part.files])
+        job.hand_over([file.handle for file in merged.files])
     except BaseException:
-        if not job.may_be_handed:
-            delete_files(stores, [file.handle.id for part in merged for file in part.files])
+        discard_outputs(stores, job, parts)
         raise
     return plan, filter_plan, merged
 
 
+def discard_outputs(stores: TableStores, job: ClaimedJob, parts: Sequence[MergedRange]) -> None:
+    """Delete the outputs of a job that failed before its hand-over."""
+    if not job.may_be_handed:
+        delete_files(stores, MergedRange.joined(parts).ids)
+
+
 def record_removals(
-    stores: TableStores, clock: Clock, job: ClaimedJob, plan: CompactionPlan, merged: Iterable[MergedRange]
+    stores: TableStores, clock: Clock, job: ClaimedJob, plan: CompactionPlan, merged: MergedRange
 ) -> None:
     """Record that a job removes rows which transactions may have read, right before its hand-over."""
     sources = tuple(dict.fromkeys(str(file.id) for file in plan.files))
-    outputs = tuple(str(file.handle.id) for part in merged for file in part.files)
+    outputs = tuple(map(str, merged.ids))
     found = FilteredJob(str(job.id), plan.segment.hex(), sources, outputs)
     publish_filtered_job(stores.main, found, clock.random_bits(64))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from slatespark.errors import InvalidRequestError, OptionError
@@ -38,7 +38,7 @@ class FilterPlan:
     waits: bool = False
     retires: bool = False
 
-    def removed_visible(self, merged: Iterable[MergedRange], *, is_late: bool = False) -> bool:
+    def removed_visible(self, merged: MergedRange, *, is_late: bool = False) -> bool:
         """Tell whether the merge may have removed or changed rows that reads show.
 
         Versions that expired by the instant of reads count as well, where others may have: the merge does not tell them
@@ -49,7 +49,7 @@ class FilterPlan:
         is_late : the rules judge by an instant later than that of reads
         """
         by_time = self.retires or is_late
-        return any(part.filtered or (by_time and part.expired) for part in merged)
+        return merged.filtered > 0 or (by_time and merged.expired > 0)
 
 
 def check_filters(given: object, definition: TableDefinition, table: str) -> tuple[CompactionFilter, ...]:

@@ -7,7 +7,7 @@ per version of a single key.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slatespark.format.manifest import Manifest
+from slatespark.format.ulid import Ulid
 from slatespark.kernels import gather_fields, merge_all
 from slatespark.kernels.columns import GROUP_HEAD, GROUP_REST, ROW_BITS, Retention, RowColumns
 from slatespark.kernels.results import Fields
@@ -88,9 +89,9 @@ class MergeRules:
             merge_operator=operator or definition.merge_operator,
         )
 
-    def snapshot_seq(self, merged: Iterable[MergedRange]) -> int | None:
+    def snapshot_seq(self, merged: MergedRange) -> int | None:
         """Return the number above which hidden versions may have been kept for a snapshot; None if none were."""
-        is_above = any(file.properties.max_seq > self.min_seq for part in merged for file in part.files)
+        is_above = any(file.properties.max_seq > self.min_seq for file in merged.files)
         return self.min_seq if is_above else None
 
     def retention(self) -> Retention:
@@ -114,7 +115,7 @@ class MergeRules:
 
 @dataclass(frozen=True, slots=True)
 class MergedRange:
-    """The result of merging a key range.
+    """The result of merging a key range, or several.
 
     Attributes
     ----------
@@ -138,6 +139,27 @@ class MergedRange:
     bytes_in: int = 0
     bytes_out: int = 0
     copies: tuple[CopyOutcome, ...] = ()
+
+    @classmethod
+    def joined(cls, parts: Sequence[MergedRange]) -> MergedRange:
+        """Return the results of several ranges, in key order, as one."""
+        return cls(
+            files=tuple(file for part in parts for file in part.files),
+            rows_in=sum(part.rows_in for part in parts),
+            rows_out=sum(part.rows_out for part in parts),
+            expired=sum(part.expired for part in parts),
+            dropped=sum(part.dropped for part in parts),
+            filtered=sum(part.filtered for part in parts),
+            tombstones=sum(part.tombstones for part in parts),
+            bytes_in=sum(part.bytes_in for part in parts),
+            bytes_out=sum(part.bytes_out for part in parts),
+            copies=tuple(copy for part in parts for copy in part.copies),
+        )
+
+    @property
+    def ids(self) -> list[Ulid]:
+        """The ids of the files."""
+        return [file.handle.id for file in self.files]
 
 
 @dataclass(frozen=True, slots=True)

@@ -136,7 +136,7 @@ def log_job(url: str, job: CompactionJob) -> CompactionJob:
 
 
 def job_facts(
-    plan: CompactionPlan, *, waits: bool, record: CommitRecord | None = None, merged: Sequence[MergedRange] = ()
+    plan: CompactionPlan, *, waits: bool, record: CommitRecord | None = None, merged: MergedRange | None = None
 ) -> CompactionJob:
     """Return the facts of a job, or of its plan.
 
@@ -155,18 +155,18 @@ def job_facts(
         bytes_in=plan.stored_bytes,
         filters_waited=waits,
     )
-    if record is None:
+    if record is None or merged is None:
         return facts
     return replace(
         facts,
         version=record.manifest_id,
-        files_out=sum(len(part.files) for part in merged),
-        bytes_in=sum(part.bytes_in for part in merged),
-        bytes_out=sum(part.bytes_out for part in merged),
-        rows_in=sum(part.rows_in for part in merged),
-        rows_out=sum(part.rows_out for part in merged),
-        expired=sum(part.expired for part in merged),
-        dropped=sum(part.dropped for part in merged),
-        filtered=sum(part.filtered for part in merged),
-        tombstones=sum(part.tombstones for part in merged),
+        files_out=len(merged.files),
+        bytes_in=merged.bytes_in,
+        bytes_out=merged.bytes_out,
+        rows_in=merged.rows_in,
+        rows_out=merged.rows_out,
+        expired=merged.expired,
+        dropped=merged.dropped,
+        filtered=merged.filtered,
+        tombstones=merged.tombstones,
     )

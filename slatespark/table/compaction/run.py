@@ -23,7 +23,7 @@ from slatespark.table.commit.job import WriteJob, abandon_write, begin_rewrite
 from slatespark.table.commit.requirements import Requirement
 from slatespark.table.commit.tree_edit import SEED_BITS, MergeRuns
 from slatespark.table.compaction.beside_client import BesideClient, refuse_hold, whole_plan
-from slatespark.table.compaction.client_job import record_removals
+from slatespark.table.compaction.client_job import discard_outputs, record_removals
 from slatespark.table.compaction.compacted import find_compacted
 from slatespark.table.compaction.copies import add_copies, check_asked, copy_rule
 from slatespark.table.compaction.filter import CompactionFilter
@@ -319,7 +319,7 @@ class _Compaction:
         self._refuse_job_of_client(state)
         definition, snapshot = state.definition, state.snapshot
         job = begin_rewrite(self.stores, self.clock, Operation.COMPACT, snapshot, definition)
-        merged: list[MergedRange] = []
+        parts: list[MergedRange] = []
         is_held, may_have_landed = definition.holds_history, False
         try:
             with listed_job(self.stores, self.clock, plan.spec, job.write_id, is_held=is_held) as listed:
@@ -328,7 +328,8 @@ class _Compaction:
                     baseline=self.baseline or job.baseline,
                     compaction=replace(listed.entry, spec=plan.spec),
                 )
-                self._merge(plan, filter_plan, definition, listed.entry.id.timestamp_ms, merged)
+                self._merge(plan, filter_plan, definition, listed.entry.id.timestamp_ms, parts)
+                merged = MergedRange.joined(parts)
                 job = replace(job, snapshot_seq=filter_plan.rules.snapshot_seq(merged))
                 codec = definition.codec()
                 gaps = find_gaps_around(self.stores, snapshot.manifest, plan.keys, codec, inside=False)
@@ -338,13 +339,13 @@ class _Compaction:
                 listed.complete()
         except BaseException as exc:
             abandon_write(self.stores, job)
-            made = [file.handle.id for part in merged for file in part.files]
+            made = MergedRange.joined(parts).ids
             if not may_have_landed:
                 delete_files(self.stores, made)
             elif isinstance(exc, _DEFINITE):
                 delete_unshown(self.stores, made, snapshot.manifest_id)
             raise
-        self.copies += [copy for part in merged for copy in part.copies]
+        self.copies += merged.copies
         return log_job(self.stores.url, job_facts(plan, waits=filter_plan.waits, record=record, merged=merged))
 
     def _run_beside_client(self, pick: Pick, segment: bytes) -> CompactionJob | None:
@@ -366,9 +367,10 @@ class _Compaction:
             if self.floor_ms is not None:
                 state = self._raised_floor(self.floor_ms)
                 filter_plan = self._plan_filters(state, plan)
-            merged: list[MergedRange] = []
+            parts: list[MergedRange] = []
             try:
-                self._merge(plan, filter_plan, state.definition, job.id.timestamp_ms, merged, job.check)
+                self._merge(plan, filter_plan, state.definition, job.id.timestamp_ms, parts, job.check)
+                merged = MergedRange.joined(parts)
                 newest = self.read_state()
                 beside.check(merge_requirements(state, plan, filter_plan.rules), newest, merged)
                 if filter_plan.rules.retired_ms is not None:
@@ -377,9 +379,9 @@ class _Compaction:
                     record_removals(self.stores, self.clock, job, plan, merged)
                 record = beside.commit(job, merged, filter_plan.rules)
             except BaseException:
-                beside.discard(job, merged)
+                discard_outputs(self.stores, job, parts)
                 raise
-        self.copies += [copy for part in merged for copy in part.copies]
+        self.copies += merged.copies
         return log_job(self.stores.url, job_facts(plan, waits=filter_plan.waits, record=record, merged=merged))
 
     def _merge(
@@ -388,21 +390,21 @@ class _Compaction:
         filter_plan: FilterPlan,
         definition: TableDefinition,
         planned_ms: int,
-        merged: list[MergedRange],
+        parts: list[MergedRange],
         check: Callable[[], None] | None = None,
     ) -> None:
-        """Append the result of each range to `merged`, in key order; `check` stops it by raising."""
+        """Append the result of each range to `parts`, in key order; `check` stops it by raising."""
         tasks = self._tasks(plan, filter_plan, definition, planned_ms=planned_ms)
         read_bytes = 0
         for part in self.runner(tasks):
-            merged.append(part)
+            parts.append(part)
             if check is not None:
                 check()
             read_bytes += part.bytes_in
             if self.progress is not None:
                 self.progress(Step.MERGING, read_bytes, max(read_bytes, plan.stored_bytes))
-        if len(merged) != len(tasks):
-            raise InternalError(f"The runner returned {len(merged)} of {len(tasks)} ranges.")
+        if len(parts) != len(tasks):
+            raise InternalError(f"The runner returned {len(parts)} of {len(tasks)} ranges.")
 
     def _tasks(
         self, plan: CompactionPlan, filter_plan: FilterPlan, definition: TableDefinition, *, planned_ms: int
@@ -424,14 +426,14 @@ class _Compaction:
         filter_plan: FilterPlan,
         job: WriteJob,
         listed: ListedJob,
-        merged: Sequence[MergedRange],
+        merged: MergedRange,
         gaps: Gaps,
         requirements: tuple[Requirement, ...],
     ) -> CommitRecord:
         edit = MergeRuns(
             sources=plan.views,
             keys=plan.keys,
-            files=tuple(file for part in merged for file in part.files),
+            files=merged.files,
             seed=self.clock.random_bits(SEED_BITS),
             segment=plan.segment,
             is_lowest=plan.is_lowest,
