@@ -267,11 +267,16 @@ class NoNewOperands(Requirement):
     def after_drain(self, stage: Stage, drained: Drained) -> None:
         """Check the WAL."""
         if drained.rows is not None and (drained.rows.flags & MERGE).any():
-            raise CommitConflictError(
-                f"{stage.stores.url}: merge operands were written while rows past retention were being removed.",
-                why="An operand may keep such a row alive.",
-                todo="Run it again.",
-            )
+            raise operands_came(stage.stores.url)
+
+
+def operands_came(table: str) -> CommitConflictError:
+    """Return the error for rows past retention that may not be removed any more."""
+    return CommitConflictError(
+        f"{table}: merge operands were written while rows past retention were being removed.",
+        why="An operand may keep such a row alive.",
+        todo="Run it again.",
+    )
 
 
 @dataclass(frozen=True, slots=True)

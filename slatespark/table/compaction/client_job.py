@@ -100,8 +100,7 @@ def merge_client_job(
             parts.append(part)
             job.check()
         merged = MergedRange.joined(parts)
-        if filter_plan.rules.retired_ms is not None:
-            refuse_operands(stores.url, may_retire=_may_retire(stores, clock, how))
+        refuse_operands(stores.url, filter_plan.rules, partial(_may_retire, stores, clock, how))
         if filter_plan.removed_visible(merged):
             record_removals(stores, clock, job, plan, merged)
         job.hand_over([file.handle for file in merged.files])

@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from slatespark.errors import CommitConflictError
 from slatespark.format.ulid import Ulid
 from slatespark.kernels.columns import MERGE
 from slatespark.options.values import MergeOperator
 from slatespark.ranges import ALL_KEYS
+from slatespark.table.commit.requirements import operands_came
 from slatespark.table.compaction.filter import CompactionFilter, RetentionFilter
 from slatespark.table.compaction.filter_plan import FilterPlan
+from slatespark.table.compaction.merge import MergeRules
 from slatespark.table.compaction.plan import CompactionPlan
 from slatespark.table.compaction.state import CompactionState, count_operands, hold_no_operands
 from slatespark.table.read.fetch import fetch_wal_rows
@@ -77,16 +78,16 @@ def _has_no_wal_operands(stores: TableStores, state: CompactionState) -> bool:
     return wal is None or not (wal.flags & MERGE).any()
 
 
-def refuse_operands(table: str, *, may_retire: bool) -> None:
-    """Refuse the result of a merge that dropped rows past retention, if these rows may not be dropped any more.
+def refuse_operands(table: str, rules: MergeRules, may_retire: Callable[[], bool]) -> None:
+    """Refuse a merge that dropped rows past retention, if they may not be dropped any more.
+
+    Parameters
+    ----------
+    may_retire : as for `with_allowed_retirement`
 
     Raises
     ------
     CommitConflictError
     """
-    if not may_retire:
-        raise CommitConflictError(
-            f"{table}: merge operands were written while rows past retention were being removed.",
-            why="An operand may keep such a row alive.",
-            todo="Run it again.",
-        )
+    if rules.retired_ms is not None and not may_retire():
+        raise operands_came(table)

@@ -373,8 +373,7 @@ class _Compaction:
                 merged = MergedRange.joined(parts)
                 newest = self.read_state()
                 beside.check(merge_requirements(state, plan, filter_plan.rules), newest, merged)
-                if filter_plan.rules.retired_ms is not None:
-                    refuse_operands(self.stores.url, may_retire=self._may_retire(newest, plan))
+                refuse_operands(self.stores.url, filter_plan.rules, partial(self._may_retire, newest, plan))
                 if filter_plan.removed_visible(merged, is_late=self.is_late):
                     record_removals(self.stores, self.clock, job, plan, merged)
                 record = beside.commit(job, merged, filter_plan.rules)
