@@ -19,8 +19,13 @@ def refuse_cooperation(options: WriteOptions, operation: str, instead: str = "")
     instead : what a client could commit
     """
     if options.cooperates:
-        raise OptionError(
-            f"ifClientActive=cooperate: {operation} does not take it.",
-            why="A live client only adds rows for others: it validates no reads, and cuts no files.",
-            todo=f"{instead} Or: {_OTHER_MODES}" if instead else _OTHER_MODES,
-        )
+        raise cooperation_refused(operation, instead)
+
+
+def cooperation_refused(operation: str, instead: str = "") -> OptionError:
+    """Return the error of `refuse_cooperation`."""
+    return OptionError(
+        f"ifClientActive=cooperate: {operation} does not take it.",
+        why="A live client only adds rows for others: it validates no reads, and cuts no files.",
+        todo=f"{instead} Or: {_OTHER_MODES}" if instead else _OTHER_MODES,
+    )

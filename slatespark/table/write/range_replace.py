@@ -13,7 +13,7 @@ from slatespark.options import WriteOptions
 from slatespark.ranges import KeyRange
 from slatespark.table.clock import Clock
 from slatespark.table.commit.commit import commit_write
-from slatespark.table.commit.cooperate_option import refuse_cooperation
+from slatespark.table.commit.cooperate_option import cooperation_refused, refuse_cooperation
 from slatespark.table.commit.empty_commit import end_without_commit, record_empty
 from slatespark.table.commit.idempotence import is_committed
 from slatespark.table.commit.job import WriteJob, abandoned_on_error, begin_write, draw_write_id, publish_job
@@ -65,9 +65,8 @@ def delete_range(
     keys = ranges_to_delete(where, options, definition.codec())
     if options.cooperates:
         _refuse_beside_client(options)
-        return drop_segment_beside_client(
-            stores, clock, _segment_of(keys, found.value, options), definition.codec(), options
-        )
+        prefix = _segment_of(keys, found.value)
+        return drop_segment_beside_client(stores, clock, prefix, definition.codec(), options)
     state = fetch_state_with_wal(stores)
     job = begin_write(
         stores,
@@ -96,19 +95,14 @@ def _refuse_beside_client(options: WriteOptions) -> None:
             todo="Omit txnAppId and txnVersion.",
         )
     if options.if_last_seq is not None:
-        refuse_cooperation(options, "ifLastSeq", "Omit it.")
+        raise cooperation_refused("ifLastSeq", "Omit it.")
 
 
-def _segment_of(keys: Sequence[KeyRange], manifest: Manifest, options: WriteOptions) -> bytes:
+def _segment_of(keys: Sequence[KeyRange], manifest: Manifest) -> bytes:
     """Return the prefix of the one segment that key ranges are exactly; raises `OptionError` if they are not."""
     prefix = find_segment(keys, manifest)
     if prefix is None:
-        refuse_cooperation(
-            options,
-            "deleteRange of other keys than those of exactly one segment",
-            "Give its prefix.",
-        )
-    assert prefix is not None  # the caller's mode is refused
+        raise cooperation_refused("deleteRange of other keys than those of exactly one segment", "Give its prefix.")
     return prefix
 
 
