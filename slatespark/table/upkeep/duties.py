@@ -56,11 +56,6 @@ class DutyContext:
     options: WriteOptions
     reaping: Reaping | None = None
 
-    @property
-    def is_beside_client(self) -> bool:
-        """Whether a live client commits for us."""
-        return self.options.if_client_active == "cooperate"
-
 
 @dataclass(frozen=True, slots=True)
 class DutyOutcome:
@@ -97,7 +92,7 @@ def raise_floor(context: DutyContext) -> DutyOutcome:
 
 def reap(context: DutyContext) -> DutyOutcome:
     """Do a pass of a reap; beside a live client compactions leave out what is past retention as they merge."""
-    if context.definition.retention_ms is None or context.is_beside_client:
+    if context.definition.retention_ms is None or context.options.cooperates:
         return DutyOutcome(None)
     reaping = context.reaping or Reaping.begin(
         context.stores,
