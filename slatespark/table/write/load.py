@@ -44,6 +44,4 @@ class Load:
     @property
     def merge_operator(self) -> MergeOperator | None:
         """How operands of one key fold within a task: by the options, else by the table property."""
-        if self.options.merge_operator is not None:
-            return self.options.merge_operator
-        return self.job.definition.merge_operator
+        return self.options.merge_operator or self.job.definition.merge_operator
