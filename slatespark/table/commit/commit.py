@@ -460,7 +460,7 @@ class _Commit:
     ) -> CommitRecord:
         """Return the record of a commit; `reached_seq` is the highest sequence number of the rows before it."""
         manifest_id, manifest = made
-        own = [file for group in change.outputs for file in group]
+        own = self.rows.files
         return CommitRecord(
             manifest_id=manifest_id,
             operation=self.job.operation,
