@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from slatespark.errors import CommitConflictError, SlateError
-from slatespark.format.compactions import Compaction, Compactions, CompactionStatus, WorkerSpec
+from slatespark.format.compactions import Compaction, Compactions, CompactionStatus, TieredSpec, WorkerSpec
 from slatespark.format.manifest import Manifest
 from slatespark.format.references import SstHandle
 from slatespark.format.ulid import Ulid
@@ -71,7 +71,7 @@ def is_own_worker(worker: WorkerSpec) -> bool:
 
 def is_claimable(listed: Compactions, job: Compaction) -> bool:
     """Tell whether a worker may take a job: it is scheduled, merges something, and no other worker has its sources."""
-    is_free = job.status is CompactionStatus.SCHEDULED and job.worker is None and hasattr(job.spec, "destination")
+    is_free = job.status is CompactionStatus.SCHEDULED and job.worker is None and isinstance(job.spec, TieredSpec)
     return is_free and not rivals_at_work(listed, job)
 
 
@@ -163,7 +163,7 @@ class ClaimedJob:
     def _is_handed(self, listed: Compactions) -> bool:
         entry = find_job(listed, self.id)
         handed = (CompactionStatus.COMPACTED, CompactionStatus.COMPLETED)
-        return entry is not None and entry.status in handed and self._is_ours(entry)
+        return entry is not None and entry.status in handed and _is_of(entry, self.worker_id)
 
     def _compacted(self, entry: Compaction) -> Compaction:
         worker = WorkerSpec(self.worker_id, self.jobs.heartbeat_ms())
@@ -177,13 +177,10 @@ class ClaimedJob:
         self._ended.set()
         self.entry = find_job(listed, self.id) or self.entry
 
-    def _is_ours(self, entry: Compaction) -> bool:
-        return entry.worker is not None and entry.worker.worker_id == self.worker_id
-
     def _owned(self, listed: Compactions) -> Compaction:
         """Return the job's entry; raises `JobLostError` if the list has none that is this worker's."""
         entry = find_job(listed, self.id)
-        if entry is not None and entry.status is CompactionStatus.RUNNING and self._is_ours(entry):
+        if entry is not None and entry.status is CompactionStatus.RUNNING and _is_of(entry, self.worker_id):
             self.waits = False
             return entry
         if entry is not None and self.waits and entry.status in NOT_BEGUN:
@@ -376,16 +373,16 @@ def _claim(jobs: JobList, job_ids: Sequence[Ulid], worker_id: str) -> tuple[Comp
 
     def is_claimed(listed: Compactions) -> bool:
         entries = found_in(listed)
-        ours = [
-            entry
-            for entry in entries
-            if entry.status is CompactionStatus.RUNNING and entry.worker and entry.worker.worker_id == worker_id
-        ]
+        ours = [entry for entry in entries if entry.status is CompactionStatus.RUNNING and _is_of(entry, worker_id)]
         waiting = [entry for entry in entries if entry.status in NOT_BEGUN]
         return were_free and bool(ours) and len(ours) + len(waiting) == len(job_ids)
 
     listed = jobs.edit(claimed, is_done=is_claimed).value
     return tuple(found_in(listed)) if is_claimed(listed) else None
+
+
+def _is_of(job: Compaction, worker_id: str) -> bool:
+    return job.worker is not None and job.worker.worker_id == worker_id
 
 
 def _may_wait(listed: Compactions, job: Compaction) -> bool:
