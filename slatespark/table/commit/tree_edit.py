@@ -123,11 +123,9 @@ class ReplaceViews(TreeEdit):
         """Return the manifest with the views replaced; raises `CommitConflictError` when one of them is gone."""
         gone = set(self.replacements) - set(base.views())
         if gone:
-            raise CommitConflictError(
+            raise _trees_changed(
                 f"{len(gone)} of {len(self.replacements)} files to be replaced are gone, {min(gone, key=str).sst_id} "
-                "among them.",
-                why="A compaction or another commit came first.",
-                todo="Run it again.",
+                "among them."
             )
         ssts = base.ssts.adding([file.handle for file in self.files])
         return replace(change_runs(base, self._views_of), ssts=ssts)
@@ -261,7 +259,7 @@ class MergeRuns(TreeEdit):
         """
         tree = base.find_tree(self.segment)
         if tree is None:
-            raise _sources_changed("The segment of the merged files is gone.")
+            raise _trees_changed("The segment of the merged files is gone.")
         newest, oldest = self._find_place(base, tree.compacted)
         outside = complement_ranges(self.keys)
         runs = list(tree.compacted)
@@ -282,16 +280,16 @@ class MergeRuns(TreeEdit):
         wanted = {part for views in self.sources for view in views for part in self._parts(view, base)}
         known = {view.sst_id for views in self.sources for view in views}
         if not wanted or not wanted <= found.keys() or not known <= base.ssts.keys():
-            raise _sources_changed("A merged file is gone, or shows other keys now.")
+            raise _trees_changed("A merged file is gone, or shows other keys now.")
         indices = [found[part] for part in wanted]
         newest, oldest = min(indices), max(indices)
         for part in found.keys() - wanted:
             if newest <= found[part] <= oldest:
-                raise _sources_changed(f"{part[0]} was added between the merged files.")
+                raise _trees_changed(f"{part[0]} was added between the merged files.")
             if found[part] > oldest and self.is_lowest:
-                raise _sources_changed(f"{part[0]} was added below the merged files.")
+                raise _trees_changed(f"{part[0]} was added below the merged files.")
             if found[part] < newest and self.known_above is not None and part[0] not in self.known_above:
-                raise _sources_changed(f"{part[0]} was added above the merged files.")
+                raise _trees_changed(f"{part[0]} was added above the merged files.")
         return newest, oldest
 
     def _parts(self, view: SstView, base: Manifest) -> Iterator[tuple[Ulid, KeyRange]]:
@@ -327,7 +325,7 @@ def add_runs(base: Manifest, added: Mapping[bytes, Sequence[Sequence[SstView]]],
     return base.with_runs(runs)
 
 
-def _sources_changed(what: str) -> CommitConflictError:
+def _trees_changed(what: str) -> CommitConflictError:
     return CommitConflictError(what, why="Another compaction or commit came first.", todo="Run it again.")
 
 
