@@ -25,7 +25,7 @@ from slatespark.table.compaction.worker_session import Listener, ServedDatabase,
 from slatespark.table.cooperation.claimed_job import new_worker_id
 from slatespark.table.cooperation.job_list import JobList
 from slatespark.table.read.merge.merge_function import resolve_operator
-from slatespark.table.stores import TableStores, open_stores, split_wal_path, table_path, table_paths
+from slatespark.table.stores import open_stores, split_wal_path, table_path, table_paths
 from slatespark.table.tasks import thread_count
 from slatespark.units import parse_duration_ms, parse_time_ms
 
@@ -91,11 +91,12 @@ class Worker:
             When `storage` has an unknown option, or the path cannot be used.
         """
         path = table_path(table)
-        stores = _open(path, storage)
+        wal_path, backend = split_wal_path(storage)
+        stores = open_stores(path, storage=backend, wal_path=wal_path)
         located = {f"{STORAGE_PREFIX}{name}": value for name, value in stores.storage.items()}
         options = WriteOptions.parse(with_common({"path": path, **located}, self._options))
         with self._lock:
-            self._databases[path] = ServedDatabase(path, dict(storage), JobList(stores, self._clock), options)
+            self._databases[path] = ServedDatabase(path, JobList(stores, self._clock), options)
 
     def remove(self, table: str | os.PathLike[str]) -> None:
         """Stop serving a database; its jobs that are being merged are finished.
@@ -177,12 +178,6 @@ class Worker:
         finally:
             session.close()
             self._stop.clear()
-
-
-def _open(path: str, storage: Mapping[str, Any]) -> TableStores:
-    """Return the stores of a database; only filters that remove rows past retention look at its WAL."""
-    wal_path, backend = split_wal_path(storage)
-    return open_stores(path, storage=backend, wal_path=wal_path)
 
 
 def _positive(value: str | int | timedelta, name: str) -> int:

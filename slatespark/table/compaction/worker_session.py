@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from slatespark.errors import SlateError, as_slate_error
 from slatespark.format.compactions import Compaction, TieredSpec
@@ -57,7 +57,7 @@ class ServedDatabase:
 
     Attributes
     ----------
-    path, storage : the location and the storage options, as given
+    path : the location as given
     seen : for each waiting job, when it was first seen
     pauses : for each job that failed, how often it has, and when it may be tried again; None is the database itself
     gone : jobs that were released once, because a source was missing
@@ -66,7 +66,6 @@ class ServedDatabase:
     """
 
     path: str
-    storage: Mapping[str, Any]
     jobs: JobList
     options: WriteOptions
     seen: dict[Ulid, int] = field(default_factory=dict)
