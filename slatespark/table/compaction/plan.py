@@ -70,33 +70,6 @@ class SizeTiers:
         return cls(least, most, float(threshold))
 
 
-def check_choice(names: Sequence[str], *, force: bool, tiers: SizeTiers | None) -> None:
-    """Refuse arguments that choose sources in two ways, or that only matter to another choice.
-
-    Parameters
-    ----------
-    names : names of the arguments that choose the sources; none for the size-tiered choice
-
-    Raises
-    ------
-    OptionError
-    """
-    if len(names) > 1:
-        raise OptionError(f"{names[0]} and {names[1]} are both given.", todo="Give one of them.")
-    if force and "full" not in names:
-        raise OptionError(
-            "force: full is not given.",
-            why="Only a full compaction leaves alone a run that is compacted already.",
-            todo="Give full too, or leave force out.",
-        )
-    if names and tiers not in (None, SizeTiers()):
-        raise OptionError(
-            f"minCompactionSources, maxCompactionSources, includeSizeThreshold: {names[0]} is given too.",
-            why="They are parameters of the size-tiered choice, and it chooses the layers in another way.",
-            todo=f"Leave them out, or {names[0]}.",
-        )
-
-
 @dataclass(frozen=True, slots=True)
 class SourceLayer:
     """A layer of a version: an L0 view, or a sorted run.

@@ -6,9 +6,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from slatespark.errors import OptionError
 from slatespark.options import WriteOptions
 from slatespark.table.compaction.filter import CompactionFilter
-from slatespark.table.compaction.plan import SizeTiers, check_choice
+from slatespark.table.compaction.plan import SizeTiers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,16 +47,34 @@ class CompactionRequest:
     max_jobs: int | None = None
 
     def check(self, options: WriteOptions) -> None:
-        """Refuse arguments that choose the sources in two ways; raises `OptionError`.
+        """Refuse arguments that choose the sources in two ways, or that only matter to another choice.
 
         Parameters
         ----------
         options : may name keys
+
+        Raises
+        ------
+        OptionError
         """
         range_name = next(iter(options.given_keys), "where")
         is_range = self.where is not None or bool(options.given_keys)
-        chosen = {"full": self.full, "l0Only": self.l0_only, "due": self.due, range_name: is_range}
-        check_choice([name for name, is_given in chosen.items() if is_given], force=self.force, tiers=self.tiers)
+        choices = {"full": self.full, "l0Only": self.l0_only, "due": self.due, range_name: is_range}
+        given = [name for name, is_given in choices.items() if is_given]
+        if len(given) > 1:
+            raise OptionError(f"{given[0]} and {given[1]} are both given.", todo="Give one of them.")
+        if self.force and not self.full:
+            raise OptionError(
+                "force: full is not given.",
+                why="Only a full compaction leaves alone a run that is compacted already.",
+                todo="Give full too, or leave force out.",
+            )
+        if given and self.tiers not in (None, SizeTiers()):
+            raise OptionError(
+                f"minCompactionSources, maxCompactionSources, includeSizeThreshold: {given[0]} is given too.",
+                why="They are parameters of the size-tiered choice, and it chooses the layers in another way.",
+                todo=f"Leave them out, or {given[0]}.",
+            )
 
 
 BY_SIZE: Final = CompactionRequest()
