@@ -14,7 +14,7 @@ from slatespark.options.values import STORAGE_PREFIX, is_clock, normalize_name, 
 from slatespark.slate_store import SlateStore
 from slatespark.slate_store.base import last_commit
 from slatespark.table.clock import Clock, resolve_clock
-from slatespark.table.definition.versions import resolve_codec
+from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.stores import TableStores, open_stores
 
@@ -174,7 +174,7 @@ def committed_rows(store: SlateStore, kind: str) -> int | None:
 
 def table_codec(stores: TableStores) -> RowCodec:
     """Return how the rows of a table are stored now; raises `TableNotFoundError`."""
-    return resolve_codec(stores, fetch_latest_manifest(stores)[1])
+    return resolve_definition(stores, fetch_latest_manifest(stores)[1]).codec()
 
 
 def parse_pairs(given: list[str] | None, flag: str, example: str) -> list[tuple[str, str]]:

@@ -16,7 +16,7 @@ from slatespark import ConflictError, SlateStore
 from slatespark.options import ReadOptions, WriteOptions
 from slatespark.table.changes.feed import run_feed
 from slatespark.table.commit.job import abandon_write
-from slatespark.table.definition.versions import resolve_codec
+from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read.arrow import project
 from slatespark.table.streams.change_stream import ChangeStream
@@ -115,7 +115,7 @@ def _write_batch(table: SlateStore, rows: Mapping[bytes, bytes], batch: StreamBa
 
 def open_stream(world: World, table: SlateStore, options: dict[str, Any]) -> ChangeStream:
     given = ReadOptions.parse({"path": table.url, "readChangeFeed": True, **options})
-    codec = resolve_codec(table._stores, fetch_latest_manifest(table._stores).value)
+    codec = resolve_definition(table._stores, fetch_latest_manifest(table._stores).value).codec()
     return ChangeStream(table._stores, given, project(given, codec=codec), table._clock, table._clock)
 
 

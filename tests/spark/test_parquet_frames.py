@@ -21,7 +21,7 @@ from slatespark.format.paths import COLUMNS_DIR
 from slatespark.spark.frames import parquet as parquet_frame
 from slatespark.table.clock import SystemClock
 from slatespark.table.columns import write as copy_writing
-from slatespark.table.definition.versions import resolve_codec
+from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.read import parquet_share
 from tests.support.client import Client, Location
 from tests.support.cluster import Cluster
@@ -218,7 +218,7 @@ def test_few_newer_rows_need_no_task_in_python(
 
 def test_rows_of_the_wal_lie_over_the_copies(spark: SparkSession, place: str) -> None:
     store, table = filled(place), SlateTable.forPath(spark, place)
-    files, codec = len(store.files()), resolve_codec(store._stores)
+    files, codec = len(store.files()), resolve_definition(store._stores).codec()
     data, _ = codec.encode_values(rows(range(50, 51), 9))
     with Client.open(Location.local(place)) as client:
         client.put(codec.encode_key(["a", 50]), data.tobytes())

@@ -8,7 +8,7 @@ from typing import Any
 from slatespark import SlateStore
 from slatespark.options import ReadOptions
 from slatespark.table.changes.feed import run_feed
-from slatespark.table.definition.versions import resolve_codec
+from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read.arrow import project
 from slatespark.table.stores import open_stores
@@ -50,7 +50,7 @@ class Consumer:
         path = {"path": self._store.url, "readChangeFeed": True}
         parsed = ReadOptions.parse({**path, **self._options})
         stores = open_stores(self._store.url, storage={})
-        codec = resolve_codec(stores, fetch_latest_manifest(stores).value)
+        codec = resolve_definition(stores, fetch_latest_manifest(stores).value).codec()
         self.stream = ChangeStream(stores, parsed, project(parsed, codec=codec), self._clock, self._clock)
 
     def step(self, *, is_limited: bool = True) -> bool:

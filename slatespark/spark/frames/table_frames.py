@@ -40,7 +40,7 @@ from slatespark.table.clock import Clock, resolve_clock
 from slatespark.table.commit.cooperate_option import refuse_cooperation
 from slatespark.table.commit.idempotence import is_committed
 from slatespark.table.commit.read_set import ReadSet
-from slatespark.table.definition.versions import resolve_codec, resolve_definition
+from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.progress import Step
 from slatespark.table.read.as_of_join import parse_join
@@ -302,7 +302,7 @@ class TableFrames:
     def codec(self) -> RowCodec:
         """Return the codec of the newest version's rows."""
         stores = self.stores()
-        return resolve_codec(stores, fetch_latest_manifest(stores)[1])
+        return resolve_definition(stores, fetch_latest_manifest(stores)[1]).codec()
 
     def key_columns(self) -> tuple[str, ...]:
         """Return the names of the key columns, in order."""

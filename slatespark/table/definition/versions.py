@@ -8,7 +8,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import (
     CorruptDataError,
     InternalError,
@@ -195,11 +194,6 @@ def seen_definition(stores: TableStores) -> TableDefinition | None:
 def _decode(log: NumberedLog, number: int, data: Buffer) -> Version[TableDefinition]:
     with object_context(log.store, log.path(number)):
         return Version(number, decode_definition(bytes(data)))
-
-
-def resolve_codec(stores: TableStores, manifest: Manifest | None = None) -> RowCodec:
-    """Return how the rows of a table are stored; `manifest` as for `fetch_definition`."""
-    return resolve_definition(stores, manifest).codec()
 
 
 def resolve_definition(stores: TableStores, manifest: Manifest | None = None) -> TableDefinition:

@@ -47,7 +47,7 @@ from slatespark.storage import ObjectMeta, run_in_groups
 from slatespark.table.clock import Clock
 from slatespark.table.columns.keys import keys_of_copy, keys_within
 from slatespark.table.commit.wal_place import fetch_state_with_wal
-from slatespark.table.definition.versions import resolve_codec
+from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.gc.absence_report import AbsenceReport, KeyLocation
 from slatespark.table.gc.drop_plan import split_own
 from slatespark.table.gc.report import KEPT, CollectedFile
@@ -232,7 +232,7 @@ class _AbsenceSearch:
     def _count_copy(self, path: str, count: _AbsenceCount) -> None:
         """Count the rows of a columnar copy, whether or not its SST still exists."""
         if self.codec is None:
-            self.codec = resolve_codec(self.stores, self.manifests[max(self.manifests)])
+            self.codec = resolve_definition(self.stores, self.manifests[max(self.manifests)]).codec()
         ulid = copy_id(path)
         assert ulid is not None  # `_listed` sorts out other names
         self.damaged.discard(path)

@@ -37,7 +37,7 @@ from slatespark.format.references import Bound, BoundType, SstHandle, SstView
 from slatespark.options.values import parse_count
 from slatespark.shown import Shown
 from slatespark.storage.object_store import Buffer, ObjectStore
-from slatespark.table.definition.versions import resolve_codec
+from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.inspection.dump_sst import dump_sst
 from slatespark.table.inspection.field_values import field_values
 from slatespark.table.log.compactions import compactions_log
@@ -189,7 +189,7 @@ def _newest_manifest(stores: TableStores) -> Manifest | None:
 def _codec(stores: TableStores, manifest: Manifest) -> RowCodec:
     """Return how keys are encoded; they are shown as bytes where that is not known."""
     try:
-        return resolve_codec(stores, manifest)
+        return resolve_definition(stores, manifest).codec()
     except SlateError:
         return RAW_CODEC
 

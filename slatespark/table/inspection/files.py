@@ -17,7 +17,7 @@ from slatespark.format.ulid import Ulid
 from slatespark.options import Call, ReadOptions
 from slatespark.shown import Shown
 from slatespark.table.clock import Clock
-from slatespark.table.definition.versions import resolve_codec
+from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.read.copies.stored import list_copies
 from slatespark.table.read.fetch import fetch_stats
 from slatespark.table.read.gaps import may_show_rows
@@ -107,7 +107,7 @@ def list_files(
     layers = fetch_layers(stores, manifest)
     known = file_properties(stores, manifest, limit=MAX_COMMIT_RECORDS)
     stats = {file: fetch_stats(stores, file) for file in distinct_files(layers)} if count_rows else {}
-    codec, segments = resolve_codec(stores, manifest), KeySegments.of(manifest)
+    codec, segments = resolve_definition(stores, manifest).codec(), KeySegments.of(manifest)
     copies = list_copies(stores.main)
     return tuple(
         replace(

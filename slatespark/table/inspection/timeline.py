@@ -17,7 +17,7 @@ from slatespark.errors import CorruptDataError, SlateError, SnapshotExpiredError
 from slatespark.options import Call, ReadOptions
 from slatespark.shown import Shown
 from slatespark.table.clock import Clock
-from slatespark.table.definition.versions import resolve_codec
+from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.inspection.timeline_intervals import (
     Replacement,
     TimelineInterval,
@@ -79,7 +79,7 @@ def read_timeline(stores: TableStores, options: ReadOptions, clock: Clock) -> Ke
     before = {record.manifest_id: _layers_before(stores, record.manifest_id) for record in replacing}
     spans = plan_spans(layers, VersionPast(replacing, before, _added(records)))
     replacements = tuple(item for record in replacing for item in _replacements(record))
-    intervals, codec = cut_intervals(spans, replacements), resolve_codec(stores, snapshot.manifest)
+    intervals, codec = cut_intervals(spans, replacements), resolve_definition(stores, snapshot.manifest).codec()
     return KeyTimeline(
         url=stores.url,
         version=snapshot.manifest_id,

@@ -20,7 +20,7 @@ from slatespark.table.commit.job import begin_write, draw_write_id
 from slatespark.table.commit.wal_place import fetch_state_with_wal, find_state_with_wal
 from slatespark.table.definition.plan import plan_definition
 from slatespark.table.definition.table_definition import NO_DEFINITION, TableDefinition
-from slatespark.table.definition.versions import DefinitionFetch, resolve_codec
+from slatespark.table.definition.versions import DefinitionFetch, resolve_definition
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.log.versioned_object import retry_lost_races
 from slatespark.table.read.merge.merge_function import resolve_operator
@@ -163,7 +163,7 @@ def _dropping(stores: TableStores, options: WriteOptions) -> str:
     """Return what a client can do with the keys that a write replaces: drop them, if they are a segment; else empty."""
     with suppress(SlateError):  # the write is refused in any case
         manifest = fetch_latest_manifest(stores).value
-        bounds = plan_bounds(options, resolve_codec(stores, manifest), overwrite=True)
+        bounds = plan_bounds(options, resolve_definition(stores, manifest).codec(), overwrite=True)
         if bounds is not None and find_segment(bounds.ranges, manifest) is not None:
             given = "keyPrefix=..." if options.replace_where is None else f'"{options.replace_where}"'
             return f"; to remove all rows of this segment and write none, call deleteRange({given})"

@@ -13,7 +13,7 @@ from slatespark.options import ReadOptions
 from slatespark.spark.source.datasource import SlateDataSource
 from slatespark.spark.source.partitions import SlatePartition
 from slatespark.spark.source.reader import SlateReader, open_reader
-from slatespark.table.definition.versions import resolve_codec
+from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read.arrow import project
 from tests.support.client import Client, Location
@@ -23,7 +23,7 @@ pytest.importorskip("pyspark")
 
 def partitions_of(store: SlateStore) -> list[SlatePartition]:
     options = ReadOptions.parse({"path": store.url, "splitSize": 1})
-    codec = resolve_codec(store._stores, fetch_latest_manifest(store._stores).value)
+    codec = resolve_definition(store._stores, fetch_latest_manifest(store._stores).value).codec()
     found = open_reader(options, project(options, codec=codec)).partitions()
     return [each for each in found if isinstance(each, SlatePartition)]
 

@@ -21,7 +21,12 @@ from slatespark.format.segments import SegmentExtractor
 from slatespark.options.properties import TABLE_PROPERTIES, parse_properties, split_creation
 from slatespark.table.definition.definition_json import decode_definition, encode_definition
 from slatespark.table.definition.table_definition import NO_DEFINITION, EarlierBounds, TableDefinition
-from slatespark.table.definition.versions import definition_path, fetch_definition, publish_definition, resolve_codec
+from slatespark.table.definition.versions import (
+    definition_path,
+    fetch_definition,
+    publish_definition,
+    resolve_definition,
+)
 from slatespark.table.log.versioned_object import RaceLostError, Version
 from slatespark.table.read.merge.merge_function import resolve_operator
 from slatespark.table.stores import TableStores, open_stores
@@ -72,7 +77,7 @@ def test_its_codec() -> None:
 def test_versions_and_the_race_for_a_number() -> None:
     place = stores()
     assert fetch_definition(place) == (0, NO_DEFINITION)
-    assert resolve_codec(place, Manifest()) == RAW_CODEC
+    assert resolve_definition(place, Manifest()).codec() == RAW_CODEC
     publish_definition(place, Version(1, TYPED))
     wider = TYPED.with_schema(SCHEMA.append(pa.field("new", pa.int8())))
     with pytest.raises(RaceLostError):
