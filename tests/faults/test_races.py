@@ -16,7 +16,7 @@ from slatespark.storage.local_store import LocalStore
 from slatespark.table.commit.backoff import MAX_COMMIT_ATTEMPTS
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.log.manifests import fetch_latest_manifest
-from slatespark.table.records.commits import fetch_commit_records
+from slatespark.table.records.commits import newest_commit_records
 from slatespark.table.records.operations import Operation
 from slatespark.table.write.load_run import create_table
 from tests.faults.busy_database import check_serves_on, client_pairs, make_busy, our_pairs, upserted
@@ -50,7 +50,7 @@ def check_all_there(folder: Path, writers: int) -> None:
         for turn in range(WRITES_EACH):
             assert {key for key, _ in rows_of(writer, turn)} <= found.keys()
     assert len({found[key] for key in SHARED}) == 1, "the last write set them all"
-    records = [record for record in fetch_commit_records(LocalStore(folder)) if record.operation == "write"]
+    records = [record for record in newest_commit_records(LocalStore(folder)) if record.operation == "write"]
     seqs = [record.first_seq for record in records]
     assert len(seqs) == writers * WRITES_EACH
     assert seqs == sorted(set(seqs), reverse=True)  # type: ignore[type-var]

@@ -17,7 +17,7 @@ from slatespark import CommitConflictError, SlateStore
 from slatespark.storage.local_store import LocalStore
 from slatespark.table.commit.backoff import MAX_COMMIT_ATTEMPTS
 from slatespark.table.log.manifests import fetch_latest_manifest, may_be_claim
-from slatespark.table.records.commits import fetch_commit_records
+from slatespark.table.records.commits import newest_commit_records
 from tests.faults.busy_database import check_serves_on
 from tests.faults.jobs import Job, stores_of, table_of
 from tests.support.cluster import REPOSITORY
@@ -66,7 +66,7 @@ def test_writers_without_pause_commit_in_turns(tmp_path: Path) -> None:
         time.sleep(0.1)
         commits = Counter(
             next(iter(record.files.values()))["puts"]
-            for record in fetch_commit_records(LocalStore(folder))
+            for record in newest_commit_records(LocalStore(folder))
             if record.operation == "write"
         )
         large = commits[LARGE_ROWS]

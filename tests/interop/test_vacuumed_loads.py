@@ -14,7 +14,7 @@ from slatespark.storage.local_store import LocalStore
 from slatespark.table.cooperation import load_commit
 from slatespark.table.cooperation.claimed_job import ClaimedJob, hand_over_together
 from slatespark.table.gc.report import VacuumReport
-from slatespark.table.records.commits import fetch_commit_records
+from slatespark.table.records.commits import newest_commit_records
 from slatespark.table.records.operations import Operation
 from tests.interop.test_cooperative_writes import IDLE, flushed, shows
 from tests.support.client import Location
@@ -59,7 +59,7 @@ def test_a_vacuum_records_a_load_that_nobody_recorded(live: LiveClient, monkeypa
     assert loads_in(report) == ["deleted"]
     rows = pa.table({"key": [b"a"], "value": [b"load"]})
     store.write(rows, ifClientActive="cooperate", txnAppId="app", txnVersion=1)
-    records = fetch_commit_records(LocalStore(live.location.folder))
+    records = list(newest_commit_records(LocalStore(live.location.folder)))
     assert [(record.manifest_id, record.operation) for record in records] == [(version, Operation.COOPERATIVE_WRITE)]
     shows(live, {"a": "load", "b": "new"})
     assert loads_in(store.vacuum("0s", force=True)) == []

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from slatespark import SlateStore
 from slatespark.storage import open_store
-from slatespark.table.records.commits import fetch_commit_records
+from slatespark.table.records.commits import newest_commit_records
 from tests.support.client import Client, ClientOptions, Delete, Location, Merge, Put, Ttl, Write, Written, read_rows
 from tests.support.effort import examples
 from tests.support.model import Model
@@ -127,7 +127,7 @@ class Database:
         if turn.overwrite:
             self.model.versions.clear()
         if turn.rows:
-            record = fetch_commit_records(self.objects, 1)[0]
+            record = next(newest_commit_records(self.objects, 1))
             assert record.manifest_id == version
             assert record.last_seq is not None
             written = Written(record.last_seq, record.write_time_ms)

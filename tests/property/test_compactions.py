@@ -23,7 +23,7 @@ from slatespark.table.compaction.plan import SizeTiers
 from slatespark.table.compaction.ranges import run_here
 from slatespark.table.compaction.request import CompactionRequest
 from slatespark.table.compaction.run import compact_table
-from slatespark.table.records.commits import fetch_commit_records
+from slatespark.table.records.commits import newest_commit_records
 from slatespark.table.stores import TableStores
 from tests.property.test_range_replace import key_ranges
 from tests.support.client import Delete, Merge, Put, Ttl, Write, Written
@@ -113,7 +113,7 @@ class Table:
         }
         ttl = "none" if turn.ttl_ms is None else turn.ttl_ms
         self.store.write(pa.table(columns), opColumn="op", ttl=ttl)
-        record = fetch_commit_records(self.stores.main, 1)[0]
+        record = next(newest_commit_records(self.stores.main, 1))
         assert record.last_seq is not None
         self.model.apply(
             [_write(row, turn.ttl_ms) for row in turn.rows], Written(record.last_seq, record.write_time_ms)

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from slatespark import SlateStore
 from slatespark.ranges import ALL_KEYS, KeyRange, point_range
 from slatespark.storage import open_store
-from slatespark.table.records.commits import fetch_commit_records
+from slatespark.table.records.commits import newest_commit_records
 from tests.property.test_both_writers import NOW_MS, ClientSession, Database, OurWrite, our_writes, sessions
 from tests.support.client import Client, ClientOptions, Location, Put, Written
 from tests.support.client_admin import clone_database, compact_full
@@ -186,7 +186,7 @@ class ReplacedDatabase(Database):
         self.store.write(table, mode="overwrite", ttl="none", ifClientActive="fence", **bounds, **turn.options)
         self.forget(turn.keys)
         if rows:
-            record = fetch_commit_records(self.objects, 1)[0]
+            record = next(newest_commit_records(self.objects, 1))
             assert record.last_seq is not None
             written = Written(record.last_seq, record.write_time_ms)
             self.model.apply([Put(key, value) for key, value in rows], written)

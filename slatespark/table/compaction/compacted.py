@@ -13,7 +13,7 @@ from slatespark.table.compaction.plan import Tree
 from slatespark.table.compaction.state import CompactionState
 from slatespark.table.read.merge.retention import retired_until_ms
 from slatespark.table.read.planning.plan import FileSlice
-from slatespark.table.records.commits import fetch_commit_records
+from slatespark.table.records.commits import newest_commit_records
 from slatespark.table.records.operations import Operation
 from slatespark.table.retention.plan import may_hold_due_rows
 from slatespark.table.stores import OWN_ROOT, TableStores
@@ -89,7 +89,7 @@ def _find_outputs(stores: TableStores, limit: int, snapshot_seq: int) -> frozens
         were kept for an earlier one can be dropped
     """
     try:
-        records = fetch_commit_records(stores.main, limit, sound_only=True)
+        records = list(newest_commit_records(stores.main, limit, sound_only=True))
     except CorruptDataError:
         return frozenset()
     final = (

@@ -33,7 +33,7 @@ from slatespark.table.read.planning.plan import Layer
 from slatespark.table.read.versions.file_properties import MAX_COMMIT_RECORDS
 from slatespark.table.read.versions.resolve import resolve_snapshot
 from slatespark.table.records.commit_record import CommitRecord
-from slatespark.table.records.commits import fetch_commit_records
+from slatespark.table.records.commits import newest_commit_records
 from slatespark.table.records.operations import Operation
 from slatespark.table.stores import TableStores
 
@@ -96,10 +96,10 @@ def read_timeline(stores: TableStores, options: ReadOptions, clock: Clock) -> Ke
 def _records_until(stores: TableStores, version: int) -> list[CommitRecord]:
     """Return slatespark's commit records up to a version, newest first; none if one is damaged: this is best effort."""
     try:
-        found = fetch_commit_records(stores.main, MAX_COMMIT_RECORDS)
+        found = newest_commit_records(stores.main, MAX_COMMIT_RECORDS)
+        return [record for record in found if record.manifest_id <= version]
     except CorruptDataError:
         return []
-    return [record for record in found if record.manifest_id <= version]
 
 
 def _in_force(records: Sequence[CommitRecord]) -> list[CommitRecord]:

@@ -20,7 +20,7 @@ from slatespark.table.log.manifests import fetch_latest_manifest, list_kept, man
 from slatespark.table.log.numbered_log import NumberedLog
 from slatespark.table.read.versions.kept_versions import order_times, stored_times
 from slatespark.table.records.commit_record import CommitRecord
-from slatespark.table.records.commits import fetch_commit_records
+from slatespark.table.records.commits import newest_commit_records
 from slatespark.table.stores import TableStores
 
 
@@ -76,7 +76,7 @@ def list_versions(stores: TableStores, limit: int | None = None) -> tuple[Versio
     chosen = numbers if limit is None else numbers[max(0, len(numbers) - limit) :]
     if not chosen:
         return ()
-    records = {record.manifest_id: record for record in fetch_commit_records(stores.main, limit, sound_only=True)}
+    records = {record.manifest_id: record for record in newest_commit_records(stores.main, limit, sound_only=True)}
     recorded_ms = {number: record.committed_ms for number, record in records.items()}
     times_ms = order_times(chosen, recorded_ms, stored_times(kept))
     claims = {number for number in chosen if _is_claim(records, number)}

@@ -56,10 +56,10 @@ def publish_commit_record(store: ObjectStore, record: CommitRecord) -> None:
             batch_commit_records(store)
 
 
-def fetch_commit_records(
+def newest_commit_records(
     store: ObjectStore, limit: int | None = None, *, sound_only: bool = False
-) -> list[CommitRecord]:
-    """Return the newest `limit` commit records, newest first; all without a limit.
+) -> Iterator[CommitRecord]:
+    """Yield the newest `limit` commit records, newest first; all without a limit. A few are read at a time, as asked.
 
     Parameters
     ----------
@@ -70,13 +70,6 @@ def fetch_commit_records(
     CorruptDataError
         When a damaged record is not in a sound batch either.
     """
-    return list(newest_commit_records(store, limit, sound_only=sound_only))
-
-
-def newest_commit_records(
-    store: ObjectStore, limit: int | None = None, *, sound_only: bool = False
-) -> Iterator[CommitRecord]:
-    """Yield what `fetch_commit_records` returns; records are read a few at a time, as they are asked for."""
     most = None if limit is None else min(limit, sys.maxsize)
     fetch = _find_sound if sound_only else fetch_commit_record
     return itertools.islice(_records_newest_first(store, fetch, with_late=limit is None), most)

@@ -27,7 +27,7 @@ from slatespark.table.read.versions.file_properties import file_properties
 from slatespark.table.read.versions.sst_end import fetch_end
 from slatespark.table.records.claims import find_claim
 from slatespark.table.records.commit_record import CommitRecord
-from slatespark.table.records.commits import fetch_commit_records
+from slatespark.table.records.commits import newest_commit_records
 from slatespark.table.snapshot import Snapshot
 from slatespark.table.stores import OWN_ROOT, TableStores, external_roots, object_context
 
@@ -181,7 +181,7 @@ def _find_record(stores: TableStores, compactor_epoch: int) -> CommitRecord | No
     """Return the newest record of a commit that left no higher epoch."""
     with contextlib.suppress(CorruptDataError):  # records are best effort: a damaged one says nothing
         for limit in _RECORD_BATCHES:
-            for record in fetch_commit_records(stores.main, limit):
+            for record in newest_commit_records(stores.main, limit):
                 if record.compactor_epoch <= compactor_epoch:
                     return record
     return None

@@ -16,7 +16,7 @@ from slatespark.format.manifest import Manifest
 from slatespark.storage import ObjectMeta
 from slatespark.table.log.manifests import fetch_kept, fetch_manifest, manifest_log
 from slatespark.table.records.commit_record import CommitRecord
-from slatespark.table.records.commits import fetch_commit_record, fetch_commit_records
+from slatespark.table.records.commits import fetch_commit_record, newest_commit_records
 from slatespark.table.stores import TableStores
 
 
@@ -63,7 +63,7 @@ class KeptVersions:
     def records(self) -> Mapping[int, CommitRecord]:
         """Commit records of slatespark by version, also of versions that were collected."""
         if self._records is None:
-            found = fetch_commit_records(self._stores.main, sound_only=True)
+            found = newest_commit_records(self._stores.main, sound_only=True)
             self._records = {record.manifest_id: record for record in found}
         return self._records
 

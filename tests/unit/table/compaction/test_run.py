@@ -32,7 +32,7 @@ from slatespark.table.compaction.request import CompactionRequest
 from slatespark.table.compaction.run import compact_table
 from slatespark.table.log.compactions import fetch_compactions
 from slatespark.table.log.manifests import draw_nonce, fetch_latest_manifest, publish_manifest
-from slatespark.table.records.commits import fetch_commit_records
+from slatespark.table.records.commits import newest_commit_records
 from slatespark.table.stores import TableStores
 from tests.support.fake_clock import FakeClock
 from tests.support.our_reads import our_rows
@@ -69,7 +69,7 @@ def test_a_full_compaction(layered: Table) -> None:
 
 def test_the_record_of_the_commit(layered: Table) -> None:
     report = layered.compact(full=True)
-    record = fetch_commit_records(layered.objects, 1)[0]
+    record = next(newest_commit_records(layered.objects, 1))
     assert (record.manifest_id, record.operation, record.first_seq, record.rows) == (
         report.version,
         "compact",

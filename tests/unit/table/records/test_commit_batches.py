@@ -18,7 +18,7 @@ from slatespark.table.records.commit_batches import (
     list_commit_objects,
 )
 from slatespark.table.records.commit_record import BATCHES_DIR, COMMITS_DIR, commit_path
-from slatespark.table.records.commits import fetch_commit_records, fetch_records_between, publish_commit_record
+from slatespark.table.records.commits import fetch_records_between, newest_commit_records, publish_commit_record
 from tests.support.failing_store import FailingStore
 from tests.unit.table.records.test_commits import record
 
@@ -47,7 +47,7 @@ def small_numbers(store: FailingStore) -> list[int]:
 
 
 def ids(store: FailingStore, limit: int | None = None) -> list[int]:
-    return [found.manifest_id for found in fetch_commit_records(store, limit)]
+    return [found.manifest_id for found in newest_commit_records(store, limit)]
 
 
 def requests(store: FailingStore, operation: str) -> int:
@@ -58,7 +58,7 @@ def test_every_hundred_commits_make_a_batch(store: FailingStore) -> None:
     publish(store, range(1, 601, 2))
     assert [path.removeprefix(BATCHES_DIR) for path in batch_paths(store)] == [f"{199:020d}.json", f"{399:020d}.json"]
     store.calls.clear()
-    assert fetch_commit_records(store) == [record(number) for number in range(599, 0, -2)]
+    assert list(newest_commit_records(store)) == [record(number) for number in range(599, 0, -2)]
     assert (requests(store, "list"), requests(store, "get")) == (2, 2 + 9 + 10)
     store.calls.clear()
     assert ids(store, 101) == list(range(599, 397, -2))

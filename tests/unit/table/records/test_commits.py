@@ -9,7 +9,7 @@ from slatespark.errors import CorruptDataError, InvalidRequestError, SlateError,
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.table.records.commit_batches import fetch_commit_object, list_commit_objects
 from slatespark.table.records.commit_record import COMMITS_DIR, CommitRecord, merge_counts
-from slatespark.table.records.commits import fetch_commit_records, publish_commit_record
+from slatespark.table.records.commits import newest_commit_records, publish_commit_record
 from slatespark.table.records.leases import delete_lease
 from tests.support.failing_store import FailingStore
 
@@ -40,15 +40,15 @@ def record(manifest_id: int) -> CommitRecord:
 def test_commit_records_newest_first(store: FailingStore) -> None:
     for number in (3, 20, 100):
         publish_commit_record(store, record(number))
-    assert fetch_commit_records(store) == [record(100), record(20), record(3)]
-    assert fetch_commit_records(store, 1) == [record(100)]
-    assert fetch_commit_records(store, 0) == []
+    assert list(newest_commit_records(store)) == [record(100), record(20), record(3)]
+    assert list(newest_commit_records(store, 1)) == [record(100)]
+    assert list(newest_commit_records(store, 0)) == []
 
 
 def test_only_the_first_record_of_a_version_stays(store: FailingStore) -> None:
     publish_commit_record(store, record(1))
     publish_commit_record(store, CommitRecord(1, "other", "v", "e", 0, 0, None, None))
-    assert fetch_commit_records(store) == [record(1)]
+    assert list(newest_commit_records(store)) == [record(1)]
 
 
 @pytest.mark.parametrize("error", [UnavailableError("down"), InvalidRequestError("no permission")])
@@ -57,7 +57,7 @@ def test_failures_to_write_a_record_or_lease_are_ignored(store: FailingStore, er
     store.fail("create", error=error).fail("delete", error=error)
     publish_commit_record(store, record(1))
     delete_lease(store, "w")
-    assert fetch_commit_records(store) == []
+    assert list(newest_commit_records(store)) == []
 
 
 @pytest.mark.parametrize(
@@ -83,8 +83,8 @@ def test_a_record_with_values_of_another_type_is_damaged(store: FailingStore, ch
     del content["checksum"]
     store.put(path, [json.dumps({**content, **change}).encode()])
     with pytest.raises(CorruptDataError, match="record"):
-        fetch_commit_records(store)
-    assert fetch_commit_records(store, sound_only=True) == []
+        list(newest_commit_records(store))
+    assert list(newest_commit_records(store, sound_only=True)) == []
 
 
 @pytest.mark.parametrize("change", [{"committed_ms": 6}, {"rows": {}}, {"checksum": None}, {"more": 1}])
@@ -93,15 +93,15 @@ def test_a_record_that_does_not_match_its_checksum_is_damaged(store: FailingStor
     path = f"{COMMITS_DIR}{1:020d}.json"
     store.put(path, [json.dumps({**json.loads(bytes(store.get(path))), **change}).encode()])
     with pytest.raises(CorruptDataError, match="checksum"):
-        fetch_commit_records(store)
-    assert fetch_commit_records(store, sound_only=True) == []
+        list(newest_commit_records(store))
+    assert list(newest_commit_records(store, sound_only=True)) == []
 
 
 def test_a_deeply_nested_record_is_damaged(store: FailingStore) -> None:
     path = f"{COMMITS_DIR}{1:020d}.json"
     for depth in range(900, 1000):
         store.put(path, [b'{"checksum":1,"rows":' + b"[" * depth + b"]" * depth + b"}"])
-        assert fetch_commit_records(store, sound_only=True) == []
+        assert list(newest_commit_records(store, sound_only=True)) == []
 
 
 def test_order_and_spaces_do_not_change_a_record(store: FailingStore) -> None:
@@ -109,7 +109,7 @@ def test_order_and_spaces_do_not_change_a_record(store: FailingStore) -> None:
     path = f"{COMMITS_DIR}{1:020d}.json"
     content = json.loads(bytes(store.get(path)))
     store.put(path, [json.dumps(dict(reversed(content.items())), indent=1).encode()])
-    assert fetch_commit_records(store) == [record(1)]
+    assert list(newest_commit_records(store)) == [record(1)]
 
 
 def test_a_record_of_an_old_release_has_no_checksum(store: FailingStore) -> None:
@@ -118,7 +118,7 @@ def test_a_record_of_an_old_release_has_no_checksum(store: FailingStore) -> None
     content = json.loads(bytes(store.get(path)))
     del content["checksum"]
     store.put(path, [json.dumps(content).encode()])
-    assert fetch_commit_records(store) == [record(1)]
+    assert list(newest_commit_records(store)) == [record(1)]
     [meta] = list_commit_objects(store)
     assert fetch_commit_object(store, meta.path) == [record(1)]
     assert fetch_commit_object(store, meta.path, checked_only=True) == []
@@ -129,7 +129,7 @@ def test_a_damaged_record_is_named(store: FailingStore, content: bytes) -> None:
     publish_commit_record(store, record(1))
     store.put("slatespark/commits/00000000000000000001.json", [content])
     with pytest.raises(CorruptDataError, match=r"slatespark/commits/0{19}1\.json"):
-        fetch_commit_records(store)
+        list(newest_commit_records(store))
 
 
 def test_counts() -> None:

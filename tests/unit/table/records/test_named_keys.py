@@ -12,7 +12,7 @@ from slatespark.storage.memory_store import MemoryStore
 from slatespark.table.records.claims import CLAIMS_DIR, fetch_claimed_removals, manifest_digest, publish_claim
 from slatespark.table.records.commit_batches import batch_commit_records, list_commit_objects
 from slatespark.table.records.commit_record import CommitRecord
-from slatespark.table.records.commits import fetch_commit_records, publish_commit_record
+from slatespark.table.records.commits import newest_commit_records, publish_commit_record
 from slatespark.table.records.json_objects import hex_bounds
 from slatespark.table.records.named_keys import find_named, forget_keys
 
@@ -41,7 +41,7 @@ def test_commits_and_their_batches() -> None:
     assert set(found.values()) == {b"bob", b"cyd"}
     assert forget_keys(store, keys) == len(found) == 4, "two single records, a small and a large batch"
     assert list(find_named(store, keys)) == []
-    records = {each.manifest_id: list(each.replaced) for each in fetch_commit_records(store)}
+    records = {each.manifest_id: list(each.replaced) for each in newest_commit_records(store)}
     assert records == {number: [hex_bounds(AN)] for number in range(1, 100)} | {100: []}
 
 

@@ -13,7 +13,7 @@ from slatespark import (
 )
 from slatespark.table.definition.versions import fetch_definition, publish_definition
 from slatespark.table.log.versioned_object import Version
-from slatespark.table.records.commits import fetch_commit_records
+from slatespark.table.records.commits import newest_commit_records
 from slatespark.table.retention.reap_arguments import ReapLimits
 from slatespark.table.retention.reap_run import MAX_CONFLICTS, reap_table
 from slatespark.table.stores import TableStores
@@ -126,7 +126,7 @@ def test_a_batch_halved_by_conflicts_grows_back() -> None:
     table = table_of_due_keys(200, 800)
     write_due_keys_again(table, 3)
     report = reap_table(table.stores, table.clock, limits=ReapLimits(64))
-    records = sorted(fetch_commit_records(table.stores.main), key=lambda record: record.manifest_id)
+    records = sorted(newest_commit_records(table.stores.main), key=lambda record: record.manifest_id)
     counts = [record.rows["delete"] for record in records if record.operation == "reap"]
     assert counts == [8, 16, 32, 64, 64, 13]
     assert (report.rows, len(table.clock.slept_ms)) == (197, 3)

@@ -18,7 +18,7 @@ from slatespark.table.log.versioned_object import Version
 from slatespark.table.read.planning.layers import distinct_files, fetch_layers
 from slatespark.table.read.planning.plan import FileSlice, Layer
 from slatespark.table.records.commit_record import COMMITS_DIR
-from slatespark.table.records.commits import fetch_commit_records
+from slatespark.table.records.commits import newest_commit_records
 from slatespark.table.retention.deletion_time import SKEW_MS
 from slatespark.table.retention.reap_arguments import ReapLimits
 from slatespark.table.retention.reap_run import Reaping, reap_table
@@ -262,7 +262,9 @@ def test_passes_are_bounded(limit: int) -> None:
     assert report.tombstones == 200
     assert report.passes >= 10
     assert len(table.keys(includeExpired=True)) == 1800
-    counts = [record.rows["delete"] for record in fetch_commit_records(table.stores.main) if record.operation == "reap"]
+    counts = [
+        record.rows["delete"] for record in newest_commit_records(table.stores.main) if record.operation == "reap"
+    ]
     assert sum(counts) == 200
     assert max(counts) <= min(limit, 40)
 
@@ -318,7 +320,9 @@ def test_a_pass_counts_uncompressed_keys_of_tombstones() -> None:
     table.write([keys[0], keys[-1]], operation="merge")  # so that the file is not dropped as a whole
     report = table.reap(limits=ReapLimits(batch_bytes=20_000))
     assert (report.tombstones, report.files_dropped, report.files_rewritten) == (198, 0, 0)
-    counts = [record.rows["delete"] for record in fetch_commit_records(table.stores.main) if record.operation == "reap"]
+    counts = [
+        record.rows["delete"] for record in newest_commit_records(table.stores.main) if record.operation == "reap"
+    ]
     assert max(counts) == 20_000 // 1008
     assert table.keys(includeExpired=True) == [keys[0], keys[-1]]
     huge = [key + b"x" * 30_000 for key in numbered(0, 3)]
@@ -336,7 +340,7 @@ def test_the_commit_record_of_a_pass() -> None:
     table.pass_time(10 * HOUR_MS)
     table.store.run(lambda: table.clock.advance(2000), "create", "slatespark/leases/*")
     report = reap_table(table.stores, table.clock)
-    (record,) = [each for each in fetch_commit_records(table.stores.main) if each.operation == "reap"]
+    (record,) = [each for each in newest_commit_records(table.stores.main) if each.operation == "reap"]
     assert record.delete_rate == report.bytes // 2
     assert report.delete_rate_mb_per_s == pytest.approx(report.bytes / 2e6)
     assert len(record.removed) == 1

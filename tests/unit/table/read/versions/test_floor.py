@@ -17,7 +17,7 @@ from slatespark.table.commit.claim import claim_epochs
 from slatespark.table.log.manifests import fetch_latest_manifest, publish_manifest
 from slatespark.table.log.versioned_object import Version
 from slatespark.table.read.versions.floor import lost_through
-from slatespark.table.records.commits import fetch_commit_records
+from slatespark.table.records.commits import newest_commit_records
 from slatespark.table.stores import TableStores, open_stores
 from slatespark.units import ms_to_text
 from tests.support.fake_clock import FakeClock
@@ -171,7 +171,7 @@ def test_without_any_record_everything_may_be_lost() -> None:
     write(store, (b"a", 10))
     stores = stores_of(store)
     manifest = fetch_latest_manifest(stores)[1]
-    for record in fetch_commit_records(stores.main):
+    for record in newest_commit_records(stores.main):
         stores.main.delete(f"slatespark/commits/{record.manifest_id:020d}.json")
     assert lost_through(stores, manifest) == 10
     write(store, (b"a", 30))
