@@ -13,7 +13,7 @@ from slatespark.options import ReadOptions, WriteOptions
 from slatespark.ranges import KeyRange
 from slatespark.storage.local_store import LocalStore
 from slatespark.table.clock import SystemClock
-from slatespark.table.commit.conflicts import ReadSet
+from slatespark.table.commit.read_set import ReadSet
 from slatespark.table.read.versions.resolve import resolve_snapshot
 from slatespark.table.stores import TableStores
 from slatespark.table.write.load_run import load_batches

@@ -17,7 +17,8 @@ from slatespark import SlateStore, TransactionConflictError
 from slatespark.options import ReadOptions, WriteOptions
 from slatespark.ranges import ALL_KEYS, KeyRange
 from slatespark.table.clock import SystemClock
-from slatespark.table.commit.conflicts import ReadSet, check_unchanged
+from slatespark.table.commit.conflicts import check_unchanged
+from slatespark.table.commit.read_set import ReadSet
 from slatespark.table.read.versions.resolve import resolve_snapshot
 from slatespark.table.write.load_run import load_batches
 from tests.support.client import Client, ClientOptions, Delete, Location, Put

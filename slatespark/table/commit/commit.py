@@ -20,7 +20,7 @@ from slatespark.table.clock import Clock, new_ulid, new_uuid
 from slatespark.table.commit.active_jobs import clear_active_jobs, completed_job, hold_exactly
 from slatespark.table.commit.backoff import MAX_COMMIT_ATTEMPTS, CommitBackoff, back_off, claim_patience_ms
 from slatespark.table.commit.claim import Claim, Prepare, claim_epochs, fetch_held, refuse_unwritable
-from slatespark.table.commit.conflicts import ReadCheck, ReadSet
+from slatespark.table.commit.conflicts import ReadCheck
 from slatespark.table.commit.definition_run import publish_creation, publish_growth
 from slatespark.table.commit.drain import Drained, drain_wal, upload_drained
 from slatespark.table.commit.empty_commit import end_without_commit
@@ -33,6 +33,7 @@ from slatespark.table.commit.kept_history import find_kept_history, record_losse
 from slatespark.table.commit.own_rows import OwnRows
 from slatespark.table.commit.prefetch import CommitPrefetch, FetchJobs
 from slatespark.table.commit.publication import CommitChange, next_manifest, without_l0
+from slatespark.table.commit.read_set import ReadSet
 from slatespark.table.commit.requirements import (
     KnownJobs,
     KnownSegments,

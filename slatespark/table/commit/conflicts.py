@@ -25,8 +25,7 @@ from slatespark.kernels.columns import HAS_CREATE, MERGE, RowColumns
 from slatespark.options import WriteOptions
 from slatespark.ranges import ALL_KEYS, KeyRange
 from slatespark.table.commit.later_commits import LaterCommit, find_later_commits
-from slatespark.table.commit.read_set import ReadSet as ReadSet
-from slatespark.table.commit.read_set import name_newest
+from slatespark.table.commit.read_set import ReadSet, name_newest
 from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.log.manifests import fetch_latest_manifest, fetch_manifest, is_at_rest
 from slatespark.table.log.versioned_object import Version

@@ -15,8 +15,9 @@ from slatespark.format.paths import wal_path
 from slatespark.kernels.columns import RowColumns
 from slatespark.ranges import ALL_KEYS, KeyRange, key_after
 from slatespark.storage import run_concurrently
-from slatespark.table.commit.conflicts import ReadCheck, ReadSet
+from slatespark.table.commit.conflicts import ReadCheck
 from slatespark.table.commit.later_commits import LaterCommit, find_later_commits
+from slatespark.table.commit.read_set import ReadSet
 from slatespark.table.log.manifests import manifest_log
 from slatespark.table.log.versioned_object import Version
 from slatespark.table.read.fetch import fetch_wal_rows

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from slatespark.table.clock import Clock
 from slatespark.table.commit.commit import commit_write
-from slatespark.table.commit.conflicts import ReadSet
 from slatespark.table.commit.empty_commit import end_without_commit
+from slatespark.table.commit.read_set import ReadSet
 from slatespark.table.commit.tree_edit import DROP_TREES, KEEP_TREES
 from slatespark.table.read.merge.merge_function import resolve_operator
 from slatespark.table.records.commit_record import CommitRecord

@@ -11,8 +11,8 @@ from slatespark.errors import InternalError, TableExistsError
 from slatespark.options import WriteOptions
 from slatespark.table.clock import Clock
 from slatespark.table.commit.commit import commit_write
-from slatespark.table.commit.conflicts import ReadSet
 from slatespark.table.commit.job import abandoned_on_error, begin_write
+from slatespark.table.commit.read_set import ReadSet
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.log.manifests import find_latest_manifest
 from slatespark.table.log.versioned_object import RaceLostError

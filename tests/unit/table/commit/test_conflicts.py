@@ -20,7 +20,8 @@ from slatespark.ranges import ALL_KEYS, KeyRange
 from slatespark.storage.local_store import LocalStore
 from slatespark.table.clock import SystemClock
 from slatespark.table.commit.claim import claim_epochs
-from slatespark.table.commit.conflicts import ReadSet, check_unchanged
+from slatespark.table.commit.conflicts import check_unchanged
+from slatespark.table.commit.read_set import ReadSet
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.log.versioned_object import Version
 from slatespark.table.read.fetch import filter_sets, indexes
