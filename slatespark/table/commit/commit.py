@@ -25,7 +25,7 @@ from slatespark.table.commit.definition_run import publish_creation, publish_gro
 from slatespark.table.commit.drain import Drained, drain_wal, upload_drained
 from slatespark.table.commit.empty_commit import end_without_commit
 from slatespark.table.commit.expiring_ids import FileGuard
-from slatespark.table.commit.file_facts import count_rows, describe_files
+from slatespark.table.commit.file_facts import count_rows, describe_files, removed_files
 from slatespark.table.commit.hold import plan_hold
 from slatespark.table.commit.idempotence import fetch_earlier, find_earlier, outcome_of, record_outcome, with_outcome
 from slatespark.table.commit.job import WriteJob
@@ -473,7 +473,7 @@ class _Commit:
             last_seq=max((file.properties.max_seq for file in own), default=None),
             rows=count_rows(own),
             files=describe_files(change.files),
-            removed=[str(sst_id) for sst_id in base.ssts if sst_id not in manifest.ssts],
+            removed=removed_files(base, manifest),
             compactor_epoch=manifest.compactor_epoch,
             delete_rate=self.job.delete_rate,
             replaced=[hex_bounds(keys) for keys in self.edit.replaced],

@@ -15,7 +15,7 @@ from slatespark.format.compactions import Compactions, TieredSpec
 from slatespark.format.manifest import Manifest
 from slatespark.options import WriteOptions
 from slatespark.table.clock import Clock, now_or
-from slatespark.table.commit.file_facts import count_rows, describe_files
+from slatespark.table.commit.file_facts import count_rows, describe_files, removed_files
 from slatespark.table.commit.hold import working_jobs
 from slatespark.table.commit.job import draw_write_id
 from slatespark.table.commit.requirements import Requirement, Stage
@@ -142,7 +142,7 @@ class BesideClient:
             last_seq=max((file.properties.max_seq for file in files), default=None),
             rows=count_rows(files),
             files=describe_files(files),
-            removed=[str(sst_id) for sst_id in before.ssts if sst_id not in after.ssts],
+            removed=removed_files(before, after),
             compactor_epoch=CLIENT_EPOCH,
             snapshot_seq=rules.snapshot_seq(merged),
         )

@@ -17,6 +17,7 @@ from slatespark.format.manifest import Manifest
 from slatespark.options import WriteOptions
 from slatespark.ranges import prefix_range
 from slatespark.table.clock import Clock, now_or
+from slatespark.table.commit.file_facts import removed_files
 from slatespark.table.commit.job import draw_write_id
 from slatespark.table.commit.wal_place import fetch_state_with_wal
 from slatespark.table.cooperation.submission import Submitter
@@ -104,7 +105,7 @@ def _recorded(
         write_time_ms=after.value.last_l0_clock_tick,
         first_seq=None,
         last_seq=None,
-        removed=[str(sst_id) for sst_id in before.ssts if sst_id not in after.value.ssts],
+        removed=removed_files(before, after.value),
         compactor_epoch=CLIENT_EPOCH,
         replaced=[hex_bounds(prefix_range(prefix))],
     )
