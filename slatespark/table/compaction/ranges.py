@@ -66,6 +66,6 @@ def run_here(stores: TableStores, clock: Clock, tasks: Sequence[RangeTask]) -> I
     return THREADS(partial(merge_range, stores, clock), tasks)
 
 
-def local_threads() -> int:
-    """Return how many ranges are merged at a time in this process."""
-    return THREADS.parallelism
+def parallelism_of(runner: Runner | None, threads: int) -> int:
+    """Return how many ranges a runner merges at a time; without one as many as there are threads."""
+    return threads if runner is None else getattr(runner, "parallelism", 1)

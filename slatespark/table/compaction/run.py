@@ -53,7 +53,7 @@ from slatespark.table.compaction.plan import (
     plan_size_tiered,
 )
 from slatespark.table.compaction.publication import merge_requirements, publish_merge
-from slatespark.table.compaction.ranges import RANGE_FILES, Runner, local_threads, plan_tasks, run_here
+from slatespark.table.compaction.ranges import RANGE_FILES, Runner, parallelism_of, plan_tasks, run_here
 from slatespark.table.compaction.report import CompactionJob, CompactionReport, job_facts, log_job
 from slatespark.table.compaction.request import BY_SIZE, CompactionRequest
 from slatespark.table.compaction.retirement import (
@@ -73,6 +73,7 @@ from slatespark.table.records.operations import Operation
 from slatespark.table.retention.deletion_time import resolve_deletion_time
 from slatespark.table.retention.history_floor import follow_history_retention
 from slatespark.table.stores import TableStores
+from slatespark.table.tasks import THREADS
 from slatespark.table.write.alteration import raise_history_floor
 from slatespark.table.write.exact_ranges import named_ranges
 
@@ -119,7 +120,7 @@ def compact_table(
         options=given,
         runner=partial(run_here, stores, clock) if runner is None else runner,
         range_bytes=range_bytes or RANGE_FILES * given.sst_bytes,
-        parallelism=local_threads() if runner is None else getattr(runner, "parallelism", 1),
+        parallelism=parallelism_of(runner, THREADS.parallelism),
         progress=progress,
         baseline=baseline,
         asked_ms=request.now_ms,

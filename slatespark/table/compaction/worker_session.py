@@ -24,7 +24,7 @@ from slatespark.table.compaction.client_job import ClientMerge, merge_client_job
 from slatespark.table.compaction.fair_threads import FairThreads
 from slatespark.table.compaction.filter import CompactionFilter
 from slatespark.table.compaction.merge import MergedRange, RangeTask, merge_range
-from slatespark.table.compaction.ranges import Runner
+from slatespark.table.compaction.ranges import Runner, parallelism_of
 from slatespark.table.compaction.worker_report import Backlog, WorkerOutcome, WorkerReport, backlog_of
 from slatespark.table.cooperation.claimed_job import (
     ClaimedJob,
@@ -124,11 +124,6 @@ class WorkerSettings:
     keeps_codec: bool
     filters: tuple[CompactionFilter, ...]
     runner: Runner | None
-
-    @property
-    def parallelism(self) -> int:
-        """How many ranges of a job are merged at a time."""
-        return self.threads if self.runner is None else getattr(self.runner, "parallelism", 1)
 
 
 @dataclass(slots=True)
@@ -260,7 +255,7 @@ class WorkerSession:
                 options=database.options,
                 keeps_codec=how.keeps_codec,
                 filters=how.filters,
-                parallelism=how.parallelism,
+                parallelism=parallelism_of(how.runner, how.threads),
                 plain=database.plain,
             )
             if merge.filters:

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from slatespark.options import WriteOptions
 from slatespark.storage.requests import Requests, delete_requests
 from slatespark.table.compaction.merge import MergedRange, RangeTask
-from slatespark.table.compaction.ranges import local_threads
 from slatespark.table.compaction.report import CompactionReport
 from slatespark.table.explain.cost import RequestRange
 from slatespark.table.explain.explanation import ExplanationFacts, layer_uses
@@ -22,6 +21,7 @@ from slatespark.table.log.manifests import fetch_manifest
 from slatespark.table.read.merge.cursor import window_size
 from slatespark.table.read.planning.layers import distinct_files, fetch_layers
 from slatespark.table.stores import TableStores
+from slatespark.table.tasks import THREADS
 
 
 @dataclass(slots=True)
@@ -29,7 +29,7 @@ class PreviewRunner:
     """A runner of a dry run, which keeps the ranges that would be merged."""
 
     tasks: list[RangeTask] = field(default_factory=list)
-    parallelism: int = field(default_factory=local_threads)
+    parallelism: int = field(default_factory=lambda: THREADS.parallelism)
 
     def preview(self, tasks: Sequence[RangeTask]) -> None:
         """Keep the ranges."""
