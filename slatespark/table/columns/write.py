@@ -123,7 +123,7 @@ def _encode(
     starts: list[bytes] = []
     group: list[pa.RecordBatch] = []
     for window in _checked_windows(stores, file, any_flags):
-        span = np.arange(window.low, window.high, dtype=np.int64)
+        span = window.indices
         arrays = decode_columns([window.rows], span, projection.names, projection, stores.url)
         batch = make_batch(arrays, projection)
         nans.add(batch)

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import SnapshotExpiredError, TransactionConflictError
@@ -330,6 +329,6 @@ class ReadCheck:
 def _key_windows(stores: TableStores, file: NewFile, buffer_bytes: int) -> Iterator[tuple[bytes, ...]]:
     """Yield the keys of an uploaded file, a window at a time."""
     for window in layer_windows(stores, new_layer(file), window_size(buffer_bytes, 2)):
-        rows: NDArray[np.int64] = np.arange(window.low, window.high, dtype=np.int64)
+        rows = window.indices
         first = rows[new_key_mask([window.rows], rows)]
         yield tuple(window.rows.key(row) for row in first.tolist())

@@ -165,7 +165,7 @@ class _Wanted:
 def _versions_of(stores: TableStores, file: NewFile, buffer_bytes: int) -> Iterator[_Wanted]:
     """Yield the keys of an uploaded file, a window at a time; keys of many versions may occur several times."""
     for window in layer_windows(stores, new_layer(file), window_size(buffer_bytes, 2)):
-        rows = np.arange(window.low, window.high, dtype=np.int64)
+        rows = window.indices
         starts = np.flatnonzero(new_key_mask([window.rows], rows))
         first = take_rows([window.rows], rows[starts])
         yield _Wanted(

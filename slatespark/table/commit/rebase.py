@@ -94,7 +94,7 @@ def _rewrite(
 def _moved(windows: Iterable[Window], shift: RowShift) -> Iterator[SortedRows]:
     for window in windows:
         move_rows(window.rows, window.low, window.high, shift)
-        yield SortedRows([window.rows], np.arange(window.low, window.high, dtype=np.int64))
+        yield SortedRows([window.rows], window.indices)
 
 
 def move_rows(rows: RowColumns, low: int, high: int, shift: RowShift) -> None:

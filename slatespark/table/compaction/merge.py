@@ -297,7 +297,7 @@ class LayerMerge:
         open_group: RowColumns | None = None  # folded operands of a group that continues
         for layer in cut_layers(self.layers, KeyRange(key, key_after(key))):
             for window in layer_windows(self.stores, layer, self.window_bytes):
-                rows = np.arange(window.low, window.high, dtype=np.int64)
+                rows = window.indices
                 sources, own = [window.rows], marks[seen : seen + len(rows)]
                 seen += len(rows)
                 if open_group is not None:

@@ -136,7 +136,7 @@ def _live_rows(
 ) -> Iterator[tuple[list[RowColumns], NDArray[np.int64]]]:
     """Yield the visible rows of windows that hold the only version of each of their keys, a put within the read."""
     for window in windows:
-        rows = np.arange(window.low, window.high, dtype=np.int64)
+        rows = window.indices
         if not settings.visibility.include_expired:
             rows = rows[~expired(window.rows, settings.visibility.now_ms)[window.low : window.high]]
         selection = Selection(rows, np.zeros(len(rows), np.uint8))

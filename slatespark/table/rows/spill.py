@@ -270,7 +270,7 @@ class _HeldKey:
         self.key, self._count, self._held_bytes, self._slices, self._rows = None, 0, 0, [], []
         window_bytes = window_size(self._buffer_bytes, 1)
         spilled = layer_windows(self._spill.stores, Layer("key", tuple(slices)), window_bytes)
-        parts = (take_rows([window.rows], np.arange(window.low, window.high, dtype=np.int64)) for window in spilled)
+        parts = (take_rows([window.rows], window.indices) for window in spilled)
         for part in chain(parts, rows):
             next_seq -= len(part)
             yield _numbered(part, next_seq)

@@ -113,7 +113,7 @@ def _file_batches(
     """Yield columns of a file; raises `CorruptDataError` if a row has a time for which the copy has no column."""
     projection = Projection(tuple(names), codec=codec)
     for window in file_windows(stores, file):
-        span = np.arange(window.low, window.high, dtype=np.int64)
+        span = window.indices
         flags = int(np.bitwise_or.reduce(window.rows.flags[window.low : window.high]))
         lost = [name for name, flag in _TIMES.items() if flags & flag and name not in stored]
         if lost or flags & ~(HAS_CREATE | HAS_EXPIRE):

@@ -329,7 +329,7 @@ def _dated(
 def _read(stores: TableStores, part: FileSlice, path: str, options: WriteOptions) -> Iterator[RowColumns]:
     try:
         for window in layer_windows(stores, Layer("external", (part,)), window_size(options.write_buffer_bytes, 1)):
-            yield take_rows([window.rows], np.arange(window.low, window.high, dtype=np.int64))
+            yield take_rows([window.rows], window.indices)
     except CorruptDataError as exc:  # name the given file, not the copy
         raise CorruptDataError(
             str(exc.args[0]), why=exc.why, todo="Write the file again.", path=path, offset=exc.offset

@@ -79,7 +79,7 @@ def _commit_rows(stores: TableStores, part: CommitPart, settings: LogSettings) -
     """Yield the rows of a commit in some of its files, without those that others wrote."""
     for each in part.slices:
         for window in layer_windows(stores, Layer("commit", (each,)), window_size(settings.buffer_bytes, 1)):
-            inside = np.arange(window.low, window.high, dtype=np.int64)
+            inside = window.indices
             inside = inside[_between(window.rows, part.after_seq, part.last_seq)[window.low : window.high]]
             if len(inside):
                 yield take_rows([window.rows], inside)

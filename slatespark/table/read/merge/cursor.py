@@ -81,6 +81,11 @@ class Window:
     high: int
     bound: Bound | None
 
+    @property
+    def indices(self) -> NDArray[np.int64]:
+        """The numbers of the rows."""
+        return np.arange(self.low, self.high, dtype=np.int64)
+
 
 def rows_before(cursors: Sequence[LayerCursor], cut: Bound | None) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the rows [lows[i], highs[i]) of loaded cursors with keys within `cut`, all if it is None."""
