@@ -10,7 +10,14 @@ from typing import Any, TypeVar
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import OptionError
 from slatespark.options import ReadOptions, WriteOptions, option_keys
-from slatespark.options.values import STORAGE_PREFIX, is_clock, normalize_name, parse_clock, unknown_option
+from slatespark.options.values import (
+    STORAGE_PREFIX,
+    is_clock,
+    normalize_name,
+    parse_clock,
+    unknown_option,
+    with_storage_prefix,
+)
 from slatespark.slate_store import SlateStore
 from slatespark.slate_store.base import last_commit
 from slatespark.table.clock import Clock, resolve_clock
@@ -228,7 +235,7 @@ def _joined(
     """Return all options of a command by their documented names; raises `OptionError` if one is given twice."""
     known = {normalize_name(key): key for key in option_keys(cls)}
     pairs = parse_pairs(option, "--option", "walPath=PATH")
-    pairs += [(f"{STORAGE_PREFIX}{name}", value) for name, value in parse_storage(storage).items()]
+    pairs += with_storage_prefix(parse_storage(storage)).items()
     joined = {"path": table, **{name: value for name, value in named.items() if value is not None}}
     for name, value in pairs:
         is_storage = name.lower().startswith(STORAGE_PREFIX)

@@ -397,6 +397,11 @@ def refuse_place(given: Mapping[str, Any], opened_by: str) -> None:
             raise OptionError(f"{name}: an open table has one location.", todo=f"Give it to {opened_by}.")
 
 
+def with_storage_prefix(storage: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options of a storage backend under their names among the options of a table."""
+    return {f"{STORAGE_PREFIX}{name}": value for name, value in storage.items()}
+
+
 def argument_names(call: Callable[..., object]) -> list[str]:
     """Return the names of the arguments that a call takes by name alone."""
     return [name for name, found in signature(call).parameters.items() if found.kind is Parameter.KEYWORD_ONLY]

@@ -13,7 +13,7 @@ from slatespark.errors import OptionError
 from slatespark.options import WriteOptions
 from slatespark.options.defaults import HEARTBEAT_INTERVAL, POLL_INTERVAL
 from slatespark.options.fields import with_common
-from slatespark.options.values import STORAGE_PREFIX, argument_names, refuse_misspelt
+from slatespark.options.values import argument_names, refuse_misspelt, with_storage_prefix
 from slatespark.shown import Listing
 from slatespark.table.clock import Clock, SystemClock, check_clock, read_clock
 from slatespark.table.compaction.filter import CompactionFilter
@@ -93,8 +93,7 @@ class Worker:
         path = table_path(table)
         wal_path, backend = split_wal_path(storage)
         stores = open_stores(path, storage=backend, wal_path=wal_path)
-        located = {f"{STORAGE_PREFIX}{name}": value for name, value in stores.storage.items()}
-        options = WriteOptions.parse(with_common({"path": path, **located}, self._options))
+        options = WriteOptions.parse(with_common({"path": path, **with_storage_prefix(stores.storage)}, self._options))
         with self._lock:
             self._databases[path] = ServedDatabase(path, JobList(stores, self._clock), options)
 

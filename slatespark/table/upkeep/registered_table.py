@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 from slatespark.options import WriteOptions
-from slatespark.options.values import STORAGE_PREFIX
+from slatespark.options.values import with_storage_prefix
 from slatespark.table.stores import TableStores, absolute_location, open_stores, split_wal_path
 
 
@@ -63,6 +63,5 @@ class RegisteredTable:
         OptionError
             When an option is wrong.
         """
-        located = {f"{STORAGE_PREFIX}{name}": value for name, value in self.storage.items()}
-        parsed = WriteOptions.parse({"path": self.location, **located, **options})
+        parsed = WriteOptions.parse({"path": self.location, **with_storage_prefix(self.storage), **options})
         return OpenedTable(open_stores(self.location, storage=self.storage, wal_path=self.wal_path), parsed)

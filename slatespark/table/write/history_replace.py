@@ -8,7 +8,7 @@ from functools import partial
 from itertools import chain
 
 from slatespark.options import ReadOptions, WriteOptions
-from slatespark.options.values import STORAGE_PREFIX
+from slatespark.options.values import with_storage_prefix
 from slatespark.table.clock import Clock
 from slatespark.table.commit.job import WriteJob
 from slatespark.table.commit.read_set import ReadSet
@@ -122,6 +122,6 @@ def _plan_intervals(
         "includeExpired": True,  # a client, or a longer retention, would show hidden rows
         **state.read,
         "walPath": options.wal_path,
-        **{f"{STORAGE_PREFIX}{name}": value for name, value in options.storage.items()},
+        **with_storage_prefix(options.storage),
     }
     return fetch_read_plan(stores, ReadOptions.parse(read), clock, keys=bounds.ranges)
