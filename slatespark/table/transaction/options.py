@@ -40,9 +40,7 @@ def parse_begin(
         When one is unknown, or does not apply to a transaction as a whole.
     """
     taken = (*_OF_COMMIT, *_OF_READ_POINT)
-    point = {
-        name: value for name, value in given.items() if normalize_name(name) in map(normalize_name, _OF_READ_POINT)
-    }
+    point = _chosen(given, _OF_READ_POINT)
     rest = {name: value for name, value in given.items() if name not in point}
     if (other := find_other(WriteOptions, rest, taken)) is not None:
         raise OptionError(
@@ -78,8 +76,8 @@ def parse_write(common: Mapping[str, Any], begun: Mapping[str, Any], given: Mapp
             f"{other} is not an option of a write in a transaction.",
             todo=f"Choose from {', '.join(_OF_WRITES)}; begin takes txnAppId and the options of the commit.",
         )
-    kept = {name: value for name, value in begun.items() if normalize_name(name) in map(normalize_name, _OF_WRITES)}
-    return WriteOptions.parse(with_common({**common, **_without(kept, given)}, given))
+    kept = _without(_chosen(begun, _OF_WRITES), given)
+    return WriteOptions.parse(with_common({**common, **kept}, given))
 
 
 def delete_options(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -113,9 +111,15 @@ def _without(begun: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, An
     return {name: value for name, value in begun.items() if normalize_name(name) not in own}
 
 
+def _chosen(options: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """Return the options with these names, in any spelling."""
+    wanted = set(map(normalize_name, names))
+    return {name: value for name, value in options.items() if normalize_name(name) in wanted}
+
+
 def operator_of(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the option `mergeOperator`, in any spelling; empty if it is not given."""
-    return {name: value for name, value in options.items() if normalize_name(name) == normalize_name("mergeOperator")}
+    return _chosen(options, ["mergeOperator"])
 
 
 def has_instants(options: WriteOptions, definition: TableDefinition) -> bool:
