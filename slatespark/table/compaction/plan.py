@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Self, TypeAlias
 
 from slatespark.errors import OptionError
-from slatespark.format.compactions import DrainSpec, TieredSpec
+from slatespark.format.compactions import CompactionSpec, TieredSpec
 from slatespark.format.manifest import Manifest, SstView
 from slatespark.format.ulid import Ulid
 from slatespark.options.defaults import INCLUDE_SIZE_THRESHOLD, MAX_COMPACTION_SOURCES, MIN_COMPACTION_SOURCES
@@ -125,7 +125,7 @@ class Tree:
         """Tell whether another compaction merges a layer; an L0 view keeps its id when a commit makes it a run."""
         return layer.run_id in self.busy or any(view.id in self.busy for view in layer.views)
 
-    def with_busy(self, jobs: Iterable[TieredSpec | DrainSpec]) -> Tree:
+    def with_busy(self, jobs: Iterable[CompactionSpec]) -> Tree:
         """Return the same tree with the sources of other compactions marked as busy."""
         specs = list(jobs)
         busy = frozenset[int | Ulid](
