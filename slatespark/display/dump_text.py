@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from slatespark.display.key_names import KeyNames, key_columns
-from slatespark.format.manifest_state import NO_TICK
+from slatespark.format.manifest import NO_TICK
 from slatespark.table.inspection.dump import ObjectDump
 from slatespark.texts import NOTHING, align_facts, align_table, bytes_text, printable
 from slatespark.units import bytes_to_text, ms_to_text, s_to_ms

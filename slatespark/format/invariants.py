@@ -14,8 +14,8 @@ from itertools import pairwise
 from typing import Final, TypeAlias, TypeVar
 
 from slatespark.errors import CorruptDataError, InternalError
+from slatespark.format.manifest import Manifest, Segment
 from slatespark.format.manifest_check import check_readable
-from slatespark.format.manifest_state import Manifest, Segment
 from slatespark.format.references import SortedRun
 from slatespark.format.ulid import Ulid
 from slatespark.ranges import key_after, prefix_range

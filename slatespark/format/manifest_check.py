@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from slatespark.errors import CorruptDataError
-from slatespark.format.manifest_state import Manifest, Segment
+from slatespark.format.manifest import Manifest, Segment
 from slatespark.format.references import BoundType, SstHandle, SstView
 
 

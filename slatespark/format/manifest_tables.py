@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from slatespark.errors import CorruptDataError
-from slatespark.format.manifest_state import Checkpoint, ExternalDb, Manifest
+from slatespark.format.manifest import Checkpoint, ExternalDb, Manifest
 from slatespark.format.references import SstHandle, SstMap
 from slatespark.format.schemas import CHECKPOINT, EXTERNAL_DB, WRITER_CHECKPOINT
 from slatespark.format.sequence_tracker import SequenceTracker, decode_sequence_tracker

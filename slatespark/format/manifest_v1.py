@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from slatespark.format.codecs import Buffer
-from slatespark.format.manifest_state import Manifest
+from slatespark.format.manifest import Manifest
 from slatespark.format.manifest_tables import manifest_without_trees, sst_map_of
 from slatespark.format.references import SortedRun, SstHandle, SstView, compacted_sst_of
 from slatespark.format.schemas import MANIFEST_V1, SORTED_RUN

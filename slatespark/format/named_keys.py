@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from slatespark.format.compactions import Compactions
-from slatespark.format.manifest import BytesRange, Manifest
-from slatespark.format.references import SstHandle, SstView
+from slatespark.format.manifest import Manifest
+from slatespark.format.references import BytesRange, SstHandle, SstView
 from slatespark.ranges import KeyRange, point_range
 
 

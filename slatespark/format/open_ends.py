@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise
 
-from slatespark.format.manifest_state import Manifest
+from slatespark.format.manifest import Manifest
 from slatespark.format.references import UNBOUNDED, Bound, BoundType, BytesRange, SortedRun, SstMap, SstView
 
 

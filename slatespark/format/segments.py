@@ -9,7 +9,7 @@ from bisect import bisect_right
 from dataclasses import dataclass
 
 from slatespark.errors import InvalidRequestError
-from slatespark.format.manifest_state import Manifest
+from slatespark.format.manifest import Manifest
 
 
 @dataclass(frozen=True, slots=True)

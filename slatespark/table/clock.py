@@ -13,7 +13,7 @@ from uuid import UUID
 
 from slatespark.errors import InvalidRequestError, OptionError, SlateError
 from slatespark.fork_lock import fork_lock
-from slatespark.format.manifest_state import NO_TICK
+from slatespark.format.manifest import NO_TICK
 from slatespark.format.ulid import Ulid, make_ulid
 from slatespark.options.named_function import import_function
 from slatespark.options.values import is_clock, parse_clock

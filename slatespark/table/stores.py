@@ -17,7 +17,7 @@ from slatespark.errors import (
     TableNotFoundError,
     UnsupportedFormatError,
 )
-from slatespark.format.manifest_state import ExternalDb, Manifest
+from slatespark.format.manifest import ExternalDb, Manifest
 from slatespark.format.paths import MANIFEST_DIR, MANIFEST_EXTENSION, TABLE_FOLDERS, numbered, sst_path
 from slatespark.format.ulid import Ulid
 from slatespark.options.values import WAL_PATH, parse_location, with_own_spelling

@@ -10,7 +10,7 @@ import pytest
 
 from slatespark import CommitConflictError, SlateStore, TransactionConflictError
 from slatespark.errors import InvalidRequestError
-from slatespark.format.manifest import BytesRange
+from slatespark.format.references import BytesRange
 from slatespark.ranges import KeyRange
 from slatespark.storage.local_store import LocalStore
 from slatespark.table.log.manifests import fetch_latest_manifest

@@ -20,7 +20,7 @@ from slatespark.format.block_group import unpack_blocks
 from slatespark.format.codecs import Compression, compress, decompress
 from slatespark.format.index import decode_index_section
 from slatespark.format.info import decode_footer, decode_info_section, footer_range, info_range
-from slatespark.format.manifest import decode_manifest
+from slatespark.format.manifest_codec import decode_manifest
 from slatespark.format.sequence_tracker import encode_sequence_tracker
 from slatespark.format.sst import layout_of
 from tests.fuzz.corpus import MAX_INPUT_BYTES

@@ -38,7 +38,7 @@ from slatespark.format.compactions import decode_compactions, encode_compactions
 from slatespark.format.filter import decode_filter_section, decode_filters
 from slatespark.format.index import decode_index_section
 from slatespark.format.info import decode_footer, decode_info_section, footer_range, info_range
-from slatespark.format.manifest import decode_manifest, encode_manifest
+from slatespark.format.manifest_codec import decode_manifest, encode_manifest
 from slatespark.format.manifest_outline import decode_outline
 from slatespark.format.paths import decode_boundary
 from slatespark.format.properties import MAGIC, decode_label, decode_properties

@@ -13,7 +13,8 @@ import pytest
 
 from slatespark import SlateStore
 from slatespark.errors import HistoryTrimmedError, OptionError, SnapshotExpiredError
-from slatespark.format.manifest import Manifest, encode_manifest
+from slatespark.format.manifest import Manifest
+from slatespark.format.manifest_codec import encode_manifest
 from slatespark.format.paths import manifest_path, wal_path
 from slatespark.format.sequence_tracker import MAX_POINTS, SequenceTracker, encode_sequence_tracker
 from slatespark.storage import open_store

@@ -15,7 +15,8 @@ from slatedb import uniffi
 
 from slatespark import CommitConflictError
 from slatespark.format.compactions import Compaction, Compactions, CompactionStatus, TieredSpec, WorkerSpec
-from slatespark.format.manifest import Manifest, SstHandle
+from slatespark.format.manifest import Manifest
+from slatespark.format.references import SstHandle
 from slatespark.format.row import Row, rows_to_columns
 from slatespark.options import WriteOptions
 from slatespark.ranges import ALL_KEYS

@@ -11,20 +11,10 @@ import pytest
 
 from slatespark.format.codecs import Compression
 from slatespark.format.invariants import check_manifest
-from slatespark.format.manifest import (
-    Bound,
-    BoundType,
-    BytesRange,
-    Checkpoint,
-    Manifest,
-    SortedRun,
-    SstHandle,
-    SstMap,
-    SstView,
-    decode_manifest,
-    encode_manifest,
-)
+from slatespark.format.manifest import Checkpoint, Manifest
+from slatespark.format.manifest_codec import decode_manifest, encode_manifest
 from slatespark.format.paths import manifest_path, numbered, sst_path, wal_path
+from slatespark.format.references import Bound, BoundType, BytesRange, SortedRun, SstHandle, SstMap, SstView
 from slatespark.format.row import Row, RowKind, rows_to_columns
 from slatespark.format.sequence_tracker import SequenceTracker
 from slatespark.format.sst import SST_FORMAT_VERSION, SstBuilder

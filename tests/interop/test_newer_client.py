@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from slatespark import SlateStore, UnsupportedFormatError
-from slatespark.format.manifest import decode_manifest, encode_manifest
+from slatespark.format.manifest_codec import decode_manifest, encode_manifest
 from slatespark.table.log.compactions import edit_compactions, fetch_compactions
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.stores import TableStores, open_stores

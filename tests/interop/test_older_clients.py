@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from slatespark import SlateStore
-from slatespark.format.manifest import decode_as_stored
+from slatespark.format.manifest_codec import decode_as_stored
 from tests.support.client import Client, ClientOptions, Location, Put, read_rows
 from tests.support.client_admin import compact_full
 from tests.support.older_databases import OLDER, OLDER_NAMES, older_pairs, older_rows

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from slatespark import SlateStore
-from slatespark.format.manifest import encode_manifest
+from slatespark.format.manifest_codec import encode_manifest
 from slatespark.format.paths import manifest_path
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.stores import TableStores, open_stores

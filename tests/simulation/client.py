@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from slatespark.format.invariants import l0_watermark_ms
-from slatespark.format.manifest import Manifest, SstView
+from slatespark.format.manifest import Manifest
 from slatespark.format.paths import sst_path, wal_path
-from slatespark.format.references import SstHandle
+from slatespark.format.references import SstHandle, SstView
 from slatespark.format.row import Row, RowKind, rows_to_columns
 from slatespark.format.sst import SST_FORMAT_VERSION, SstBuilder
 from slatespark.format.wal import decode_wal

@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from slatespark.format.compactions import Compaction, Compactions, CompactionStatus, TieredSpec
-from slatespark.format.manifest import Checkpoint, Manifest, SortedRun, SstView
+from slatespark.format.manifest import Checkpoint, Manifest
+from slatespark.format.references import SortedRun, SstView
 from slatespark.storage.object_store import ObjectStore
 from slatespark.table.clock import Clock, new_ulid, new_uuid
 from slatespark.table.log.compactions import create_compactions, fetch_compactions

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from slatespark.format.manifest import Manifest, encode_manifest
+from slatespark.format.manifest import Manifest
+from slatespark.format.manifest_codec import encode_manifest
 from slatespark.table.log.manifests import manifest_log
 from slatespark.table.stores import TableStores
 

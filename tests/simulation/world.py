@@ -13,7 +13,8 @@ from unittest.mock import patch
 from uuid import UUID
 
 from slatespark import SlateStore
-from slatespark.format.manifest import Manifest, decode_manifest
+from slatespark.format.manifest import Manifest
+from slatespark.format.manifest_codec import decode_manifest
 from slatespark.format.paths import decode_boundary
 from slatespark.storage import memory_store, open_store, readahead
 from slatespark.storage.object_store import ObjectStore

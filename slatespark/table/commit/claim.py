@@ -13,7 +13,8 @@ from typing import Final, TypeAlias
 from slatespark.errors import UnsupportedFormatError
 from slatespark.format.envelope import refuse_unknown_fields
 from slatespark.format.invariants import check_manifest
-from slatespark.format.manifest import Manifest, encode_manifest
+from slatespark.format.manifest import Manifest
+from slatespark.format.manifest_codec import encode_manifest
 from slatespark.format.paths import wal_path
 from slatespark.ranges import KeyRange
 from slatespark.storage import run_ahead

@@ -12,8 +12,8 @@ from functools import partial
 from typing import Final
 
 from slatespark.errors import CommitConflictError, CorruptDataError, SnapshotExpiredError
-from slatespark.format.manifest import SstHandle
 from slatespark.format.paths import sst_path
+from slatespark.format.references import SstHandle
 from slatespark.table.clock import Clock, new_ulid
 from slatespark.table.commit.job import WriteJob
 from slatespark.table.records.leases import LEASE_LIFETIME_MS, fetch_lease, lease_path, renew_lease

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from slatespark.encoding.row_codec import RAW_CODEC, RowCodec
-from slatespark.format.manifest import Manifest, SstView
+from slatespark.format.manifest import Manifest
+from slatespark.format.references import SstView
 from slatespark.format.segments import WHOLE, KeySegments
 from slatespark.ranges import KeyRange
 from slatespark.table.commit.kept_history import KeptHistory

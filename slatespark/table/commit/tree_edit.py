@@ -13,7 +13,8 @@ from itertools import count
 from typing import ClassVar, Final, Self
 
 from slatespark.errors import CommitConflictError
-from slatespark.format.manifest import BytesRange, Manifest, SortedRun, SstView
+from slatespark.format.manifest import Manifest
+from slatespark.format.references import BytesRange, SortedRun, SstView
 from slatespark.format.segments import KeySegments
 from slatespark.format.ulid import Ulid, make_ulid
 from slatespark.ranges import ALL_KEYS, KeyRange, complement_ranges, overlapping_ranges

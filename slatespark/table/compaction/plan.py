@@ -13,7 +13,8 @@ from typing import Final, Self, TypeAlias
 
 from slatespark.errors import OptionError
 from slatespark.format.compactions import CompactionSpec, TieredSpec
-from slatespark.format.manifest import Manifest, SstView
+from slatespark.format.manifest import Manifest
+from slatespark.format.references import SstView
 from slatespark.format.ulid import Ulid
 from slatespark.options.defaults import INCLUDE_SIZE_THRESHOLD, MAX_COMPACTION_SOURCES, MIN_COMPACTION_SOURCES
 from slatespark.options.values import parse_count

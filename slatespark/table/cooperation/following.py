@@ -15,7 +15,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from slatespark.format.compactions import Compaction, Compactions, CompactionSpec, CompactionStatus, TieredSpec
-from slatespark.format.manifest import Manifest, Segment, SortedRun, SstHandle, SstView
+from slatespark.format.manifest import Manifest, Segment
+from slatespark.format.references import SortedRun, SstHandle, SstView
 from slatespark.table.cooperation.claimed_job import is_own_worker
 
 

@@ -12,8 +12,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from slatespark.format.manifest import Manifest, SstHandle
+from slatespark.format.manifest import Manifest
 from slatespark.format.properties import SstProperties
+from slatespark.format.references import SstHandle
 from slatespark.format.row import Row, RowKind, rows_to_columns
 from slatespark.kernels import gather_fields, merge_all, new_key_mask, take_rows
 from slatespark.kernels.columns import MERGE, Retention, RowColumns, all_rows, packed_rows

@@ -13,7 +13,8 @@ from itertools import groupby
 from typing import Final, TypeAlias
 
 from slatespark.format.compactions import Compaction, Compactions, CompactionStatus, TieredSpec
-from slatespark.format.manifest import Manifest, Segment, SortedRun
+from slatespark.format.manifest import Manifest, Segment
+from slatespark.format.references import SortedRun
 from slatespark.format.ulid import Ulid
 from slatespark.ranges import KeyRange
 from slatespark.table.cooperation.job_rules import spec_of_slice

@@ -24,7 +24,8 @@ from slatespark.errors import (
     UnsupportedFormatError,
 )
 from slatespark.format.compactions import Compaction
-from slatespark.format.manifest import Manifest, decode_manifest
+from slatespark.format.manifest import Manifest
+from slatespark.format.manifest_codec import decode_manifest
 from slatespark.format.paths import (
     COLUMNS_DIR,
     COMPACTED_DIR,

@@ -14,8 +14,8 @@ from slatespark.encoding.row_codec import RAW_CODEC, RowCodec
 from slatespark.errors import InvalidRequestError, SlateError, TableNotFoundError
 from slatespark.format.compactions import Compaction, decode_compactions
 from slatespark.format.envelope import open_envelope
-from slatespark.format.manifest import decode_as_stored
-from slatespark.format.manifest_state import Manifest
+from slatespark.format.manifest import Manifest
+from slatespark.format.manifest_codec import decode_as_stored
 from slatespark.format.paths import (
     COLUMNS_DIR,
     COMPACTED_DIR,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from slatespark.format.manifest_state import NO_TICK
+from slatespark.format.manifest import NO_TICK
 from slatespark.options import ReadOptions
 from slatespark.shown import Shown
 from slatespark.table.clock import Clock

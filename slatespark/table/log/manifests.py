@@ -11,7 +11,8 @@ from typing import Final
 from slatespark.errors import SnapshotExpiredError, TableNotFoundError
 from slatespark.fork_lock import fork_lock
 from slatespark.format.invariants import check_manifest
-from slatespark.format.manifest import Manifest, decode_manifest, encode_manifest
+from slatespark.format.manifest import Manifest
+from slatespark.format.manifest_codec import decode_manifest, encode_manifest
 from slatespark.format.paths import (
     MANIFEST_DIR,
     MANIFEST_EXTENSION,

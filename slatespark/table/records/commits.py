@@ -15,7 +15,7 @@ from functools import partial
 from typing import Final, TypeAlias
 
 from slatespark.errors import CorruptDataError, SlateError
-from slatespark.format.manifest_state import Manifest
+from slatespark.format.manifest import Manifest
 from slatespark.log_lines import log_event
 from slatespark.storage import ObjectStore, run_concurrently, run_in_groups
 from slatespark.table.records.commit_batches import (

@@ -21,8 +21,8 @@ from typing import Final
 
 import numpy as np
 
-from slatespark.format.manifest import SstView
 from slatespark.format.properties import SstProperties
+from slatespark.format.references import SstView
 from slatespark.kernels.columns import HAS_CREATE
 from slatespark.kernels.lifetimes import reached
 from slatespark.ranges import ALL_KEYS, KeyRange

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from slatespark.format.manifest import SstView
+from slatespark.format.references import SstView
 from slatespark.kernels import lower_bound
 from slatespark.options import WriteOptions
 from slatespark.ranges import KeyRange, key_after

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slatespark.format.codecs import Compression
-from slatespark.format.manifest import SstHandle
 from slatespark.format.paths import sst_path
+from slatespark.format.references import SstHandle
 from slatespark.format.sst import SST_FORMAT_VERSION, SstBuilder
 from slatespark.format.ulid import make_ulid
 from slatespark.kernels import gather_fields, merge_all, new_key_mask, take_rows

@@ -16,9 +16,9 @@ import numpy as np
 
 from slatespark.errors import SlateError
 from slatespark.format.codecs import parse_compression
-from slatespark.format.manifest import SstHandle
 from slatespark.format.paths import sst_path
 from slatespark.format.properties import SstProperties
+from slatespark.format.references import SstHandle
 from slatespark.format.segments import WHOLE, KeySegments
 from slatespark.format.sst import SST_FORMAT_VERSION, BuiltSst, Spread, SstBuilder
 from slatespark.format.ulid import Ulid

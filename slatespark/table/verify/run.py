@@ -6,7 +6,8 @@ from bisect import bisect_right
 from dataclasses import dataclass
 
 from slatespark.errors import CorruptDataError, InvalidRequestError, SlateError, UnsupportedFormatError
-from slatespark.format.manifest import Manifest, decode_manifest
+from slatespark.format.manifest import Manifest
+from slatespark.format.manifest_codec import decode_manifest
 from slatespark.format.paths import (
     DELETING_MARKER,
     MANIFEST_DIR,

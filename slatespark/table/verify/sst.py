@@ -28,8 +28,8 @@ from slatespark.format.info import (
     footer_range,
     info_range,
 )
-from slatespark.format.manifest import SstHandle
 from slatespark.format.properties import BlockBounds, SstProperties, decode_properties, gap_range
+from slatespark.format.references import SstHandle
 from slatespark.format.stats import decode_stats_section
 from slatespark.format.wal import END_BYTES, is_of_wal, is_old_fence
 from slatespark.kernels import decode_blocks

@@ -23,12 +23,13 @@ from slatespark.errors import (
     UnsupportedFormatError,
 )
 from slatespark.format.columnar_copy import open_copy
-from slatespark.format.manifest import NO_TICK, Manifest, SstHandle
+from slatespark.format.manifest import NO_TICK, Manifest
 from slatespark.format.paths import (
     COMPACTED_DIR,
     copy_path,
     sst_path,
 )
+from slatespark.format.references import SstHandle
 from slatespark.format.segments import WHOLE, KeySegments
 from slatespark.format.sst_check import check_sst
 from slatespark.options import WriteOptions

@@ -23,8 +23,8 @@ from slatespark.errors import (
     SnapshotExpiredError,
     TransactionConflictError,
 )
-from slatespark.format.manifest import SstView
 from slatespark.format.named_keys import first_named, names_in_view
+from slatespark.format.references import SstView
 from slatespark.format.ulid import Ulid
 from slatespark.options import ReadOptions, WriteOptions
 from slatespark.ranges import KeyRange, parts_within, point_range

@@ -13,8 +13,8 @@ import pyarrow as pa
 from slatespark.encoding.schema import find_misread
 from slatespark.errors import ConflictError, CorruptDataError, InvalidRequestError, OptionError, SchemaError
 from slatespark.format.external_sst import ExternalSst, decode_external_end, decode_external_sst
-from slatespark.format.manifest import SstHandle
 from slatespark.format.paths import sst_path
+from slatespark.format.references import SstHandle
 from slatespark.format.ulid import make_ulid
 from slatespark.kernels import merge_all, new_key_mask, take_rows
 from slatespark.kernels.columns import HAS_CREATE, RowColumns

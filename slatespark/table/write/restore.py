@@ -14,7 +14,8 @@ from dataclasses import replace
 from typing import Final
 
 from slatespark.errors import InternalError, SlateError
-from slatespark.format.manifest import Manifest, SstView
+from slatespark.format.manifest import Manifest
+from slatespark.format.references import SstView
 from slatespark.format.segments import KeySegments
 from slatespark.format.ulid import Ulid
 from slatespark.options import WriteOptions

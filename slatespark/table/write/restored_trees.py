@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, replace
 from typing import Self
 
 from slatespark.errors import CommitConflictError
-from slatespark.format.manifest import ExternalDb, Manifest, SstMap, SstView
+from slatespark.format.manifest import ExternalDb, Manifest
+from slatespark.format.references import SstMap, SstView
 from slatespark.format.segments import WHOLE, KeySegments
 from slatespark.table.commit.tree_edit import DROP_TREES, TreeEdit, add_runs, new_runs
 from slatespark.table.rows.sst_upload import NewFile

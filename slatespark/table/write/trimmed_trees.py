@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Self
 
 from slatespark.errors import CommitConflictError
-from slatespark.format.manifest import Manifest, SstView
+from slatespark.format.manifest import Manifest
+from slatespark.format.references import SstView
 from slatespark.format.segments import WHOLE, KeySegments
 from slatespark.table.commit.tree_edit import ReplaceViews, TreeEdit, add_runs, new_runs
 from slatespark.table.rows.sst_upload import NewFile

@@ -5,9 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slatespark.format.manifest import (
-    BytesRange,
-)
+from slatespark.format.references import BytesRange
 from slatespark.ranges import KeyRange
 
 

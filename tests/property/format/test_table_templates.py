@@ -15,20 +15,9 @@ from hypothesis import strategies as st
 from slatespark.format import table_templates
 from slatespark.format.codecs import Compression
 from slatespark.format.info import FilterFormat, SstInfo
-from slatespark.format.manifest import (
-    UNBOUNDED,
-    Bound,
-    BoundType,
-    BytesRange,
-    Checkpoint,
-    Manifest,
-    Segment,
-    SortedRun,
-    SstHandle,
-    SstMap,
-    SstView,
-    encode_manifest,
-)
+from slatespark.format.manifest import Checkpoint, Manifest, Segment
+from slatespark.format.manifest_codec import encode_manifest
+from slatespark.format.references import UNBOUNDED, Bound, BoundType, BytesRange, SortedRun, SstHandle, SstMap, SstView
 from slatespark.format.table_templates import Form
 from slatespark.format.ulid import Ulid
 
@@ -101,7 +90,7 @@ manifests = st.builds(
 @given(st.lists(manifests, min_size=1, max_size=6))
 def test_packed_values_have_the_same_bytes(written: list[Manifest]) -> None:
     for manifest in written:
-        with patch("slatespark.format.manifest.TemplateBuilder", PlainBuilder):
+        with patch("slatespark.format.manifest_codec.TemplateBuilder", PlainBuilder):
             expected = encode_manifest(manifest)
         assert encode_manifest(manifest) == expected
 

@@ -12,18 +12,9 @@ from hypothesis import strategies as st
 from slatespark.errors import CorruptDataError
 from slatespark.format import verifier
 from slatespark.format.info import SstInfo
-from slatespark.format.manifest import (
-    Bound,
-    BoundType,
-    BytesRange,
-    Checkpoint,
-    Manifest,
-    SortedRun,
-    SstHandle,
-    SstMap,
-    SstView,
-    encode_manifest,
-)
+from slatespark.format.manifest import Checkpoint, Manifest
+from slatespark.format.manifest_codec import encode_manifest
+from slatespark.format.references import Bound, BoundType, BytesRange, SortedRun, SstHandle, SstMap, SstView
 from slatespark.format.schemas import MANIFEST_V2
 from slatespark.format.ulid import Ulid
 from slatespark.format.verifier import verify

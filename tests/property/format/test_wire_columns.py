@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from slatespark.errors import CorruptDataError, SlateError, UnsupportedFormatError
 from slatespark.format import wire_columns
-from slatespark.format.manifest import Manifest, decode_manifest, encode_manifest
+from slatespark.format.manifest import Manifest
+from slatespark.format.manifest_codec import decode_manifest, encode_manifest
 from slatespark.format.manifest_outline import ManifestOutline, decode_outline
 from tests.property.format.test_table_templates import manifests
 

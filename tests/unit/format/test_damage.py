@@ -11,7 +11,7 @@ import pytest
 from slatespark.errors import CorruptDataError, UnsupportedFormatError
 from slatespark.format.codecs import Compression
 from slatespark.format.compactions import decode_compactions
-from slatespark.format.manifest import decode_manifest, encode_manifest
+from slatespark.format.manifest_codec import decode_manifest, encode_manifest
 from slatespark.format.row import Row, RowKind, rows_to_columns
 from slatespark.format.sequence_tracker import decode_sequence_tracker, encode_sequence_tracker
 from slatespark.format.sst import SstBuilder

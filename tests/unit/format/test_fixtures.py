@@ -26,17 +26,10 @@ from slatespark.format.compactions import (
 from slatespark.format.filter import encode_filters
 from slatespark.format.info import FOOTER_BYTES, SstInfo, SstType, decode_footer, decode_info_section
 from slatespark.format.invariants import check_manifest
-from slatespark.format.manifest import (
-    Bound,
-    BytesRange,
-    Manifest,
-    SortedRun,
-    SstHandle,
-    SstView,
-    decode_manifest,
-    encode_manifest,
-)
+from slatespark.format.manifest import Manifest
+from slatespark.format.manifest_codec import decode_manifest, encode_manifest
 from slatespark.format.paths import numbered, sst_id
+from slatespark.format.references import Bound, BytesRange, SortedRun, SstHandle, SstView
 from slatespark.format.row import Row, RowKind
 from slatespark.format.sequence_tracker import decode_sequence_tracker, encode_sequence_tracker
 from slatespark.format.sst import SstBuilder

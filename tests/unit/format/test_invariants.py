@@ -10,18 +10,8 @@ import pytest
 from slatespark.errors import InternalError
 from slatespark.format.info import SstInfo
 from slatespark.format.invariants import RULES, RUN_ID_END, check_manifest, l0_watermark_ms
-from slatespark.format.manifest import (
-    Bound,
-    BoundType,
-    BytesRange,
-    Checkpoint,
-    Manifest,
-    Segment,
-    SortedRun,
-    SstHandle,
-    SstMap,
-    SstView,
-)
+from slatespark.format.manifest import Checkpoint, Manifest, Segment
+from slatespark.format.references import Bound, BoundType, BytesRange, SortedRun, SstHandle, SstMap, SstView
 from slatespark.format.sequence_tracker import SequenceTracker
 from slatespark.format.ulid import Ulid, make_ulid
 from slatespark.ranges import KeyRange

@@ -15,25 +15,21 @@ from slatespark.format._generated import CompactedSsTable, ManifestV1
 from slatespark.format._generated import SortedRun as RunTable
 from slatespark.format.building import put_offsets, put_ulid
 from slatespark.format.info import SstInfo, put_info
-from slatespark.format.manifest import (
-    NO_TICK,
+from slatespark.format.manifest import NO_TICK, Checkpoint, ExternalDb, Manifest, Segment
+from slatespark.format.manifest_codec import decode_manifest, encode_manifest
+from slatespark.format.manifest_outline import decode_outline
+from slatespark.format.references import (
     UNBOUNDED,
     Bound,
     BoundType,
     BytesRange,
-    Checkpoint,
-    ExternalDb,
-    Manifest,
-    Segment,
     SortedRun,
     SstHandle,
     SstMap,
     SstView,
-    decode_manifest,
-    encode_manifest,
+    compacted_sst_of,
+    put_range,
 )
-from slatespark.format.manifest_outline import decode_outline
-from slatespark.format.references import compacted_sst_of, put_range
 from slatespark.format.schemas import MANIFEST_V2
 from slatespark.format.sequence_tracker import SequenceTracker
 from slatespark.format.ulid import Ulid

@@ -8,7 +8,8 @@ from uuid import UUID
 import pytest
 
 from slatespark.format import manifest_tables, verifier
-from slatespark.format.manifest import Checkpoint, Manifest, decode_manifest, encode_manifest
+from slatespark.format.manifest import Checkpoint, Manifest
+from slatespark.format.manifest_codec import decode_manifest, encode_manifest
 
 MANY = 2 * verifier.MANY
 

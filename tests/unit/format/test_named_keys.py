@@ -13,9 +13,9 @@ from slatespark.format.compactions import (
     TieredSpec,
 )
 from slatespark.format.info import SstInfo
-from slatespark.format.manifest import Bound, BoundType, BytesRange, Manifest, Segment, SortedRun, SstMap, SstView
+from slatespark.format.manifest import Manifest, Segment
 from slatespark.format.named_keys import NamedKey, first_named, names_in_compactions, names_in_manifest
-from slatespark.format.references import SstHandle
+from slatespark.format.references import Bound, BoundType, BytesRange, SortedRun, SstHandle, SstMap, SstView
 from slatespark.format.ulid import make_ulid
 from slatespark.ranges import ALL_KEYS, KeyRange, point_range
 

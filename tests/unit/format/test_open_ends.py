@@ -6,8 +6,8 @@ import pytest
 
 from slatespark.errors import InternalError
 from slatespark.format.invariants import check_manifest
-from slatespark.format.manifest import decode_as_stored, decode_manifest, encode_manifest
-from slatespark.format.manifest_state import Manifest, Segment
+from slatespark.format.manifest import Manifest, Segment
+from slatespark.format.manifest_codec import decode_as_stored, decode_manifest, encode_manifest
 from slatespark.format.open_ends import close_open_ends
 from slatespark.format.references import Bound, BoundType, BytesRange, SortedRun, SstMap, SstView
 from slatespark.ranges import KeyRange

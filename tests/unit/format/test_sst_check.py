@@ -8,8 +8,9 @@ import pytest
 from slatespark.errors import CorruptDataError, UnsupportedFormatError
 from slatespark.format.codecs import Compression
 from slatespark.format.info import FOOTER_BYTES, decode_footer, decode_info_section, info_range
-from slatespark.format.manifest import SstHandle, decode_manifest
+from slatespark.format.manifest_codec import decode_manifest
 from slatespark.format.paths import sst_path
+from slatespark.format.references import SstHandle
 from slatespark.format.row import Row, rows_to_columns
 from slatespark.format.sst import SST_FORMAT_VERSION, SstBuilder, layout_of
 from slatespark.format.sst_check import check_sst

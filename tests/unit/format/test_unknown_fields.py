@@ -23,7 +23,8 @@ from slatespark.format.compactions import (
     decode_compactions,
     encode_compactions,
 )
-from slatespark.format.manifest import Manifest, decode_manifest
+from slatespark.format.manifest import Manifest
+from slatespark.format.manifest_codec import decode_manifest
 from slatespark.format.paths import manifest_path
 from slatespark.format.ulid import Ulid
 from slatespark.format.verifier import MANY

@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 from slatespark.errors import CorruptDataError
-from slatespark.format import manifest, verifier
+from slatespark.format import manifest_codec, verifier
 from slatespark.format._generated import Checkpoint, ExternalDb, WorkerSpec
 from slatespark.format.building import put_offsets, put_ulid, put_uuid
 from slatespark.format.info import SstInfo
-from slatespark.format.manifest import Manifest, Segment, encode_manifest
+from slatespark.format.manifest import Manifest, Segment
+from slatespark.format.manifest_codec import encode_manifest
 from slatespark.format.references import SstHandle, SstMap, SstView
 from slatespark.format.schemas import CHECKPOINT, EXTERNAL_DB, MANIFEST_V2, ULID, WORKER_SPEC
 from slatespark.format.ulid import Ulid
@@ -202,14 +203,14 @@ def test_large_parts_that_are_shared_again_and_again(count: int, fits: bool, mon
     views = tuple(SstView(Ulid(number), Ulid(1)) for number in range(2, 65))
     segments = tuple(Segment(b"%08d" % number, None, views, ()) for number in range(count))
     sst = SstHandle(Ulid(1), SstInfo(b"a", b"b", 100, 50, 100, 0))
-    put_segment, made = manifest._put_segment, list[int]()
+    put_segment, made = manifest_codec._put_segment, list[int]()
 
     def put_once(builder: flatbuffers.Builder, segment: Segment) -> int:
         if not made:
             made.append(put_segment(builder, segment))
         return made[0]
 
-    monkeypatch.setattr(manifest, "_put_segment", put_once)
+    monkeypatch.setattr(manifest_codec, "_put_segment", put_once)
     data = encode_manifest(Manifest(ssts=SstMap([sst]), segments=segments, segment_extractor_name="x"))
     with nullcontext() if fits else pytest.raises(CorruptDataError, match="expand"):
         verify(memoryview(data)[2:], MANIFEST_V2, what="it")

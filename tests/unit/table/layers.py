@@ -10,8 +10,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 from slatespark.format.codecs import Compression
-from slatespark.format.manifest import SstHandle
 from slatespark.format.paths import sst_path
+from slatespark.format.references import SstHandle
 from slatespark.format.row import Row, RowKind, rows_to_columns
 from slatespark.format.sst import SstBuilder
 from slatespark.format.ulid import Ulid

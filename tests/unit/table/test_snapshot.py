@@ -19,7 +19,8 @@ from slatespark.errors import (
     TableNotFoundError,
     UnavailableError,
 )
-from slatespark.format.manifest import NO_TICK, Checkpoint, Manifest, encode_manifest
+from slatespark.format.manifest import NO_TICK, Checkpoint, Manifest
+from slatespark.format.manifest_codec import encode_manifest
 from slatespark.format.paths import WAL_DIR, boundary_path, manifest_path, wal_path
 from slatespark.format.row import Row
 from slatespark.options import ReadOptions

@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from slatespark.errors import SlateError
-from slatespark.format.manifest import BytesRange, Manifest
+from slatespark.format.manifest import Manifest
 from slatespark.format.paths import manifest_path, sst_path
 from slatespark.format.properties import consistent_properties
+from slatespark.format.references import BytesRange
 from slatespark.format.ulid import Ulid
 from slatespark.table.commit.handed_loads import find_commit_of, lies_before
 from slatespark.table.log.manifests import find_manifest

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from slatespark.format.manifest import Manifest, SstView
+from slatespark.format.manifest import Manifest
+from slatespark.format.references import SstView
 from slatespark.table.read.planning.plan import FileSlice, Layer, SstFile, plan_layers
 from slatespark.table.stores import OWN_ROOT, TableStores, external_roots
 

@@ -13,8 +13,9 @@ from itertools import chain, pairwise
 from typing import Final, TypeAlias
 
 from slatespark.format.info import SstInfo
-from slatespark.format.manifest import Manifest, SortedRun, SstHandle, SstView
+from slatespark.format.manifest import Manifest
 from slatespark.format.paths import sst_path
+from slatespark.format.references import SortedRun, SstHandle, SstView
 from slatespark.format.ulid import Ulid
 from slatespark.ranges import KeyRange, key_after
 from slatespark.storage import ObjectMeta

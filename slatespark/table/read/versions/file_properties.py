@@ -13,8 +13,9 @@ from functools import partial
 from typing import Any, Final, TypeAlias
 
 from slatespark.errors import CorruptDataError, SlateError
-from slatespark.format.manifest import Manifest, SstHandle
+from slatespark.format.manifest import Manifest
 from slatespark.format.properties import VERSION, SstProperties
+from slatespark.format.references import SstHandle
 from slatespark.format.ulid import Ulid
 from slatespark.storage import ObjectMeta, run_ahead, run_concurrently, run_in_groups
 from slatespark.storage.object_store import ObjectStore

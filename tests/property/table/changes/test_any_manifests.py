@@ -11,8 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slatespark import SlateStore
-from slatespark.format.manifest import BytesRange, Manifest, SortedRun, SstHandle, SstMap, SstView, encode_manifest
+from slatespark.format.manifest import Manifest
+from slatespark.format.manifest_codec import encode_manifest
 from slatespark.format.paths import manifest_path, wal_path
+from slatespark.format.references import BytesRange, SortedRun, SstHandle, SstMap, SstView
 from slatespark.format.row import Row, RowKind
 from slatespark.format.ulid import Ulid
 from slatespark.ranges import KeyRange

@@ -17,7 +17,8 @@ from slatespark import (
     TableNotFoundError,
     UnsupportedFormatError,
 )
-from slatespark.format.manifest import Checkpoint, Manifest, encode_manifest
+from slatespark.format.manifest import Checkpoint, Manifest
+from slatespark.format.manifest_codec import encode_manifest
 from slatespark.format.paths import COMPACTED_DIR, manifest_path, wal_path
 from slatespark.format.row import Row
 from slatespark.storage.memory_store import MemoryStore

@@ -18,8 +18,10 @@ from slatespark.format.compactions import (
     WorkerSpec,
     encode_compactions,
 )
-from slatespark.format.manifest import Manifest, Segment, SortedRun, encode_manifest
+from slatespark.format.manifest import Manifest, Segment
+from slatespark.format.manifest_codec import encode_manifest
 from slatespark.format.paths import compactions_path, manifest_path, wal_path
+from slatespark.format.references import SortedRun
 from slatespark.format.ulid import Ulid
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.table.commit.active_jobs import clear_active_jobs

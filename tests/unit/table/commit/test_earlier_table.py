@@ -11,7 +11,8 @@ from typing import Final
 import pytest
 
 from slatespark import InvalidRequestError, SlateStore, TableExistsError
-from slatespark.format.manifest import Manifest, encode_manifest
+from slatespark.format.manifest import Manifest
+from slatespark.format.manifest_codec import encode_manifest
 from slatespark.format.paths import manifest_path
 from slatespark.options import WriteOptions
 from slatespark.storage.memory_store import MemoryStore

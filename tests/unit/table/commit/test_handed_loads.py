@@ -8,8 +8,9 @@ from dataclasses import replace
 import pytest
 
 from slatespark.errors import UnavailableError
-from slatespark.format.manifest import Manifest, Segment, SortedRun, SstMap, SstView
+from slatespark.format.manifest import Manifest, Segment
 from slatespark.format.paths import manifest_path
+from slatespark.format.references import SortedRun, SstMap, SstView
 from slatespark.table.commit.handed_loads import find_commit_of, find_committed_load, find_load_seq, record_load
 from slatespark.table.records.commit_record import CommitRecord, commit_path
 from slatespark.table.records.commits import fetch_commit_record, publish_commit_record

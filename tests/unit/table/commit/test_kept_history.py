@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from slatespark.format.manifest import Manifest, encode_manifest
+from slatespark.format.manifest import Manifest
+from slatespark.format.manifest_codec import encode_manifest
 from slatespark.format.paths import manifest_path
 from slatespark.format.properties import SstProperties
 from slatespark.format.ulid import Ulid

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from slatespark.errors import CommitConflictError
-from slatespark.format.manifest import Manifest, SstHandle
+from slatespark.format.manifest import Manifest
+from slatespark.format.references import SstHandle
 from slatespark.ranges import ALL_KEYS, KeyRange
 from slatespark.table.commit.publication import without_l0
 from slatespark.table.commit.tree_edit import CutViews, MergeRuns

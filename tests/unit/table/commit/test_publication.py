@@ -10,17 +10,10 @@ import pytest
 
 from slatespark.format.info import SstInfo
 from slatespark.format.invariants import check_manifest
-from slatespark.format.manifest import (
-    Manifest,
-    Segment,
-    SortedRun,
-    SstHandle,
-    SstMap,
-    SstView,
-    decode_manifest,
-    encode_manifest,
-)
+from slatespark.format.manifest import Manifest, Segment
+from slatespark.format.manifest_codec import decode_manifest, encode_manifest
 from slatespark.format.properties import SstProperties
+from slatespark.format.references import SortedRun, SstHandle, SstMap, SstView
 from slatespark.format.segments import WHOLE, KeySegments, SegmentExtractor
 from slatespark.format.sequence_tracker import SequenceTracker
 from slatespark.format.ulid import Ulid

@@ -8,7 +8,8 @@ import pytest
 
 from slatespark.encoding.row_codec import RAW_CODEC
 from slatespark.errors import CommitConflictError, TableExistsError
-from slatespark.format.manifest import Manifest, encode_manifest
+from slatespark.format.manifest import Manifest
+from slatespark.format.manifest_codec import encode_manifest
 from slatespark.format.paths import manifest_path, sst_path, wal_path
 from slatespark.format.row import Row, RowKind, rows_to_columns
 from slatespark.table.commit.drain import Drained

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from slatespark import InvalidRequestError, SlateStore
-from slatespark.format.manifest import decode_manifest, encode_manifest
+from slatespark.format.manifest_codec import decode_manifest, encode_manifest
 from slatespark.options import WriteOptions
 from slatespark.table.commit.job import LAST_SEQ, begin_write
 from slatespark.table.commit.own_rows import OwnRows

@@ -6,7 +6,8 @@ import pytest
 
 from slatespark.format.codecs import Compression
 from slatespark.format.info import SstInfo
-from slatespark.format.manifest import BytesRange, Manifest, SortedRun, SstHandle, SstMap, SstView
+from slatespark.format.manifest import Manifest
+from slatespark.format.references import BytesRange, SortedRun, SstHandle, SstMap, SstView
 from slatespark.format.ulid import make_ulid
 from slatespark.ranges import ALL_KEYS, KeyRange, complement_ranges
 from slatespark.table.commit.tree_edit import DROP_TREES, KEEP_TREES, CutViews

@@ -12,7 +12,7 @@ import pytest
 from slatespark import SlateStore
 from slatespark.errors import UnavailableError
 from slatespark.format.compactions import TieredSpec
-from slatespark.format.manifest import SstView
+from slatespark.format.references import SstView
 from slatespark.format.row import Row
 from slatespark.format.ulid import Ulid
 from slatespark.table.compaction import auto as auto_compaction

@@ -22,9 +22,8 @@ from slatespark import (
     UnavailableError,
 )
 from slatespark.format.compactions import Compaction, CompactionStatus, TieredSpec, WorkerSpec
-from slatespark.format.manifest import SortedRun
 from slatespark.format.paths import sst_path
-from slatespark.format.references import SstHandle, SstView
+from slatespark.format.references import SortedRun, SstHandle, SstView
 from slatespark.format.stats import SstStats
 from slatespark.format.ulid import Ulid
 from slatespark.table.clock import Clock, SystemClock, new_ulid

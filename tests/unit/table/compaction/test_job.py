@@ -19,8 +19,10 @@ from slatespark.format.compactions import (
     WorkerSpec,
     encode_compactions,
 )
-from slatespark.format.manifest import Manifest, SortedRun, encode_manifest
+from slatespark.format.manifest import Manifest
+from slatespark.format.manifest_codec import encode_manifest
 from slatespark.format.paths import compactions_path, manifest_path
+from slatespark.format.references import SortedRun
 from slatespark.format.ulid import make_ulid
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.storage.object_store import ObjectStore

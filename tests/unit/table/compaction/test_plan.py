@@ -10,7 +10,8 @@ from slatespark.errors import OptionError
 from slatespark.format.codecs import Compression
 from slatespark.format.compactions import DrainSpec, TieredSpec
 from slatespark.format.info import SstInfo
-from slatespark.format.manifest import Manifest, SortedRun, SstHandle, SstMap, SstView
+from slatespark.format.manifest import Manifest
+from slatespark.format.references import SortedRun, SstHandle, SstMap, SstView
 from slatespark.format.ulid import Ulid, make_ulid
 from slatespark.ranges import KeyRange
 from slatespark.table.compaction.plan import (

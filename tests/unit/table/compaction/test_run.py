@@ -21,7 +21,8 @@ from slatespark import (
 )
 from slatespark.display.compaction_text import compaction_text
 from slatespark.format.compactions import CompactionStatus
-from slatespark.format.manifest import Manifest, encode_manifest
+from slatespark.format.manifest import Manifest
+from slatespark.format.manifest_codec import encode_manifest
 from slatespark.format.paths import manifest_path
 from slatespark.options import WriteOptions
 from slatespark.ranges import KeyRange

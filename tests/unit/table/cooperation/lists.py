@@ -8,8 +8,10 @@ from dataclasses import replace
 from slatespark.format.codecs import Compression
 from slatespark.format.compactions import Compaction, Compactions, CompactionSpec, CompactionStatus, WorkerSpec
 from slatespark.format.info import SstInfo
-from slatespark.format.manifest import Manifest, SortedRun, SstHandle, SstMap, SstView, encode_manifest
+from slatespark.format.manifest import Manifest
+from slatespark.format.manifest_codec import encode_manifest
 from slatespark.format.paths import manifest_path
+from slatespark.format.references import SortedRun, SstHandle, SstMap, SstView
 from slatespark.format.ulid import Ulid, make_ulid
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.table.log.compactions import create_compactions, fetch_compactions

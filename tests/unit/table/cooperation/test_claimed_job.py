@@ -16,8 +16,7 @@ from slatespark.format.compactions import (
     TieredSpec,
     WorkerSpec,
 )
-from slatespark.format.manifest import UNBOUNDED
-from slatespark.format.references import BytesRange
+from slatespark.format.references import UNBOUNDED, BytesRange
 from slatespark.table.cooperation.claimed_job import (
     ClaimedJob,
     JobLostError,

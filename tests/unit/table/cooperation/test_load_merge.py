@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from slatespark.errors import OptionError, SnapshotExpiredError
 from slatespark.format.codecs import Compression
-from slatespark.format.manifest import SstHandle
 from slatespark.format.paths import sst_path
+from slatespark.format.references import SstHandle
 from slatespark.format.row import Row, RowKind
 from slatespark.kernels import take_rows
 from slatespark.kernels.columns import Retention

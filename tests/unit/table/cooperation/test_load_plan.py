@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slatespark.format.compactions import Compactions, TieredSpec
-from slatespark.format.manifest import Manifest, Segment, SortedRun, SstMap, SstView
-from slatespark.format.references import BytesRange
+from slatespark.format.manifest import Manifest, Segment
+from slatespark.format.references import BytesRange, SortedRun, SstMap, SstView
 from slatespark.ranges import KeyRange, key_after
 from slatespark.table.cooperation.load_plan import (
     CopiedFile,

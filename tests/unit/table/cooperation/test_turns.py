@@ -10,7 +10,8 @@ import pytest
 
 from slatespark import CommitConflictError
 from slatespark.format.compactions import Compaction, Compactions, CompactionStatus, TieredSpec, WorkerSpec
-from slatespark.format.manifest import Manifest, Segment, SortedRun, SstMap, SstView
+from slatespark.format.manifest import Manifest, Segment
+from slatespark.format.references import SortedRun, SstMap, SstView
 from slatespark.format.ulid import Ulid
 from slatespark.table.cooperation.abandoned_jobs import IDLE_MS
 from slatespark.table.cooperation.claimed_job import ClaimedJob, hand_over_together, renew_heartbeats

@@ -16,7 +16,7 @@ from slatespark.format.compactions import (
     TieredSpec,
     WorkerSpec,
 )
-from slatespark.format.manifest import encode_manifest
+from slatespark.format.manifest_codec import encode_manifest
 from slatespark.format.paths import manifest_path, sst_path
 from slatespark.format.references import BytesRange
 from slatespark.format.ulid import make_ulid

@@ -11,7 +11,7 @@ import pytest
 
 from slatespark import InvalidRequestError, OptionError, SlateStore, TableNotFoundError
 from slatespark.errors import HistoryTrimmedError, UnsupportedFormatError
-from slatespark.format.manifest import encode_manifest
+from slatespark.format.manifest_codec import encode_manifest
 from slatespark.format.paths import manifest_path
 from slatespark.format.ulid import make_ulid
 from slatespark.storage.memory_store import MemoryStore

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from slatespark import CorruptDataError, SlateStore, TableNotFoundError, UnsupportedFormatError
-from slatespark.format.manifest import decode_manifest
+from slatespark.format.manifest_codec import decode_manifest
 from slatespark.format.manifest_outline import decode_outline
 from slatespark.format.paths import MANIFEST_DIR, manifest_path
 from slatespark.storage.local_store import LocalStore

@@ -6,7 +6,8 @@ import pyarrow as pa
 import pytest
 
 from slatespark import SlateStore
-from slatespark.format.manifest import Manifest, decode_manifest
+from slatespark.format.manifest import Manifest
+from slatespark.format.manifest_codec import decode_manifest
 from slatespark.table.log import manifests
 from tests.unit.table.layers import new_stores
 

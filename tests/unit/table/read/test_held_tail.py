@@ -16,7 +16,7 @@ import pytest
 
 from slatespark import CorruptDataError, SlateStore
 from slatespark.format.codecs import Compression
-from slatespark.format.manifest import encode_manifest
+from slatespark.format.manifest_codec import encode_manifest
 from slatespark.format.paths import manifest_path, wal_path
 from slatespark.format.row import Row, RowKind
 from slatespark.kernels.columns import RowColumns

@@ -13,8 +13,10 @@ import numpy as np
 from slatespark.format.block_group import unpack_blocks
 from slatespark.format.index import decode_index_section
 from slatespark.format.info import Footer, decode_footer, encode_footer, footer_range
-from slatespark.format.manifest import BytesRange, Manifest, SortedRun, SstHandle, SstMap, SstView, encode_manifest
+from slatespark.format.manifest import Manifest
+from slatespark.format.manifest_codec import encode_manifest
 from slatespark.format.paths import manifest_path, wal_path
+from slatespark.format.references import BytesRange, SortedRun, SstHandle, SstMap, SstView
 from slatespark.format.row import Row, RowKind
 from slatespark.format.sst import layout_of
 from slatespark.format.ulid import Ulid

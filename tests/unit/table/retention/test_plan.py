@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from slatespark.format.index import SstIndex
 from slatespark.format.info import SstInfo
-from slatespark.format.manifest import SstView
 from slatespark.format.properties import BlockBounds, SstProperties
+from slatespark.format.references import SstView
 from slatespark.format.ulid import Ulid
 from slatespark.kernels.columns import HAS_CREATE, MERGE, TOMBSTONE
 from slatespark.ranges import ALL_KEYS, KeyRange, key_after, point_range

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from slatespark.format.manifest import SstView
+from slatespark.format.references import SstView
 from slatespark.format.row import Row, RowKind
 from slatespark.format.ulid import Ulid
 from slatespark.options import WriteOptions

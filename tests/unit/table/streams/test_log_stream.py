@@ -14,7 +14,7 @@ from slatespark import (
     SlateStore,
     SnapshotExpiredError,
 )
-from slatespark.format.manifest import encode_manifest
+from slatespark.format.manifest_codec import encode_manifest
 from slatespark.format.paths import manifest_path
 from slatespark.options import WriteOptions
 from slatespark.storage import open_store

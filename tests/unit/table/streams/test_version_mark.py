@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from uuid import UUID
 
-from slatespark.format.manifest import Checkpoint, Manifest, SortedRun, SstView
-from slatespark.format.manifest_state import Segment
+from slatespark.format.manifest import Checkpoint, Manifest, Segment
+from slatespark.format.references import SortedRun, SstView
 from slatespark.format.ulid import Ulid
 from slatespark.table.log.versioned_object import Version
 from slatespark.table.streams.version_mark import VersionMark, mark_of

@@ -8,7 +8,8 @@ from typing import TypeAlias
 
 import pytest
 
-from slatespark.format.manifest import Manifest, decode_manifest, encode_manifest
+from slatespark.format.manifest import Manifest
+from slatespark.format.manifest_codec import decode_manifest, encode_manifest
 from slatespark.format.paths import manifest_path
 from slatespark.table.clock import SystemClock
 from slatespark.table.stores import open_stores

@@ -17,7 +17,8 @@ from slatespark import (
     UnavailableError,
     UnsupportedFormatError,
 )
-from slatespark.format.manifest import Manifest, encode_manifest
+from slatespark.format.manifest import Manifest
+from slatespark.format.manifest_codec import encode_manifest
 from slatespark.format.paths import manifest_path, wal_path
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.table.clock import SystemClock

@@ -19,8 +19,10 @@ from slatespark import (
     UnsupportedFormatError,
 )
 from slatespark.format.info import SstInfo
-from slatespark.format.manifest import ExternalDb, Manifest, SortedRun, SstHandle, SstMap, SstView, encode_manifest
+from slatespark.format.manifest import ExternalDb, Manifest
+from slatespark.format.manifest_codec import encode_manifest
 from slatespark.format.paths import manifest_path
+from slatespark.format.references import SortedRun, SstHandle, SstMap, SstView
 from slatespark.format.ulid import Ulid, make_ulid
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.table.checkpoints.store import create_checkpoint, delete_checkpoint

@@ -8,7 +8,8 @@ from uuid import UUID
 import pytest
 
 from slatespark.errors import CommitConflictError
-from slatespark.format.manifest import Checkpoint, ExternalDb, SstMap
+from slatespark.format.manifest import Checkpoint, ExternalDb
+from slatespark.format.references import SstMap
 from slatespark.format.ulid import Ulid
 from slatespark.table.write.restored_trees import RestoreTrees
 from tests.unit.table.commit.test_merge_runs import names, output

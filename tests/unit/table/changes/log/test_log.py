@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from slatespark import HistoryTrimmedError, InvalidRequestError, OptionError, SlateStore
-from slatespark.format.manifest import encode_manifest
+from slatespark.format.manifest_codec import encode_manifest
 from slatespark.format.paths import manifest_path, wal_path
 from slatespark.format.properties import SstProperties
 from slatespark.format.row import Row, RowKind

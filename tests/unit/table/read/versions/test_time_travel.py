@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from slatespark.errors import HistoryTrimmedError, OptionError
-from slatespark.format.manifest_state import NO_TICK
+from slatespark.format.manifest import NO_TICK
 from slatespark.format.paths import manifest_path
 from slatespark.slate_store import SlateStore
 from slatespark.storage.memory_store import MemoryStore
