@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Unpack
 
 from slatespark.options.keywords import FrameKeywords, ReadKeywords
-from slatespark.slate_store import SlateStore
 from slatespark.spark.expressions.assignments import Expression
 from slatespark.spark.frame_columns import split_names
-from slatespark.spark.frames.table_frames import TableFrames
 from slatespark.spark.local_times import local_key, taking_local_times
 from slatespark.spark.slate_table.arguments import Names
+from slatespark.spark.slate_table.base import OpenTable
 from slatespark.table.read.key_lookup import lookup_options
 from slatespark.table.read.reader import check_history
 
@@ -18,16 +17,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def frames_of(table: TableReads) -> TableFrames:
-    """Return the reads and writes behind a table, for calls of the package that `SlateTable` itself does not offer."""
-    return table._frames
-
-
-class TableReads:
+class TableReads(OpenTable):
     """Rows, versions of rows, changes and lookups; `SlateTable` inherits them."""
-
-    _store: SlateStore
-    _frames: TableFrames
 
     def toDF(
         self, columns: Names | None = None, where: Expression | None = None, **readOptions: Unpack[FrameKeywords]

@@ -24,6 +24,7 @@ from slatespark.spark.merge.builder import SlateMergeBuilder
 from slatespark.spark.slate_table import arguments, creation
 from slatespark.spark.slate_table.arguments import Names, PathArgument
 from slatespark.spark.slate_table.reads import TableReads
+from slatespark.spark.slate_table.upkeep import TableUpkeep
 from slatespark.spark.slate_table.versions import TableVersions
 from slatespark.spark.table_location import TableLocation
 from slatespark.spark.transaction import SlateTransaction
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from slatespark.table.gc.drop_plan import DropReport
 
 
-class SlateTable(TableReads, TableVersions):
+class SlateTable(TableReads, TableVersions, TableUpkeep):
     """A SlateDB database as a table of DataFrames.
 
     Made by `create`, `createIfNotExists` or `forPath`. Options are keyword arguments: see the reference of options.

@@ -2,36 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 
-from slatespark.display.progress import AskedProgress, showing_progress
+from slatespark.display.progress import AskedProgress
 from slatespark.options.defaults import MIN_AGE
 from slatespark.options.flags import parsing_flags
 from slatespark.options.keywords import Instant
-from slatespark.slate_store import SlateStore
 from slatespark.spark.frame_columns import quoted, resolve_columns
 from slatespark.spark.frames import facts
-from slatespark.spark.frames.table_frames import TableFrames
 from slatespark.spark.frames.timeline import timeline_frame
 from slatespark.spark.jobs.range_merges import SparkRunner, check_filters_travel
-from slatespark.spark.jobs.run_job import beside_spark, described, job_text
-from slatespark.spark.jobs.task_runner import SparkTasks
 from slatespark.spark.local_times import local_key, local_keys, taking_local_times
 from slatespark.spark.slate_table.arguments import Prices
+from slatespark.spark.slate_table.base import OpenTable
 from slatespark.spark.slate_table.creation import no_name
 from slatespark.spark.slate_table.optimize import SlateOptimizeBuilder
 from slatespark.spark.type_mapping import without_lengths
 from slatespark.table.compaction.filter import CompactionFilter
 from slatespark.table.compaction.report import CompactionReport
 from slatespark.table.gc.report import VacuumReport
-from slatespark.table.log.manifests import fetch_latest_manifest
-from slatespark.table.progress import Progress, Step
+from slatespark.table.progress import Step
 from slatespark.table.retention.reap_report import ReapReport
 from slatespark.table.verify.findings import VerifyReport
 
@@ -42,38 +37,8 @@ if TYPE_CHECKING:
     from slatespark.table.gc.absence_report import AbsenceReport
 
 
-@dataclass(frozen=True, slots=True)
-class _Running:
-    """A call that runs.
-
-    Attributes
-    ----------
-    progress : hears how far it is
-    """
-
-    spark: SparkSession
-    progress: Progress | None
-
-    def tasks(self) -> SparkTasks:
-        """Return what runs tasks as Spark jobs."""
-        return SparkTasks(self.spark, self.progress)
-
-
-class TableUpkeep:
+class TableUpkeep(OpenTable):
     """Files, upkeep and pictures of a table; `SlateTable` inherits them."""
-
-    def __init__(self, store: SlateStore, frames: TableFrames) -> None:
-        self._store, self._frames = store, frames
-
-    @contextmanager
-    def _running(self, call: str, asked: AskedProgress, step: Step) -> Iterator[_Running]:
-        """Show the progress of a call, and name its jobs in Spark's UI."""
-        spark, version = self._frames.spark, fetch_latest_manifest(self._store._stores).number
-        with (
-            showing_progress(beside_spark(spark, asked), step) as progress,
-            described(spark, job_text(call, self._store.url, version)),
-        ):
-            yield _Running(spark, progress)
 
     def files(self) -> DataFrame:
         """Return the files of the newest version, layer by layer, newest first."""
@@ -438,9 +403,6 @@ class TableUpkeep:
             When matplotlib is not installed.
         """
         return self._store.plotExpiry(ax, per=per, **readOptions)
-
-    def __repr__(self) -> str:
-        return f"SlateTable({self._store.url!r})"
 
     def __str__(self) -> str:
         """Return facts, columns and layers of the newest version as text."""

@@ -8,7 +8,7 @@ from slatespark.display.progress import AskedProgress
 from slatespark.options.keywords import Duration, Instant
 from slatespark.spark.frames import facts
 from slatespark.spark.local_times import taking_local_times
-from slatespark.spark.slate_table.upkeep import TableUpkeep
+from slatespark.spark.slate_table.base import OpenTable
 from slatespark.table.checkpoints.store import CheckpointFacts
 from slatespark.table.inspection.resolution import Resolution
 from slatespark.table.inspection.sequences import SequenceMatch
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-class TableVersions(TableUpkeep):
+class TableVersions(OpenTable):
     """Versions, checkpoints and the past of a table; `SlateTable` inherits them."""
 
     def history(self, limit: int | None = None) -> DataFrame:

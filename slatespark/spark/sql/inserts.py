@@ -12,7 +12,7 @@ from slatespark.errors import SchemaError
 from slatespark.spark.expressions.assignments import resolve_names
 from slatespark.spark.expressions.stored_values import GivenValue, fit_values
 from slatespark.spark.slate_table import SlateTable
-from slatespark.spark.slate_table.reads import frames_of
+from slatespark.spark.slate_table.base import frames_of
 from slatespark.spark.sql.queries import run_query
 from slatespark.spark.sql.session_times import in_session_zone
 from slatespark.spark.sql.statement import QUERY_BEGINS, Statement

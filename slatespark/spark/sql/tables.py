@@ -12,7 +12,7 @@ from slatespark.spark.frame_columns import quoted
 from slatespark.spark.pyspark_api import view_options, working_folder
 from slatespark.spark.slate_table import SlateTable
 from slatespark.spark.slate_table.arguments import CLOCK
-from slatespark.spark.slate_table.reads import frames_of
+from slatespark.spark.slate_table.base import frames_of
 from slatespark.spark.sql.statement import FORMAT, names_path
 from slatespark.table.stores import absolute_location
 
