@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import OptionError
 from slatespark.options import ReadOptions, WriteOptions, option_keys
 from slatespark.options.values import (
@@ -21,8 +20,6 @@ from slatespark.options.values import (
 from slatespark.slate_store import SlateStore
 from slatespark.slate_store.base import last_commit
 from slatespark.table.clock import Clock, resolve_clock
-from slatespark.table.definition.versions import resolve_definition
-from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.stores import TableStores, open_stores
 
 Result = TypeVar("Result")
@@ -177,11 +174,6 @@ def committed_rows(store: SlateStore, kind: str) -> int | None:
     """Return how many rows the last call committed, by kind: `put` or `delete`; None if their number is not known."""
     record = last_commit(store)
     return 0 if record is None else record.rows.get(kind)
-
-
-def table_codec(stores: TableStores) -> RowCodec:
-    """Return how the rows of a table are stored now; raises `TableNotFoundError`."""
-    return resolve_definition(stores, fetch_latest_manifest(stores)[1]).codec()
 
 
 def parse_pairs(given: list[str] | None, flag: str, example: str) -> list[tuple[str, str]]:

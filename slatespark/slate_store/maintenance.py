@@ -372,12 +372,10 @@ class Maintenance(OpenTable):
     def _chosen(
         self, call: str, key: Sequence[Any], where: str | None, keys: Any, options: WriteOptions
     ) -> tuple[KeyRange, ...]:
-        from slatespark.table.definition.versions import resolve_definition
-        from slatespark.table.log.manifests import fetch_latest_manifest
+        from slatespark.table.definition.versions import fetch_codec
         from slatespark.table.write.chosen_keys import choose_keys
 
-        codec = resolve_definition(self._stores, fetch_latest_manifest(self._stores)[1]).codec()
-        return choose_keys(call, key, where, keys, options, codec)
+        return choose_keys(call, key, where, keys, options, fetch_codec(self._stores))
 
     @parsing_flags
     def verify(

@@ -23,11 +23,12 @@ from slatespark.cli.files.read_files import read_files
 from slatespark.cli.files.target_columns import TargetColumns
 from slatespark.cli.key_arguments import key_row
 from slatespark.cli.output import EXIT_FAILED, EXIT_UNCHECKED, asked_progress, failing_with, json_document
-from slatespark.cli.table_arguments import TableArguments, call_with, table_codec, write_arguments
+from slatespark.cli.table_arguments import TableArguments, call_with, write_arguments
 from slatespark.display.absence_text import absence_text
 from slatespark.display.key_names import KeyNames
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import OptionError, SchemaError
+from slatespark.table.definition.versions import fetch_codec
 from slatespark.table.gc.absence_report import AbsenceReport
 
 KeyRange: TypeAlias = Annotated[
@@ -117,7 +118,7 @@ def choose_keys(
     """
     if key and file is not None:
         raise OptionError("A key and a file of keys are given together.", todo="Give one of them.")
-    codec = table_codec(arguments.open_stores())
+    codec = fetch_codec(arguments.open_stores())
     keys = key_row(key, codec, as_text=as_text) if key else _keys(file, codec, as_text=as_text)
     return {"where": where, "keys": keys}, codec
 

@@ -11,7 +11,7 @@ from slatespark.cli.app import app
 from slatespark.cli.arguments import AsJson, AsText, CountRows
 from slatespark.cli.output import EXIT_FAILED, failing_with, json_document
 from slatespark.cli.parameter_groups import expiry_version, located_table, table_version, taking
-from slatespark.cli.table_arguments import TableArguments, table_codec
+from slatespark.cli.table_arguments import TableArguments
 from slatespark.display.describe_text import describe_text
 from slatespark.display.expiry_text import expiry_text
 from slatespark.display.files_text import files_text
@@ -20,6 +20,7 @@ from slatespark.display.timeline_text import timeline_text
 from slatespark.display.versions_text import versions_text
 from slatespark.options import ReadOptions
 from slatespark.table.clock import resolve_clock
+from slatespark.table.definition.versions import fetch_codec
 from slatespark.table.inspection.describe import describe_table
 from slatespark.table.inspection.files import list_files
 from slatespark.table.inspection.timeline import read_timeline
@@ -56,7 +57,7 @@ def files(
     if as_json:
         typer.echo(json_document(found, as_text=as_text))
         return
-    codec = table_codec(stores)
+    codec = fetch_codec(stores)
     names = None if codec.is_raw else KeyNames(codec, (key for file in found for key in (file.start, file.end)))
     typer.echo(files_text(found, as_text=as_text, names=names))
 

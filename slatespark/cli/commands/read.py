@@ -17,11 +17,12 @@ from slatespark.cli.key_arguments import key_bytes, key_row, key_values
 from slatespark.cli.output import EXIT_FAILED, failing_with, print_lines
 from slatespark.cli.parameter_groups import row_versions, table_changes, table_rows, taking
 from slatespark.cli.signals import stopped_by_signals
-from slatespark.cli.table_arguments import ReadArguments, table_codec
+from slatespark.cli.table_arguments import ReadArguments
 from slatespark.options import ReadOptions
 from slatespark.table.changes.feed import FeedPlan, fetch_feed_plan, run_feed
 from slatespark.table.changes.follow import FeedFollower
 from slatespark.table.clock import Clock, resolve_clock
+from slatespark.table.definition.versions import fetch_codec
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read.reader import (
     DESCENDING_SPLIT_BYTES,
@@ -261,7 +262,7 @@ def get(
     }
     options = table.options(named)
     stores = stores_of(options)
-    codec = table_codec(stores)
+    codec = fetch_codec(stores)
     found = look_up(stores, key_values(key_row(key, codec, as_text=as_text)), options, resolve_clock(options.clock))
     if found is None:
         if as_json:

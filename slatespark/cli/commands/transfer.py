@@ -25,7 +25,6 @@ from slatespark.cli.table_arguments import (
     ReadArguments,
     TableArguments,
     call_with,
-    table_codec,
     write_arguments,
 )
 from slatespark.encoding.row_codec import RAW_CODEC
@@ -33,6 +32,7 @@ from slatespark.errors import OptionError, TableNotFoundError
 from slatespark.options import WriteOptions
 from slatespark.slate_store import SlateStore
 from slatespark.table.clock import resolve_clock
+from slatespark.table.definition.versions import fetch_codec
 from slatespark.table.progress import Progress, Step
 from slatespark.table.read.reader import PARALLEL_SPLIT_BYTES, ReadPlan, fetch_read_plan, numbered_batches
 from slatespark.table.stores import TableStores, stores_of
@@ -112,7 +112,7 @@ def _refuse_ignored(file_format: FileFormat, types: Mapping[str, pa.DataType], n
 def _import_columns(arguments: TableArguments, types: dict[str, pa.DataType]) -> TargetColumns:
     """Return the columns of the table, or those known before there is a table."""
     try:
-        codec = table_codec(arguments.open_stores())
+        codec = fetch_codec(arguments.open_stores())
     except TableNotFoundError:
         return TargetColumns(None if "keyColumns" in arguments.options else RAW_CODEC.schema, types, is_new=True)
     target = target_columns(codec, arguments.options, adds_columns=False, as_text=False)

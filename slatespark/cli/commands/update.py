@@ -13,9 +13,10 @@ from slatespark.cli.arguments import AsJson, AsText, Storage, TablePath, Where, 
 from slatespark.cli.files.input_values import array_of_json
 from slatespark.cli.files.json_rows import parse_object
 from slatespark.cli.output import EXIT_FAILED, asked_progress, failing_with, show_commit
-from slatespark.cli.table_arguments import call_with, committed_rows, table_codec, write_arguments
+from slatespark.cli.table_arguments import call_with, committed_rows, write_arguments
 from slatespark.encoding.schema import find_name
 from slatespark.errors import OptionError
+from slatespark.table.definition.versions import fetch_codec
 
 
 @app.command()
@@ -36,7 +37,7 @@ def update(
     if (where is None) != all_rows:
         raise OptionError("update takes --where, or --all for all rows.", todo="Give one of them.")
     arguments = write_arguments(table, {}, option=option, storage=storage)
-    schema = table_codec(arguments.open_stores()).schema
+    schema = fetch_codec(arguments.open_stores()).schema
     assigned = _assigned(parse_object(values, "OBJECT"), schema, as_text=as_text)
     store = arguments.open_store()
     progress = asked_progress(as_json=as_json)

@@ -35,8 +35,9 @@ from slatespark.cli.output import (
     show_commit,
     show_result,
 )
-from slatespark.cli.table_arguments import call_with, committed_rows, table_codec, write_arguments
+from slatespark.cli.table_arguments import call_with, committed_rows, write_arguments
 from slatespark.errors import OptionError
+from slatespark.table.definition.versions import fetch_codec
 from slatespark.table.progress import Step
 
 
@@ -61,7 +62,7 @@ def put(
     if bool(objects) == (file is not None):
         raise OptionError("put takes rows as arguments, or --file.", todo="Give one of them.")
     arguments = write_arguments(table, {"mergeSchema": merge_schema or None}, option=option, storage=storage)
-    codec = table_codec(arguments.open_stores())
+    codec = fetch_codec(arguments.open_stores())
     target = target_columns(codec, arguments.options, adds_columns=merge_schema, as_text=as_text)
     store = arguments.open_store()
     with progress_bar(Step.IMPORTING, as_json=as_json) as progress, ExitStack() as stack:
@@ -108,7 +109,7 @@ def delete(
     arguments = write_arguments(table, {}, option=option, storage=storage)
     store, keys = arguments.open_store(), None
     if key:
-        keys = key_row(key, table_codec(arguments.open_stores()), as_text=as_text)
+        keys = key_row(key, fetch_codec(arguments.open_stores()), as_text=as_text)
     progress = asked_progress(as_json=as_json)
     if by_range:
         version, rows = call_with([arguments.options], store.deleteRange, where, progress=progress), None

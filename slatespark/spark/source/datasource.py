@@ -133,10 +133,9 @@ def _given(options: Mapping[str, str]) -> dict[str, Any]:
 def _fetch_codec(options: ReadOptions) -> RowCodec:
     """Return the codec of the table's rows; a missing table raises here."""
     from slatespark.spark.source.kept_stores import kept_stores
-    from slatespark.table.definition.versions import fetch_defined
+    from slatespark.table.definition.versions import fetch_codec
 
-    _, definition = fetch_defined(kept_stores(options))
-    return definition.codec()
+    return fetch_codec(kept_stores(options))
 
 
 def _spark_schema(projection: Projection) -> StructType:

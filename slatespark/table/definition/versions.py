@@ -70,6 +70,11 @@ def fetch_defined(stores: TableStores) -> tuple[Version[Manifest], TableDefiniti
     return found, fetch.resolve(found).value
 
 
+def fetch_codec(stores: TableStores) -> RowCodec:
+    """Return how the rows of the newest version are stored; raises as `fetch_latest_manifest`."""
+    return fetch_defined(stores)[1].codec()
+
+
 def refuse_newer(stores: TableStores) -> None:
     """Raise `UnsupportedFormatError` if a later release wrote the definition: before anything is changed."""
     with contextlib.suppress(CorruptDataError):  # which whoever needs the definition finds

@@ -18,8 +18,7 @@ from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE
 from slatespark.storage import ObjectMeta
 from slatespark.table.columns.read import fetch_copy
 from slatespark.table.columns.write import file_windows
-from slatespark.table.definition.versions import resolve_definition
-from slatespark.table.log.manifests import fetch_latest_manifest
+from slatespark.table.definition.versions import fetch_codec
 from slatespark.table.read.arrow import CREATE_TS, EXPIRE_TS, METADATA_TYPES, Projection, decode_columns, make_batch
 from slatespark.table.read.copies.stored import list_copies
 from slatespark.table.read.planning.plan import SstFile
@@ -51,7 +50,7 @@ class CopyCheck:
         copies, codec = list_copies(stores.main), None
         if copies:
             try:
-                codec = resolve_definition(stores, fetch_latest_manifest(stores)[1]).codec()
+                codec = fetch_codec(stores)
             except SlateError as exc:
                 findings.unchecked(stores.url, SECTION, f"Without the definition no copy can be compared: {exc}")
         return cls(stores, findings, copies, codec)
