@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from slatespark.table.stores import TableStores, open_stores
-
-if TYPE_CHECKING:
-    from slatespark.options import ReadOptions
 
 
 @dataclass(frozen=True)
@@ -27,11 +23,6 @@ class TableLocation:
     wal_path: str | None
     storage: Mapping[str, str]
     clock: str | None = None
-
-    @classmethod
-    def of(cls, stores: TableStores, options: ReadOptions) -> TableLocation:
-        """Return the location of a table for tasks, which may have another working folder."""
-        return cls(stores.url, stores.wal_url, stores.storage, options.clock)
 
     def __repr__(self) -> str:
         return f"TableLocation({self.path!r})"

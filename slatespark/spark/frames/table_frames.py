@@ -13,7 +13,7 @@ from slatespark.display.progress import AskedProgress, showing_progress
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import OptionError
 from slatespark.options import Call, ReadOptions, refuse_filter
-from slatespark.options.values import normalize_name, parse_text, refuse_place, with_own_spelling
+from slatespark.options.values import parse_text, refuse_place, with_own_spelling
 from slatespark.spark.expressions.assignments import Expression, expression, resolve_names, updated_rows
 from slatespark.spark.expressions.conditions import narrowing
 from slatespark.spark.expressions.sql_text import without_qualifier
@@ -40,8 +40,7 @@ from slatespark.table.clock import Clock, resolve_clock
 from slatespark.table.commit.cooperate_option import refuse_cooperation
 from slatespark.table.commit.idempotence import is_committed
 from slatespark.table.commit.read_set import ReadSet
-from slatespark.table.definition.versions import resolve_definition
-from slatespark.table.log.manifests import fetch_latest_manifest
+from slatespark.table.definition.versions import fetch_codec, resolve_definition
 from slatespark.table.progress import Step
 from slatespark.table.read.as_of_join import parse_join
 from slatespark.table.read.versions.resolve import resolve_snapshot
@@ -133,15 +132,13 @@ class TableFrames:
         read = self._plan_parquet(parsed)
         if read is None or read.share is None:
             return self.read(options)
-        stores = self.stores()
-        location = TableLocation.of(stores, parsed)
         with own_errors():
-            return parquet_frame(self.spark, location, stores.url, read)
+            return parquet_frame(self.spark, self.location(), self.stores().url, read)
 
     def _changes(self, options: ReadOptions) -> DataFrame:
         """Return changes, planned by this process: it has imported what the data source's own would have to."""
-        location = TableLocation.of(self.stores(), options)
-        return feed_frame(self.spark, location, fetch_feed_plan(location.open(), options, resolve_clock(options.clock)))
+        location = self.location()
+        return feed_frame(self.spark, location, fetch_feed_plan(location.open(), options, self.clock))
 
     def explain_parquet(self, options: Mapping[str, Any], files: int) -> Mapping[str, int]:
         """Return how many files of the lowest runs Spark reads as Parquet, and how many it does not, by reason.
@@ -151,14 +148,10 @@ class TableFrames:
         options : the options of a read that may use copies
         files : how many there are
         """
-        own = {name: value for name, value in options.items() if normalize_name(name) != "order"}
-        parsed = replace(self._parsed(own), pin_ms=None)
-        reason = refusal(self.spark, self.stores(), parsed)
-        return (
-            plan_parquet_read(self.spark, self.stores(), parsed, self.clock).reasons
-            if reason is None
-            else {reason: files}
-        )
+        stores, parsed = self.stores(), replace(self._parsed(options), pin_ms=None)
+        if (reason := refusal(self.spark, stores, parsed)) is not None:
+            return {reason: files}
+        return plan_parquet_read(self.spark, stores, parsed, self.clock).reasons
 
     def _plan_parquet(self, options: ReadOptions) -> ParquetRead | None:
         """Return how Spark's Parquet reader and slatespark's tasks divide a read; None if it has no copies."""
@@ -205,19 +198,16 @@ class TableFrames:
         """Return rows joined with the versions that were valid at their times; see `SlateTable.asOf`."""
         require_frame(rows, "asOf")
         parse_text(ts, "ts")
-        refuse_place(options, _OPENED_BY)
-        parsed = parse_join({"path": self.path, **self._texts({})}, _values(options), how)
-        location = TableLocation.of(self.stores(), parsed)
+        parsed = parse_join(self._common, self._values(options), how)
         with own_errors():
-            return as_of_frame(rows, location, parsed, self.clock, self.key_columns(), ts, how)
+            return as_of_frame(rows, self.location(), parsed, self.clock, self.key_columns(), ts, how)
 
     def lookup(self, keys: DataFrame, options: Mapping[str, Any]) -> DataFrame:
         """Return the rows that have the keys of a DataFrame; see `SlateTable.lookup`."""
         require_frame(keys, "lookup")
         parsed = self._parsed(options)
-        location = TableLocation.of(self.stores(), parsed)
         with own_errors():
-            return self._aliased(lookup_frame(keys, location, parsed, self.clock, self.key_columns()))
+            return self._aliased(lookup_frame(keys, self.location(), parsed, self.clock, self.key_columns()))
 
     # --- changes ------------------------------------------------------------------------------------------------------
 
@@ -261,8 +251,7 @@ class TableFrames:
         call : which options it takes
         operation : its name, for the message
         """
-        refuse_place(options, _OPENED_BY)
-        write = parse_change(call, {"path": self.path, **self._texts({})}, _values(options))
+        write = parse_change(call, self._common, self._values(options))
         refuse_cooperation(write, operation, "Write the rows, or operation=delete for their keys.")
         return is_committed(self.stores(), write)
 
@@ -301,8 +290,7 @@ class TableFrames:
 
     def codec(self) -> RowCodec:
         """Return the codec of the newest version's rows."""
-        stores = self.stores()
-        return resolve_definition(stores, fetch_latest_manifest(stores)[1]).codec()
+        return fetch_codec(self.stores())
 
     def key_columns(self) -> tuple[str, ...]:
         """Return the names of the key columns, in order."""
@@ -310,14 +298,28 @@ class TableFrames:
 
     def read_options(self) -> ReadOptions:
         """Return the options of a read of the newest version."""
-        return ReadOptions.parse({"path": self.path, **self.options})
+        return ReadOptions.parse(self._common)
 
     @property
     def clock(self) -> Clock:
         """The clock of the table: that of the option `clock`, or the system clock."""
         return resolve_clock(self.options.get("clock"))
 
+    def stores(self) -> TableStores:
+        """Return the stores of the table."""
+        return kept_stores(self.read_options())
+
+    def location(self) -> TableLocation:
+        """Return the location of the table for tasks, which may have another working folder."""
+        stores = self.stores()
+        return TableLocation(stores.url, stores.wal_url, stores.storage, self.options.get("clock"))
+
     # --- private helpers ----------------------------------------------------------------------------------------------
+
+    @property
+    def _common(self) -> dict[str, str]:
+        """The options that all calls share, as text."""
+        return {"path": self.path, **self._texts({})}
 
     def _change_read(self, condition: Expression | None, options: Mapping[str, Any]) -> dict[str, Any]:
         """Return the options by which a change with these write options reads the rows that its condition is about."""
@@ -332,23 +334,18 @@ class TableFrames:
         given = [*self.options.items(), *options.items()]
         return {name: _option_text(name, value) for name, value in given if value is not None}
 
+    def _values(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the options of a call as this process parses them: lists stay lists, since a name may hold a comma."""
+        refuse_place(options, _OPENED_BY)
+        return {
+            name: value if isinstance(value, list | tuple) else _option_text(name, value)
+            for name, value in options.items()
+            if value is not None
+        }
+
     def _parsed(self, options: Mapping[str, Any]) -> ReadOptions:
         """Return the options of a read that this process plans."""
-        refuse_place(options, _OPENED_BY)
-        return ReadOptions.parse({"path": self.path, **self._texts({}), **_values(options)})
-
-    def stores(self) -> TableStores:
-        """Return the stores of the table."""
-        return kept_stores(self.read_options())
-
-
-def _values(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of a call as this process parses them: lists stay lists, since a name may hold a comma."""
-    return {
-        name: value if isinstance(value, list | tuple) else _option_text(name, value)
-        for name, value in options.items()
-        if value is not None
-    }
+        return ReadOptions.parse({**self._common, **self._values(options)})
 
 
 def _option_text(name: str, value: object) -> str:

@@ -26,7 +26,6 @@ from slatespark.spark.slate_table.arguments import Names, PathArgument
 from slatespark.spark.slate_table.reads import TableReads
 from slatespark.spark.slate_table.upkeep import TableUpkeep
 from slatespark.spark.slate_table.versions import TableVersions
-from slatespark.spark.table_location import TableLocation
 from slatespark.spark.transaction import SlateTransaction
 from slatespark.table.progress import Step
 
@@ -354,8 +353,8 @@ class SlateTable(TableReads, TableVersions, TableUpkeep):
         HistoryTrimmedError
             When that point in the past can no longer be read exactly.
         """
-        core, read = self._store.begin(readTimestamp, **options), self._frames.read_options()
-        return SlateTransaction(self._frames.spark, core, TableLocation.of(self._frames.stores(), read), self.name)
+        core = self._store.begin(readTimestamp, **options)
+        return SlateTransaction(self._frames.spark, core, self._frames.location(), self.name)
 
     def alias(self, name: str) -> Self:
         """Return the table under an alias that conditions can use, as in `t.id`.
