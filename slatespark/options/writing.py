@@ -90,6 +90,12 @@ def _declaration(name: str, *, doc: str) -> Any:
     )
 
 
+def require_mode(mode: object) -> None:
+    """Raise `OptionError` if the mode of a write is neither `append` nor `overwrite`."""
+    if mode not in ("append", "overwrite"):
+        raise OptionError(f"mode: {mode!r} is not valid.", todo="Choose append or overwrite.")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteOptions:
     """Options of a write."""

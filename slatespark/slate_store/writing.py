@@ -14,6 +14,7 @@ from slatespark.errors import OptionError
 from slatespark.options import Call, WriteOptions
 from slatespark.options.keywords import WriteKeywords
 from slatespark.options.values import parse_locations
+from slatespark.options.writing import require_mode
 from slatespark.slate_store.base import OpenTable
 from slatespark.table.progress import Step, reporting_rows, reporting_tasks
 from slatespark.table.rows.batches import Rows, as_batches
@@ -69,13 +70,11 @@ class Writes(OpenTable):
         from slatespark.table.write.load_plan import begin_load
         from slatespark.table.write.load_run import WRITE_THREADS, run_load
 
-        if mode not in ("append", "overwrite"):
-            raise OptionError(f"mode: {mode!r} is not valid.", todo="Choose append or overwrite.")
+        require_mode(mode)
         parsed = self._write_options(options)
         threads = WRITE_THREADS if parallelism is None else ThreadRunner(thread_count(parallelism))
         schema, rows = as_batches(batches)
-        overwrite = mode == "overwrite"
-        load = begin_load(self._stores, self._clock, schema, parsed, overwrite=overwrite, creates=False)
+        load = begin_load(self._stores, self._clock, schema, parsed, overwrite=mode == "overwrite", creates=False)
         if load is None:
             return self._version_of(None)
         total = batches.num_rows if isinstance(batches, pa.Table | pa.RecordBatch) else 0

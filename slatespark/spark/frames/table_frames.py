@@ -14,6 +14,7 @@ from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import OptionError
 from slatespark.options import Call, ReadOptions, refuse_filter
 from slatespark.options.values import parse_text, refuse_place, with_own_spelling
+from slatespark.options.writing import require_mode
 from slatespark.spark.expressions.assignments import Expression, expression, resolve_names, updated_rows
 from slatespark.spark.expressions.conditions import narrowing
 from slatespark.spark.expressions.sql_text import without_qualifier
@@ -189,8 +190,7 @@ class TableFrames:
 
     def load(self, rows: DataFrame, mode: str, options: Mapping[str, Any], *, progress: AskedProgress = "auto") -> None:
         """Write rows sorted by key; see `SlateTable.write`."""
-        if mode not in ("append", "overwrite"):
-            raise OptionError(f"mode: {mode!r} is not valid.", todo="Choose append or overwrite.")
+        require_mode(mode)
         require_frame(rows, "write")
         self.write(sort_for_load(rows, self.key_columns()), mode, options, progress=progress)
 
