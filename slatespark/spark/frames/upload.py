@@ -8,13 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyspark import TaskContext
 
-from slatespark.errors import InternalError
 from slatespark.spark.failures import own_errors, spark_errors
 from slatespark.spark.pyspark_api import map_in_arrow
 from slatespark.spark.table_location import TableLocation
-from slatespark.spark.worker import freeze_gc
+from slatespark.spark.worker import freeze_gc, task_context
 from slatespark.table.clock import resolve_clock
 from slatespark.table.rows.sst_upload import NewFile
 from slatespark.table.write.load import Load
@@ -48,10 +46,7 @@ class _Upload:
     load: Load
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        context = TaskContext.get()
-        if context is None:
-            raise InternalError("A write task has no TaskContext.")
-        task = context.partitionId()
+        task = task_context().partitionId()
         with spark_errors():
             files = run_task(self.location.open(), resolve_clock(self.location.clock), self.load, task, batches)
         freeze_gc()

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
-from slatespark.errors import InternalError
 from slatespark.spark.failures import spark_errors
 from slatespark.spark.source.kept_stores import kept_stores
 from slatespark.spark.source.partitions import SlateCommitMessage, require_messages
@@ -42,12 +40,10 @@ class SlateWriter(DataSourceArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Upload the rows of one task as sorted files."""
         from slatespark.spark.source.catalog_writes import refuse_catalog_write
-        from slatespark.spark.worker import freeze_gc
+        from slatespark.spark.worker import freeze_gc, task_context
         from slatespark.table.write.load_task import run_task
 
-        context = TaskContext.get()
-        if context is None:
-            raise InternalError("A write task has no TaskContext.")
+        context = task_context()
         with spark_errors():
             refuse_catalog_write(context)
         partition = context.partitionId()

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
-from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
 from slatespark.errors import InternalError
@@ -21,7 +20,7 @@ from slatespark.spark.failures import spark_errors
 from slatespark.spark.source.catalog_writes import QUERY_ID
 from slatespark.spark.source.kept_stores import kept_stores
 from slatespark.spark.source.partitions import require_messages
-from slatespark.spark.worker import freeze_gc
+from slatespark.spark.worker import freeze_gc, task_context
 from slatespark.table.clock import Clock, resolve_clock
 from slatespark.table.commit.job import WriteJob, abandon_write, abandoned_on_error
 from slatespark.table.compaction.after_write import compact_after_write
@@ -70,10 +69,10 @@ class SlateStreamWriter(DataSourceStreamArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Upload the rows of one task as sorted files."""
-        context = TaskContext.get()
-        query = None if context is None else context.getLocalProperty(QUERY_ID)
-        if context is None or query is None or self._load is None:
-            raise InternalError("A task of a stream has no context, no query, or no plan.")
+        context = task_context()
+        query = context.getLocalProperty(QUERY_ID)
+        if query is None or self._load is None:
+            raise InternalError("A task of a stream has no query, or no plan.")
         load = self._load
         with spark_errors():
             files = run_task(self._stores(), self._clock(), load, context.partitionId(), iterator)
