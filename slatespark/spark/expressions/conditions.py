@@ -35,7 +35,7 @@ def is_filter(condition: object, schema: pa.Schema, spark: SparkSession) -> bool
     ----------
     schema : the columns that may be named
     """
-    if not isinstance(condition, str) or str(spark.conf.get("spark.sql.ansi.enabled")).lower() != "true":
+    if not isinstance(condition, str) or not is_on(spark, "spark.sql.ansi.enabled"):
         return False
     if '"' in condition or "\\" in condition or _has_legacy_meaning(condition, spark):
         return False
@@ -74,7 +74,12 @@ def narrowing(condition: object, schema: pa.Schema, spark: SparkSession) -> dict
 
 def is_case_sensitive(spark: SparkSession) -> bool:
     """Tell whether Spark distinguishes names that differ only in case."""
-    return str(spark.conf.get("spark.sql.caseSensitive")).lower() == "true"
+    return is_on(spark, "spark.sql.caseSensitive")
+
+
+def is_on(spark: SparkSession, setting: str) -> bool:
+    """Tell whether a setting of the session, which every release has, is true."""
+    return str(spark.conf.get(setting)).lower() == "true"
 
 
 def _compares_exactly(literals: Sequence[Literal], kind: pa.DataType) -> bool:

@@ -18,7 +18,7 @@ from slatespark.encoding.column_types import is_variant
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.options import ReadOptions
 from slatespark.options.values import STORAGE_PREFIX
-from slatespark.spark.expressions.conditions import is_case_sensitive, is_filter
+from slatespark.spark.expressions.conditions import is_case_sensitive, is_filter, is_on
 from slatespark.spark.frame_columns import quoted
 from slatespark.spark.frames.planned_read import plan_frame
 from slatespark.spark.jobs.run_job import find_context
@@ -108,13 +108,9 @@ def refusal(spark: SparkSession, stores: TableStores, options: ReadOptions) -> s
         return "the read has metadata columns, or a range of raw keys"
     if options.read_change_feed or options.read_versions != "latest":
         return "the read shows older versions"
-    if (setting := next((name for name in _REFUSED_SETTINGS if _is_set(spark, name)), None)) is not None:
+    if (setting := next((name for name in _REFUSED_SETTINGS if is_on(spark, name)), None)) is not None:
         return f"{setting} is set"
     return _inaccessible(spark, stores, options)
-
-
-def _is_set(spark: SparkSession, name: str) -> bool:
-    return str(spark.conf.get(name)).lower() == "true"
 
 
 def _inaccessible(spark: SparkSession, stores: TableStores, options: ReadOptions) -> str | None:
