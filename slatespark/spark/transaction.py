@@ -148,7 +148,7 @@ class SlateTransaction:
         InvalidRequestError
             When the values do not make a key, or the transaction has ended.
         """
-        return self._core.get(*local_key(key, self._fetch_codec), **readOptions)
+        return self._core.get(*local_key(key, self._codec), **readOptions)
 
     @taking_local_times
     def getForUpdate(
@@ -181,10 +181,10 @@ class SlateTransaction:
             if where is not None:
                 raise OptionError("getForUpdate: give a condition or keys, and not both.", todo="Give one of them.")
             given = readOptions if named is None else {**readOptions, "columns": named}
-            return self._frame(self._core.planForUpdate(local_keys(keys, self._fetch_codec), None, **given))
+            return self._frame(self._core.planForUpdate(local_keys(keys, self._codec), None, **given))
         refuse_filter(readOptions)
         needed = {} if named is None else {"columns": self._with_all(named)}
-        narrowed = narrowing(where, self._codec.schema, self._spark)
+        narrowed = narrowing(where, self._codec().schema, self._spark)
         plan = self._core.planScan(**{**readOptions, **needed, **narrowed})
         rows = self._frame(plan).where(expression(where))
         self._core.lock(plan)
@@ -211,7 +211,7 @@ class SlateTransaction:
         """
         require_frame(df, "write")
         load = self._core.planLoad(arrow_schema(df.schema), **writeOptions)
-        rows = sort_for_load(df, self._codec.key_columns)
+        rows = sort_for_load(df, self._codec().key_columns)
         with described(self._spark, job_text("transaction on", self._location.path, self.readVersion)):
             return self._core.addFiles(load, upload_frame(rows, self._location, load))
 
@@ -235,14 +235,14 @@ class SlateTransaction:
             When the arguments name no rows, or an option does not apply to a deletion.
         """
         if condition is None:
-            return self._core.delete(None, local_keys(keys, self._fetch_codec), **writeOptions)
+            return self._core.delete(None, local_keys(keys, self._codec), **writeOptions)
         if keys is not None:
             raise OptionError("delete: give a condition or keys, and not both.", todo="Give one of them.")
         write = delete_options(writeOptions)
-        narrowed = narrowing(condition, self._codec.schema, self._spark)
+        narrowed = narrowing(condition, self._codec().schema, self._spark)
         plan = self._core.planScan(**{**operator_of(writeOptions), **narrowed})
         rows = self._frame(plan).where(expression(condition))
-        names = resolve_columns(self._codec.key_columns, rows.columns)
+        names = resolve_columns(self._codec().key_columns, rows.columns)
         deleted = self.write(rows.select(*[quoted(name) for name in names]), **write)
         self._core.lock(plan)
         return deleted
@@ -302,12 +302,8 @@ class SlateTransaction:
 
     # --- private helpers ----------------------------------------------------------------------------------------------
 
-    @property
     def _codec(self) -> RowCodec:
         return self._core.codec
-
-    def _fetch_codec(self) -> RowCodec:
-        return self._codec
 
     def _frame(self, plan: ReadPlan) -> DataFrame:
         rows = plan_frame(self._spark, self._location, plan)
@@ -315,5 +311,5 @@ class SlateTransaction:
 
     def _with_all(self, named: Sequence[str]) -> list[str]:
         """Return the names together with those of all columns of the table."""
-        own = {name.lower(): name for name in self._codec.schema.names}
+        own = {name.lower(): name for name in self._codec().schema.names}
         return [*own.values(), *(name for name in named if name.lower() not in own)]
