@@ -93,15 +93,19 @@ def _overlap(path: FieldPath, other: FieldPath) -> bool:
     return path[: len(other)] == other[: len(path)]
 
 
-def unchanged_key(key: str, given: str, name: str, *, called: str) -> str:
+def unchanged_key(key: str, given: str, name: str, *, called: str, takes_all: bool = False) -> str:
     """Return the SQL text of a key column that an update sets; the job fails where that would change it.
 
     Parameters
     ----------
     key, given : texts of the key that a row has, and of what it would get, in the type of the column
+    takes_all : whether the update takes every column from the source, without naming them
     """
     message = (
-        f"InvalidRequestError: {called} sets key column {name} to another value. The key of a row cannot change. "
+        f"InvalidRequestError: {called}All would give a row another value in key column {name}. "
+        "Match rows by all key columns, or name the columns to set."
+        if takes_all
+        else f"InvalidRequestError: {called} sets key column {name} to another value. The key of a row cannot change. "
         "Leave the column out, as the key stays, or delete the row and insert the new one."
     )
     return f"CASE WHEN {key} <=> {given} THEN {key} ELSE raise_error({sql_string(message)}) END"

@@ -23,7 +23,7 @@ from slatespark.errors import SchemaError
 from slatespark.spark.expressions.assignments import Expression, expression, unchanged_key
 from slatespark.spark.expressions.conditions import is_case_sensitive
 from slatespark.spark.expressions.sql_text import find_operand
-from slatespark.spark.expressions.stored_values import GivenValue, fit_values, sql_string, sql_type
+from slatespark.spark.expressions.stored_values import GivenValue, fit_values, sql_type
 from slatespark.spark.frame_columns import cluster_by_key, quoted, quoted_if_needed, resolve_columns
 
 MATCHED: Final = "matched"
@@ -228,7 +228,8 @@ class _Scope:
             if name not in values:
                 values[name] = self._target(name)
             elif name in sides.key_columns:
-                values[name] = _same_key(self._target(name), values[name], name, clause)
+                key, takes_all = self._target(name), clause.assigned is None
+                values[name] = unchanged_key(key, values[name], name, called=clause.name, takes_all=takes_all)
         return values
 
     def _of_source(self, clause: MergeClause) -> dict[str, GivenValue]:
@@ -351,17 +352,6 @@ def _first_that_holds(numbered: Sequence[tuple[int, MergeClause]]) -> Column:
         holds = F.lit(True) if clause.condition is None else expression(clause.condition)
         chosen = F.when(holds, F.lit(index)).otherwise(chosen)
     return chosen
-
-
-def _same_key(key: str, given: str, name: str, clause: MergeClause) -> str:
-    """Return the text of a key column that an update leaves unchanged; the job fails if it would change."""
-    if clause.assigned is not None:
-        return unchanged_key(key, given, name, called=clause.name)
-    message = (
-        f"InvalidRequestError: {clause.name}All would give a row another value in key column {name}. "
-        "Match rows by all key columns, or name the columns to set."
-    )
-    return f"CASE WHEN {key} <=> {given} THEN {key} ELSE raise_error({sql_string(message)}) END"
 
 
 # --- rows of one key ------------------------------------------------------------------------------------------------
