@@ -38,13 +38,6 @@ class TargetColumns:
     null_text: str | None = None
     is_new: bool = False
 
-    def is_typed(self, name: str) -> bool:
-        """Tell whether the type of a column is given, under its name in any case."""
-        return name in self.types or name.lower() in self._types_by_lower_name()
-
-    def _types_by_lower_name(self) -> dict[str, pa.DataType]:
-        return {known.lower(): kind for known, kind in self.types.items()}
-
     def type_of(self, name: str) -> pa.DataType | None:
         """Return the type that a column must have; None if it is to be inferred.
 
@@ -55,8 +48,11 @@ class TargetColumns:
         """
         if not is_encodable(name):
             raise SchemaError(f"{name!r} cannot be the name of a column: it is not Unicode text.")
-        if self.is_typed(name):
-            return self.types[name] if name in self.types else self._types_by_lower_name()[name.lower()]
+        if name in self.types:
+            return self.types[name]
+        by_lower = {known.lower(): kind for known, kind in self.types.items()}
+        if name.lower() in by_lower:
+            return by_lower[name.lower()]
         if self.schema is None:
             return None
         at = self.schema.get_field_index(name)
