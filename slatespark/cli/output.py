@@ -7,12 +7,11 @@ import json
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import asdict
 from pathlib import Path
-from textwrap import indent
-from typing import Any, ParamSpec, Protocol
+from typing import Any, ParamSpec
 
 import typer
 
@@ -123,34 +122,6 @@ def _plain(value: Any, *, as_text: bool) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(item, as_text=as_text) for item in value]
     return json_bytes(value, as_text=as_text) if isinstance(value, bytes) else value
-
-
-# --- the demo ---------------------------------------------------------------------------------------------------------
-
-
-class Event(Protocol):
-    """A step, piece of code or result of the demo."""
-
-    @property
-    def kind(self) -> str:
-        """Return `step`, `code` or `result`."""
-
-    @property
-    def text(self) -> str:
-        """Return the text to show."""
-
-
-def demo_lines(events: Iterable[Event]) -> Iterator[str]:
-    """Yield the demo as lines: numbered steps, code indented, results below."""
-    step = 0
-    for event in events:
-        if event.kind == "step":
-            step += 1
-            yield f"\n{step}. {event.text}"
-        elif event.kind == "code":
-            yield indent(event.text, "     > ")
-        else:
-            yield indent(event.text, "   ")
 
 
 # --- progress -------------------------------------------------------------------------------------------------------

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Annotated
+from textwrap import indent
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from slatespark.cli.app import app
 from slatespark.cli.arguments import AsJson
-from slatespark.cli.output import EXIT_FAILED, demo_lines, failing_with, json_document, print_lines
+from slatespark.cli.output import EXIT_FAILED, failing_with, json_document, print_lines
+
+if TYPE_CHECKING:
+    from slatespark.spark.demo.tables import DemoEvent
 
 
 @app.command()
@@ -28,3 +33,16 @@ def demo(
         typer.echo(json_document(list(events)))
     else:
         print_lines(demo_lines(events))
+
+
+def demo_lines(events: Iterable[DemoEvent]) -> Iterator[str]:
+    """Yield the demo as lines: numbered steps, code indented, results below."""
+    step = 0
+    for event in events:
+        if event.kind == "step":
+            step += 1
+            yield f"\n{step}. {event.text}"
+        elif event.kind == "code":
+            yield indent(event.text, "     > ")
+        else:
+            yield indent(event.text, "   ")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from slatespark import SlateStore, TableExistsError
-from slatespark.cli.output import demo_lines
+from slatespark.cli.commands.demo import demo_lines
 from slatespark.spark.demo.data import MARKER, flights_folder, prepare_folder, unpacked_flights
 from slatespark.spark.demo.tables import DemoEvent
 
