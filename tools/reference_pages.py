@@ -261,7 +261,7 @@ def _keyword_lines(cls: type[ReadOptions | WriteOptions], keys: Sequence[str]) -
 
 
 def _value_type(key: str, parse: Callable[..., object]) -> str:
-    if _parser_name(parse) == "_property_text":
+    if _parser_name(parse) == "property_text":
         parse = TABLE_PROPERTIES[key]
     return _TYPES.get(_parser_name(parse), "str")
 

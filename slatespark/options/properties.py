@@ -80,7 +80,7 @@ def parse_property(name: str, value: object) -> Any:
     return value if parse is None else parse(value, name)
 
 
-def property_text(name: str, value: object) -> str:
+def property_text(value: object, name: str) -> str:
     """Return a property as text for a definition; raises `OptionError` for an invalid value."""
     parsed = parse_property(name, value)
     if (parse_given := _PARSERS_OF_INPUT.get(name)) is not None:
@@ -104,7 +104,7 @@ def parse_properties(given: Mapping[str, Any]) -> dict[str, str]:
         name = known.get(normalize_name(key))
         if name is None:
             raise unknown_option(key, list(TABLE_PROPERTIES))
-        properties[name] = property_text(name, value)
+        properties[name] = property_text(value, name)
     return properties
 
 

@@ -68,16 +68,12 @@ def _internal(key: str) -> Any:
     return option(key, doc="", parse=parse_text, calls=_WRITE)
 
 
-def _property_text(value: object, name: str) -> str:
-    return property_text(name, value)
-
-
 def _clock_or_property(value: object, name: str) -> str:
-    return parse_clock(value, name) if is_clock(value) else _property_text(value, name)
+    return parse_clock(value, name) if is_clock(value) else property_text(value, name)
 
 
 def _property(name: str, *, doc: str) -> Any:
-    return option(name, doc=f"Table property, at creation: {doc}", parse=_property_text, calls=_WRITE)
+    return option(name, doc=f"Table property, at creation: {doc}", parse=property_text, calls=_WRITE)
 
 
 def _declaration(name: str, *, doc: str) -> Any:
@@ -85,7 +81,7 @@ def _declaration(name: str, *, doc: str) -> Any:
     return option(
         name,
         doc=f"Table property, at creation: {doc}. Of a table that another client created: for this write.",
-        parse=_property_text,
+        parse=property_text,
         calls=(*_COMMIT, *_REMOVALS),
     )
 
@@ -479,6 +475,6 @@ class WriteOptions:
         given = {
             field.metadata["key"]: getattr(self, field.name)
             for field in dataclasses.fields(self)
-            if field.metadata.get("parse") in (_property_text, _clock_or_property)
+            if field.metadata.get("parse") in (property_text, _clock_or_property)
         }
         return {name: text for name, text in given.items() if text is not None and not is_clock(text)}

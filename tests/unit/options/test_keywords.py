@@ -27,7 +27,7 @@ TYPES = get_type_hints(WriteKeywords)
     ],
 )
 def test_a_table_property_has_the_type_of_its_values(name: str, value: object) -> None:
-    assert property_text(name, value)
+    assert property_text(value, name)
     assert isinstance(value, TYPES[name])
 
 
