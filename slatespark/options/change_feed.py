@@ -10,6 +10,7 @@ from slatespark.errors import OptionError
 from slatespark.options.fields import Call, option
 from slatespark.options.values import (
     Parser,
+    both_given,
     parse_choice,
     parse_count,
     parse_duration_of,
@@ -165,7 +166,7 @@ class FeedOptions:
             return
         for name, is_given in others.items():
             if is_given:
-                raise OptionError(f"{name} and readChangeFeed are both given.", todo="Give one of them.")
+                raise both_given(name, "readChangeFeed")
         self._refuse_with_log([*given, *(name for name, is_given in of_rows.items() if is_given)])
         if self.expired is not None and of_rows["includeExpired"]:
             raise OptionError(
@@ -173,7 +174,7 @@ class FeedOptions:
             )
         for pair in (("startingVersion", "startingTimestamp"), ("endingVersion", "endingTimestamp")):
             if given.keys() >= set(pair):
-                raise OptionError(f"{pair[0]} and {pair[1]} are both given.", todo="Give one of them.")
+                raise both_given(*pair)
         for kind in ("Version", "Timestamp"):
             start, end = given.get(f"starting{kind}"), given.get(f"ending{kind}")
             if start is not None and end is not None and start > end:

@@ -21,6 +21,7 @@ from slatespark.options.values import (
     METADATA_COLUMNS,
     MIB,
     MergeOperator,
+    both_given,
     given_keys_of,
     key_range_of,
     normalize_name,
@@ -222,7 +223,7 @@ class ReadOptions(FeedOptions):
     def __post_init__(self) -> None:
         """Check combinations."""
         if len(given := self.version_choices) > 1:
-            raise OptionError(f"{given[0]} and {given[1]} are both given.", todo="Give one of them.")
+            raise both_given(given[0], given[1])
         refuse_prefix_with_bounds(self.given_keys)
         if self.shows_intervals and self.include_deleted:
             raise OptionError(

@@ -418,6 +418,11 @@ def refuse_misspelt(given: Iterable[str], known: Sequence[str]) -> None:
             raise unknown_option(name, list(known))
 
 
+def both_given(one: str, other: str) -> OptionError:
+    """Return the error for two options or arguments that exclude each other."""
+    return OptionError(f"{one} and {other} are both given.", todo="Give one of them.")
+
+
 def unknown_option(key: str, known: list[str]) -> OptionError:
     """Return the error for an unknown option, with the known one that is meant or is the nearest."""
     by_plain, plain = {normalize_name(name): name for name in known}, normalize_name(key)

@@ -26,6 +26,7 @@ from slatespark.options.values import (
     DEFAULT_TTL_MS,
     MIB,
     MergeOperator,
+    both_given,
     given_keys_of,
     is_clock,
     key_range_of,
@@ -432,20 +433,20 @@ class WriteOptions:
         if not 1024 <= self.block_bytes <= 65536:
             raise OptionError(f"blockSize: {self.block_bytes} is out of range.", todo="Give 1k to 64k.")
         if self.op_column is not None and self.operation != "upsert":
-            raise OptionError("opColumn and operation are both given.", todo="Give one of them.")
+            raise both_given("opColumn", "operation")
         if self.operation == "delete" and (expiry := changed_options(self, ("ttl_ms", "ttl_from"))):
             raise OptionError(f"{expiry[0]} is given for a deletion.", why="It never expires.", todo="Leave it out.")
         if self.ttl_column is not None and self.expire_at_column is not None:
-            raise OptionError("ttlColumn and expireAtColumn are both given.", todo="Give one of them.")
+            raise both_given("ttlColumn", "expireAtColumn")
         if self.timestamp_column is not None and self.timestamp_ms is not None:
-            raise OptionError("timestampColumn and timestamp are both given.", todo="Give one of them.")
+            raise both_given("timestampColumn", "timestamp")
         if (self.txn_app_id is None) != (self.txn_version is None):
             alone = "txnVersion" if self.txn_app_id is None else "txnAppId"
             raise OptionError(f"{alone} is given alone.", todo="Give both txnAppId and txnVersion, or neither.")
         given = self.given_keys
         refuse_prefix_with_bounds(given)
         if self.replace_where is not None and given:
-            raise OptionError(f"replaceWhere and {next(iter(given))} are both given.", todo="Give one of them.")
+            raise both_given("replaceWhere", next(iter(given)))
 
     @property
     def cooperates(self) -> bool:

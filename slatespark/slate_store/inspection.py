@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from slatespark.errors import OptionError, SlateError
+from slatespark.errors import SlateError
 from slatespark.options.flags import parsing_flags
-from slatespark.options.values import normalize_name
+from slatespark.options.values import both_given, normalize_name
 from slatespark.shown import Listing
 from slatespark.slate_store.base import OpenTable
 from slatespark.table.inspection.dump import NEWEST
@@ -130,7 +130,7 @@ class Inspection(OpenTable):
 
         if version is not None:
             if any(normalize_name(name) == "versionasof" and value is not None for name, value in options.items()):
-                raise OptionError("version and versionAsOf are both given.", todo="Give one of them.")
+                raise both_given("version", "versionAsOf")
             options["versionAsOf"] = version
         return read_timeline(self._stores, self._read_options(options), self._clock)
 

@@ -8,10 +8,10 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Self
 
 from slatespark.display.progress import AskedProgress, showing_progress
-from slatespark.errors import OptionError
 from slatespark.options import Call, WriteOptions
 from slatespark.options.flags import parsing_flags
 from slatespark.options.values import (
+    both_given,
     parse_count,
     parse_lasting_duration,
     parse_location,
@@ -388,7 +388,7 @@ class Versions(OpenTable):
         from slatespark.table.write.clone import clone_table
 
         if version is not None and checkpoint is not None:
-            raise OptionError("version and checkpoint are both given.", todo="Give one of them.")
+            raise both_given("version", "checkpoint")
         number = None if version is None else _VERSION(version, "version")
         place = parse_text(parse_location(target, "target"), "target")
         with showing_progress(progress, Step.CLONING):
@@ -447,7 +447,7 @@ class Versions(OpenTable):
 
         names = {"versionAsOf": versionAsOf, "timestampAsOf": timestampAsOf, "checkpoint": checkpoint}
         if len(given := [name for name, value in names.items() if value is not None]) > 1:
-            raise OptionError(f"{given[0]} and {given[1]} are both given.", todo="Give one of them.")
+            raise both_given(given[0], given[1])
         place = parse_text(parse_location(target, "target"), "target")
         made = self._at(place, self._clock, storage_of_copy(self._stores, place, storage))
         version = None if versionAsOf is None else _VERSION(versionAsOf, "versionAsOf")

@@ -15,7 +15,7 @@ from slatespark.cli.output import EXIT_FAILED, failing_with, progress_bar
 from slatespark.cli.signals import stopped_by_signals
 from slatespark.cli.table_arguments import call_with, write_arguments
 from slatespark.display.reap_text import reap_text
-from slatespark.errors import OptionError
+from slatespark.options.values import both_given
 from slatespark.table.progress import Step
 from slatespark.table.upkeep.reaper import Reaper, ReapOutcome
 
@@ -49,7 +49,7 @@ def reap(
     If one table fails, the others are still reaped. Exit code 0: all tables were reaped; 1: a table failed.
     """
     if once and every is not None:
-        raise OptionError("--once and --every are both given.", todo="Give one of them.")
+        raise both_given("--once", "--every")
     arguments = write_arguments(tables[0], {}, option=option, storage=storage)
     refuse_shared_wal(tables, arguments.location)
     common: dict[str, Any] = {

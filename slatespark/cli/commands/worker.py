@@ -18,8 +18,8 @@ from slatespark.cli.output import EXIT_FAILED, failing_with, one_line
 from slatespark.cli.signals import stopped_by_signals
 from slatespark.cli.table_arguments import call_with, command_arguments
 from slatespark.display.worker_text import job_line, status_line
-from slatespark.errors import OptionError
 from slatespark.options.defaults import HEARTBEAT_INTERVAL, POLL_INTERVAL
+from slatespark.options.values import both_given
 from slatespark.spark.jobs.compaction_worker import CompactionWorker, worker_session
 from slatespark.table.compaction.worker_report import WorkerOutcome, WorkerStatus
 from slatespark.table.tasks import running
@@ -72,7 +72,7 @@ def worker(
     arguments = command_arguments(tables[0], option=option, storage=storage)
     refuse_shared_wal(tables, arguments.location)
     if spark is not None and parallelism is not None:
-        raise OptionError("--spark and --parallelism are both given.", todo="Give one of them.")
+        raise both_given("--spark", "--parallelism")
     every_s = parse_duration_ms(backlog_interval, name="--backlog-interval") / 1000
     with contextlib.nullcontext() if spark is None else worker_session(spark) as session:
         served = call_with(
