@@ -12,9 +12,9 @@ from slatespark.options.values import (
     Parser,
     both_given,
     parse_choice,
-    parse_count,
     parse_duration_of,
     parse_flag,
+    parse_positive,
     parse_size,
     parse_stream_id,
     parse_time,
@@ -59,7 +59,7 @@ class FeedOptions:
     starting_version: int | None = _feed_option(
         "startingVersion",
         doc="Change feed: the first version whose changes are returned.",
-        parse=parse_count(1, 2**63 - 1),
+        parse=parse_positive,
     )
     starting_timestamp_ms: int | None = _feed_option(
         "startingTimestamp",
@@ -69,7 +69,7 @@ class FeedOptions:
     ending_version: int | None = _feed_option(
         "endingVersion",
         doc="Change feed: the last version whose changes are returned. Default: the newest.",
-        parse=parse_count(1, 2**63 - 1),
+        parse=parse_positive,
     )
     ending_timestamp_ms: int | None = _feed_option(
         "endingTimestamp",
@@ -105,7 +105,7 @@ class FeedOptions:
     max_files_per_trigger: int | None = _feed_option(
         "maxFilesPerTrigger",
         doc="Stream: as maxBytesPerTrigger, given as a number of files of average size.",
-        parse=parse_count(1, 2**63 - 1),
+        parse=parse_positive,
     )
     max_bytes_per_trigger: int | None = _feed_option(
         "maxBytesPerTrigger",
@@ -115,7 +115,7 @@ class FeedOptions:
     max_rows_per_trigger: int | None = _feed_option(
         "maxRowsPerTrigger",
         doc="Stream: a batch has at most so many changes; those of one key are never split between two batches.",
-        parse=parse_count(1, 2**63 - 1),
+        parse=parse_positive,
     )
     poll_interval_ms: int | None = _feed_option(
         "pollInterval",

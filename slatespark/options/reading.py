@@ -27,13 +27,14 @@ from slatespark.options.values import (
     normalize_name,
     parse_choice,
     parse_clock,
-    parse_count,
     parse_duration_or_none,
     parse_flag,
     parse_key,
     parse_metadata_columns,
     parse_names,
+    parse_natural,
     parse_operator,
+    parse_positive,
     parse_size,
     parse_text,
     parse_time,
@@ -53,9 +54,7 @@ class ReadOptions(FeedOptions):
     """Options of a read."""
 
     path: str = path_option(calls=_OUTSIDE)
-    version_as_of: int | None = option(
-        "versionAsOf", doc="Manifest id to read.", parse=parse_count(1, 2**63 - 1), calls=_VERSION
-    )
+    version_as_of: int | None = option("versionAsOf", doc="Manifest id to read.", parse=parse_positive, calls=_VERSION)
     timestamp_as_of_ms: int | None = option(
         "timestampAsOf",
         doc="Instant to read the table as of, ISO-8601 or epoch ms: the newest version committed at or before it. On "
@@ -67,7 +66,7 @@ class ReadOptions(FeedOptions):
     seq_as_of: int | None = option(
         "seqAsOf",
         doc="Sequence number to read the table as of: the state in which it was the last one.",
-        parse=parse_count(0, 2**63 - 1),
+        parse=parse_natural,
         calls=(Call.READ, Call.AS_OF_JOIN, Call.INSPECTION),
     )
     checkpoint: str | None = option(

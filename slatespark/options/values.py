@@ -134,6 +134,10 @@ def parse_count(low: int, high: int) -> Parser:
     return parse
 
 
+parse_natural: Final = parse_count(0, 2**63 - 1)
+parse_positive: Final = parse_count(1, 2**63 - 1)  # such as a manifest id
+
+
 def parse_throughput(value: object, name: str) -> int:
     """Return bytes per second from millions of them; `AUTO_THROUGHPUT` for `auto`."""
     text = value.strip().lower() if isinstance(value, str) else value

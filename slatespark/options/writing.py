@@ -38,6 +38,7 @@ from slatespark.options.values import (
     parse_flag,
     parse_key,
     parse_names,
+    parse_natural,
     parse_operator,
     parse_size,
     parse_text,
@@ -229,14 +230,14 @@ class WriteOptions:
     txn_version: int | None = option(
         "txnVersion",
         doc="Number of the write within its `txnAppId`, such as a batch number. Any order is allowed.",
-        parse=parse_count(0, 2**63 - 1),
+        parse=parse_natural,
         calls=_ONCE,
     )
     if_last_seq: int | None = option(
         "ifLastSeq",
         doc="Commit only if nothing was committed above this sequence number: `resolve().seq` of the read, not the "
         "`_seq` of a row. Every commit raises it, including compactions (also those of `autoCompact`).",
-        parse=parse_count(0, 2**63 - 1),
+        parse=parse_natural,
         calls=(Call.WRITE, *_CHANGES, Call.INGEST, *_REMOVALS),
     )
     read_set: str | None = _internal("readSet")

@@ -12,9 +12,10 @@ from slatespark.options import Call, WriteOptions
 from slatespark.options.flags import parsing_flags
 from slatespark.options.values import (
     both_given,
-    parse_count,
     parse_lasting_duration,
     parse_location,
+    parse_natural,
+    parse_positive,
     parse_rounding,
     parse_text,
 )
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     from slatespark.table.checkpoints.store import CheckpointFacts
     from slatespark.table.inspection.sequences import SequenceMatch, SequencePoint
     from slatespark.table.inspection.versions import VersionFacts
-
-_VERSION = parse_count(1, 2**63 - 1)
 
 
 class Versions(OpenTable):
@@ -59,7 +58,7 @@ class Versions(OpenTable):
         """
         from slatespark.table.inspection.versions import list_versions
 
-        count = None if limit is None else parse_count(0, 2**63 - 1)(limit, "limit")
+        count = None if limit is None else parse_natural(limit, "limit")
         return Listing(list_versions(self._stores, count))
 
     def sequences(self) -> Listing[SequencePoint]:
@@ -87,7 +86,7 @@ class Versions(OpenTable):
         """
         from slatespark.table.inspection.sequences import find_seq_point
 
-        number = parse_count(0, 2**63 - 1)(seq, "seq")
+        number = parse_natural(seq, "seq")
         return find_seq_point(self._stores, number, round_up=parse_rounding(round))
 
     def timestampToSeq(self, timestamp: int | str | datetime, *, round: str = "down") -> SequenceMatch | None:  # noqa: A002  # the name of the client
@@ -150,7 +149,7 @@ class Versions(OpenTable):
             self._clock,
             name=None if name is None else parse_text(name, "name"),
             lifetime_ms=parse_lasting_duration(lifetime, "lifetime"),
-            manifest_id=None if version is None else _VERSION(version, "version"),
+            manifest_id=None if version is None else parse_positive(version, "version"),
         )
 
     def refreshCheckpoint(self, idOrName: str, lifetime: str | int | timedelta | None = None) -> CheckpointFacts:
@@ -222,7 +221,7 @@ class Versions(OpenTable):
         {'key': b'a', 'value': b'1'}
         """
         parsed = self._restore_options("restoreToVersion", options)
-        return self._restore(_VERSION(version, "version"), parsed, progress)
+        return self._restore(parse_positive(version, "version"), parsed, progress)
 
     def restoreToTimestamp(
         self, timestamp: int | str | datetime, *, progress: AskedProgress = "auto", **options: Any
@@ -389,7 +388,7 @@ class Versions(OpenTable):
 
         if version is not None and checkpoint is not None:
             raise both_given("version", "checkpoint")
-        number = None if version is None else _VERSION(version, "version")
+        number = None if version is None else parse_positive(version, "version")
         place = parse_text(parse_location(target, "target"), "target")
         with showing_progress(progress, Step.CLONING):
             clone_table(self._stores, self._clock, place, version=number, checkpoint=checkpoint, history=history)
@@ -450,7 +449,7 @@ class Versions(OpenTable):
             raise both_given(given[0], given[1])
         place = parse_text(parse_location(target, "target"), "target")
         made = self._at(place, self._clock, storage_of_copy(self._stores, place, storage))
-        version = None if versionAsOf is None else _VERSION(versionAsOf, "versionAsOf")
+        version = None if versionAsOf is None else parse_positive(versionAsOf, "versionAsOf")
         if timestampAsOf is not None:
             version = resolve_version(self._stores, parse_time_ms(timestampAsOf, name="timestampAsOf"), self._clock)
         with showing_progress(progress, Step.COPYING) as listener:

@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from slatespark.options import Call, WriteOptions
-from slatespark.options.values import parse_count
+from slatespark.options.values import parse_positive
 from slatespark.units import parse_bytes
 
 ARGUMENTS: Final = ("maxBatchRows", "maxBatchBytes", "now")  # of `reap`
-
-_ROWS: Final = parse_count(1, 2**63 - 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +24,7 @@ class ReapLimits:
     def parse(cls, rows: int | str | None, size: int | str | None) -> ReapLimits:
         """Return the bounds given as `maxBatchRows` and `maxBatchBytes`; raises `OptionError`."""
         return cls(
-            None if rows is None else _ROWS(rows, "maxBatchRows"),
+            None if rows is None else parse_positive(rows, "maxBatchRows"),
             None if size is None else parse_bytes(size, name="maxBatchBytes"),
         )
 
