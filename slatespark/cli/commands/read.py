@@ -37,7 +37,7 @@ SMALL_SPLIT_BYTES: Final = 1 << 20  # for a scan that stops after a few rows
 
 _POLL_S: Final = 1.0  # between two looks of --follow
 
-_METADATA: Final = "seq,op,create_ts,expire_ts"
+_METADATA: Final = "_seq,_op,_create_ts,_expire_ts"
 
 Prefix: TypeAlias = Annotated[
     str | None, typer.Option(metavar="KEY", help="Raw tables: only keys that start with these bytes.")
@@ -236,7 +236,7 @@ def _scan(
 def _with_metadata(table: ReadArguments, *, is_wanted: bool) -> str | None:
     """Return the columns to read: a list of columns has to name the metadata columns too."""
     columns: str | None = table.named["columns"]
-    return f"{columns},_seq,_op,_create_ts,_expire_ts" if columns is not None and is_wanted else columns
+    return f"{columns},{_METADATA}" if columns is not None and is_wanted else columns
 
 
 def _print_rows(batches: Iterable[pa.RecordBatch], *, is_raw: bool, as_text: bool, as_json: bool) -> None:
