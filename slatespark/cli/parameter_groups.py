@@ -32,7 +32,7 @@ from slatespark.cli.arguments import (
     VersionAsOf,
     VersionOption,
 )
-from slatespark.cli.table_arguments import ReadArguments, TableArguments, read_options, table_arguments, write_arguments
+from slatespark.cli.table_arguments import ReadArguments, TableArguments, table_arguments, write_arguments
 from slatespark.options import ReadOptions
 
 Own = ParamSpec("Own")
@@ -87,7 +87,7 @@ def table_version(
 ) -> ReadOptions:
     """Return the read options that select a version of a table."""
     named = {"versionAsOf": version_as_of, "timestampAsOf": timestamp_as_of}
-    return read_options(table, named, option=option, storage=storage)
+    return ReadArguments(table, named, option, storage).options({})
 
 
 def expiry_version(

@@ -80,38 +80,27 @@ class ReadArguments:
     storage: list[str] | None = field(repr=False)
 
     def options(self, own: Mapping[str, Any], *, defaults: Mapping[str, Any] | None = None) -> ReadOptions:
-        """Return all options of the read; `own` has those of the command by name. Raises as `read_options`."""
-        named = {**self.named, **own}
-        return read_options(self.path, named, option=self.option, storage=self.storage, defaults=defaults)
+        """Return all options of the read.
+
+        Parameters
+        ----------
+        own : options of the command by name
+        defaults : used unless given
+
+        Raises
+        ------
+        OptionError
+            When an option is unknown, malformed, or given twice.
+        """
+        return ReadOptions.parse({**(defaults or {}), **self._given(own)})
 
     def located(self, own: Mapping[str, Any]) -> TableArguments:
         """Return the table, and all options of the read as they were given; raises as `options`."""
         self.options(own)
-        return _split(self.path, _joined(ReadOptions, self.path, {**self.named, **own}, self.option, self.storage))
+        return _split(self.path, self._given(own))
 
-
-def read_options(
-    table: str,
-    named: Mapping[str, Any],
-    *,
-    option: list[str] | None,
-    storage: list[str] | None,
-    defaults: Mapping[str, Any] | None = None,
-) -> ReadOptions:
-    """Return the read options of a command.
-
-    Parameters
-    ----------
-    named : options that have a flag of their own; None if not given
-    option, storage : NAME=VALUE arguments
-    defaults : used unless given
-
-    Raises
-    ------
-    OptionError
-        When an option is unknown, malformed, or given twice.
-    """
-    return ReadOptions.parse({**(defaults or {}), **_joined(ReadOptions, table, named, option, storage)})
+    def _given(self, own: Mapping[str, Any]) -> dict[str, Any]:
+        return _joined(ReadOptions, self.path, {**self.named, **own}, self.option, self.storage)
 
 
 def write_arguments(
@@ -119,7 +108,15 @@ def write_arguments(
 ) -> TableArguments:
     """Return the location of a table to be changed, and the write options of a command, checked.
 
-    Parameters and errors as for `read_options`.
+    Parameters
+    ----------
+    named : options that have a flag of their own; None if not given
+    option, storage : NAME=VALUE arguments
+
+    Raises
+    ------
+    OptionError
+        When an option is unknown, malformed, or given twice.
     """
     given = _joined(WriteOptions, table, named, option, storage)
     WriteOptions.parse(given)
