@@ -22,6 +22,7 @@ from slatespark.table.tasks import THREADS, TaskRunner, ThreadRunner, thread_cou
 
 if TYPE_CHECKING:
     from slatespark.table.definition.table_definition import TableDefinition
+    from slatespark.table.records.commit_record import CommitRecord
     from slatespark.table.transaction.transaction import Transaction
 
 
@@ -66,7 +67,6 @@ class Writes(OpenTable):
         >>> store.scan().read_all().to_pylist()
         [{'id': 1, 'name': 'a'}, {'id': 2, 'name': 'c'}]
         """
-        from slatespark.table.compaction.after_write import compact_after_write
         from slatespark.table.write.load_plan import begin_load
         from slatespark.table.write.load_run import WRITE_THREADS, run_load
 
@@ -81,8 +81,7 @@ class Writes(OpenTable):
         with showing_progress(progress, Step.WRITING) as listener:
             told = reporting_rows(rows, listener, total=total)
             record = run_load(self._stores, self._clock, load, schema, told, threads=threads)
-        compact_after_write(self._stores, self._clock, record, parsed, load.job.definition)
-        return self._version_of(record)
+        return self._committed(record, parsed, load.job.definition)
 
     def begin(self, readTimestamp: int | str | datetime | None = None, **options: Any) -> Transaction:
         """Begin a transaction: reads at one point, and writes that become visible together when it commits.
@@ -154,7 +153,6 @@ class Writes(OpenTable):
         >>> store.get(1)
         {'id': 1, 'name': 'a'}
         """
-        from slatespark.table.compaction.after_write import compact_after_write
         from slatespark.table.write.ingest import ingest_files, parse_ingest
 
         parsed = parse_ingest(self._common, options)
@@ -162,8 +160,7 @@ class Writes(OpenTable):
         with showing_progress(progress, Step.INGESTING) as listener:
             tasks = reporting_tasks(runner or THREADS, listener, Step.INGESTING)
             record = ingest_files(self._stores, self._clock, given, parsed, runner=tasks)
-        compact_after_write(self._stores, self._clock, record, parsed)
-        return self._version_of(record)
+        return self._committed(record, parsed)
 
     def delete(
         self,
@@ -204,7 +201,6 @@ class Writes(OpenTable):
         >>> store.scan().read_all().to_pylist()
         [{'id': 2, 'name': 'b'}]
         """
-        from slatespark.table.compaction.after_write import compact_after_write
         from slatespark.table.write.deletion import delete_where
         from slatespark.table.write.key_deletes import delete_keys
 
@@ -219,8 +215,7 @@ class Writes(OpenTable):
                 record = delete_keys(self._stores, self._clock, keys, self._common, given)
             else:
                 record = delete_where(self._stores, self._clock, condition, self._common, given, progress=listener)
-        compact_after_write(self._stores, self._clock, record, self._write_options(given))
-        return self._version_of(record)
+        return self._committed(record, self._write_options(given))
 
     def update(
         self,
@@ -261,7 +256,6 @@ class Writes(OpenTable):
         >>> store.get(1)
         {'id': 1, 'n': 6}
         """
-        from slatespark.table.compaction.after_write import compact_after_write
         from slatespark.table.write.update import update_where
 
         given = self._of_call(options)
@@ -269,8 +263,7 @@ class Writes(OpenTable):
             record = update_where(
                 self._stores, self._clock, condition, set or {}, self._common, given, progress=listener
             )
-        compact_after_write(self._stores, self._clock, record, self._write_options(given))
-        return self._version_of(record)
+        return self._committed(record, self._write_options(given))
 
     def deleteRange(
         self,
@@ -318,7 +311,6 @@ class Writes(OpenTable):
         >>> store.scan().read_all().to_pylist()
         [{'day': 'tue', 'id': 1, 'n': 3}]
         """
-        from slatespark.table.compaction.after_write import compact_after_write
         from slatespark.table.definition.versions import fetch_defined
         from slatespark.table.write.deletion import delete_history_range
         from slatespark.table.write.range_replace import delete_range
@@ -329,12 +321,26 @@ class Writes(OpenTable):
             with showing_progress(progress, Step.REMOVING) as listener:
                 tasks = reporting_tasks(runner or THREADS, listener, Step.REMOVING)
                 record = delete_history_range(self._stores, self._clock, where, self._common, parsed, runner=tasks)
-            compact_after_write(self._stores, self._clock, record, parsed)
-            return self._version_of(record)
+            return self._committed(record, parsed)
         parsed = self._delete_options(Call.DELETE_RANGE, options)
         if timestamp is not None:
             raise OptionError("timestamp: only a history table stores when rows were deleted.", todo="Omit it.")
         record = delete_range(self._stores, self._clock, where, parsed, found, definition)
+        return self._version_of(record)
+
+    def _committed(
+        self, record: CommitRecord | None, options: WriteOptions, definition: TableDefinition | None = None
+    ) -> int:
+        """Return the version that a write published, once the compaction that may follow it has run.
+
+        Parameters
+        ----------
+        record : None if the write found nothing to commit
+        definition : as the write found it, if it tells
+        """
+        from slatespark.table.compaction.after_write import compact_after_write
+
+        compact_after_write(self._stores, self._clock, record, options, definition)
         return self._version_of(record)
 
     def _delete_options(self, call: Call, options: Mapping[str, Any]) -> WriteOptions:
