@@ -17,11 +17,12 @@ from slatespark.spark.sql.queries import run_query
 from slatespark.spark.sql.session_times import in_session_zone
 from slatespark.spark.sql.statement import QUERY_BEGINS, Statement
 from slatespark.spark.sql.tables import Catalog
-from slatespark.spark.type_mapping import arrow_schema
+from slatespark.spark.type_mapping import spark_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from slatespark.spark.frames.table_frames import TableFrames
     from slatespark.table.commit.read_set import ReadSet
 
 _CALLED = "INSERT"
@@ -34,14 +35,14 @@ class _OwnState:
     would be of values that have changed.
     """
 
-    def __init__(self, table: SlateTable) -> None:
-        self._table = table
+    def __init__(self, frames: TableFrames) -> None:
+        self._frames = frames
         self._reads: ReadSet | None = None
 
     def note(self, read: SlateTable) -> None:
         """Take the state if a table whose newest state is about to be read is the one that rows go into."""
-        if self._reads is None and read._store.url == self._table._store.url:
-            self._reads = self._table._frames.read_set()
+        if self._reads is None and frames_of(read).stores().url == self._frames.stores().url:
+            self._reads = self._frames.read_set()
 
     def write_options(self) -> dict[str, Any]:
         """Return the options by which the write fails if somebody has changed the table since then."""
@@ -73,14 +74,16 @@ def insert(statement: Statement, table: SlateTable, catalog: Catalog, *, overwri
         raise statement.error("there is a WITH before the INSERT too", todo="Put all names into one of them.")
     text = tables + statement.text_until(called="a query")
     statement.end()
-    own = _OwnState(table)
+    frames = frames_of(table)
+    own = _OwnState(frames)
     rows = run_query(text, catalog, before_read=own.note)
-    schema = table.toDF().schema
+    stored = frames.codec().schema
     if condition is not None:
-        condition = in_session_zone(condition, arrow_schema(schema), rows.sparkSession, name="replaceWhere")
+        condition = in_session_zone(condition, stored, rows.sparkSession, name="replaceWhere")
+    schema = spark_schema(stored)
     named = rows.columns if by_name else columns or schema.names
     mode = "overwrite" if overwrite or condition is not None else "append"
-    frames_of(table).load(_fitted(rows, named, schema), mode, {"replaceWhere": condition, **own.write_options()})
+    frames.load(_fitted(rows, named, schema), mode, {"replaceWhere": condition, **own.write_options()})
 
 
 def _columns(statement: Statement) -> list[str] | None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from slatespark.spark.slate_table import SlateTable
+from slatespark.spark.slate_table.base import frames_of
 from slatespark.spark.sql.session_times import in_session_zone
 from slatespark.spark.sql.statement import Statement
-from slatespark.spark.type_mapping import arrow_schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,7 +57,7 @@ def optimize(statement: Statement, table: SlateTable, spark: SparkSession) -> Da
         raise statement.error("rows are sorted by the key alone", todo="Leave ZORDER BY out.")
     statement.end()
     if where is not None:
-        where = in_session_zone(where, arrow_schema(table.toDF().schema), spark, name="where")
+        where = in_session_zone(where, frames_of(table).codec().schema, spark, name="where")
     jobs = table.compact(full, where).jobs
     rows = [
         (job.version, job.kind, job.files_in, job.files_out, job.bytes_in, job.bytes_out, job.rows_in, job.rows_out)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -11,7 +12,6 @@ from slatespark import OptionError
 from slatespark.spark.sql import upkeep
 from slatespark.spark.sql.session_times import in_session_zone
 from slatespark.spark.sql.statement import Statement
-from slatespark.spark.type_mapping import spark_schema
 
 SCHEMA = pa.schema(
     [
@@ -95,10 +95,8 @@ def test_what_is_no_time_or_no_column_is_refused() -> None:
 
 def test_the_condition_of_optimize_is_one() -> None:
     class Table:
-        schema, jobs = spark_schema(SCHEMA), ()
-
-        def toDF(self) -> Table:  # noqa: N802  # Spark's name
-            return self
+        jobs = ()
+        _frames = SimpleNamespace(codec=lambda: SimpleNamespace(schema=SCHEMA))
 
         def compact(self, full: bool, where: str | None) -> Table:
             merged.append((full, where))
