@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
-from pyspark.errors import AnalysisException, PySparkImportError
+from pyspark.errors import AnalysisException, PySparkException, PySparkImportError
 from pyspark.sql.types import DataType, StructType
 
 from slatespark.errors import OptionError
 from slatespark.spark.frame_columns import quoted
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import DataFrame
 
 ArrowTask: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -64,13 +65,21 @@ def _map_by_columns(rows: Any, task: ArrowTask, schema: StructType | str) -> Dat
     return DataFrame(rows._jdf.mapInArrow(column._jc, False, None), rows.sparkSession)
 
 
+def find_context(spark: Any) -> SparkContext | None:
+    """Return the context of a session; None with Spark Connect, which has none."""
+    try:
+        return spark.sparkContext  # type: ignore[no-any-return]  # a session of either kind
+    except PySparkException:
+        return None
+
+
 def activate(spark: Any) -> None:
     """Make a session the active one of this thread if it has none.
 
     A thread that a program began has none, and a write of Spark looks for data sources of Python nowhere else: it ends
     with `DATA_SOURCE_NOT_FOUND`. Threads of a server of Spark Connect are its own affair.
     """
-    if getattr(spark, "_jsparkSession", None) is not None and type(spark).getActiveSession() is None:
+    if find_context(spark) is not None and type(spark).getActiveSession() is None:
         _make_active(spark)
 
 
@@ -84,7 +93,7 @@ def parse_ddl(spark: Any, text: str) -> DataType:
     ParseException
         When it names none.
     """
-    if getattr(spark, "_jsparkSession", None) is None:
+    if find_context(spark) is None:
         return spark._parse_ddl(text)  # type: ignore[no-any-return]  # a session of Spark Connect
     before = type(spark).getActiveSession()
     _make_active(spark)
@@ -126,7 +135,7 @@ def view_options(spark: Any, name: tuple[str, ...], source: str) -> dict[str, st
     """
     if not _is_temporary_view(spark, name):
         return None
-    if getattr(spark, "_jsparkSession", None) is None:
+    if find_context(spark) is None:
         raise OptionError(
             f"sql: Spark Connect does not tell which table the temporary view {'.'.join(name)} shows.",
             todo=f"Name the table itself: {source}.`path`.",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import reduce
 from itertools import groupby
 from operator import and_
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +21,7 @@ from slatespark.options.values import STORAGE_PREFIX
 from slatespark.spark.expressions.conditions import is_case_sensitive, is_filter, is_on
 from slatespark.spark.frame_columns import quoted
 from slatespark.spark.frames.planned_read import plan_frame
-from slatespark.spark.jobs.run_job import find_context
+from slatespark.spark.pyspark_api import find_context
 from slatespark.spark.session import storageOptions
 from slatespark.spark.shown_times import with_bounded_times
 from slatespark.spark.table_location import TableLocation
@@ -127,12 +127,8 @@ def _inaccessible(spark: SparkSession, stores: TableStores, options: ReadOptions
     return None if _has_file_system(spark, protocol) else f"Spark has no file system for {protocol}"
 
 
-def _has_file_system(spark: SparkSession, protocol: str) -> bool:
-    context = find_context(spark)
-    if context is None:
-        return False
-    jvm, session = context._jvm, spark._jsparkSession
-    assert jvm is not None
+def _has_file_system(spark: Any, protocol: str) -> bool:
+    jvm, session = spark._jvm, spark._jsparkSession
     try:
         jvm.org.apache.hadoop.fs.FileSystem.getFileSystemClass(protocol, session.sessionState().newHadoopConf())
     except Exception:  # whatever Hadoop says of a file system that is missing

@@ -31,9 +31,9 @@ from slatespark.spark.frames.as_of import as_of_frame
 from slatespark.spark.frames.lookup import lookup_frame
 from slatespark.spark.frames.parquet import ParquetRead, parquet_frame, plan_parquet_read, refusal
 from slatespark.spark.frames.planned_read import feed_frame
-from slatespark.spark.jobs.run_job import beside_spark, described, find_context, job_text, run_job
+from slatespark.spark.jobs.run_job import beside_spark, described, job_text, run_job
 from slatespark.spark.local_times import with_zone
-from slatespark.spark.pyspark_api import activate
+from slatespark.spark.pyspark_api import activate, find_context
 from slatespark.spark.source.kept_stores import kept_stores
 from slatespark.spark.table_location import TableLocation
 from slatespark.table.changes.feed import fetch_feed_plan

@@ -17,6 +17,7 @@ from pyspark import InheritableThread
 from pyspark.errors import PySparkException
 
 from slatespark.display.progress import AskedProgress, is_notebook
+from slatespark.spark.pyspark_api import find_context
 from slatespark.table.progress import Progress, Step
 
 if TYPE_CHECKING:
@@ -33,14 +34,6 @@ _NUMBERS: Final = itertools.count()
 Outcome = TypeVar("Outcome")
 
 _log = logging.getLogger(__name__)
-
-
-def find_context(spark: SparkSession) -> SparkContext | None:
-    """Return the context of a session; None with Spark Connect, which has none."""
-    try:
-        return spark.sparkContext
-    except PySparkException:
-        return None
 
 
 def job_text(call: str, url: str, version: int | None = None) -> str:

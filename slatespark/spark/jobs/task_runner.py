@@ -9,8 +9,8 @@ import pyarrow as pa
 from pyspark import cloudpickle
 
 from slatespark.spark.failures import own_errors, spark_errors
-from slatespark.spark.jobs.run_job import find_context, run_job
-from slatespark.spark.pyspark_api import map_in_arrow
+from slatespark.spark.jobs.run_job import run_job
+from slatespark.spark.pyspark_api import find_context, map_in_arrow
 from slatespark.spark.worker import freeze_gc
 from slatespark.table.progress import Progress
 
