@@ -7,12 +7,12 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
 from slatespark.errors import InternalError
 from slatespark.slate_store import SlateStore
+from slatespark.spark.demo import client
 from slatespark.spark.demo.tables import DemoEvent, DemoTables
 from slatespark.table.clock import SystemClock
 
@@ -52,8 +52,8 @@ def load_beside_client(tables: DemoTables) -> Iterator[DemoEvent]:
     Requires: the view `flights`.
     """
     yield DemoEvent("step", "Load beside a live client: it writes all the time, and commits the rows for Spark")
-    if find_spec("slatedb") is None:
-        yield DemoEvent("result", "Skipped: the client is not installed (pip install slatedb==0.17.0).")
+    if not client.is_installed():
+        yield DemoEvent("result", client.SKIPPED)
         return
     yield DemoEvent("code", _CODE)
     planes = tables.spark.sql(_PLANES_SQL)
@@ -61,14 +61,14 @@ def load_beside_client(tables: DemoTables) -> Iterator[DemoEvent]:
     is_open, is_loaded = threading.Event(), threading.Event()
     folder = Path(tables.path(TABLE)).absolute()
     with ThreadPoolExecutor(1, thread_name_prefix="demo client") as pool:
-        client = pool.submit(asyncio.run, _serve(folder, wanted, is_open, is_loaded))
-        client.add_done_callback(lambda _: is_open.set())
+        served = pool.submit(asyncio.run, _serve(folder, wanted, is_open, is_loaded))
+        served.add_done_callback(lambda _: is_open.set())
         is_open.wait()
         try:
             yield tables.write(TABLE, planes, ifClientActive="cooperate")
         finally:
             is_loaded.set()
-        report = client.result()
+        report = served.result()
     ours = SlateStore.open(str(folder)).scan(columns=["key"]).read_all().num_rows
     if report.interrupted is not None or report.loaded != wanted or ours < wanted + report.puts:
         raise InternalError(f"The client was interrupted, or lost rows: {report}.", todo="Report this.")
@@ -92,10 +92,8 @@ async def _serve(folder: Path, wanted: int, is_open: threading.Event, is_loaded:
     settings = uniffi.Settings.default()
     for name, value in _QUICK.items():
         settings.set(name, value)
-    place = uniffi.ObjectStoreBuilder(uniffi.ObjectStoreType.LOCAL)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    place.with_url(str(folder.parent))
-    opening = uniffi.DbBuilder(folder.name, place.build())
+    opening = uniffi.DbBuilder(folder.name, client.local_store(folder.parent))
     opening.with_settings(settings)
     db = await opening.build()
     try:
@@ -112,7 +110,7 @@ async def _serve(folder: Path, wanted: int, is_open: threading.Event, is_loaded:
             await asyncio.sleep(_PAUSE_S)
         loaded = 0
         for _ in range(int(_PATIENCE_S / 0.1)):
-            loaded = await _count(db) - puts
+            loaded = await client.count_rows(db) - puts
             if loaded == wanted:
                 break
             await asyncio.sleep(0.1)
@@ -120,15 +118,3 @@ async def _serve(folder: Path, wanted: int, is_open: threading.Event, is_loaded:
         return ClientReport(puts, slowest_ms, loaded, None if reason is None else str(reason))
     finally:
         await db.shutdown()
-
-
-async def _count(db: object) -> int:
-    from slatedb import uniffi
-
-    rows = await db.scan(  # type: ignore[attr-defined]  # the binding has no types
-        uniffi.KeyRange(start=None, start_inclusive=False, end=None, end_inclusive=False)
-    )
-    count = 0
-    while batch := await rows.next_batch(10_000):
-        count += len(batch)
-    return count

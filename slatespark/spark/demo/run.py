@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
 from slatespark.display.verify_text import verify_text
 from slatespark.errors import InternalError
+from slatespark.spark.demo import client
 from slatespark.spark.demo.beside_client import load_beside_client
 from slatespark.spark.demo.data import TABLES, demo_session, flights_folder, prepare_folder, unpacked_flights
 from slatespark.spark.demo.tables import DemoEvent, DemoTables
@@ -41,8 +41,6 @@ WEATHER: Final = (
 FLIGHT_KEY: Final = "year,month,day,carrier,flight,origin"
 AIRPORT_KEY: Final = "faa"
 WEATHER_KEY: Final = "origin,time_hour"
-
-_CLIENT_ROWS: Final = 10_000  # per call of the real client
 
 CARRIERS_SQL: Final = """\
 SELECT carrier, count(*) AS flights, round(avg(arr_delay), 1) AS mean_delay
@@ -221,8 +219,8 @@ class _Demo:
         if report.findings:
             raise InternalError("The demo's table failed verification.", todo="Report this, with its output.")
         yield DemoEvent("step", "Open it with the real SlateDB client")
-        if find_spec("slatedb") is None:
-            yield DemoEvent("result", "Skipped: the client is not installed (pip install slatedb==0.17.0).")
+        if not client.is_installed():
+            yield DemoEvent("result", client.SKIPPED)
             return
         ours = table.toDF(columns=["year"]).count()
         theirs = asyncio.run(_count_with_client(self._tables.folder / "flights"))
@@ -236,17 +234,11 @@ async def _count_with_client(path: Path) -> int:
     from slatedb import uniffi
 
     folder = path.absolute()
-    builder = uniffi.ObjectStoreBuilder(uniffi.ObjectStoreType.LOCAL)
-    builder.with_url(str(folder.parent))
-    opening = uniffi.DbReaderBuilder(folder.name, builder.build())
+    opening = uniffi.DbReaderBuilder(folder.name, client.local_store(folder.parent))
     opening.with_reader_mode(uniffi.ReaderMode.FOLLOW_LATEST())
     reader = await opening.build()
     try:
-        rows = await reader.scan(uniffi.KeyRange(start=None, start_inclusive=False, end=None, end_inclusive=False))
-        count = 0
-        while batch := await rows.next_batch(_CLIENT_ROWS):
-            count += len(batch)
-        return count
+        return await client.count_rows(reader)
     finally:
         await reader.shutdown()
 
