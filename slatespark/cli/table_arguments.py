@@ -51,6 +51,16 @@ class TableArguments:
         """Return the table; raises `TableNotFoundError`."""
         return call_with([self.location], SlateStore.open, self.path, clock=self.clock_name)
 
+    def create_store(self, options: Mapping[str, Any], **named: Any) -> SlateStore:
+        """Create the table and return it; raises `TableExistsError`.
+
+        Parameters
+        ----------
+        options, named : further arguments of `SlateStore.create`: given by `--option`, and by the command
+        """
+        clock = {} if self.clock_name is None else {"clock": self.clock_name}
+        return call_with([{**options, **clock}, self.location], SlateStore.create, self.path, **named)
+
     def open_stores(self) -> TableStores:
         """Return the storage of the table, whether or not there is a table."""
         storage = {name: value for name, value in self.location.items() if name != "walPath"}

@@ -10,10 +10,9 @@ from slatespark.cli.app import app
 from slatespark.cli.arguments import AsJson, CreationOption, Storage, TablePath
 from slatespark.cli.output import EXIT_FAILED, failing_with, show_result
 from slatespark.cli.parameter_groups import located_table, taking
-from slatespark.cli.table_arguments import TableArguments, call_with, command_arguments, parse_named
+from slatespark.cli.table_arguments import TableArguments, command_arguments, parse_named
 from slatespark.encoding.column_list import parse_columns
 from slatespark.errors import OptionError
-from slatespark.slate_store import SlateStore
 from slatespark.texts import align_facts, printable
 from slatespark.units import ms_to_text, parse_time_ms
 
@@ -42,7 +41,7 @@ def create(
         raise OptionError("create takes --columns together with --key-columns.", todo="Give both, or neither.")
     arguments = command_arguments(table, option=option, storage=storage)
     schema = None if columns is None else parse_columns(columns)
-    store = call_with([arguments.options, arguments.location], SlateStore.create, table, schema, key_columns)
+    store = arguments.create_store(arguments.options, schema=schema, keyColumns=key_columns)
     version = store.detail().version
     facts = {"url": store.url, "version": version}
     show_result(facts, f"Created {store.url}; version {version}.", as_json=as_json)

@@ -135,8 +135,8 @@ def _open_or_create(arguments: TableArguments, schema: pa.Schema) -> tuple[Slate
         given["keyColumns"] = list(parsed.key_columns)
         formats = {"keyFormat": parsed.key_format, "valueFormat": parsed.value_format}
         given.update({name: value for name, value in formats.items() if value is not None})
-    store = call_with([arguments.location], SlateStore.create, arguments.path, **given)
-    return store, {name: value for name, value in arguments.options.items() if name not in parsed.properties}
+    options = {name: value for name, value in arguments.options.items() if name not in parsed.properties}
+    return arguments.create_store(given), options
 
 
 @app.command()

@@ -57,6 +57,7 @@ def test_a_raw_table_is_created(tmp_path: Path) -> None:
         ("SchemaError", ["--columns", "id BIGINT", "--key-columns", "no"]),
         ("OptionError", ["--option", "defaultTtl=soon"]),
         ("OptionError", ["--option", "ttl=7d"]),
+        ("OptionError", ["--option", "clock=no_such_module:now"]),
         ("OptionError", ["--option", "keyFormat=utf8"]),
     ],
 )

@@ -193,6 +193,16 @@ def test_import_creates_with_other_formats(tmp_path: Path) -> None:
     assert SlateStore.open(str(tmp_path / "t")).definition.key_format == "utf8"
 
 
+def test_the_clock_of_a_table_that_an_import_creates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "clock_of_2023.py").write_text("def now():\n    return 1_700_000_000_000\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "rows.csv").write_text("id,name\n1,a\n")
+    options = ["--option", "clock=clock_of_2023:now"]
+    done("import", tmp_path / "new", tmp_path / "rows.csv", "--key-columns", "id", *options)
+    [row] = rows(tmp_path / "new", "--metadata")
+    assert row["_create_ts"] == "2023-11-14T22:13:20.000Z"
+
+
 def test_import_into_no_table_without_a_key_creates_none(tmp_path: Path) -> None:
     (tmp_path / "in.csv").write_text("id,name\n1,ada\n")
     assert "--key-columns" in refused("SchemaError", "import", tmp_path / "new", tmp_path / "in.csv")
