@@ -96,6 +96,11 @@ def quoted(name: str) -> str:
     return f"`{name.replace('`', '``')}`"
 
 
+def dotted(names: Iterable[str]) -> str:
+    """Return a qualified name, each part of it in backticks."""
+    return ".".join(map(quoted, names))
+
+
 def quoted_if_needed(name: str) -> str:
     """Return a name in backticks unless it is plain: `quotedRegexColumnNames` makes patterns of names in backticks."""
     return name if name.isidentifier() else quoted(name)

@@ -14,7 +14,7 @@ from pyspark.errors import AnalysisException, PySparkException, PySparkImportErr
 from pyspark.sql.types import DataType, StructType
 
 from slatespark.errors import OptionError
-from slatespark.spark.frame_columns import quoted
+from slatespark.spark.frame_columns import dotted
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -140,7 +140,7 @@ def view_options(spark: Any, name: tuple[str, ...], source: str) -> dict[str, st
             f"sql: Spark Connect does not tell which table the temporary view {'.'.join(name)} shows.",
             todo=f"Name the table itself: {source}.`path`.",
         )
-    plan = spark.table(_view_name(name))._jdf.queryExecution().analyzed()
+    plan = spark.table(dotted(name))._jdf.queryExecution().analyzed()
     while plan.nodeName() in ("SubqueryAlias", "View"):
         plan = plan.child()
     if plan.getClass().getSimpleName() != "DataSourceV2Relation" or plan.table().name() != source:
@@ -154,12 +154,8 @@ def working_folder(spark: Any) -> str:
     return str(spark._jvm.java.lang.System.getProperty("user.dir"))
 
 
-def _view_name(name: tuple[str, ...]) -> str:
-    return ".".join(map(quoted, name))
-
-
 def _is_temporary_view(spark: Any, name: tuple[str, ...]) -> bool:
     try:
-        return bool(spark.catalog.getTable(_view_name(name)).isTemporary)
+        return bool(spark.catalog.getTable(dotted(name)).isTemporary)
     except AnalysisException:
         return False

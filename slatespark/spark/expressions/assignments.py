@@ -12,7 +12,7 @@ from pyspark.sql.types import DataType, StructType
 from slatespark.errors import InvalidRequestError, SchemaError
 from slatespark.spark.expressions.nested_fields import FieldPath, resolve_path, split_path, with_fields
 from slatespark.spark.expressions.stored_values import GivenValue, fit_values, sql_string
-from slatespark.spark.frame_columns import quoted
+from slatespark.spark.frame_columns import dotted, quoted
 
 Expression: TypeAlias = Column | str
 
@@ -83,7 +83,7 @@ def resolve_names(
     for name, values in fields.items():
         kind = (types or {})[name]
         assert isinstance(kind, StructType)  # it has these fields
-        struct = F.col(".".join(quoted(part) for part in (scope or alias, name) if part is not None))
+        struct = F.col(dotted(part for part in (scope or alias, name) if part is not None))
         found[name] = with_fields(struct, kind, {path: expression(value) for path, value in values.items()})
     return found
 

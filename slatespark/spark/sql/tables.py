@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from slatespark.errors import OptionError
 from slatespark.options.values import STORAGE_PREFIX, WAL_PATH
-from slatespark.spark.frame_columns import quoted
+from slatespark.spark.frame_columns import dotted
 from slatespark.spark.pyspark_api import view_options, working_folder
 from slatespark.spark.slate_table import SlateTable
 from slatespark.spark.slate_table.arguments import CLOCK
@@ -71,7 +71,7 @@ class Catalog:
 
     def view_columns(self, *name: str) -> list[str]:
         """Return the columns that a view shows: those that the table had when it was created, or a list given then."""
-        return self.spark.table(".".join(map(quoted, name))).columns
+        return self.spark.table(dotted(name)).columns
 
     def readable_columns(self, name: str, table: SlateTable) -> list[str]:
         """Return the columns that a view shows; raises `OptionError` if the table lacks one of them by now."""
