@@ -72,13 +72,13 @@ def parse_location(value: object, name: str) -> str:
     return text
 
 
-def parse_locations(value: object, name: str) -> list[str]:
-    """Return one local path or URL, or several, as a list of texts."""
+def parse_paths(value: object) -> list[str]:
+    """Return the argument `paths`, one local path or URL or several, as a list of texts."""
     if isinstance(value, str | bytes | os.PathLike):
-        return [parse_location(value, name)]
+        return [parse_location(value, "paths")]
     if not isinstance(value, Iterable):
-        raise OptionError(f"{name}: {value!r} is not a list of paths.", todo="Give a list of local paths or URLs.")
-    return [parse_location(each, name) for each in value]
+        raise OptionError(f"paths: {value!r} is not a list of paths.", todo="Give a list of local paths or URLs.")
+    return [parse_location(each, "paths") for each in value]
 
 
 def parse_app_id(value: object, name: str) -> str:

@@ -65,11 +65,6 @@ _SEVERAL_FILES: Final = (*_MERGES, Call.REAP, *_REMOVALS)
 _FILES: Final = (*_SEVERAL_FILES, Call.SST_WRITER)  # options of every new file
 
 
-def _internal(key: str) -> Any:
-    """Declare an option that slatespark passes through Spark to itself, which is not documented and in no message."""
-    return option(key, doc="", parse=parse_text, calls=_WRITE)
-
-
 def _clock_or_property(value: object, name: str) -> str:
     return parse_clock(value, name) if is_clock(value) else property_text(value, name)
 
@@ -240,7 +235,8 @@ class WriteOptions:
         parse=parse_natural,
         calls=(Call.WRITE, *_CHANGES, Call.INGEST, *_REMOVALS),
     )
-    read_set: str | None = _internal("readSet")
+    # What slatespark passes through Spark to itself: not documented, and in no message.
+    read_set: str | None = option("readSet", doc="", parse=parse_text, calls=_WRITE)
     default_ttl: str | None = _property("defaultTtl", doc="`ttl` of writes that give none.")
     retention: str | None = _property("retention", doc="how long a row is kept after its last upsert.")
     retention_from: str | None = _property(

@@ -13,7 +13,7 @@ from slatespark.display.progress import AskedProgress, showing_progress
 from slatespark.errors import OptionError
 from slatespark.options import Call, WriteOptions
 from slatespark.options.keywords import WriteKeywords
-from slatespark.options.values import parse_locations
+from slatespark.options.values import parse_paths
 from slatespark.options.writing import require_mode
 from slatespark.slate_store.base import OpenTable
 from slatespark.table.progress import Step, reporting_rows, reporting_tasks
@@ -156,7 +156,7 @@ class Writes(OpenTable):
         from slatespark.table.write.ingest import ingest_files, parse_ingest
 
         parsed = parse_ingest(self._common, options)
-        given = parse_locations(paths, "paths")
+        given = parse_paths(paths)
         with showing_progress(progress, Step.INGESTING) as listener:
             tasks = reporting_tasks(runner or THREADS, listener, Step.INGESTING)
             record = ingest_files(self._stores, self._clock, given, parsed, runner=tasks)

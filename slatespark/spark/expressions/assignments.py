@@ -111,9 +111,7 @@ def unchanged_key(key: str, given: str, name: str, *, called: str, takes_all: bo
     return f"CASE WHEN {key} <=> {given} THEN {key} ELSE raise_error({sql_string(message)}) END"
 
 
-def updated_rows(
-    rows: DataFrame, assigned: Mapping[str, Expression], key_columns: Sequence[str], *, called: str
-) -> DataFrame:
+def updated_rows(rows: DataFrame, assigned: Mapping[str, Expression], key_columns: Sequence[str]) -> DataFrame:
     """Return rows with new values of the assigned columns; expressions see the old ones.
 
     The job fails where a key would change.
@@ -127,9 +125,9 @@ def updated_rows(
     )
     kinds = {field.name: field.dataType for field in given.schema.fields[len(types) :]}
     values = {name: GivenValue(_value(index), kinds[_value(index)]) for name, index in indices.items()}
-    texts = fit_values(values, types, called=called)
+    texts = fit_values(values, types, called="update")
     for name in set(texts) & set(key_columns):
-        texts[name] = unchanged_key(_key(indices[name]), texts[name], name, called=called)
+        texts[name] = unchanged_key(_key(indices[name]), texts[name], name, called="update")
     columns = {name: F.expr(texts[name]) if name in texts else F.col(quoted(name)) for name in types}
     return given.select(*[column.alias(name) for name, column in columns.items()])
 

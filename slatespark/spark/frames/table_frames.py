@@ -283,7 +283,7 @@ class TableFrames:
             types = {field.name: field.dataType for field in change.rows.schema.fields}
             names = resolve_names(assigned, list(types), self.name, called="update", types=types)
             rows = change.rows if condition is None else change.rows.where(expression(condition))
-            changed = updated_rows(rows, names, change.key_columns, called="update")
+            changed = updated_rows(rows, names, change.key_columns)
             self.write_change(change, changed, "update", progress=progress, **options)
 
     # --- definition ---------------------------------------------------------------------------------------------------
