@@ -91,6 +91,13 @@ def numbers_text(numbers: Iterable[int]) -> str:
     return ", ".join(runs) or NOTHING
 
 
+def span_text(low: int | None, high: int | None) -> str:
+    """Return the least and the greatest of some numbers: `1-4`, or `7` for one number; nothing if they are unknown."""
+    if low is None or high is None:
+        return ""
+    return str(low) if low == high else f"{low}-{high}"
+
+
 def cut_middle(text: str, limit: int) -> str:
     """Return text of at most `limit` characters: of a longer one the start and the end.
 

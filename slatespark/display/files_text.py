@@ -8,7 +8,7 @@ from typing import Final
 from slatespark.display.key_names import KeyNames
 from slatespark.ranges import KeyRange
 from slatespark.table.inspection.files import FileFacts
-from slatespark.texts import align_table, bytes_text, printable
+from slatespark.texts import align_table, bytes_text, printable, span_text
 from slatespark.units import bytes_to_text, ms_to_text
 
 MAX_KEY_CHARACTERS: Final = 40  # of a key in the table; longer ones are cut
@@ -45,7 +45,7 @@ def files_text(files: Sequence[FileFacts], *, as_text: bool = False, names: KeyN
         "codec": [file.compression for file in files],
         "rows": ["" if file.rows is None else f"{file.rows:,}" for file in files],
         "blocks": ["" if file.blocks is None else f"{file.blocks:,}" for file in files],
-        "seqs": [_span_text(file.min_seq, file.max_seq) for file in files],
+        "seqs": [span_text(file.min_seq, file.max_seq) for file in files],
         "written": [_instants_text(file.min_create_ms, file.max_create_ms) for file in files],
         "expires": [_instants_text(file.min_expire_ms, file.max_expire_ms) for file in files],
         "has": [", ".join(file.features or ()) for file in files],
@@ -68,12 +68,6 @@ def _last_text(keys: KeyRange, *, as_text: bool) -> str:
     if keys.end.endswith(b"\0"):
         return _key_text(keys.end[:-1], as_text=as_text)
     return f"below {_key_text(keys.end, as_text=as_text)}"
-
-
-def _span_text(low: int | None, high: int | None) -> str:
-    if low is None or high is None:
-        return ""
-    return str(low) if low == high else f"{low}-{high}"
 
 
 def _instants_text(low: int | None, high: int | None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from slatespark.table.inspection.versions import VersionFacts
-from slatespark.texts import NOTHING, align_table, printable
+from slatespark.texts import NOTHING, align_table, printable, span_text
 from slatespark.units import ms_to_text
 
 
@@ -19,7 +19,7 @@ def versions_text(versions: Sequence[VersionFacts]) -> str:
             _rows(facts),
             NOTHING if facts.files is None else f"{facts.files:,}",
             NOTHING if facts.files_removed is None else f"{facts.files_removed:,}",
-            _seqs(facts),
+            span_text(facts.first_seq, facts.last_seq) or NOTHING,
             printable(str(facts.engine or NOTHING)),
             printable(str(facts.write_id or NOTHING)),
         )
@@ -32,9 +32,3 @@ def versions_text(versions: Sequence[VersionFacts]) -> str:
 def _rows(facts: VersionFacts) -> str:
     counts = (f"{count:,} {printable(kind)}" for kind, count in facts.rows.items() if count)
     return ", ".join(counts) or NOTHING
-
-
-def _seqs(facts: VersionFacts) -> str:
-    if facts.first_seq is None or facts.last_seq is None:
-        return NOTHING
-    return str(facts.first_seq) if facts.first_seq == facts.last_seq else f"{facts.first_seq}-{facts.last_seq}"
