@@ -22,7 +22,7 @@ def checkpoints_text(points: Sequence[CheckpointFacts], left_out: int) -> str:
             NOTHING if point.name is None else printable(point.name),
             str(point.version),
             ms_to_text(point.created_ms),
-            checkpoint_expiry(point),
+            "never" if point.expires_ms is None else ms_to_text(point.expires_ms),
         )
         for point in points
     ]
@@ -33,6 +33,6 @@ def checkpoints_text(points: Sequence[CheckpointFacts], left_out: int) -> str:
     return f"{shown}\n{plural(left_out, 'version')} kept for versionRetention; --all lists them."
 
 
-def checkpoint_expiry(point: CheckpointFacts) -> str:
-    """Return when a checkpoint expires."""
-    return "never" if point.expires_ms is None else ms_to_text(point.expires_ms)
+def expiry_clause(point: CheckpointFacts) -> str:
+    """Return when a checkpoint expires, as the end of a sentence."""
+    return "does not expire" if point.expires_ms is None else f"expires {ms_to_text(point.expires_ms)}"

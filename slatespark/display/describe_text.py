@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
+from slatespark.display.checkpoints_text import expiry_clause
 from slatespark.table.commit.version_retention import is_retained
 from slatespark.table.inspection.describe import ColumnFacts, DefinitionFacts, RowFacts, TableFacts
 from slatespark.texts import GAP, NOTHING, align_facts, bytes_text, numbers_text, plural, printable
@@ -119,8 +120,7 @@ def _wal_text(facts: TableFacts) -> str:
 def _checkpoint_texts(facts: TableFacts) -> list[str]:
     texts = [
         f"{point.id}{f' {bytes_text(point.name.encode(), as_text=True)}' if point.name else ''}: version "
-        f"{point.version}, created {ms_to_text(point.created_ms)}, "
-        + ("does not expire" if point.expires_ms is None else f"expires {ms_to_text(point.expires_ms)}")
+        f"{point.version}, created {ms_to_text(point.created_ms)}, {expiry_clause(point)}"
         for point in facts.checkpoints
         if not is_retained(point.name)
     ]

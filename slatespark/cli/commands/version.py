@@ -11,7 +11,7 @@ from slatespark.cli.arguments import AsJson
 from slatespark.cli.output import EXIT_FAILED, asked_progress, failing_with, json_document, show_result
 from slatespark.cli.parameter_groups import committed_table, located_table, taking
 from slatespark.cli.table_arguments import TableArguments, call_with, parse_storage
-from slatespark.display.checkpoints_text import checkpoint_expiry, checkpoints_text
+from slatespark.display.checkpoints_text import checkpoints_text, expiry_clause
 from slatespark.errors import InvalidRequestError, OptionError
 from slatespark.slate_store.base import last_commit
 from slatespark.table.checkpoints.store import CheckpointFacts
@@ -96,8 +96,7 @@ def _show(verb: str, point: CheckpointFacts, *, as_json: bool) -> None:
     if as_json:
         typer.echo(json_document(point))
         return
-    expiry = "does not expire" if point.expires_ms is None else f"expires {checkpoint_expiry(point)}"
-    typer.echo(f"{verb} checkpoint {point.id} of version {point.version}; it {expiry}.")
+    typer.echo(f"{verb} checkpoint {point.id} of version {point.version}; it {expiry_clause(point)}.")
 
 
 @app.command()
