@@ -29,11 +29,11 @@ def create_table(
     schema: StructType | str,
     key_columns: Names,
     properties: Mapping[str, Any],
-) -> None:
-    """Create an empty typed table; see `SlateTable.create`."""
+) -> SlateStore:
+    """Create an empty typed table and return it; see `SlateTable.create`."""
     keys = split_names(key_columns, "keyColumns")
     columns = arrow_schema(_struct_type(spark, schema))
-    SlateStore.create(path_text(path), schema=columns, keyColumns=keys, **store_arguments(properties))
+    return SlateStore.create(path_text(path), schema=columns, keyColumns=keys, **store_arguments(properties))
 
 
 def has_table(path: object, storage: Mapping[str, Any]) -> bool:

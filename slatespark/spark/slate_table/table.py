@@ -84,8 +84,8 @@ class SlateTable(TableReads, TableVersions, TableUpkeep):
         ['shop', 'item', 'n']
         """
         storage = arguments.storage_arguments(properties)
-        creation.create_table(spark, path, schema, keyColumns, properties)
-        return cls.forPath(spark, path, **storage)
+        store = creation.create_table(spark, path, schema, keyColumns, properties)
+        return cls(store, arguments.frames_of_store(spark, store, storage))
 
     @classmethod
     def createIfNotExists(
