@@ -7,8 +7,6 @@ from typing import Final
 
 from slatespark.cli.app import app
 
-__all__ = ["app", "main"]
-
 _EXIT_MISUSED: Final = 2  # as of a wrong option
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from slatespark.cli.main import app
+from slatespark.cli.app import app
 from tests.support.client import ClientOptions, Location, Put
 from tests.support.live_client import LiveClient
 from tests.support.observers import awaited

@@ -8,7 +8,7 @@ from typing import Any
 
 from typer.testing import CliRunner, Result
 
-from slatespark.cli.main import app
+from slatespark.cli.app import app
 
 
 def run(*arguments: str | Path, stdin: str | bytes | None = None) -> Result:

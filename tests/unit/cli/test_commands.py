@@ -11,9 +11,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from slatespark import SlateStore, __version__
-from slatespark.cli.app import built_command
+from slatespark.cli.app import app, built_command
 from slatespark.cli.command_table import COMMANDS
-from slatespark.cli.main import app
 from tests.support.fixture_databases import FIXTURES, FixtureDatabase, fixture_databases
 
 CLIENT_VIEW = ("--option", "includeExpired=true", "--option", "mergeOperator=concat")

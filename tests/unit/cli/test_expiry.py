@@ -7,7 +7,7 @@ import pyarrow as pa
 from typer.testing import CliRunner, Result
 
 from slatespark import SlateStore
-from slatespark.cli.main import app
+from slatespark.cli.app import app
 from tests.support.fixture_databases import FIXTURES
 
 

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from slatespark import SlateStore
-from slatespark.cli.main import app
+from slatespark.cli.app import app
 from slatespark.display.reap_text import reap_text
 from slatespark.table.checkpoints.store import CheckpointFacts
 from slatespark.table.retention.reap_report import ReapReport

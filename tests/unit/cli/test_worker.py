@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from slatespark import SlateStore
-from slatespark.cli.main import app
+from slatespark.cli.app import app
 from slatespark.display.worker_text import job_line, status_line
 from slatespark.table.compaction.worker_report import Backlog, WorkerReport, WorkerStatus
 

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import slatespark.cli.commands.worker  # noqa: F401  # loaded before it is patched
-from slatespark.cli.main import app
+from slatespark.cli.app import app
 from slatespark.table.compaction.worker_report import Backlog, WorkerStatus
 
 COMMAND: Final = "slatespark.cli.commands.worker"
