@@ -65,13 +65,11 @@ class PendingChange:
     rows : all rows, with all columns, under the table's alias if it has one
     reads : the keys that were searched; a later commit to one of them makes the change fail
     key_columns : names as in `rows`
-    version : the version that is read
     """
 
     rows: DataFrame
     reads: ReadSet
     key_columns: tuple[str, ...]
-    version: int
 
 
 @dataclass(frozen=True, repr=False)
@@ -221,7 +219,7 @@ class TableFrames:
         reads = self.read_set((narrowed or {}).get("filter"))
         rows = self.read(narrowed or {})
         keys = tuple(resolve_columns(self.key_columns(), rows.columns))
-        return PendingChange(self._aliased(rows), reads, keys, reads.manifest_id)
+        return PendingChange(self._aliased(rows), reads, keys)
 
     def read_set(self, condition: str | None = None) -> ReadSet:
         """Return the keys of the newest state that a condition can match; all keys without a condition.
@@ -238,7 +236,7 @@ class TableFrames:
     ) -> None:
         """Write the rows of a change; fails where a later commit touched the keys that the change depends on."""
         given = {**options, "readSet": change.reads.to_text()}
-        self.write(rows, "append", given, progress=progress, call=call, version=change.version)
+        self.write(rows, "append", given, progress=progress, call=call, version=change.reads.manifest_id)
 
     def is_committed(self, options: Mapping[str, Any], call: Call, operation: str) -> bool:
         """Tell whether an earlier commit has the `txnAppId` and `txnVersion` of these options.
