@@ -77,7 +77,7 @@ table.delete(F.col("n") % 2 == 1)
 states.append(theirs())
 
 def raced():
-    change = table._frames.begin_change()
+    change = table._frames.begin_change({})
     table.write(numbers(1, "'between' AS note"))
     try:
         table._frames.write_change(change, change.rows.select("tenant", "id"), "delete from", operation="delete")

@@ -209,15 +209,15 @@ class TableFrames:
 
     # --- changes ------------------------------------------------------------------------------------------------------
 
-    def begin_change(self, narrowed: Mapping[str, Any] | None = None) -> PendingChange:
+    def begin_change(self, narrowed: Mapping[str, Any]) -> PendingChange:
         """Return the state that a change depends on. It is resolved before the read, so later commits are conflicts.
 
         Parameters
         ----------
         narrowed : read options: `filter` and `mergeOperator`, or none
         """
-        reads = self.read_set((narrowed or {}).get("filter"))
-        rows = self.read(narrowed or {})
+        reads = self.read_set(narrowed.get("filter"))
+        rows = self.read(narrowed)
         keys = tuple(resolve_columns(self.key_columns(), rows.columns))
         return PendingChange(self._aliased(rows), reads, keys)
 
