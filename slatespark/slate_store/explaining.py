@@ -130,7 +130,7 @@ class Explanations(Reads, Maintenance):
     def _explain_reap(self, options: dict[str, Any]) -> ExplanationFacts:
         from slatespark.table.explain.reap import explain_reap
 
-        parse_reap(self._common, _without(options, *REAP_ARGUMENTS, *_OF_RUN))
+        parse_reap(self._common, self._of_call(_without(options, *REAP_ARGUMENTS, *_OF_RUN)))
         now = options.get("now")
         return explain_reap(
             self._stores,

@@ -117,7 +117,7 @@ class Maintenance(OpenTable):
         from slatespark.table.compaction.run import compact_table
 
         with showing_progress(progress, Step.MERGING) as listener:
-            given = parse_compaction(self._common, options)
+            given = parse_compaction(self._common, self._of_call(options))
             request = CompactionRequest(
                 full=full,
                 where=where,

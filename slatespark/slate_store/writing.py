@@ -113,7 +113,7 @@ class Writes(OpenTable):
         """
         from slatespark.table.transaction.begin import begin_transaction
 
-        return begin_transaction(self._stores, self._clock, self._common, readTimestamp, options)
+        return begin_transaction(self._stores, self._clock, self._common, readTimestamp, self._of_call(options))
 
     def ingest(
         self,
@@ -155,7 +155,7 @@ class Writes(OpenTable):
         """
         from slatespark.table.write.ingest import ingest_files, parse_ingest
 
-        parsed = parse_ingest(self._common, options)
+        parsed = parse_ingest(self._common, self._of_call(options))
         given = parse_paths(paths)
         with showing_progress(progress, Step.INGESTING) as listener:
             tasks = reporting_tasks(runner or THREADS, listener, Step.INGESTING)
