@@ -13,7 +13,6 @@ from pyspark.sql.types import StructType
 
 from slatespark.display.progress import AskedProgress
 from slatespark.errors import TableExistsError
-from slatespark.options.flags import parsing_flags
 from slatespark.options.keywords import Instant, WriteKeywords
 from slatespark.options.values import parse_text
 from slatespark.slate_store import SlateStore
@@ -149,7 +148,6 @@ class SlateTable(TableReads, TableVersions, TableUpkeep):
         return creation.has_table(spark if path is None else path, storage)
 
     @staticmethod
-    @parsing_flags
     def drop(
         spark: SparkSession | PathArgument,
         path: PathArgument | None = None,
@@ -425,7 +423,6 @@ class SlateTable(TableReads, TableVersions, TableUpkeep):
 
     # --- copies -------------------------------------------------------------------------------------------------------
 
-    @parsing_flags
     def clone(
         self,
         target: PathArgument,

@@ -11,7 +11,6 @@ from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 
 from slatespark.display.progress import AskedProgress
 from slatespark.options.defaults import MIN_AGE
-from slatespark.options.flags import parsing_flags
 from slatespark.options.keywords import Instant
 from slatespark.spark.frame_columns import quoted, resolve_columns
 from slatespark.spark.frames import facts
@@ -81,7 +80,6 @@ class TableUpkeep(OpenTable):
         return facts.expiry_frame(self._frames.spark, self._store.expiry(per, **readOptions))
 
     @taking_local_times
-    @parsing_flags
     def compact(
         self,
         full: bool = False,
@@ -155,7 +153,6 @@ class TableUpkeep(OpenTable):
                 maxBatchRows, maxBatchBytes, now, runner=call.tasks(), progress=call.progress, **writeOptions
             )
 
-    @parsing_flags
     def vacuum(
         self,
         minAge: str | timedelta = MIN_AGE,
@@ -188,7 +185,6 @@ class TableUpkeep(OpenTable):
         return self._store.vacuum(minAge, dryRun=dryRun, fences=fences, force=force, progress=progress)
 
     @taking_local_times
-    @parsing_flags
     def erase(
         self,
         *key: Any,
@@ -275,7 +271,6 @@ class TableUpkeep(OpenTable):
         columns = [F.col(quoted(name)).cast(without_lengths(keys.schema[name].dataType)).alias(name) for name in names]
         return keys.select(columns).toArrow()
 
-    @parsing_flags
     def verify(
         self, *, allVersions: bool = False, parallelism: int | None = None, progress: AskedProgress = "auto"
     ) -> VerifyReport:
@@ -301,7 +296,6 @@ class TableUpkeep(OpenTable):
         return self._store.verify(allVersions=allVersions, parallelism=parallelism, progress=progress)
 
     @taking_local_times
-    @parsing_flags
     def explain(
         self, operation: str = "read", *, analyze: bool = False, prices: Prices | None = None, **options: Any
     ) -> Explanation:
