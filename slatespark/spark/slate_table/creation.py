@@ -59,14 +59,6 @@ def drop_table(
     return SlateStore.drop(where, force=force, dryRun=dry_run, progress=progress, **given)
 
 
-def no_name(name: str) -> InvalidRequestError:
-    """Return the error for a table that was named as in Spark's catalog."""
-    return InvalidRequestError(
-        f"forName({name!r}): Spark's catalog does not keep where a table of this format is.",
-        todo="Open it with forPath(spark, path). For SQL, name the path by a temporary view, and use slatespark.sql.",
-    )
-
-
 def _path(path: object, method: str) -> str:
     if not isinstance(path, str | os.PathLike):
         raise OptionError(f"{method}: {path!r} is not a path.", todo=f"Call {method}(spark, path).")

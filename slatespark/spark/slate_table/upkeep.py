@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 
 from slatespark.display.progress import AskedProgress
+from slatespark.errors import InvalidRequestError
 from slatespark.options.defaults import MIN_AGE
 from slatespark.options.keywords import Instant
 from slatespark.spark.frame_columns import quoted, resolve_columns
@@ -19,7 +20,6 @@ from slatespark.spark.jobs.range_merges import SparkRunner, check_filters_travel
 from slatespark.spark.local_times import local_key, local_keys, taking_local_times
 from slatespark.spark.slate_table.arguments import Prices
 from slatespark.spark.slate_table.base import OpenTable
-from slatespark.spark.slate_table.creation import no_name
 from slatespark.spark.slate_table.optimize import SlateOptimizeBuilder
 from slatespark.spark.type_mapping import without_lengths
 from slatespark.table.compaction.filter import CompactionFilter
@@ -344,7 +344,11 @@ class TableUpkeep(OpenTable):
             Always; it says how to open the table.
         """
         del spark
-        raise no_name(name)
+        raise InvalidRequestError(
+            f"forName({name!r}): Spark's catalog does not keep where a table of this format is.",
+            todo="Open it with forPath(spark, path). "
+            "For SQL, name the path by a temporary view, and use slatespark.sql.",
+        )
 
     # --- as text and pictures -----------------------------------------------------------------------------------------
 
