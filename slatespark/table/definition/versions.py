@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
+from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import (
     CorruptDataError,
     InternalError,
