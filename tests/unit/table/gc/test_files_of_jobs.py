@@ -21,6 +21,7 @@ from slatespark.format.paths import manifest_path, sst_path
 from slatespark.format.references import BytesRange
 from slatespark.format.ulid import make_ulid
 from slatespark.ranges import ALL_KEYS
+from slatespark.storage.memory_store import MemoryStore
 from slatespark.storage.object_store import ObjectMeta
 from slatespark.table.commit.active_jobs import is_own_job
 from slatespark.table.commit.hold import HOLD_WORKER, NEVER_STALE_MS
@@ -29,10 +30,10 @@ from slatespark.table.compaction.job import listed_job
 from slatespark.table.gc import survey as gc_survey
 from slatespark.table.gc.survey import list_workers
 from slatespark.table.log.compactions import fetch_compactions
-from slatespark.table.log.manifests import fetch_latest_manifest
+from slatespark.table.log.manifests import fetch_latest_manifest, list_manifests
 from slatespark.table.records.leases import LEASE_LIFETIME_MS, lease_path, publish_lease, renew_lease, task_mark_path
 from slatespark.table.records.operations import Operation
-from slatespark.table.records.workers import publish_worker
+from slatespark.table.records.workers import publish_worker, worker_path
 from slatespark.table.stores import TableStores
 from tests.faults.jobs import Job, store_on, table_of
 from tests.support.failing_store import FailingStore
@@ -298,14 +299,90 @@ def test_old_compactions_files_are_deleted() -> None:
 def test_a_file_that_a_client_may_flush_is_kept_for_five_minutes() -> None:
     place = Place()
     place.write(b"a")
-    number, manifest = fetch_latest_manifest(place.stores)
-    opened = replace(manifest, writer_epoch=manifest.writer_epoch + 1, nonce=0)  # as by a client
-    place.store.create(manifest_path(number + 1), encode_manifest(opened))
+    _open_as_client(place)
     flushed = place.put_sst(place.clock.now_ms())
+    later = place.put_sst(place.clock.now_ms() + MINUTE_MS)
     place.clock.advance(5 * MINUTE_MS - 1)
-    assert "client" in place.reason(place.vacuum("0s"), flushed)
+    report = place.vacuum("0s")
+    assert "client" in place.reason(report, flushed)
+    assert {file.path: file.until_ms for file in report.files}[flushed] == place.clock.now_ms() + 1
+    place.clock.advance(1)
+    assert actions(place.vacuum("0s"), [flushed, later]) == ["deleted", "kept"]
     place.write(b"b", ifClientActive="fence")  # a fenced client publishes nothing any more
-    assert actions(place.vacuum("0s"), [flushed]) == ["deleted"]
+    assert actions(place.vacuum("0s"), [later]) == ["deleted"]
+
+
+def test_a_client_flushes_no_file_that_is_older_than_its_newest() -> None:
+    """Files of one time may be flushed together, one for each segment."""
+    place = Place()
+    place.write(b"a")
+    _open_as_client(place, has_flushed=True)
+    (newest,) = fetch_latest_manifest(place.stores)[1].ssts
+    same, older = place.put_sst(newest.timestamp_ms), place.put_sst(newest.timestamp_ms - 1)
+    assert actions(place.vacuum("0s"), [same, older]) == ["kept", "deleted"]
+
+
+def _open_as_client(place: Place, *, has_flushed: bool = False) -> None:
+    number, manifest = fetch_latest_manifest(place.stores)
+    opened = replace(manifest, writer_epoch=manifest.writer_epoch + 1, nonce=0)
+    if has_flushed:
+        (tree,) = manifest.trees()
+        opened = opened.with_trees([replace(tree, l0=tree.compacted[0].views, compacted=())])
+    place.store.create(manifest_path(number + 1), encode_manifest(opened))
+
+
+def test_a_young_file_says_until_when_it_is_kept() -> None:
+    place = Place()
+    place.write(b"a")
+    young = place.put_sst(place.clock.now_ms())
+    place.clock.advance(MINUTE_MS)
+    report = place.vacuum("1h")
+    assert {file.path: file.until_ms for file in report.files}[young] == place.clock.now_ms() + 59 * MINUTE_MS
+
+
+def test_of_several_jobs_the_last_to_end_keeps_a_file_and_the_first_to_begin_keeps_versions() -> None:
+    """Their leases are listed by id, which says nothing of their times."""
+    place = Place()
+    versions, began_ms = [], []
+    for _ in range(3):
+        versions.append(place.write(b"a", mode="overwrite"))
+        place.clock.advance(HOUR_MS)
+        began_ms.append(place.clock.now_ms())
+    for write_id, job in (("00000000000000aa", 1), ("00000000000000bb", 0), ("00000000000000cc", 2)):
+        publish_lease(place.store, write_id, began_ms[job])
+    file = place.put_sst(place.clock.now_ms())
+    report = place.vacuum("0s")
+    until_ms = {each.path: each.until_ms for each in report.files}
+    assert until_ms[file] == began_ms[2] + LEASE_LIFETIME_MS
+    assert [number for number in versions if number in list_manifests(place.stores)] == versions[1:]
+    assert until_ms[manifest_path(versions[1])] == began_ms[2] + LEASE_LIFETIME_MS
+
+
+def test_the_record_of_a_worker_is_kept_while_its_job_has_a_lease() -> None:
+    """The job puts both before it lists its compaction."""
+    place = Place()
+    place.write(b"a")
+    publish_lease(place.store, "00000000000000aa", place.clock.now_ms())
+    running, ended = (
+        worker_path(publish_worker(place.store, write_id, place.clock.now_ms()))
+        for write_id in ("00000000000000aa", "00000000000000bb")
+    )
+    assert actions(place.vacuum("0s"), [running, ended]) == ["kept", "deleted"]
+
+
+@pytest.mark.parametrize("is_dry", [True, False])
+def test_a_clock_ahead_of_the_store_ends_no_lease(is_dry: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A dry run puts no object, so it cannot ask a store for its time."""
+    place = Place()
+    place.write(b"a")
+    job = Job(place.store, place.clock).upload(table_of([(b"late", b"x")]))
+    ahead = FakeClock(place.clock.now_ms() + LEASE_LIFETIME_MS, seed=5)
+    monkeypatch.setattr(MemoryStore, "is_remote", True)
+    report = store_on(place.store, ahead).vacuum("0s", force=True, dryRun=is_dry)
+    assert actions(report, [lease_path(job.plan.write_id)]) == ["would delete" if is_dry else "kept"]
+    if not is_dry:
+        job.commit()
+        assert place.table.get(b"late") is not None
 
 
 def _shown(place: Place) -> set[Any]:

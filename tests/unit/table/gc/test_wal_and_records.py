@@ -21,6 +21,7 @@ from slatespark.table.records import commit_batches
 from slatespark.table.records.commit_batches import SMALL_SUFFIX, batch_commit_records, list_batches
 from slatespark.table.records.commit_record import BATCHES_DIR, COMMITS_DIR, CommitRecord
 from slatespark.table.records.commits import publish_commit_record
+from slatespark.table.records.json_objects import list_numbered
 from slatespark.table.stores import TableStores
 from tests.faults.jobs import Job, stores_of, table_of
 from tests.support.client import Client, Location, Put
@@ -124,18 +125,21 @@ def test_a_claim_stays_whose_manifest_came_while_manifests_were_listed(monkeypat
 def test_claims_and_batched_records_are_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(commit_batches, "BATCH_RECORDS", 10)
     place = Place()
-    for number in range(13):
-        place.write(b"k%d" % (number % 3))
+    versions = [place.write(b"k%d" % (number % 3)) for number in range(13)]
+    place.table.createCheckpoint("of a version in the batch", version=versions[4])
     place.clock.advance(2 * HOUR_MS)
     before = place.table.history()
     report = place.vacuum()
-    kept = list_manifests(place.stores)
+    kept = [number for number in list_manifests(place.stores) if number in versions]
     assert report.counts["claim"] == 13 - len(place.store.list("slatespark/claims/"))
-    assert report.counts["commit record"] == 10
+    assert report.counts["commit record"] == 9
+    assert versions[4] in list_numbered(place.store, COMMITS_DIR), "a version that is kept has a record of its own"
     place.write(b"later")
     place.vacuum()
     known = {version.version: version for version in before}
-    assert [version for version in place.table.history() if version.version in kept] == [known[n] for n in kept]
+    assert [version for version in place.table.history() if version.version in kept] == [
+        known[n] for n in sorted(kept, reverse=True)
+    ]
     assert place.table.verify().findings == ()
 
 
@@ -160,15 +164,20 @@ def test_small_batches_are_deleted_once_a_large_one_has_their_records(monkeypatc
 
 def test_a_record_must_be_in_the_batch_that_readers_use(monkeypatch: pytest.MonkeyPatch) -> None:
     """Batches of two writers may overlap; a copy in a batch that readers do not use does not count."""
-    monkeypatch.setattr(commit_batches, "BATCH_RECORDS", 3)
     store, rival = (FailingStore(MemoryStore(f"gc-run-{next(_names)}")) for _ in range(2))
-    for place, numbers in ((store, (10, 20, 30, 40, 55, 60)), (rival, (50, 65, 70))):
+    for place, numbers, together in ((store, (10, 20, 30, 40, 55, 60), 3), (rival, (50, 60, 65, 70), 4)):
+        monkeypatch.setattr(commit_batches, "BATCH_RECORDS", together)
         for number in numbers:
             place.put(f"{COMMITS_DIR}{number:020d}.json", [_record_of(number)])
         batch_commit_records(place)
     store.put(f"{BATCHES_DIR}{70:020d}.json", [rival.get(f"{BATCHES_DIR}{70:020d}.json")])
     stores = stores_of(store)
-    for wanted, path, found in ((15, 30, {10, 20, 30}), (50, 60, {40, 55, 60}), (65, 70, {65, 70})):
+    for wanted, path, found in (
+        (15, 30, {10, 20, 30}),
+        (30, 30, {10, 20, 30}),
+        (50, 60, {40, 55, 60}),
+        (65, 70, {65, 70}),
+    ):
         store.calls.clear()
         assert batched_numbers(stores, list_batches(store), {wanted}) == found
         assert [call.path[-7:] for call in store.calls if call.operation == "get"] == [f"{path}.json"]
