@@ -60,6 +60,18 @@ def test_rows_of_the_client(tmp_path: Path) -> None:
     client_goes_on(location, kept)
 
 
+def test_rows_that_only_the_wal_has_become_due_too(tmp_path: Path) -> None:
+    location = Location.local(tmp_path / "db")
+    with Client.open(location) as client:
+        first = client.put(b"a", b"x").create_ts
+        client.put(b"b", b"x")
+        client.flush_wal()
+    store = SlateStore.open(str(location.folder), clock=FakeClock(first + HOUR_MS // 2))
+    store.setProperties(retention="1h")
+    report = store.reap()
+    assert (report.rows, report.next_deadline_ms) == (0, first + HOUR_MS)
+
+
 @pytest.mark.parametrize("kind", ["dropped", "rewritten", "tombstones"])
 def test_each_kind_of_pass(kind: str, tmp_path: Path) -> None:
     location, clock = Location.local(tmp_path / "db"), FakeClock()

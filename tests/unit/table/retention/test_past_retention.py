@@ -142,6 +142,12 @@ def test_a_rewrite_keeps_rows_that_are_not_due(
     assert left(rows, [KeyRange(b"", b"k"), KeyRange(b"l", None)]) == (alone, gone)
 
 
+def test_a_rewrite_of_some_rows_leaves_the_others_alone() -> None:
+    columns = rows_to_columns([row(key, 1) for key in (b"a", b"b", b"c", b"d")])
+    survivors = surviving_rows(columns, 1, 3, [KeyRange(b"b", b"c")], RETIRED_MS)
+    assert (survivors.positions.tolist(), survivors.tombstones.tolist(), survivors.gone) == ([1], [True], 2)
+
+
 keys = st.sampled_from([b"a", b"b", b"c", b"d", b"e"])
 
 
