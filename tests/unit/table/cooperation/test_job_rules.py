@@ -8,7 +8,7 @@ import pytest
 
 from slatespark.errors import InternalError
 from slatespark.format.compactions import Compaction, Compactions, CompactionStatus, DrainSpec, TieredSpec
-from slatespark.format.manifest import Manifest, Segment
+from slatespark.format.manifest import Manifest, Segment, SstMap
 from slatespark.table.commit.hold import plan_hold
 from slatespark.table.cooperation.job_rules import (
     VOID,
@@ -60,7 +60,8 @@ def test_a_slice_goes_down_to_the_oldest_view_and_into_the_lowest_run(
 def test_a_new_run_is_above_those_that_other_jobs_will_make() -> None:
     active = job(1, TieredSpec((), (5, 2), 11), RUNNING, "w")
     ended = job(2, TieredSpec((), (7,), 40), FAILED)
-    assert free_destination(TREES, listing(active, ended)) == 12
+    drain = replace(active, id=job_id(3), spec=DrainSpec(b"s", view_ids(1), ()))  # it makes no run
+    assert free_destination(TREES, listing(active, ended, drain)) == 12
     assert free_destination(Manifest(), NONE) == 0
 
 
@@ -162,6 +163,14 @@ def test_the_id_of_a_new_job_is_above_all_and_its_time_not_ahead_of_the_client()
     assert next_job_id(TREES, NONE, FakeClock(MADE_MS + 50)).timestamp_ms == MADE_MS
     assert next_job_id(TREES, NONE, FakeClock(MADE_MS - 50)).timestamp_ms == MADE_MS - 50
     assert next_job_id(Manifest(), NONE, FakeClock(70)).timestamp_ms == 70
+    files = SstMap([sst(1), sst(2, at_ms=MADE_MS + 20)])
+    assert next_job_id(Manifest(ssts=files), NONE, FakeClock(MADE_MS + 50)).timestamp_ms == MADE_MS + 20
+
+
+def test_the_id_of_a_new_job_is_above_the_newest_whatever_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = FakeClock(7)
+    monkeypatch.setattr(clock, "random_bits", lambda _: 0)
+    assert next_job_id(TREES, listing(job(1, VOID), job(2, VOID)), clock) > job_id(2)
 
 
 def test_a_job_is_added_or_replaced() -> None:

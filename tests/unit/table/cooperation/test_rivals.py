@@ -18,7 +18,7 @@ from slatespark.format.compactions import (
 from slatespark.table.commit.hold import plan_hold
 from slatespark.table.cooperation.job_rules import as_failed
 from slatespark.table.cooperation.rivals import hold_off, release
-from tests.unit.table.cooperation.lists import job, job_id
+from tests.unit.table.cooperation.lists import job, job_id, view_ids
 
 SUBMITTED, SCHEDULED, RUNNING, COMPACTED, COMPLETED = (
     CompactionStatus.SUBMITTED,
@@ -93,6 +93,13 @@ def test_other_jobs_stay_as_they_are(other: Compaction) -> None:
     listed = Compactions(3, (HANDED, other))
     assert hold_off(listed, HANDED, HOLDER) == listed
     assert release(listed, HANDED, HOLDER, {job_id(2)}) == listed
+
+
+def test_a_job_on_newer_views_of_the_same_tree_stays_as_it_is() -> None:
+    """It could not have been submitted beside the one that was handed over, but no longer loses rows."""
+    handed = job(1, TieredSpec(view_ids(3), (), 8), COMPACTED, "we")
+    listed = Compactions(3, (handed, job(2, TieredSpec(view_ids(2), (), 9))))
+    assert hold_off(listed, handed, HOLDER) == listed
 
 
 def test_a_hold_of_a_commit_stays() -> None:
