@@ -22,6 +22,7 @@ from slatespark.table.cooperation.claimed_job import (
     JobLostError,
     SourcesGoneError,
     claimed_job,
+    claimed_jobs,
     renew_heartbeats,
 )
 from slatespark.table.cooperation.job_list import JobList
@@ -97,6 +98,25 @@ def test_a_job_that_is_not_to_be_had(stores: TableStores, state: dict[str, Any] 
     change(stores, changed)
     before = fetch_compactions(stores)
     with claim(stores) as claimed:
+        assert claimed is None
+    assert fetch_compactions(stores) == before
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        [job(2, TieredSpec((), (7,), 7), CompactionStatus.RUNNING, "they")],
+        [job(2, TieredSpec((), (7,), 7), CompactionStatus.COMPACTED, "they")],
+        [job(2, TieredSpec((), (7,), 7), CompactionStatus.FAILED)],
+        [job(2, TieredSpec((), (7,), 7), CompactionStatus.SUBMITTED), job(3, TieredSpec((), (7,), 7))],
+        [],
+    ],
+    ids=["another worker's", "handed over", "refused", "behind one that will be scheduled", "gone"],
+)
+def test_jobs_are_claimed_together_or_not_at_all(others: list[Compaction], request: pytest.FixtureRequest) -> None:
+    stores = database(request.node.name, TREES, job(1, SPEC), *others)
+    before = fetch_compactions(stores)
+    with claimed_jobs(jobs_of(stores), [job_id(1), job_id(2)], "we", heartbeat_ms=NEVER_BEATS) as claimed:
         assert claimed is None
     assert fetch_compactions(stores) == before
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from slatespark.format.compactions import Compaction, Compactions, CompactionStatus, TieredSpec
-from slatespark.format.references import SortedRun, SstView
+from slatespark.format.compactions import Compaction, Compactions, CompactionStatus, TieredSpec, WorkerSpec
+from slatespark.format.manifest import SortedRun, SstView
 from slatespark.table.cooperation.claimed_job import new_worker_id
 from slatespark.table.cooperation.following import after_commit, can_follow, need_commits, pending_runs
 from slatespark.table.cooperation.job_rules import spec_of_slice
@@ -35,13 +35,13 @@ def test_the_run_is_where_the_client_will_put_it() -> None:
         replace(HANDED, output_ssts=()),
         replace(HANDED, spec=TieredSpec((), (7, 4), 4)),
         replace(HANDED, spec=TieredSpec(view_ids(1, 2, 3), (7,), 7)),
-        job(1, TieredSpec(view_ids(2, 3), (), 8), CompactionStatus.COMPACTED, new_worker_id(FakeClock())),
+        replace(HANDED, worker=WorkerSpec(new_worker_id(FakeClock()), 5)),
     ],
     ids=["not handed over", "no rows left", "runs", "an old run", "ours"],
 )
 def test_other_jobs_have_to_be_waited_for(other: Compaction) -> None:
     assert can_follow(HANDED)
-    assert not can_follow(replace(other, output_ssts=other.output_ssts and OUTPUTS))
+    assert not can_follow(other)
 
 
 def test_a_job_needs_the_run_so_that_it_fails_with_the_commit() -> None:
