@@ -107,6 +107,9 @@ def test_a_run_may_have_to_be_replaced_too() -> None:
     assert found.spec(manifest, Compactions(1)) == TieredSpec((manifest.l0[0].id,), (2,), 2)
     assert sources_of(manifest, limit_bytes=0, with_runs=(2,)) is None
     assert sources_of(tree([], ["c-d"], ["d-e"]), with_runs=(1,)) is not None
+    several = sources_of(tree(["a-b"], ["c-d"], ["d-e"], ["f-g"]), with_runs=(3, 2))
+    assert several is not None
+    assert [run.id for run in several.runs] == [3, 2]
 
 
 def test_sources_may_have_to_share_keys() -> None:
@@ -201,6 +204,7 @@ def test_each_segment_of_the_load_has_its_own_sources() -> None:
         pytest.param(["a-c"], ["d-f"], ["kept a-c", "copied d-f"], id="apart"),
         pytest.param(["d-f"], ["a-c"], ["copied a-c", "kept d-f"], id="in key order"),
         pytest.param(["a-c"], ["c-f"], ["merged a-f of 2"], id="they meet in a key"),
+        pytest.param(["a-c"], ["c\0-f"], ["kept a-c", "copied c\0-f"], id="no key lies between"),
         pytest.param(["a-c"], ["d-f", "e-g"], ["kept a-c", "merged d-g of 2"], id="L0 files that meet each other"),
         pytest.param(
             ["a-c", "d-f", "h-k"], ["e-e", "g-g"], ["kept a-c", "merged d-f of 2", "copied g-g", "kept h-k"], id="some"
@@ -248,6 +252,25 @@ def test_small_files_are_merged_with_their_neighbours() -> None:
     manifest = tree(["c-d"])
     assert pieces(load_of("a-b"), manifest, small_bytes=10) == ["kept a-b", "copied c-d"]
     assert pieces(load_of("a-b"), manifest, small_bytes=11) == ["merged a-d of 2"]
+
+
+def test_a_small_file_is_merged_with_what_is_merged_next_to_it() -> None:
+    assert pieces(load_of("a-c", "e-f"), tree(["b-d"]), small_bytes=11) == ["merged a-f of 2"]
+
+
+def test_small_files_beside_a_large_one_stay() -> None:
+    """Two files that share a key are one, and those at both ends are no neighbours."""
+    manifest = tree([], ["b-d", "d-f"])
+    found = ["kept a-a", "copied b-d", "copied d-f", "kept g-g"]
+    assert pieces(load_of("a-a", "g-g"), manifest, small_bytes=11) == found
+
+
+def test_a_file_whose_last_key_is_not_known_meets_all_behind_it() -> None:
+    manifest = tree(["c-d"])
+    (handle,) = manifest.ssts.values()
+    unbounded = replace(handle, info=replace(handle.info, last_entry=None))
+    manifest = replace(manifest, ssts=SstMap([unbounded]))
+    assert pieces(load_of("a-b", "m-n", "x-z"), manifest) == ["kept a-b", "merged c- of 2"]
 
 
 spans = st.lists(st.text("abcdefghij", min_size=1, max_size=1), min_size=2, max_size=8, unique=True).map(sorted)
