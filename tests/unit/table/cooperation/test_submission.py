@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from slatespark import CommitConflictError
-from slatespark.format.compactions import CompactionStatus, TieredSpec
+from slatespark.format.compactions import Compaction, Compactions, CompactionStatus, TieredSpec, WorkerSpec
+from slatespark.format.manifest import Manifest, SortedRun
 from slatespark.table.cooperation.claimed_job import PATIENCE, claimed_job
 from slatespark.table.cooperation.job_list import JobList
-from slatespark.table.cooperation.submission import Submitter
-from slatespark.table.log.compactions import fetch_compactions
+from slatespark.table.cooperation.job_rules import spec_of_slice
+from slatespark.table.cooperation.submission import JobTakenError, Submitter
+from slatespark.table.log.compactions import create_compactions, fetch_compactions
+from slatespark.table.log.versioned_object import Version
+from slatespark.table.stores import TableStores
+from tests.support.failing_store import FailingStore
 from tests.support.fake_clock import FakeClock
-from tests.unit.table.cooperation.lists import change, database, job, job_id, manifest, sst, view_ids
+from tests.unit.table.cooperation.lists import change, database, job, job_id, manifest, publish, sst, view_ids
+from tests.unit.table.cooperation.test_following import BEFORE, HANDED
 
 SPEC = TieredSpec(view_ids(1, 2), (), 5)
 
@@ -104,3 +111,101 @@ def test_a_hand_over_that_seemed_to_have_lost_is_none_of_a_lost_job(monkeypatch:
         monkeypatch.setattr(JobList, "edit", answered_late)
         claimed.hand_over([sst(1)])
         assert claimed.entry.status is CompactionStatus.COMPACTED
+
+
+def test_after_a_lost_race_only_the_jobs_that_are_listed_are_awaited() -> None:
+    stores = database("raced submission", manifest(l0=2, runs=(2,)))
+    theirs = job(9, TieredSpec((), (2,), 2), CompactionStatus.RUNNING, "they")
+
+    def be_faster() -> None:
+        create_compactions(stores, Version(2, Compactions(3, (theirs,))))
+
+    store = FailingStore(stores.main).run(be_faster, "create", "compactions/*")
+    submitter = Submitter(TableStores(main=store, wal=store), FakeClock(), timeout_ms=5000)
+    submitted = submitter._submit(lambda *_: [SPEC], submitter._new_wait())
+    assert submitted is not None
+    listed = fetch_compactions(stores).value.jobs
+    assert [each.spec for each in listed] == [theirs.spec, SPEC]
+    assert submitted[0] == (listed[1].id,)
+
+
+# --- ahead of a commit ----------------------------------------------------------------------------------------------
+
+
+def all_l0(manifest: Manifest, listed: Compactions, runs: int = 1) -> list[TieredSpec]:
+    return [spec_of_slice(manifest, listed, b"", l0=len(manifest.l0), runs=(0, runs))]
+
+
+def test_a_job_is_submitted_for_the_version_that_a_commit_will_make() -> None:
+    stores = database("followed", BEFORE, HANDED)
+    submitter = Submitter(stores, FakeClock(), timeout_ms=5000, follows=True)
+    submitted = submitter._submit(all_l0, submitter._new_wait())
+    assert submitted is not None
+    [_, followed] = fetch_compactions(stores).value.jobs
+    assert (followed.id,) == submitted[0]
+    assert followed.spec == TieredSpec(view_ids(1), (8,), 8)
+
+
+@pytest.mark.parametrize(
+    ("blockers", "runs", "follows"),
+    [
+        ([HANDED], 1, False),
+        ([HANDED], 0, True),
+        ([replace(HANDED, status=CompactionStatus.RUNNING)], 1, True),
+        ([HANDED, job(2, TieredSpec((), (7, 4), 4), CompactionStatus.RUNNING, "client")], 1, True),
+    ],
+    ids=["nobody wants to", "it would do without the commit", "not handed over", "one of two cannot be followed"],
+)
+def test_no_other_job_is_submitted_ahead_of_a_commit(
+    blockers: list[Compaction], runs: int, *, follows: bool, request: pytest.FixtureRequest
+) -> None:
+    stores = database(request.node.name, BEFORE, *blockers)
+    submitter = Submitter(stores, FakeClock(), timeout_ms=5000, follows=follows)
+    with pytest.raises(CommitConflictError):
+        submitter._submit(lambda found, listed: all_l0(found, listed, runs), submitter._new_wait())
+    assert fetch_compactions(stores).value.jobs == tuple(blockers)
+
+
+# --- jobs that another worker does ----------------------------------------------------------------------------------
+
+
+class Others(FakeClock):
+    """A clock under which others act while somebody sleeps, one step each time."""
+
+    def __init__(self, *steps: Callable[[], None]) -> None:
+        super().__init__()
+        self.steps = list(steps)
+
+    def sleep_ms(self, duration_ms: int) -> None:
+        super().sleep_ms(duration_ms)
+        if self.steps:
+            self.steps.pop(0)()
+
+
+@pytest.mark.parametrize("is_committed", [True, False])
+def test_a_job_that_another_worker_takes(*, is_committed: bool, request: pytest.FixtureRequest) -> None:
+    before = manifest(runs=(5, 2))
+    stores = database(request.node.name, before)
+    spec = TieredSpec((), (5, 2), 2)
+
+    def become(status: CompactionStatus) -> None:
+        worker = WorkerSpec("client", 5)
+        change(stores, lambda each: replace(each, status=status, worker=worker))
+
+    def end() -> None:
+        if is_committed:
+            publish(stores, 2, replace(before, compacted=(SortedRun(2, before.compacted[0].views),)))
+        become(CompactionStatus.COMPLETED if is_committed else CompactionStatus.FAILED)
+
+    running, handed = CompactionStatus.RUNNING, CompactionStatus.COMPACTED
+    clock = Others(lambda: become(running), lambda: become(handed), end)
+    submitter = Submitter(stores, clock, timeout_ms=5000, accepts_others=True)
+    specs = iter([spec, None])
+    if is_committed:
+        with pytest.raises(JobTakenError) as caught, submitter.job(lambda *_: next(specs)):
+            pass
+        assert (caught.value.spec, caught.value.planned, caught.value.version) == (spec, before, 2)
+    else:
+        with submitter.job(lambda *_: next(specs)) as claimed:
+            assert claimed is None, "the plan was asked again"
+        assert next(specs, spec) == spec
