@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from slatespark import InvalidRequestError, OptionError, SlateStore
+from slatespark import InvalidRequestError, OptionError, SlateStore, SnapshotExpiredError
 from slatespark.format.manifest import Checkpoint
 from slatespark.format.paths import wal_path
 from slatespark.format.row import Row
@@ -76,6 +76,14 @@ def test_rows_of_the_wal_are_pinned(place: Place) -> None:
     assert place.value(versionAsOf=number) == b"4"
 
 
+def test_an_older_version_with_rows_of_the_wal_is_pinned(place: Place) -> None:
+    place.put_wal_row(b"4")
+    kept = place.store.createCheckpoint("kept").version
+    place.store.write(table_of([(b"a", b"5")]), ifClientActive="fence")
+    assert place.value(versionAsOf=kept, pin="1h") == b"4"
+    assert [(point.manifest_id, point.name) for point in place.points()][-1] == (kept, "slatespark/pin")
+
+
 def test_a_concurrent_commit_is_read_too(place: Place) -> None:
     place.put_wal_row(b"4")
     rival = store_on(place.inner.inner, FakeClock(NOW_MS, seed=1))
@@ -86,6 +94,24 @@ def test_a_concurrent_commit_is_read_too(place: Place) -> None:
     place.inner.run(overtake, "create", "manifest/*")
     assert place.value(pin="1h") == b"5"
     assert len(place.points()) == 1
+
+
+@pytest.mark.parametrize("is_asked_for", [False, True])
+def test_a_version_that_is_collected_before_its_pin_is_there(place: Place, is_asked_for: bool) -> None:
+    rival = store_on(place.inner.inner, FakeClock(NOW_MS, seed=1))
+
+    def overtake() -> None:
+        rival.write(table_of([(b"a", b"5")]))
+        rival.vacuum("0s", force=True)
+
+    place.inner.run(overtake, "create", "manifest/*")
+    if is_asked_for:
+        with pytest.raises(SnapshotExpiredError):
+            place.value(versionAsOf=place.newest, pin="1h")
+        assert place.points() == ()
+    else:
+        assert place.value(pin="1h") == b"5"
+        assert len(place.points()) == 1
 
 
 def test_a_look_up_pins_too(place: Place) -> None:

@@ -136,6 +136,9 @@ def test_names_are_unique(place: Place) -> None:
     place.clock.advance(2_000)
     made = create_checkpoint(place.stores, place.clock, name="x")
     assert [str(point.id) for point in place.points()] == [made.id]
+    place.clock.advance(1 << 40)
+    with pytest.raises(InvalidRequestError, match="'x'"):  # that one lasts forever
+        create_checkpoint(place.stores, place.clock, name="x")
     with pytest.raises(InvalidRequestError, match="slatespark"):
         create_checkpoint(place.stores, place.clock, name="slatespark/mine")
     with pytest.raises(InvalidRequestError, match="Unicode"):
@@ -162,6 +165,15 @@ def test_repeating_a_deleted_checkpoint_is_refused(place: Place) -> None:
     delete_checkpoint(place.stores, place.clock, "x")
     with pytest.raises(HistoryTrimmedError, match=made.id):
         repeat_checkpoint(place.stores, place.clock, UUID(made.id), checkpoint_id=UUID(int=9))
+
+
+def test_the_version_of_the_checkpoint_that_is_meant_is_kept_by_a_second_one(place: Place) -> None:
+    old = place.write(b"2")
+    create_checkpoint(place.stores, place.clock, name="of another version")
+    made = create_checkpoint(place.stores, place.clock, lifetime_ms=1_000, manifest_id=old)
+    repeat_checkpoint(place.stores, place.clock, UUID(made.id), checkpoint_id=UUID(int=9), name="clone")
+    *_, again = place.points()
+    assert (again.id.int, again.manifest_id, again.expire_time_s, again.name) == (9, old, 0, "clone")
 
 
 def test_checkpoints_with_the_same_name_need_their_ids(place: Place) -> None:
@@ -204,6 +216,20 @@ def test_a_version_collected_meanwhile_is_not_left_pinned(place: Place) -> None:
     assert place.points() == ()
 
 
+def test_a_version_that_a_collector_declares_dead_meanwhile_is_not_left_pinned(place: Place) -> None:
+    """Its manifest is still there: the collector may look for checkpoints before this one, and delete it after."""
+    old, number = place.write(b"2"), place.write(b"3")
+    inner = TableStores(main=place.store.inner, wal=place.store.inner)
+
+    def declare() -> None:
+        manifest_log(inner).raise_boundary(old, FakeClock(0))
+
+    place.store.run(declare, "create", manifest_path(number + 1), moment="after")
+    with pytest.raises(SnapshotExpiredError, match=str(old)):
+        create_checkpoint(place.stores, place.clock, manifest_id=old)
+    assert place.points() == ()
+
+
 def test_a_version_that_is_being_collected_gets_no_checkpoint(place: Place) -> None:
     """Not even for a moment: a process killed then would leave a dangling checkpoint, which stops all collectors."""
     old = place.write(b"2")
@@ -228,6 +254,20 @@ def test_a_lost_race_is_retried(place: Place) -> None:
     made = create_checkpoint(place.stores, place.clock, name="ours")
     assert [point.name for point in place.points()] == ["rival", "ours"]
     assert made.version == number + 2
+
+
+def test_a_deletion_that_loses_a_race_is_retried(place: Place) -> None:
+    create_checkpoint(place.stores, place.clock, name="kept")
+    create_checkpoint(place.stores, place.clock, name="deleted")
+    number, _ = place.latest()
+    inner = TableStores(main=place.store.inner, wal=place.store.inner)
+    rival = FakeClock(NOW_MS, seed=1)
+    place.store.run(lambda: create_checkpoint(inner, rival, name="rival"), "create", manifest_path(number + 1))
+    delete_checkpoint(place.stores, place.clock, "deleted")
+    assert [point.name for point in place.points()] == ["kept", "rival"]
+    place.store.fail("create", "manifest/*", moment="after", error=FileExistsError())  # as of its own repetition
+    delete_checkpoint(place.stores, place.clock, "kept")
+    assert [point.name for point in place.points()] == ["rival"]
 
 
 def test_retries_are_limited(place: Place) -> None:

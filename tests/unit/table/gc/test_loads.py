@@ -110,6 +110,18 @@ def test_a_load_that_waits_keeps_its_files() -> None:
     assert loads.jobs.active == (HANDED,)
 
 
+def test_of_several_loads_the_oldest_keeps_versions() -> None:
+    """The record of the older one is listed last."""
+    stores = database(f"gc loads {next(_names)}", BEFORE, HANDED, replace(HANDED, id=job_id(8)))
+    publish(stores, 2, FLUSHED)
+    newer = replace(LOAD, base=2, parts=(replace(L0_PART, job_id=str(job_id(8))),))
+    for load, write_id in ((newer, "a" * 16), (LOAD, "b" * 16)):
+        publish_handed_load(stores.main, replace(load, record=replace(load.record, write_id=write_id)))
+    listed = list_own(stores.main, HANDED_LOADS_DIR)
+    jobs = survey_jobs(stores, 0, HOUR_MS)[1]
+    assert LoadResolution(stores, FakeClock(), jobs, 0, HOUR_MS, dry_run=False).run(listed).base == 1
+
+
 @pytest.mark.parametrize(
     ("load", "age_ms", "goes"),
     [
