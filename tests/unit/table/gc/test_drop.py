@@ -18,9 +18,9 @@ from slatespark import (
 )
 from slatespark.display.drop_text import drop_text
 from slatespark.format.compactions import Compaction, CompactionStatus, TieredSpec, WorkerSpec
-from slatespark.format.manifest import Manifest
-from slatespark.format.manifest_codec import encode_manifest
-from slatespark.format.paths import compactions_path, manifest_path
+from slatespark.format.manifest import Manifest, encode_manifest
+from slatespark.format.paths import compactions_path, manifest_path, wal_path
+from slatespark.format.row import Row
 from slatespark.storage.object_store import ObjectStore
 from slatespark.table.clock import SystemClock, new_ulid
 from slatespark.table.commit.hold import NEVER_STALE_MS
@@ -35,6 +35,8 @@ from slatespark.table.records.workers import publish_worker, worker_path
 from slatespark.table.stores import TableStores, open_stores
 from tests.faults.jobs import Job, table_of
 from tests.support.fake_clock import FakeClock
+from tests.support.wal_files import encode_wal
+from tests.unit.table.gc.place import HOUR_MS, MINUTE_MS, Place
 
 _names = itertools.count()
 
@@ -307,6 +309,33 @@ def test_checkpoints_of_others(url: str) -> None:
     assert names(drop_table(of(url), clock, dry_run=True)) == [("checkpoint", "monday")]
     drop_table(of(url), clock, force=True)
     assert objects(url) == []
+
+
+def test_a_checkpoint_counts_until_the_moment_when_it_expires(url: str) -> None:
+    made = busy_table(url).createCheckpoint(lifetime="10m")
+    assert made.expires_ms is not None
+    clock = FakeClock(made.expires_ms - 1)
+    assert names(drop_table(of(url), clock, dry_run=True)) == [("checkpoint", made.id)]
+    clock.advance(1)
+    assert names(drop_table(of(url), clock, dry_run=True)) == []
+
+
+def test_a_client_counts_for_a_minute_after_its_last_write() -> None:
+    """It opened the table long before."""
+    place = Place()
+    place.write(b"a")
+    number, manifest = fetch_latest_manifest(place.stores)
+    opened = replace(manifest, writer_epoch=manifest.writer_epoch + 1, nonce=0)
+    place.store.create(manifest_path(number + 1), encode_manifest(opened))
+    place.clock.advance(HOUR_MS)
+    row = Row(b"b", manifest.last_l0_seq + 1, create_ts_ms=place.clock.now_ms())
+    place.store.put(wal_path(manifest.wal_id_last_seen + 1), [encode_wal([row])])
+    place.clock.advance(MINUTE_MS - 1)
+    assert names(drop_table(place.stores, place.clock, dry_run=True)) == [("client", str(opened.writer_epoch))]
+    with pytest.raises(InvalidRequestError):
+        drop_table(place.stores, place.clock)
+    place.clock.advance(1)
+    assert names(drop_table(place.stores, place.clock)) == []
 
 
 def test_what_commits_keep_blocks_nobody(url: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,9 +11,13 @@ import pyarrow as pa
 import pytest
 
 from slatespark import CommitConflictError, HistoryTrimmedError, InvalidRequestError, OptionError, SlateStore
+from slatespark.format.compactions import Compaction, CompactionStatus, TieredSpec, WorkerSpec
 from slatespark.format.paths import COMPACTED_DIR
+from slatespark.format.ulid import Ulid
 from slatespark.storage.memory_store import MemoryStore
-from slatespark.table.log.compactions import fetch_compactions
+from slatespark.table.log.compactions import create_compactions, fetch_compactions
+from slatespark.table.log.manifests import fetch_latest_manifest
+from slatespark.table.log.versioned_object import Version
 from tests.faults.jobs import Job, store_on, table_of
 from tests.support.client import Client, Location, Put
 from tests.support.fake_clock import FakeClock
@@ -215,6 +220,21 @@ def test_a_table_with_its_own_clock() -> None:
     store.write(table_of([(b"a", b"1"), (b"b", b"1")]), timestamp=7)
     assert store.erase(b"a").gone
     assert store.resolve().now_ms == 7
+
+
+def test_compactions_at_work_are_not_forgotten(table: SlateStore, clock: FakeClock) -> None:
+    handle, *_ = fetch_latest_manifest(table._stores)[1].ssts.values()
+    table.erase(where=f"person = '{ALICE}'")
+    spec, worker = TieredSpec((), (0,), 0), WorkerSpec("a client's", clock.now_ms())
+    running = Compaction(handle.id, spec, CompactionStatus.RUNNING, worker=worker)
+    scheduled = Compaction(Ulid(handle.id.value + 1), spec, CompactionStatus.SCHEDULED)
+    ended = Compaction(Ulid(handle.id.value + 2), spec, CompactionStatus.FAILED, output_ssts=(handle,))
+    number, listed = fetch_compactions(table._stores)
+    jobs = (running, scheduled, ended)
+    create_compactions(table._stores, Version(number + 1, replace(listed, jobs=jobs)))
+    assert "compactions" in {place.kind for place in table.proveAbsent(where=f"person = '{ALICE}'").found}
+    table.erase(where=f"person = '{ALICE}'")
+    assert fetch_compactions(table._stores).value.jobs == (running, scheduled)
 
 
 def test_finished_compactions_are_forgotten(table: SlateStore, clock: FakeClock) -> None:
