@@ -42,7 +42,6 @@ from slatespark.table.checkpoints.store import delete_checkpoint
 from slatespark.table.clock import Clock, read_clock
 from slatespark.table.commit.active_jobs import is_at_work
 from slatespark.table.commit.foreign_clients import are_epochs_ours
-from slatespark.table.commit.own_names import is_in_own_folder
 from slatespark.table.commit.wal_place import fetch_state_with_wal, refuse_other_database
 from slatespark.table.definition.versions import refuse_newer
 from slatespark.table.gc.deletion import delete_together
@@ -281,7 +280,7 @@ class _Drop:
 
     def _delete(self, kind: str) -> None:
         if kind == "unfinished":
-            for store, metas in _list_own_unfinished(self.stores):
+            for store, metas in list_unfinished(self.stores):
                 self._delete_all(store, metas)
         else:
             self._delete_all(self.stores.wal if kind == "wal" else self.stores.main, self._listed(kind).own)
@@ -312,12 +311,6 @@ def _is_in_columns(path: str) -> bool:
     return path.startswith(COLUMNS_DIR) and "/" not in path.removeprefix(COLUMNS_DIR)
 
 
-def _list_own_unfinished(stores: TableStores) -> Iterator[tuple[ObjectStore, list[ObjectMeta]]]:
-    """Yield partial objects of the table's writers; listings reach into tables that lie below its folders."""
-    for store, metas in list_unfinished(stores):
-        yield store, [meta for meta in metas if is_in_own_folder(meta.path)]
-
-
 # In the order of deletion.
 _KINDS: Final[dict[str, Callable[[TableStores], TableObjects]]] = {
     MANIFESTS: _folder(MANIFEST_DIR),
@@ -325,7 +318,7 @@ _KINDS: Final[dict[str, Callable[[TableStores], TableObjects]]] = {
     "compactions": _folder(COMPACTIONS_DIR),
     "sst": _folder(COMPACTED_DIR),
     "unfinished": lambda stores: TableObjects(
-        tuple(meta for _, metas in _list_own_unfinished(stores) for meta in metas), ()
+        tuple(meta for _, metas in list_unfinished(stores) for meta in metas), ()
     ),
     COLUMNS: _folder(COLUMNS_DIR),
     METADATA: lambda stores: split_own(meta for meta in stores.main.list_below(ROOT) if not _is_in_columns(meta.path)),

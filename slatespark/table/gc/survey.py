@@ -20,7 +20,7 @@ from slatespark.format.paths import COLUMNS_DIR, COMPACTED_DIR, COMPACTIONS_DIR,
 from slatespark.storage import ObjectMeta, ObjectStore, run_ahead, run_concurrently
 from slatespark.table.commit.active_jobs import HEARTBEAT_FRESH_MS, is_own_job, runs_here
 from slatespark.table.commit.hold import working_jobs
-from slatespark.table.commit.own_names import is_own
+from slatespark.table.commit.own_names import is_in_own_folder, is_own
 from slatespark.table.gc.plan import LiveLease, Needs, Reason, Verdict
 from slatespark.table.log.compactions import create_compactions, fetch_compactions
 from slatespark.table.log.versioned_object import RaceLostError, Version
@@ -212,11 +212,13 @@ def batched_numbers(stores: TableStores, batches: Mapping[int, ObjectMeta], want
 
 
 def list_unfinished(stores: TableStores) -> list[tuple[ObjectStore, list[ObjectMeta]]]:
-    """Return partial objects of killed or running writers, by the store that contains them."""
-    found = [(stores.main, [meta for folder in TABLE_FOLDERS for meta in stores.main.list_unfinished(folder)])]
-    if stores.wal_is_apart:
-        found.append((stores.wal, list(stores.wal.list_unfinished(WAL_DIR))))
-    return found
+    """Return partial objects of the table's killed or running writers, by the store that contains them."""
+    places = [(stores.main, TABLE_FOLDERS), *([(stores.wal, (WAL_DIR,))] if stores.wal_is_apart else [])]
+    # Listings reach into tables that lie below the folders.
+    return [
+        (store, [meta for folder in folders for meta in store.list_unfinished(folder) if is_in_own_folder(meta.path)])
+        for store, folders in places
+    ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -154,6 +154,19 @@ def test_partial_objects_of_a_killed_writer_are_unread(table: SlateStore, tmp_pa
     assert report.unread[0].endswith(".slatespark-1-2.tmp")
 
 
+@pytest.mark.parametrize("folder", ["slatespark", "compacted", "wal"])
+def test_partial_objects_of_a_table_below_its_folders_are_not_its_own(folder: str, tmp_path: Path) -> None:
+    inner = SlateStore.create(str(tmp_path / "db" / folder / "orders"))  # before the outer one: later it is refused
+    place = SlateStore.create(str(tmp_path / "db"), versionRetention="none", autoCompact=False)
+    place.write(table_of([(b"k", b"x")]))
+    upload = Path(inner.url.removeprefix("file://")) / "manifest" / ".slatespark-x.tmp"
+    upload.write_bytes(b"of a writer that is running")
+    os.utime(upload, (0, 0))
+    assert place.proveAbsent(b"other").gone
+    assert place.vacuum("0s", force=True).counts["unfinished"] == 0
+    assert inner.vacuum("0s", force=True).counts["unfinished"] == 1
+
+
 def test_partial_objects_of_a_killed_client_are_unread_until_vacuumed(tmp_path: Path) -> None:
     """A whole file with the name of an upload holds rows like any other."""
     place = SlateStore.create(str(tmp_path / "db"), versionRetention="none", autoCompact=False)
