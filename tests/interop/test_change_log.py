@@ -111,7 +111,7 @@ def test_a_run_that_ends_begins_the_log_of_a_table_without_rows(database: Locati
     with LiveClient(database, COORDINATOR) as live:
         consumer = Consumer(store, FakeClock(), ["key"], changes="log")
         consumer.stream.stop_at_newest()
-        assert (consumer.catch_up(), consumer.sizes) == (1, [0])
+        assert (consumer.catch_up(), consumer.sizes) == (2, [0, 0]), "no rows, and the client's fence"
         live.write([Put(b"a", b"0")])
         live.flush_wal()
         assert not consumer.step(), "the run ends"
@@ -126,6 +126,20 @@ def test_a_run_that_ends_begins_the_log_of_a_table_without_rows(database: Locati
             ("upsert", b"1"),
             ("upsert", b"2"),
         ]
+
+
+def test_a_run_that_ends_reads_what_only_the_wal_had_when_it_began(database: Location) -> None:
+    store = SlateStore.create(str(database.folder))
+    with LiveClient(database, COORDINATOR) as live:
+        live.write([Put(b"a", b"0")])
+        live.flush_wal()
+        consumer = Consumer(store, FakeClock(), ["key"], changes="log")
+        consumer.stream.stop_at_newest()
+        assert consumer.step()
+        live.write([Put(b"a", b"1")])
+        live.flush_wal()
+        consumer.catch_up()
+        assert [row["value"] for row in consumer.state.values()] == [b"0"]
 
 
 def test_what_the_client_collected_is_refused_and_a_follower_goes_on(live: LiveClient, database: Location) -> None:

@@ -154,8 +154,6 @@ class ChangeStream:
         return end if key is None else replace(start, part=DeliveredPart(end.version, key), mark=end.mark)
 
     def _next_logged(self, start: Position, *, is_limited: bool) -> Position:
-        if self._last is not None:  # the rows before the log were part of this run: it ends behind them
-            return start
         if start.table != self._logged_table:
             self._check_table(start)
             self._check_mark(start)
@@ -215,6 +213,8 @@ class ChangeStream:
         if self._ends and self._last is None:
             reached = within or start
             self._last = self._find_newer(reached, start.versions) or reached
+            if self._options.shows_log:  # which goes on behind these rows, to the end that it has now
+                self._log.find_end()
         if within is not None:
             return within
         if self._last is not None:

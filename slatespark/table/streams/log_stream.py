@@ -44,6 +44,10 @@ class LogStream:
         """Look for no writes behind those that there are at the first poll."""
         self._ends = True
 
+    def find_end(self) -> None:
+        """Look where the log ends now, before anything of it is read."""
+        self._seen = self._tail.poll()
+
     def next(self, start: Position, *, is_limited: bool) -> Position:
         """Return the end of the batch that starts at a position: that position where nothing is new."""
         reached = _logged(start)

@@ -136,6 +136,26 @@ def test_the_log_from_a_start_with_limits() -> None:
     assert consumer.catch_up() == 1
 
 
+@pytest.mark.parametrize("is_cut", [True, False], ids=["cut", "whole"])
+def test_a_run_that_ends_reads_the_log_behind_the_first_rows_too(is_cut: bool) -> None:
+    place = Place(versionRetention="7d")
+    place.store.write(rows(range(4)))
+    consumer = place.consumer(changes="log", maxRowsPerTrigger=3)
+    assert consumer.step(is_limited=is_cut)  # a part of the first rows, or all
+    for n in range(1, 3):
+        place.store.write(rows(range(1), n))
+    consumer.restart()
+    consumer.stream.stop_at_newest()
+    assert consumer.step()
+    place.store.write(rows(range(1), 9))
+    consumer.catch_up()
+    assert consumer.state[0,]["n"] == 2
+    consumer.restart()
+    consumer.stream.stop_at_newest()
+    consumer.catch_up()
+    assert consumer.state[0,]["n"] == 9
+
+
 def test_the_log_in_files_is_refused() -> None:
     with pytest.raises(OptionError):
         Place().consumer(changes="log", maxFilesPerTrigger=3)
