@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, Self
 
+import pyarrow as pa
+
+from slatespark.errors import SnapshotExpiredError
 from slatespark.options import Call, ReadOptions, WriteOptions
 from slatespark.options.fields import with_common
 from slatespark.options.values import STORAGE_PREFIX, WAL_PATH, parse_location, refuse_place
@@ -67,6 +71,27 @@ class OpenTable:
         if self._kept is None or options.reads_past or options.pin_ms is not None or options.read_change_feed:
             return None
         return self._kept.current()
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Keep the newest state no longer once a file of it is gone: the next read looks for the newest one."""
+        try:
+            yield
+        except SnapshotExpiredError:
+            if self._kept is not None:
+                self._kept.forget()
+            raise
+
+    def _read_by(self, reader: pa.RecordBatchReader) -> pa.RecordBatchReader:
+        """Return the rows of a reader, with `_reading` as long as they are taken."""
+        if self._kept is None:
+            return reader
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            with self._reading():
+                yield from reader
+
+        return pa.RecordBatchReader.from_batches(reader.schema, batches())
 
     def _write_options(self, options: Mapping[str, Any]) -> WriteOptions:
         return WriteOptions.parse(with_common(self._common, self._of_call(options)))

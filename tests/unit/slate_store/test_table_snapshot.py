@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import pickle
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -157,6 +158,27 @@ def test_look_ups_of_a_kept_state_look_for_nothing_newer() -> None:
     table.store.get(b"a")
     spent = table.spent(lambda store: store.get(b"a"))
     assert (spent.list, spent.put, spent.get) == (0, 0, 1)
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda table: keys(table.scan()),
+        lambda table: [table.get(b"b")["key"]],
+        lambda table: keys(table.lookup(pa.table({"key": [b"a", b"b"]}))),
+    ],
+    ids=["scan", "get", "lookup"],
+)
+def test_a_state_whose_files_were_collected_is_kept_no_longer(read: Callable[[SlateStore], list[bytes]]) -> None:
+    clock = FakeClock(NOW_MS)
+    writer = new_store(clock)
+    writer.write(pa.table({"key": [b"a", b"b"], "value": [b"1", b"1"]}))
+    table = reopened(writer, clock, "1h")
+    assert keys(table.scan()) == [b"a", b"b"]
+    writer.erase(b"a")
+    with pytest.raises(SnapshotExpiredError):
+        read(table)
+    assert read(table) == [b"b"]
 
 
 @pytest.mark.parametrize("refresh", ["sometimes", "-1s", "", -1])

@@ -71,6 +71,10 @@ class KeptPoint:
     def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_kept": None}  # another process reads the newest state itself
 
+    def forget(self) -> None:
+        """Let the next read look for the newest state."""
+        self._kept = None
+
     def current(self) -> ReadPoint:
         """Return the point, with the present as the instant at which expiry is evaluated."""
         now_ms, kept = self._clock.now_ms(), self._kept
