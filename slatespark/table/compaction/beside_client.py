@@ -22,7 +22,7 @@ from slatespark.table.commit.requirements import Requirement, Stage
 from slatespark.table.compaction.client_job import plan_client_job
 from slatespark.table.compaction.merge import MergedRange, MergeRules
 from slatespark.table.compaction.plan import CompactionPlan, Pick, pick_next, trees_of
-from slatespark.table.compaction.report import CompactionJob, job_facts
+from slatespark.table.compaction.report import CompactionJob, planned_job
 from slatespark.table.compaction.state import CompactionState
 from slatespark.table.cooperation.claimed_job import ClaimedJob
 from slatespark.table.cooperation.job_rules import spec_of_slice
@@ -152,7 +152,7 @@ class BesideClient:
     def facts_of_other(self, taken: JobTakenError) -> CompactionJob:
         """Return what is known of a job that another worker did."""
         plan = plan_client_job(self.stores, Version(taken.version, taken.planned), taken.spec)
-        return replace(job_facts(replace(plan, kind=self.kind), waits=False), version=taken.version)
+        return replace(planned_job(replace(plan, kind=self.kind), waits=False), version=taken.version)
 
 
 def refuse_hold(state: CompactionState) -> None:

@@ -135,17 +135,14 @@ def log_job(url: str, job: CompactionJob) -> CompactionJob:
     return job
 
 
-def job_facts(
-    plan: CompactionPlan, *, waits: bool, record: CommitRecord | None = None, merged: MergedRange | None = None
-) -> CompactionJob:
-    """Return the facts of a job, or of its plan.
+def planned_job(plan: CompactionPlan, *, waits: bool) -> CompactionJob:
+    """Return the facts of the plan of a job.
 
     Parameters
     ----------
-    waits : whether filters were not called
-    record, merged : record of its commit, and what it merged; None for a plan
+    waits : whether filters are not called
     """
-    facts = CompactionJob(
+    return CompactionJob(
         kind=plan.kind,
         sources=tuple(layer.name for layer in plan.layers),
         keys=plan.keys,
@@ -155,10 +152,12 @@ def job_facts(
         bytes_in=plan.stored_bytes,
         filters_waited=waits,
     )
-    if record is None or merged is None:
-        return facts
+
+
+def with_result(job: CompactionJob, record: CommitRecord, merged: MergedRange) -> CompactionJob:
+    """Return the facts of a planned job with those of its commit, and of what it merged."""
     return replace(
-        facts,
+        job,
         version=record.manifest_id,
         files_out=len(merged.files),
         bytes_in=merged.bytes_in,

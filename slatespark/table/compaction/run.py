@@ -54,7 +54,7 @@ from slatespark.table.compaction.plan import (
 )
 from slatespark.table.compaction.publication import merge_requirements, publish_merge
 from slatespark.table.compaction.ranges import RANGE_FILES, Runner, parallelism_of, plan_tasks, run_here
-from slatespark.table.compaction.report import CompactionJob, CompactionReport, job_facts, log_job
+from slatespark.table.compaction.report import CompactionJob, CompactionReport, log_job, planned_job, with_result
 from slatespark.table.compaction.request import BY_SIZE, CompactionRequest
 from slatespark.table.compaction.retirement import (
     may_retire,
@@ -308,7 +308,7 @@ class _Compaction:
     def _preview(self, plan: CompactionPlan, filter_plan: FilterPlan, definition: TableDefinition) -> CompactionJob:
         if (preview := getattr(self.runner, "preview", None)) is not None:
             preview(self._tasks(plan, filter_plan, definition, planned_ms=0))
-        return job_facts(plan, waits=filter_plan.waits)
+        return planned_job(plan, waits=filter_plan.waits)
 
     # --- a job --------------------------------------------------------------------------------------------------------
 
@@ -346,8 +346,7 @@ class _Compaction:
             elif isinstance(exc, _DEFINITE):
                 delete_unshown(self.stores, made, snapshot.manifest_id)
             raise
-        self.copies += merged.copies
-        return log_job(self.stores.url, job_facts(plan, waits=filter_plan.waits, record=record, merged=merged))
+        return self._done(plan, filter_plan, record, merged)
 
     def _run_beside_client(self, pick: Pick, segment: bytes) -> CompactionJob | None:
         """Run the next job of a tree, which the live client commits; None if there is nothing to merge any more."""
@@ -381,8 +380,14 @@ class _Compaction:
             except BaseException:
                 discard_outputs(self.stores, job, parts)
                 raise
+        return self._done(plan, filter_plan, record, merged)
+
+    def _done(
+        self, plan: CompactionPlan, filter_plan: FilterPlan, record: CommitRecord, merged: MergedRange
+    ) -> CompactionJob:
+        """Log a committed job, and return its facts."""
         self.copies += merged.copies
-        return log_job(self.stores.url, job_facts(plan, waits=filter_plan.waits, record=record, merged=merged))
+        return log_job(self.stores.url, with_result(planned_job(plan, waits=filter_plan.waits), record, merged))
 
     def _merge(
         self,
