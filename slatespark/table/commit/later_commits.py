@@ -86,13 +86,19 @@ class _Segments:
         found = [
             prefix_range(tree.prefix)
             for tree in self.manifest.segments
-            if not tree.is_empty() and _is_drained(tree, left.get(tree.prefix))
+            if not tree.is_empty() and is_drained(tree, left.get(tree.prefix))
         ]
         self.manifest = later
         return () if later.nonce else tuple(found)
 
 
-def _is_drained(before: Segment, after: Segment | None) -> bool:
+def is_drained(before: Segment, after: Segment | None) -> bool:
+    """Tell whether a client has emptied a tree: a compaction would have put a run in the place of its layers.
+
+    Parameters
+    ----------
+    after : the same tree of a later version, which may have L0 views of rows that came since; None if it is gone
+    """
     return after is None or not (after.compacted or set(before.l0) & set(after.l0))
 
 

@@ -19,6 +19,7 @@ from slatespark.ranges import prefix_range
 from slatespark.table.clock import Clock, now_or
 from slatespark.table.commit.file_facts import removed_files
 from slatespark.table.commit.job import draw_write_id
+from slatespark.table.commit.later_commits import is_drained
 from slatespark.table.commit.wal_place import fetch_state_with_wal
 from slatespark.table.cooperation.submission import Submitter
 from slatespark.table.cooperation.unflushed_rows import await_flush
@@ -75,19 +76,14 @@ def drop_segment_beside_client(
 def _find_dropped(
     stores: TableStores, planned: Version[Manifest], prefix: bytes
 ) -> tuple[Manifest, Version[Manifest]] | None:
-    """Return the first version since the plan in which its layers of the segment are gone, behind the one before.
-
-    None for none: a compaction would have put a run in their place.
-    """
+    """Return the first version since the plan whose segment is empty, behind the one before; None for none."""
     tree = planned.value.find_tree(prefix)
     assert tree is not None  # it was planned
-    views = {view.id for view in tree.l0}
     before = planned.value
     for number, manifest in later_manifests(stores, planned.number + 1):
         if manifest is None:
             continue
-        left = manifest.find_tree(prefix)
-        if left is None or not (left.compacted or views & {view.id for view in left.l0}):
+        if is_drained(tree, manifest.find_tree(prefix)):
             return before, Version(number, manifest)
         before = manifest
     return None
