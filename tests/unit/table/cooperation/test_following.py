@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from slatespark.format.compactions import Compaction, Compactions, CompactionStatus, TieredSpec, WorkerSpec
-from slatespark.format.manifest import SortedRun, SstView
+from slatespark.format.references import SortedRun, SstView
 from slatespark.table.cooperation.claimed_job import new_worker_id
 from slatespark.table.cooperation.following import after_commit, can_follow, need_commits, pending_runs
 from slatespark.table.cooperation.job_rules import spec_of_slice

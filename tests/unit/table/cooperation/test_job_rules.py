@@ -8,7 +8,8 @@ import pytest
 
 from slatespark.errors import InternalError
 from slatespark.format.compactions import Compaction, Compactions, CompactionStatus, DrainSpec, TieredSpec
-from slatespark.format.manifest import Manifest, Segment, SstMap
+from slatespark.format.manifest import Manifest, Segment
+from slatespark.format.references import SstMap
 from slatespark.table.commit.hold import plan_hold
 from slatespark.table.cooperation.job_rules import (
     VOID,

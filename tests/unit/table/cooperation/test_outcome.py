@@ -11,9 +11,9 @@ from typing import Final
 import pytest
 
 from slatespark.format.compactions import Compaction, CompactionStatus, TieredSpec, WorkerSpec
-from slatespark.format.manifest import Manifest, Segment, SortedRun, SstView
+from slatespark.format.manifest import Manifest, Segment
 from slatespark.format.paths import manifest_path
-from slatespark.format.references import SstHandle
+from slatespark.format.references import SortedRun, SstHandle, SstView
 from slatespark.table.cooperation.claimed_job import ClaimedJob, claimed_job
 from slatespark.table.cooperation.job_list import JobList
 from slatespark.table.cooperation.job_rules import VOID, as_failed

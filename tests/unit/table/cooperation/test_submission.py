@@ -12,7 +12,8 @@ import pytest
 
 from slatespark import CommitConflictError
 from slatespark.format.compactions import Compaction, Compactions, CompactionStatus, TieredSpec, WorkerSpec
-from slatespark.format.manifest import Manifest, SortedRun
+from slatespark.format.manifest import Manifest
+from slatespark.format.references import SortedRun
 from slatespark.table.cooperation.claimed_job import PATIENCE, claimed_job
 from slatespark.table.cooperation.job_list import JobList
 from slatespark.table.cooperation.job_rules import spec_of_slice

@@ -18,7 +18,8 @@ from slatespark import (
 )
 from slatespark.display.drop_text import drop_text
 from slatespark.format.compactions import Compaction, CompactionStatus, TieredSpec, WorkerSpec
-from slatespark.format.manifest import Manifest, encode_manifest
+from slatespark.format.manifest import Manifest
+from slatespark.format.manifest_codec import encode_manifest
 from slatespark.format.paths import compactions_path, manifest_path, wal_path
 from slatespark.format.row import Row
 from slatespark.storage.object_store import ObjectStore
