@@ -80,6 +80,16 @@ def test_what_is_refused(spark: SparkSession, path: str, statement: str, message
     assert stored_keys(path) == [b"a"]
 
 
+def test_a_catalog_table_of_listed_columns_cannot_be_read(spark: SparkSession, path: str) -> None:
+    spark.sql(f"CREATE TABLE unread (key BINARY, value BINARY) USING slate OPTIONS (path '{path}')")
+    try:
+        with pytest.raises(Exception, match=r"OptionError: .*Catalog"):
+            spark.table("unread").collect()
+    finally:
+        spark.sql("DROP TABLE unread")
+    assert stored_keys(path) == [b"a"]
+
+
 @pytest.mark.parametrize("mode", ["append", "overwrite"])
 @pytest.mark.parametrize("options", [{}, {"path": "{path}"}], ids=["without a path", "with a path"])
 def test_no_catalog_table_is_written(spark: SparkSession, path: str, options: dict[str, str], mode: str) -> None:
