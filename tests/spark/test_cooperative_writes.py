@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 
 from slatespark import OptionError, SlateStore, SlateTable, TransactionConflictError
+from slatespark.spark.pyspark_api import map_in_arrow
 from tests.support.client import ClientOptions, Location, Put
 from tests.support.client_admin import read_manifest
 from tests.support.live_client import LiveClient
@@ -82,7 +83,7 @@ def test_a_merge_notices_a_load_that_came_meanwhile(spark: SparkSession, live: L
         yield from batches
 
     source = spark.createDataFrame([(b"k02", b"merged")], "key BINARY, value BINARY").coalesce(1)
-    source = source.mapInArrow(loading, "key BINARY, value BINARY")
+    source = map_in_arrow(source, loading, "key BINARY, value BINARY")
     target = SlateTable.forPath(spark, path).alias("t")
     merge = target.merge(source.alias("s"), "t.key = s.key").whenMatchedUpdateAll()
     with pytest.raises((TransactionConflictError, PySparkException), match="6b3032"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -10,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from py4j.protocol import Py4JError, Py4JNetworkError  # type: ignore[import-untyped]
 from pyspark import InheritableThread
 from pyspark.sql import SparkSession
 
@@ -21,6 +23,7 @@ PATIENCE_S = 60.0
 # A process of its own, since PySpark handles the signal in the main thread of the process that started Spark.
 INTERRUPTED = """
 import os, signal, sys, threading, time
+from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 from slatespark import SlateTable
 
@@ -33,10 +36,10 @@ def interrupt():
         time.sleep(0.05)
     os.kill(os.getpid(), signal.SIGINT)
 
-threading.Thread(target=interrupt).start()
+threading.Thread(target=interrupt, daemon=True).start()
 try:
     table.write(spark.range(40_000_000).selectExpr("id", "repeat('v', 50) AS v"))
-except KeyboardInterrupt:
+except (KeyboardInterrupt, Py4JError):  # the latter from PySpark 4.1
     print("interrupted,", "active" if tracker.getActiveJobsIds() else "ended")
 table.write(spark.range(3).selectExpr("id", "'next' AS v"))
 """
@@ -44,7 +47,11 @@ table.write(spark.range(3).selectExpr("id", "'next' AS v"))
 
 def test_a_write_ends_with_ctrl_c_and_commits_nothing(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", INTERRUPTED, str(tmp_path / "t")], check=True, capture_output=True, text=True
+        [sys.executable, "-c", INTERRUPTED, str(tmp_path / "t")],
+        env={**os.environ, "PYSPARK_PYTHON": sys.executable},
+        check=True,
+        capture_output=True,
+        text=True,
     )
     assert done.stdout == "interrupted, ended\n"
     assert SlateStore.open(tmp_path / "t").scan().read_all().to_pylist() == [
@@ -52,8 +59,12 @@ def test_a_write_ends_with_ctrl_c_and_commits_nothing(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("is_late", [False, True], ids=["begun", "begun later"])
-def test_a_job_of_an_interrupted_action_ends(spark: SparkSession, is_late: bool) -> None:
+@pytest.mark.parametrize(
+    ("error", "is_late"),
+    [(KeyboardInterrupt, False), (KeyboardInterrupt, True), (Py4JError, False), (Py4JNetworkError, True)],
+)
+def test_a_job_of_an_interrupted_action_ends(spark: SparkSession, error: type[BaseException], is_late: bool) -> None:
+    """PySpark 4.1 makes an error of py4j of Ctrl+C."""
     tracker, threads = spark.sparkContext.statusTracker(), []
     count = spark.sparkContext.parallelize(range(2), 2).map(_waits_long).count
 
@@ -62,9 +73,9 @@ def test_a_job_of_an_interrupted_action_ends(spark: SparkSession, is_late: bool)
         threads[0].start()
         while not is_late and not tracker.getActiveJobsIds():
             time.sleep(0.05)
-        raise KeyboardInterrupt
+        raise error
 
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(error):
         run_job(spark, action)
     assert is_late or not tracker.getActiveJobsIds()
     threads[0].join(PATIENCE_S)

@@ -4,11 +4,12 @@ from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from slatespark.errors import OptionError
 from slatespark.units import bytes_to_text, duration_to_text, ms_to_text, parse_bytes, parse_duration_ms, parse_time_ms
+
+pd = pytest.importorskip("pandas")  # slatespark does without
 
 DAY_MS = 86_400_000
 
@@ -112,4 +113,4 @@ def test_durations_for_people(text: str) -> None:
 
 def test_no_time_of_pandas_is_no_instant() -> None:
     with pytest.raises(OptionError):
-        parse_time_ms(pd.NaT)  # type: ignore[arg-type]
+        parse_time_ms(pd.NaT)

@@ -111,20 +111,26 @@ def run_job(
     try:
         with job.tagged():
             outcome = action()
-    except Exception:
-        watched.end(thread)
-        watched.raise_failure()
-        raise
-    except BaseException:  # Ctrl+C, of which Spark has not heard
-        _cancel_later_jobs(job)  # first: a second Ctrl+C may end the waits below
-        watched.end(thread)
-        job.end()
+    except BaseException as exc:
+        if isinstance(exc, Exception) and not _is_cut_off(exc):
+            watched.end(thread)
+            watched.raise_failure()
+        else:  # Ctrl+C, of which Spark has not heard
+            _cancel_later_jobs(job)  # first: a second Ctrl+C may end the waits below
+            watched.end(thread)
+            job.end()
         raise
     watched.end(thread)
     if check is not None:
         watched.raise_failure()
     watched.tell_end()
     return outcome
+
+
+def _is_cut_off(error: Exception) -> bool:
+    """Tell whether a call of the JVM ended without an answer, as by Ctrl+C with PySpark 4.1: its jobs go on."""
+    # By name: a client of Spark Connect has no py4j.
+    return type(error).__name__ in ("Py4JError", "Py4JNetworkError")
 
 
 def _cancel_later_jobs(job: _ContextJob | _SessionJob) -> None:

@@ -6,7 +6,6 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
-import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
@@ -18,6 +17,8 @@ from slatespark.storage.memory_store import MemoryStore
 from slatespark.table.stores import TableStores
 from tests.support.failing_store import FailingStore
 from tests.support.fake_clock import FakeClock
+
+pd = pytest.importorskip("pandas")  # slatespark does without
 
 SCHEMA = pa.schema(
     [pa.field("tenant", pa.string(), nullable=False), pa.field("id", pa.int64()), pa.field("name", pa.string())]

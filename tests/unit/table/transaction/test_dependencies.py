@@ -6,7 +6,6 @@ from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 
-import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -22,6 +21,8 @@ from tests.support.failing_store import FailingStore
 from tests.support.fake_clock import FakeClock
 from tests.support.segments import FixedPrefix
 from tests.support.wal_files import encode_wal, forget_own_commits
+
+pd = pytest.importorskip("pandas")  # slatespark does without
 
 _numbers = count()
 A_TO_C = "key >= X'61' AND key < X'63'"

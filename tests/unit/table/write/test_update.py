@@ -8,7 +8,6 @@ from itertools import count
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -23,6 +22,8 @@ from slatespark import (
 from slatespark.table.read.reader import run_read
 from slatespark.table.write import update as update_module
 from tests.support.fake_clock import FakeClock
+
+pd = pytest.importorskip("pandas")  # slatespark does without
 
 SCHEMA = pa.schema(
     [
