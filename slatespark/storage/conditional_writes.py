@@ -9,6 +9,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Hashable
 from contextlib import suppress
+from threading import Lock
 from typing import Final
 
 from slatespark.errors import InvalidRequestError
@@ -20,13 +21,14 @@ CONTENT: Final = b"Shows whether this server honors conditional writes."
 # `vacuum` deletes marks of ended jobs, and so what a killed process leaves here.
 _FOLDER: Final = "slatespark/leases"
 
-_PROVEN: set[Hashable] = set()  # by this process
-_proving: Final = fork_lock()
+_PROVEN: set[tuple[Hashable, str]] = set()  # by this process
+_PROVING: Final[dict[Hashable, Lock]] = {}  # for each server: a silent one keeps no other waiting
 _ATTEMPTS: Final = 2  # versitygw may lose an object that is created while the last one of its folder is deleted
 
 
 def prove_once(
     server: Hashable,
+    condition: str,
     url: str,
     *,
     create: Callable[[str], None],
@@ -39,7 +41,8 @@ def prove_once(
 
     Parameters
     ----------
-    server : identifies process, server, bucket and kind of condition
+    server : identifies process, server and bucket
+    condition : its kind
     url : URL of the bucket
     create : function that creates the object at a path with `CONTENT` unless it exists
     break_condition : function that writes it on a condition that does not hold
@@ -52,11 +55,12 @@ def prove_once(
     Exception
         Of the driver, when the server did not answer, or refused for another reason.
     """
-    if server in _PROVEN:
+    if (server, condition) in _PROVEN:
         return
-    with _proving:
-        if server in _PROVEN or any(_is_refused(create, break_condition, delete) for _ in range(_ATTEMPTS)):
-            _PROVEN.add(server)
+    with _PROVING.setdefault(server, fork_lock()):
+        is_proven = (server, condition) in _PROVEN
+        if is_proven or any(_is_refused(create, break_condition, delete) for _ in range(_ATTEMPTS)):
+            _PROVEN.add((server, condition))
             return
     raise InvalidRequestError(
         f"Tables in {url} are read-only.",

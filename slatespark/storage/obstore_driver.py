@@ -135,7 +135,8 @@ class ObstoreDriver:
         """Verify that the server honors a condition; those of the providers need no proof."""
         if self._endpoint is not None:
             prove_once(
-                (os.getpid(), self._endpoint, self._bucket, condition),
+                (os.getpid(), self._endpoint, self._bucket),
+                condition,
                 self._bucket.url,
                 create=lambda proof: self._create(proof, CONTENT),
                 break_condition=break_condition,

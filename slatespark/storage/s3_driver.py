@@ -159,7 +159,8 @@ class S3Driver:
         endpoint = str(self._fs.s3.meta.endpoint_url)
         if not is_amazon(endpoint):
             prove_once(
-                (os.getpid(), endpoint, self._bucket, condition),
+                (os.getpid(), endpoint, self._bucket),
+                condition,
                 f"s3://{self._bucket}",
                 create=lambda proof: self._create(proof, CONTENT),
                 break_condition=break_condition,
