@@ -76,7 +76,7 @@ def drop_segment_beside_client(
 def _find_dropped(
     stores: TableStores, planned: Version[Manifest], prefix: bytes
 ) -> tuple[Manifest, Version[Manifest]] | None:
-    """Return the first version since the plan whose segment is empty, behind the one before; None for none."""
+    """Return the first version since the plan without the segment's layers, behind the one before; None for none."""
     tree = planned.value.find_tree(prefix)
     assert tree is not None  # it was planned
     before = planned.value
