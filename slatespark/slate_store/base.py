@@ -73,22 +73,22 @@ class OpenTable:
         return self._kept.current()
 
     @contextmanager
-    def _reading(self) -> Iterator[None]:
-        """Keep the newest state no longer once a file of it is gone: the next read looks for the newest one."""
+    def _reading(self, point: ReadPoint | None) -> Iterator[None]:
+        """Forget the kept state if it is the point that is read, and a file of it is gone: the next read looks anew."""
         try:
             yield
         except SnapshotExpiredError:
-            if self._kept is not None:
+            if self._kept is not None and point is not None:
                 self._kept.forget()
             raise
 
-    def _read_by(self, reader: pa.RecordBatchReader) -> pa.RecordBatchReader:
+    def _read_by(self, reader: pa.RecordBatchReader, point: ReadPoint | None) -> pa.RecordBatchReader:
         """Return the rows of a reader, with `_reading` as long as they are taken."""
-        if self._kept is None:
+        if point is None:
             return reader
 
         def batches() -> Iterator[pa.RecordBatch]:
-            with self._reading():
+            with self._reading(point):
                 yield from reader
 
         return pa.RecordBatchReader.from_batches(reader.schema, batches())

@@ -59,9 +59,9 @@ class Reads(OpenTable):
         threads = scan_threads(parallelism, is_remote=self._stores.main.is_remote)
         parsed = self._read_options(options_for_order(order, options, threads=threads))
         point = self._read_point(parsed)
-        with self._reading():
+        with self._reading(point):
             plan = fetch_read_plan(self._stores, parsed, self._clock, point=point)
-        return self._read_by(open_batches(self._stores, plan, order, threads=threads))
+        return self._read_by(open_batches(self._stores, plan, order, threads=threads), point)
 
     def versions(self, **options: Unpack[ReadKeywords]) -> pa.RecordBatchReader:
         """Return every version of each row of a history table, with its interval of validity.
@@ -214,8 +214,9 @@ class Reads(OpenTable):
         {'name': 'a'}
         """
         parsed = self._read_options(options)
-        with self._reading():
-            batch = look_up(self._stores, key, parsed, self._clock, point=self._read_point(parsed))
+        point = self._read_point(parsed)
+        with self._reading(point):
+            batch = look_up(self._stores, key, parsed, self._clock, point=point)
         return None if batch is None else row_dict(batch)
 
     def lookup(
@@ -252,8 +253,9 @@ class Reads(OpenTable):
         [{'key': b'a', 'value': b'1'}, {'key': b'c', 'value': b'3'}]
         """
         parsed = self._read_options(lookup_options(options, columns))
-        with self._reading():
-            return self._read_by(open_lookup(self._stores, self._clock, parsed, keys, self._read_point(parsed)))
+        point = self._read_point(parsed)
+        with self._reading(point):
+            return self._read_by(open_lookup(self._stores, self._clock, parsed, keys, point), point)
 
     def snapshot(self, **options: Any) -> TableSnapshot:
         """Return the table as it is now, or as it was, for any number of reads that all show the same rows.

@@ -181,6 +181,21 @@ def test_a_state_whose_files_were_collected_is_kept_no_longer(read: Callable[[Sl
     assert read(table) == [b"b"]
 
 
+def test_a_chosen_version_that_was_collected_leaves_the_kept_state() -> None:
+    clock = FakeClock(NOW_MS)
+    writer = new_store(clock)
+    old = put(writer, b"a", b"1")
+    writer.write(pa.table({"key": [b"a"], "value": [b"2"]}), mode="overwrite")
+    clock.advance(1 << 40)
+    writer.vacuum("0s", force=True)
+    table = CountedTable(writer.url, clock, refresh_ms=3_600_000)
+    table.store.get(b"a")
+    with pytest.raises(SnapshotExpiredError):
+        table.store.get(b"a", versionAsOf=old)
+    spent = table.spent(lambda store: store.get(b"a"))
+    assert (spent.list, spent.put, spent.get) == (0, 0, 1)
+
+
 @pytest.mark.parametrize("refresh", ["sometimes", "-1s", "", -1])
 def test_a_refresh_that_is_no_duration_is_refused(refresh: Any) -> None:
     with pytest.raises(OptionError, match="refresh"):
