@@ -18,7 +18,7 @@ def count_rows(files: Iterable[NewFile]) -> dict[str, int]:
 
 
 def removed_files(before: Manifest, after: Manifest) -> list[str]:
-    """Return the ids of the files that a version has lost against the one before."""
+    """Return the ids of the files of a version that the next one no longer has."""
     return [str(sst_id) for sst_id in before.ssts if sst_id not in after.ssts]
 
 

@@ -59,7 +59,7 @@ def publish_commit_record(store: ObjectStore, record: CommitRecord) -> None:
 def newest_commit_records(
     store: ObjectStore, limit: int | None = None, *, sound_only: bool = False
 ) -> Iterator[CommitRecord]:
-    """Yield the newest `limit` commit records, newest first; all without a limit. A few are read at a time, as asked.
+    """Yield the newest `limit` commit records, newest first; all without a limit. A few are read at a time.
 
     Parameters
     ----------
