@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from slatespark import SlateStore, SlateTable
+from slatespark import OptionError, SlateStore, SlateTable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,3 +54,12 @@ def test_keys_may_have_a_length(spark: SparkSession, tmp_path: Path) -> None:
     assert table.erase(keys=keys, releaseVersions=True).erasure is not None
     assert store.scan().read_all()["id"].to_pylist() == ["b"]
     assert table.explain("erase", keys=keys) is not None
+
+
+def test_a_wrong_flag_is_refused_before_the_keys_are_read(spark: SparkSession, tmp_path: Path) -> None:
+    table = SlateTable.create(spark, tmp_path / "table", "id BIGINT", "id")
+    keys = spark.sql("SELECT CAST(raise_error('The keys were read.') AS BIGINT) AS id")
+    with pytest.raises(OptionError):
+        table.erase(keys=keys, releaseVersions="maybe")  # type: ignore[arg-type]
+    with pytest.raises(OptionError):
+        table.explain("erase", keys=keys, analyze="maybe")  # type: ignore[arg-type]

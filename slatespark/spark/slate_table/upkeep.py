@@ -12,6 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 from slatespark.display.progress import AskedProgress
 from slatespark.errors import InvalidRequestError
 from slatespark.options.defaults import MIN_AGE
+from slatespark.options.flags import parsing_flags
 from slatespark.options.keywords import Instant
 from slatespark.spark.frame_columns import quoted, resolve_columns
 from slatespark.spark.frames import facts
@@ -185,6 +186,7 @@ class TableUpkeep(OpenTable):
         return self._store.vacuum(minAge, dryRun=dryRun, fences=fences, force=force, progress=progress)
 
     @taking_local_times
+    @parsing_flags  # here too, as a wrong flag is refused before the keys are collected
     def erase(
         self,
         *key: Any,
@@ -296,6 +298,7 @@ class TableUpkeep(OpenTable):
         return self._store.verify(allVersions=allVersions, parallelism=parallelism, progress=progress)
 
     @taking_local_times
+    @parsing_flags  # as of `erase`
     def explain(
         self, operation: str = "read", *, analyze: bool = False, prices: Prices | None = None, **options: Any
     ) -> Explanation:
