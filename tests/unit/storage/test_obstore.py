@@ -16,7 +16,7 @@ from slatespark.storage.remote_store import RemoteStore
 from slatespark.storage.retry import RetryPolicy
 from tests.support.moto_server import SECRET, MotoServer
 from tests.support.store_contract import ObstoreContract, StoreContract
-from tests.unit.storage.faulty_proxy import Fault, FaultyProxy
+from tests.unit.storage.faulty_proxy import PASSING, Fault, FaultyProxy
 
 pytestmark = pytest.mark.s3
 
@@ -60,16 +60,7 @@ class TestS3ByDefault(StoreContract):
         return open_store(bucket.replace("s3:", "s3a:"), moto_server.options)
 
 
-@pytest.mark.parametrize(
-    "fault",
-    [
-        "drop",
-        (503, "SlowDown"),
-        (500, "InternalError"),
-        (409, "ConditionalRequestConflict"),
-        (409, "ExistingObjectIsDirectory"),
-    ],
-)
+@pytest.mark.parametrize("fault", PASSING)
 def test_transient_failures(shaky: ObjectStore, proxy: FaultyProxy, fault: Fault) -> None:
     proxy.fail(fault, "PUT", times=2)
     shaky.create("x", b"1")
