@@ -8,6 +8,7 @@ from typing import Final
 
 from slatespark.errors import OptionError
 from slatespark.options import WriteOptions
+from slatespark.options.values import both_given
 from slatespark.table.compaction.filter import CompactionFilter
 from slatespark.table.compaction.plan import SizeTiers
 
@@ -62,7 +63,7 @@ class CompactionRequest:
         choices = {"full": self.full, "l0Only": self.l0_only, "due": self.due, range_name: is_range}
         given = [name for name, is_given in choices.items() if is_given]
         if len(given) > 1:
-            raise OptionError(f"{given[0]} and {given[1]} are both given.", todo="Give one of them.")
+            raise both_given(given[0], given[1])
         if self.force and not self.full:
             raise OptionError(
                 "force: full is not given.",

@@ -9,6 +9,7 @@ from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import OptionError
 from slatespark.format.manifest import Manifest
 from slatespark.options import WriteOptions
+from slatespark.options.values import both_given
 from slatespark.ranges import KeyRange, prefix_range
 from slatespark.table.rows.key_bounds import KeyBounds
 
@@ -165,5 +166,5 @@ def named_ranges(where: str | None, options: WriteOptions, codec: RowCodec) -> t
     if where is None:
         return (_given_range(options, codec),) if options.given_keys else None
     if options.given_keys:
-        raise OptionError(f"where and {next(iter(options.given_keys))} are both given.", todo="Give one of them.")
+        raise both_given("where", next(iter(options.given_keys)))
     return exact_ranges(where, codec, name="where")
