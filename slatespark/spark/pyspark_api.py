@@ -5,9 +5,10 @@ Among them are those for which it asks for other packages without need.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException, PySparkException, PySparkImportError
@@ -15,12 +16,19 @@ from pyspark.sql.types import DataType, StructType
 
 from slatespark.errors import OptionError
 from slatespark.spark.frame_columns import dotted
+from slatespark.spark.worker import SentToTasks
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import DataFrame
 
-ArrowTask: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+class ArrowTask(SentToTasks, ABC):
+    """Batches of one partition -> other batches."""
+
+    @abstractmethod
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the batches that are made of those of a partition."""
 
 
 def map_in_arrow(rows: DataFrame, task: ArrowTask, schema: StructType | str) -> DataFrame:
@@ -44,7 +52,7 @@ def map_in_arrow(rows: DataFrame, task: ArrowTask, schema: StructType | str) -> 
 
 
 @dataclass(frozen=True)
-class _Named:
+class _Named(ArrowTask):
     """A task over batches whose columns had their names taken away."""
 
     task: ArrowTask

@@ -2,12 +2,52 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
+import socket
 from functools import cache
+from pathlib import Path
+from typing import Any, Final
 
 from pyspark import TaskContext
 
 from slatespark.errors import InternalError
+
+_QUICKACK: Final[int | None] = getattr(socket, "TCP_QUICKACK", None)  # Linux has it
+_OPEN_FILES: Final = Path("/proc/self/fd")
+
+
+class SentToTasks:
+    """Base of what Spark sends to its tasks: where it arrives, the rest of the task's input follows at once."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state to send. Without a state, `__setstate__` would not be called."""
+        return dict(self.__dict__)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take over the state of the object that was sent."""
+        self.__dict__.update(state)
+        if TaskContext.get() is not None:
+            acknowledge_input()
+
+
+def acknowledge_input() -> None:
+    """Acknowledge what this process has received through its TCP connections.
+
+    Spark sends a task in two messages, first the code and then the input. The JVM holds the second one back until the
+    first one is acknowledged (Nagle's algorithm), and the kernel takes up to 40 ms for that (delayed acknowledgement),
+    longer than a small task runs. Unix domain sockets have no such wait, but Spark does not use them by default.
+    """
+    if _QUICKACK is None:
+        return
+    try:
+        files = [int(file.name) for file in _OPEN_FILES.iterdir()]
+    except OSError:
+        return
+    set_option, on = ctypes.CDLL(None).setsockopt, ctypes.c_int(1)
+    for file in files:  # the call refuses what is no TCP connection; a socket object could make it non-blocking
+        for option in (_QUICKACK, socket.TCP_NODELAY):
+            set_option(file, socket.IPPROTO_TCP, option, ctypes.byref(on), ctypes.sizeof(on))
 
 
 def task_context() -> TaskContext:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 
 from slatespark import OptionError, SlateStore, SlateTable, TransactionConflictError
-from slatespark.spark.pyspark_api import map_in_arrow
+from slatespark.spark.pyspark_api import ArrowTask, map_in_arrow
 from tests.support.client import ClientOptions, Location, Put
 from tests.support.client_admin import read_manifest
 from tests.support.live_client import LiveClient
@@ -72,18 +73,25 @@ def test_the_last_partition_wins(spark: SparkSession, live: LiveClient) -> None:
     shows(live, {**dict.fromkeys(keys(*range(0, 20, 2)), b"client"), b"k00": b"2"})
 
 
+@dataclass(frozen=True)
+class Loading(ArrowTask):
+    """Loads a row when the first partition is read."""
+
+    path: str
+    loaded: Path
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        if not self.loaded.exists():
+            self.loaded.touch()
+            SlateStore.open(self.path).write(pa.table({"key": [b"k02"], "value": [b"load"]}), **COOPERATE)
+        yield from batches
+
+
 def test_a_merge_notices_a_load_that_came_meanwhile(spark: SparkSession, live: LiveClient, tmp_path: Path) -> None:
     """The load is committed while the merge reads its source."""
     path, loaded = str(live.location.folder), tmp_path / "loaded"
-
-    def loading(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        if not loaded.exists():
-            loaded.touch()
-            SlateStore.open(path).write(pa.table({"key": [b"k02"], "value": [b"load"]}), **COOPERATE)
-        yield from batches
-
     source = spark.createDataFrame([(b"k02", b"merged")], "key BINARY, value BINARY").coalesce(1)
-    source = map_in_arrow(source, loading, "key BINARY, value BINARY")
+    source = map_in_arrow(source, Loading(path, loaded), "key BINARY, value BINARY")
     target = SlateTable.forPath(spark, path).alias("t")
     merge = target.merge(source.alias("s"), "t.key = s.key").whenMatchedUpdateAll()
     with pytest.raises((TransactionConflictError, PySparkException), match="6b3032"):

@@ -10,7 +10,7 @@ import pytest
 from pyspark.errors import PySparkImportError
 from pyspark.sql import DataFrame
 
-from slatespark.spark.pyspark_api import map_in_arrow
+from slatespark.spark.pyspark_api import ArrowTask, map_in_arrow
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,7 +22,7 @@ def _refuse(*_: Any) -> DataFrame:
     raise PySparkImportError("pandas must be installed")
 
 
-class Doubled:
+class Doubled(ArrowTask):
     """A task that is an object, as ours are: PySpark asks functions for their name."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -44,7 +44,7 @@ def test_map_in_arrow_with_and_without_pandas(
     assert found.collect() == [(0, "0"), (2, "1"), (4, "2"), (6, "3")]
 
 
-class Named:
+class Named(ArrowTask):
     """A task that tells the names of its columns."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 from slatespark.options import ReadOptions
 from slatespark.spark.failures import spark_errors
 from slatespark.spark.frame_columns import cluster_by_key, quoted, resolve_columns
-from slatespark.spark.pyspark_api import map_in_arrow
+from slatespark.spark.pyspark_api import ArrowTask, map_in_arrow
 from slatespark.spark.shown_times import with_bounded_times
 from slatespark.spark.table_location import TableLocation
 from slatespark.spark.type_mapping import arrow_schema, spark_schema
@@ -61,7 +61,7 @@ def as_of_frame(
 
 
 @dataclass(frozen=True)
-class _Join:
+class _Join(ArrowTask):
     """Rows of one partition -> the same rows with more columns."""
 
     location: TableLocation

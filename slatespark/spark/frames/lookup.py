@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 from slatespark.options import ReadOptions
 from slatespark.spark.failures import spark_errors
 from slatespark.spark.frame_columns import cluster_by_key, quoted, resolve_columns
-from slatespark.spark.pyspark_api import estimated_bytes, map_in_arrow
+from slatespark.spark.pyspark_api import ArrowTask, estimated_bytes, map_in_arrow
 from slatespark.spark.shown_times import with_bounded_times
 from slatespark.spark.table_location import TableLocation
 from slatespark.spark.type_mapping import arrow_schema, spark_schema
@@ -56,7 +56,7 @@ def _divide(keys: DataFrame, order: Sequence[Column]) -> DataFrame:
 
 
 @dataclass(frozen=True)
-class _LookUp:
+class _LookUp(ArrowTask):
     """Keys of one partition -> the rows that have them."""
 
     location: TableLocation

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pyarrow as pa
 
 from slatespark.spark.failures import spark_errors
-from slatespark.spark.pyspark_api import map_in_arrow
+from slatespark.spark.pyspark_api import ArrowTask, map_in_arrow
 from slatespark.spark.shown_times import with_bounded_times
 from slatespark.spark.table_location import TableLocation
 from slatespark.spark.type_mapping import spark_schema
@@ -60,7 +60,7 @@ def _scan_frame(
 
 
 @dataclass(frozen=True)
-class _Scan:
+class _Scan(ArrowTask):
     """Split numbers -> rows.
 
     Attributes

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from slatespark.spark.failures import own_errors, spark_errors
-from slatespark.spark.pyspark_api import map_in_arrow
+from slatespark.spark.pyspark_api import ArrowTask, map_in_arrow
 from slatespark.spark.table_location import TableLocation
 from slatespark.spark.worker import freeze_gc, task_context
 from slatespark.table.clock import resolve_clock
@@ -39,7 +39,7 @@ def upload_frame(rows: DataFrame, location: TableLocation, load: Load) -> list[t
 
 
 @dataclass(frozen=True)
-class _Upload:
+class _Upload(ArrowTask):
     """Rows of one partition -> uploaded files."""
 
     location: TableLocation

@@ -10,7 +10,7 @@ from pyspark import cloudpickle
 
 from slatespark.spark.failures import own_errors, spark_errors
 from slatespark.spark.jobs.run_job import run_job
-from slatespark.spark.pyspark_api import find_context, map_in_arrow
+from slatespark.spark.pyspark_api import ArrowTask, find_context, map_in_arrow
 from slatespark.spark.worker import freeze_gc
 from slatespark.table.progress import Progress
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 MANY: Final = 1 << 20  # numbers: more than there are cores
 
-_PACKED = "number INT, packed BINARY"
 _RESULT = "outcome BINARY"
 
 Item = TypeVar("Item")
@@ -62,16 +61,12 @@ class SparkTasks:
         if not items:
             return []
 
-        def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            for batch in batches:
-                results = [run_packed(packed) for packed in batch.column("packed").to_pylist()]
-                yield pa.RecordBatch.from_pydict({"outcome": pa.array(results, pa.binary())})
-
         # As rows, one per partition: in the closure, which every task loads, all items would travel to each task.
-        rows_of = [(number, pack((function, item))) for number, item in enumerate(items)]
+        packed = pa.array([pack((function, item)) for item in items], pa.binary())
+        rows_of = pa.table({"number": pa.array(range(len(items)), pa.int32()), "packed": packed})
         with own_errors():
-            parts = self._spark.createDataFrame(rows_of, _PACKED).repartitionById(len(items), "number")
-            frame = map_in_arrow(parts, run, _RESULT)
+            parts = self._spark.createDataFrame(rows_of).repartitionById(len(items), "number")
+            frame = map_in_arrow(parts, _RunPacked(), _RESULT)
             # In the order of partitions.
             rows = run_job(self._spark, frame.collect, check=check, progress=self._progress)
         # Unpickling is safe: the results come from slatespark's own tasks over Spark's channel.
@@ -85,6 +80,15 @@ def _parallelism(spark: SparkSession) -> int:
         return max(1, context.defaultParallelism)
     [(last,)] = spark.range(MANY).selectExpr("spark_partition_id() AS place").groupBy().max("place").collect()
     return 1 + int(last)
+
+
+class _RunPacked(ArrowTask):
+    """Packed functions and items of one partition -> the packed outcomes."""
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            results = [run_packed(packed) for packed in batch.column("packed").to_pylist()]
+            yield pa.RecordBatch.from_pydict({"outcome": pa.array(results, pa.binary())})
 
 
 def run_packed(packed: bytes) -> bytes:

@@ -12,7 +12,7 @@ from slatespark.options import ReadOptions
 from slatespark.spark.failures import spark_errors
 from slatespark.spark.shown_times import with_bounded_times
 from slatespark.spark.source.kept_stores import kept_stores
-from slatespark.spark.worker import freeze_gc
+from slatespark.spark.worker import SentToTasks, freeze_gc
 from slatespark.table.changes.feed import FeedPlan, FeedSettings, FeedSplit, fetch_feed_plan, scan_feed
 from slatespark.table.changes.plan import ChangePlan
 from slatespark.table.clock import resolve_clock
@@ -28,7 +28,7 @@ class ChangePartition(InputPartition):
     settings: FeedSettings
 
 
-class ChangeReader(DataSourceReader):
+class ChangeReader(SentToTasks, DataSourceReader):
     """Reads how one version of a table differs from another, or every write in between."""
 
     def __init__(self, options: ReadOptions, projection: Projection) -> None:

@@ -13,7 +13,7 @@ from slatespark.spark.failures import spark_errors
 from slatespark.spark.shown_times import with_bounded_times
 from slatespark.spark.source.kept_stores import kept_stores
 from slatespark.spark.source.partitions import SlatePartition
-from slatespark.spark.worker import freeze_gc
+from slatespark.spark.worker import SentToTasks, freeze_gc
 from slatespark.table.clock import resolve_clock
 from slatespark.table.read.arrow import Projection
 from slatespark.table.read.reader import fetch_read_plan
@@ -33,7 +33,7 @@ def open_reader(options: ReadOptions, projection: Projection) -> DataSourceReade
     return PushdownReader(options, projection) if options.pushdown else SlateReader(options, projection)
 
 
-class SlateReader(DataSourceReader):
+class SlateReader(SentToTasks, DataSourceReader):
     """Reads one table. Spark pickles it before `partitions` runs, so partitions hold all that their tasks need."""
 
     def __init__(self, options: ReadOptions, projection: Projection) -> None:

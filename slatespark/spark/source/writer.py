@@ -10,6 +10,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from slatespark.spark.failures import spark_errors
 from slatespark.spark.source.kept_stores import kept_stores
 from slatespark.spark.source.partitions import SlateCommitMessage, require_messages
+from slatespark.spark.worker import SentToTasks, freeze_gc, task_context
 from slatespark.table.clock import Clock, resolve_clock
 from slatespark.table.stores import TableStores
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 # Spark plans in one process, runs tasks in others, and commits in one more. Each imports what its step needs.
 
 
-class SlateWriter(DataSourceArrowWriter):
+class SlateWriter(SentToTasks, DataSourceArrowWriter):
     """Writes one DataFrame. The planner makes it once; Spark pickles it for every task and for the commit."""
 
     def __init__(self, options: WriteOptions, schema: pa.Schema, *, overwrite: bool) -> None:
@@ -40,7 +41,6 @@ class SlateWriter(DataSourceArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Upload the rows of one task as sorted files."""
         from slatespark.spark.source.catalog_writes import refuse_catalog_write
-        from slatespark.spark.worker import freeze_gc, task_context
         from slatespark.table.write.load_task import run_task
 
         context = task_context()

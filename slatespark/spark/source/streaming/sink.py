@@ -20,7 +20,7 @@ from slatespark.spark.failures import spark_errors
 from slatespark.spark.source.catalog_writes import QUERY_ID
 from slatespark.spark.source.kept_stores import kept_stores
 from slatespark.spark.source.partitions import require_messages
-from slatespark.spark.worker import freeze_gc, task_context
+from slatespark.spark.worker import SentToTasks, freeze_gc, task_context
 from slatespark.table.clock import Clock, resolve_clock
 from slatespark.table.commit.job import WriteJob, abandon_write, abandoned_on_error
 from slatespark.table.compaction.after_write import compact_after_write
@@ -50,7 +50,7 @@ class BatchMessage(WriterCommitMessage):
     load: Load
 
 
-class SlateStreamWriter(DataSourceStreamArrowWriter):
+class SlateStreamWriter(SentToTasks, DataSourceStreamArrowWriter):
     """Writes one micro-batch."""
 
     def __init__(self, options: StreamWriteOptions, schema: pa.Schema, *, overwrite: bool) -> None:

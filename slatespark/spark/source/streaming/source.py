@@ -17,13 +17,14 @@ from slatespark.spark.failures import spark_errors
 from slatespark.spark.source.change_reader import change_partitions, read_changes
 from slatespark.spark.source.kept_stores import kept_stores
 from slatespark.spark.source.streaming.read_limits import SupportsTriggerAvailableNow, default_limit, is_limited
+from slatespark.spark.worker import SentToTasks
 from slatespark.table.clock import resolve_clock
 from slatespark.table.read.arrow import Projection
 from slatespark.table.streams.change_stream import ChangeStream
 from slatespark.table.streams.position import Position, decode_position, encode_position
 
 
-class SlateStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class SlateStreamReader(SentToTasks, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads the changes of a table as a stream."""
 
     def __init__(self, options: ReadOptions, projection: Projection) -> None:
