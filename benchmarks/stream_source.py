@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import statistics
 import time
@@ -10,13 +11,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import psutil
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
 from benchmarks.data import DataFolder
 from benchmarks.harness import Alternative, Benchmark, Target
+from benchmarks.process_tree import command_of, descendants, own_cpu_seconds
 from benchmarks.spark_session import MASTER, spark_session
 from benchmarks.worker import Sample, Task
 from slatespark import SlateStore
@@ -155,8 +156,7 @@ def _idle_share(source: DataFrame) -> float:
 
 
 def _share_of_children() -> float:
-    started = [each for each in psutil.Process().children(recursive=True) if "python" in each.name()]
-    before = {each: each.cpu_times() for each in started}
+    before = {pid: own_cpu_seconds(pid) for pid in descendants(os.getpid()) if "python" in command_of(pid)}
     time.sleep(IDLE_S)
-    spent = [each.cpu_times().user + each.cpu_times().system - sum(before[each][:2]) for each in started]
-    return sum(spent) / IDLE_S
+    # Spark ends workers that have been idle for a minute; of such a one nothing is known.
+    return sum(max(0.0, own_cpu_seconds(pid) - spent) for pid, spent in before.items()) / IDLE_S
