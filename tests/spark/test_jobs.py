@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+import slatespark
 from slatespark import SlateTable
 from slatespark.spark.jobs.run_job import described, run_job
 from slatespark.spark.jobs.task_runner import SparkTasks
@@ -188,3 +189,12 @@ def test_a_call_hears_of_its_tasks(spark: SparkSession, table: SlateTable, tmp_p
     }
     calls[call](lambda *told: heard.append(told))
     assert Step.SPARK_TASKS in {step for step, _, total in heard if total}
+
+
+def test_facts_of_a_table_need_no_job(spark: SparkSession, table: SlateTable, tmp_path: Path) -> None:
+    table.createCheckpoint("kept")
+    jobs = Jobs(spark)
+    facts = [table.detail(), table.history(), table.files(), table.runs(), table.checkpoints(), table.expiry()]
+    facts.append(slatespark.sql(spark, f"VACUUM slate.`{tmp_path / 'orders'}` DRY RUN"))
+    assert all(frame.collect() for frame in facts)
+    assert jobs.new() == []

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
-from pyspark.sql.types import LongType, StructField, StructType, TimestampType
-
-from slatespark.spark.shown_times import bounded_ms
+from slatespark.spark.frames.local_rows import local_frame
 from slatespark.table.checkpoints.store import CheckpointFacts
 from slatespark.table.inspection.describe import TableFacts
 from slatespark.table.inspection.files import FileFacts, LayerFacts
@@ -72,12 +69,12 @@ def detail_frame(spark: SparkSession, facts: TableFacts) -> DataFrame:
         facts.copies,
         facts.copy_bytes,
     )
-    return _frame(spark, DETAIL, [row])
+    return local_frame(spark, DETAIL, [row])
 
 
 def sequences_frame(spark: SparkSession, points: Iterable[SequencePoint]) -> DataFrame:
     """Return the points of the sequence tracker, oldest first."""
-    return _frame(spark, SEQUENCES, [(point.seq, point.time_ms) for point in points])
+    return local_frame(spark, SEQUENCES, [(point.seq, point.time_ms) for point in points])
 
 
 def history_frame(spark: SparkSession, versions: Iterable[VersionFacts]) -> DataFrame:
@@ -97,13 +94,13 @@ def history_frame(spark: SparkSession, versions: Iterable[VersionFacts]) -> Data
         )
         for facts in versions
     ]
-    return _frame(spark, HISTORY, rows)
+    return local_frame(spark, HISTORY, rows)
 
 
 def checkpoints_frame(spark: SparkSession, checkpoints: Iterable[CheckpointFacts]) -> DataFrame:
     """Return the checkpoints in manifest order; `expires` is null for those that never expire."""
     rows = [(facts.id, facts.name, facts.version, facts.created_ms, facts.expires_ms) for facts in checkpoints]
-    return _frame(spark, CHECKPOINTS, rows)
+    return local_frame(spark, CHECKPOINTS, rows)
 
 
 def files_frame(spark: SparkSession, files: Iterable[FileFacts]) -> DataFrame:
@@ -134,7 +131,7 @@ def files_frame(spark: SparkSession, files: Iterable[FileFacts]) -> DataFrame:
         )
         for facts in files
     ]
-    return _frame(spark, FILES, rows)
+    return local_frame(spark, FILES, rows)
 
 
 def runs_frame(spark: SparkSession, layers: Iterable[LayerFacts]) -> DataFrame:
@@ -143,7 +140,7 @@ def runs_frame(spark: SparkSession, layers: Iterable[LayerFacts]) -> DataFrame:
         (facts.number, facts.name, facts.files, facts.stored_bytes, facts.start, facts.end, facts.segment)
         for facts in layers
     ]
-    return _frame(spark, RUNS, rows)
+    return local_frame(spark, RUNS, rows)
 
 
 def expiry_frame(spark: SparkSession, report: ExpiryReport) -> DataFrame:
@@ -152,25 +149,4 @@ def expiry_frame(spark: SparkSession, report: ExpiryReport) -> DataFrame:
         (part.state, part.start_ms, part.end_ms, part.rows, part.stored_bytes, part.wal_rows, part.wal_bytes)
         for part in report.parts
     ]
-    return _frame(spark, EXPIRY, rows)
-
-
-def _frame(spark: SparkSession, ddl: str, rows: list[tuple[Any, ...]]) -> DataFrame:
-    """Return rows as a DataFrame; times come in ms, and are limited to those that a datetime can hold."""
-    schema = StructType.fromDDL(ddl)
-    assert isinstance(schema, StructType)
-    in_ms = [StructField(f.name, LongType() if isinstance(f.dataType, TimestampType) else f.dataType) for f in schema]
-    bounded = [
-        tuple(
-            bounded_ms(value) if isinstance(f.dataType, TimestampType) and value is not None else value
-            for f, value in zip(schema, row, strict=True)
-        )
-        for row in rows
-    ]
-    frame = spark.createDataFrame(bounded, StructType(in_ms))
-    return frame.select(
-        *[
-            F.timestamp_millis(f.name).alias(f.name) if isinstance(f.dataType, TimestampType) else F.col(f.name)
-            for f in schema
-        ]
-    )
+    return local_frame(spark, EXPIRY, rows)

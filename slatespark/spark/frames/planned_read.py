@@ -54,7 +54,7 @@ def _scan_frame(
 ) -> DataFrame:
     schema, count = spark_schema(settings.projection.schema), len(splits)
     if not count:
-        return spark.createDataFrame([], schema)
+        return spark.createDataFrame(settings.projection.schema.empty_table(), schema)
     numbers = spark.range(0, count, 1, count)
     return map_in_arrow(numbers, _Scan(location, settings, tuple(map(pickle.dumps, splits)), scan), schema)
 

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.errors import PySparkException
-from pyspark.sql.types import StructType
 
 from slatespark.encoding.predicates.source_span import filter_error
 from slatespark.encoding.predicates.tokens import NAME, QUOTED, Token
@@ -224,4 +223,4 @@ def _without_semicolon(statement: str) -> str:
 
 
 def _nothing(spark: SparkSession) -> DataFrame:
-    return spark.createDataFrame([], StructType([]))
+    return spark.range(0).select()  # no job, and no Python worker

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from slatespark.spark.frames.local_rows import local_frame
 from slatespark.spark.slate_table import SlateTable
 from slatespark.spark.slate_table.base import frames_of
 from slatespark.spark.sql.session_times import in_session_zone
@@ -46,7 +47,7 @@ def restore(statement: Statement, table: SlateTable, spark: SparkSession, instan
         text = statement.text_until(called="a timestamp")
         statement.end()
         version = table.restoreToTimestamp(instant(text))
-    return spark.createDataFrame([(version,)], RESTORED)
+    return local_frame(spark, RESTORED, [(version,)])
 
 
 def optimize(statement: Statement, table: SlateTable, spark: SparkSession) -> DataFrame:
@@ -63,7 +64,7 @@ def optimize(statement: Statement, table: SlateTable, spark: SparkSession) -> Da
         (job.version, job.kind, job.files_in, job.files_out, job.bytes_in, job.bytes_out, job.rows_in, job.rows_out)
         for job in jobs
     ]
-    return spark.createDataFrame(rows, OPTIMIZED)
+    return local_frame(spark, OPTIMIZED, rows)
 
 
 def vacuum(statement: Statement, table: SlateTable, spark: SparkSession) -> DataFrame:
@@ -77,4 +78,4 @@ def vacuum(statement: Statement, table: SlateTable, spark: SparkSession) -> Data
     statement.end()
     report = table.vacuum(**age, dryRun=dry_run)
     rows = [(file.kind, file.path, file.size, file.action, file.reason) for file in report.files]
-    return spark.createDataFrame(rows, VACUUMED)
+    return local_frame(spark, VACUUMED, rows)
