@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException, PySparkException, PySparkImportError
@@ -21,6 +21,8 @@ from slatespark.spark.worker import SentToTasks
 if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import DataFrame
+
+_BATCH_ROWS: Final = "spark.sql.execution.arrow.maxRecordsPerBatch"
 
 
 class ArrowTask(SentToTasks, ABC):
@@ -71,6 +73,17 @@ def _map_by_columns(rows: Any, task: ArrowTask, schema: StructType | str) -> Dat
     function = UserDefinedFunction(task, schema, type(task).__name__, PythonEvalType.SQL_MAP_ARROW_ITER_UDF)
     column: Any = function(*[rows[name] for name in rows.columns])
     return DataFrame(rows._jdf.mapInArrow(column._jc, False, None), rows.sparkSession)
+
+
+def arrow_frame(spark: Any, table: pa.Table, schema: StructType | str) -> DataFrame:
+    """Return the rows of a table as a DataFrame, as `createDataFrame` does; Spark needs no Python worker for them.
+
+    That call raises `ValueError` where Spark's setting sets no limit for the rows of a batch.
+    """
+    if int(spark.conf.get(_BATCH_ROWS)) > 0:
+        return spark.createDataFrame(table, schema)  # type: ignore[no-any-return]  # of a session of either kind
+    columns = [column.to_pylist(maps_as_pydicts="strict") for column in table.columns]
+    return spark.createDataFrame(list(zip(*columns, strict=True)), schema)  # type: ignore[no-any-return]
 
 
 def find_context(spark: Any) -> SparkContext | None:

@@ -32,11 +32,12 @@ class SentToTasks:
 
 
 def acknowledge_input() -> None:
-    """Acknowledge what this process has received through its TCP connections.
+    """Acknowledge what this process has received through its TCP connections, and let them send without waiting.
 
     Spark sends a task in two messages, first the code and then the input. The JVM holds the second one back until the
     first one is acknowledged (Nagle's algorithm), and the kernel takes up to 40 ms for that (delayed acknowledgement),
-    longer than a small task runs. Unix domain sockets have no such wait, but Spark does not use them by default.
+    longer than a small task runs. The last rows of a task would wait in the same way for the JVM. Unix domain sockets
+    have no such wait, but Spark does not use them by default.
     """
     if _QUICKACK is None:
         return
@@ -44,10 +45,23 @@ def acknowledge_input() -> None:
         files = [int(file.name) for file in _OPEN_FILES.iterdir()]
     except OSError:
         return
-    set_option, on = ctypes.CDLL(None).setsockopt, ctypes.c_int(1)
-    for file in files:  # the call refuses what is no TCP connection; a socket object could make it non-blocking
-        for option in (_QUICKACK, socket.TCP_NODELAY):
-            set_option(file, socket.IPPROTO_TCP, option, ctypes.byref(on), ctypes.sizeof(on))
+    for file in files:
+        if _switch_on(file, _QUICKACK):  # so it is a TCP connection
+            _switch_on(file, socket.TCP_NODELAY)
+
+
+def _switch_on(file: int, option: int) -> bool:
+    """Switch on an option of a TCP connection; return whether the file is one.
+
+    Without a socket object of Python: with a default timeout, making one would make the connection non-blocking.
+    """
+    on = ctypes.c_int(1)
+    return bool(_libc().setsockopt(file, socket.IPPROTO_TCP, option, ctypes.byref(on), ctypes.sizeof(on)) == 0)
+
+
+@cache
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None)
 
 
 def task_context() -> TaskContext:

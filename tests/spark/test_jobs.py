@@ -52,7 +52,9 @@ class Jobs:
         return [(_optional(job.description()), _optional(job.jobGroup())) for job in found]
 
     def _listed(self) -> list[Any]:
-        jobs: Any = self._spark.sparkContext._jsc.sc().statusStore().jobsList(None)
+        context: Any = self._spark.sparkContext._jsc.sc()
+        context.listenerBus().waitUntilEmpty()  # a job is listed some time after it has begun
+        jobs = context.statusStore().jobsList(None)
         return [jobs.apply(place) for place in range(jobs.size())]
 
 
@@ -197,4 +199,5 @@ def test_facts_of_a_table_need_no_job(spark: SparkSession, table: SlateTable, tm
     facts = [table.detail(), table.history(), table.files(), table.runs(), table.checkpoints(), table.expiry()]
     facts.append(slatespark.sql(spark, f"VACUUM slate.`{tmp_path / 'orders'}` DRY RUN"))
     assert all(frame.collect() for frame in facts)
+    assert slatespark.sql(spark, f"CREATE TABLE slate.`{tmp_path / 'new'}` (id BIGINT PRIMARY KEY)").collect() == []
     assert jobs.new() == []

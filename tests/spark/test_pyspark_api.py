@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -10,7 +11,8 @@ import pytest
 from pyspark.errors import PySparkImportError
 from pyspark.sql import DataFrame
 
-from slatespark.spark.pyspark_api import ArrowTask, map_in_arrow
+from slatespark.spark.jobs.task_runner import SparkTasks
+from slatespark.spark.pyspark_api import ArrowTask, arrow_frame, map_in_arrow
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -62,3 +64,32 @@ def test_columns_of_any_name_are_mapped(
     if not has_pandas:
         monkeypatch.setattr(type(rows), "mapInArrow", _refuse)
     assert map_in_arrow(rows, Named(), "id BIGINT, names STRING").collect() == [(1, str(names)), (2, str(names))]
+
+
+VALUES = pa.table(
+    {
+        "id": pa.array([1, 2], pa.int64()),
+        "at": pa.array([0, None], pa.timestamp("us", "UTC")),
+        "counts": pa.array([[("a", 1)], []], pa.map_(pa.string(), pa.int64())),
+        "keys": pa.array([[b"a", b""], None], pa.list_(pa.binary())),
+    }
+)
+EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  # in the time zone of the session, as PySpark does
+DDL = "id BIGINT, at TIMESTAMP_LTZ, counts MAP<STRING, BIGINT>, keys ARRAY<BINARY>"
+
+
+@pytest.mark.smoke
+def test_a_table_of_arrow_with_and_without_a_limit_of_batches(spark: SparkSession) -> None:
+    limited, setting = arrow_frame(spark, VALUES, DDL).collect(), "spark.sql.execution.arrow.maxRecordsPerBatch"
+    spark.conf.set(setting, "0")
+    try:
+        found = arrow_frame(spark, VALUES, DDL)
+        assert found.collect() == limited
+        assert arrow_frame(spark, VALUES.slice(0, 0), DDL).collect() == []
+        assert list(SparkTasks(spark)(len, [b"a", b"bc"])) == [1, 2]
+    finally:
+        spark.conf.unset(setting)
+    assert [tuple(row) for row in limited] == [
+        (1, EPOCH, {"a": 1}, [bytearray(b"a"), bytearray()]),
+        (2, None, {}, None),
+    ]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import socket
+import stat
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -16,7 +19,7 @@ from pyspark.sql.types import StructType
 from slatespark import SlateError, SlateTable
 from slatespark.spark.jobs import task_runner
 from slatespark.spark.jobs.task_runner import SparkTasks, pack
-from slatespark.spark.pyspark_api import ArrowTask, map_in_arrow
+from slatespark.spark.pyspark_api import ArrowTask, arrow_frame, map_in_arrow
 
 ITEM_BYTES = 100_000
 
@@ -37,22 +40,51 @@ def test_each_task_gets_its_own_item(spark: SparkSession, monkeypatch: pytest.Mo
     assert list(SparkTasks(spark)(len, [])) == []
 
 
-def sends_at_once(_: object) -> bool:
-    """Tell whether a connection of this worker sends small messages without waiting."""
-    for file in Path("/proc/self/fd").iterdir():
-        try:
-            end = socket.socket(fileno=os.dup(int(file.name)))
-        except OSError:  # no socket
-            continue
-        with end:
-            if end.family != socket.AF_UNIX and end.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY):
-                return True
-    return False
+def acknowledged(_: object) -> bool:
+    """Tell whether a connection of this worker was made to send at once, and undo it."""
+    found = [end for end in map(tcp_connection, Path("/proc/self/fd").iterdir()) if end is not None]
+    is_set = any(end.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) for end in found)
+    for end in found:
+        end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 0)
+        end.close()
+    return is_set
+
+
+def tcp_connection(file: Path) -> socket.socket | None:
+    """Return an open file as a socket if it is a TCP connection."""
+    with contextlib.suppress(OSError):
+        if not stat.S_ISSOCK(file.stat().st_mode):
+            return None
+        end = socket.socket(fileno=os.dup(int(file.name)))
+        if end.family in (socket.AF_INET, socket.AF_INET6) and end.type == socket.SOCK_STREAM:
+            return end
+        end.close()
+    return None
 
 
 @pytest.mark.skipif(not hasattr(socket, "TCP_QUICKACK"), reason="only Linux acknowledges on demand")
 def test_no_task_waits_for_its_input(spark: SparkSession) -> None:
-    assert all(SparkTasks(spark)(sends_at_once, [1, 2]))
+    for _ in range(3):  # by then each worker has had a task before
+        assert all(SparkTasks(spark)(acknowledged, [1, 2]))
+
+
+def test_items_of_many_bytes_travel_in_as_many_tasks(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a cluster no task of 128 MiB is sent."""
+    seen: list[int] = []
+
+    def watched(session: SparkSession, table: pa.Table, schema: str) -> DataFrame:
+        frame = arrow_frame(session, table, schema)
+        seen.append(frame.rdd.getNumPartitions())
+        return frame
+
+    monkeypatch.setattr(task_runner, "arrow_frame", watched)
+    setting = "spark.sql.execution.arrow.localRelationThreshold"
+    spark.conf.set(setting, "1000")
+    try:
+        assert list(SparkTasks(spark)(len, [b"a" * 1000, b"b" * 2000, b"c" * 3000])) == [1000, 2000, 3000]
+    finally:
+        spark.conf.unset(setting)
+    assert seen == [3]
 
 
 def fill_disk(_: object) -> int:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
+from slatespark.spark.pyspark_api import arrow_frame
 from slatespark.spark.shown_times import bounded_ms
 from slatespark.spark.type_mapping import arrow_schema
 
@@ -32,7 +33,7 @@ def local_frame(spark: SparkSession, ddl: str, rows: Sequence[tuple[Any, ...]]) 
         pa.array([_arrow_value(value, item.type) for value in column], item.type)
         for column, item in zip(columns, arrow_schema(schema), strict=True)
     ]
-    return spark.createDataFrame(pa.table(arrays, schema.names), schema)
+    return arrow_frame(spark, pa.table(arrays, schema.names), schema)
 
 
 def _arrow_value(value: Any, kind: pa.DataType) -> Any:

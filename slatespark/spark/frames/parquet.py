@@ -21,7 +21,7 @@ from slatespark.options.values import STORAGE_PREFIX
 from slatespark.spark.expressions.conditions import is_case_sensitive, is_filter, is_on
 from slatespark.spark.frame_columns import quoted
 from slatespark.spark.frames.planned_read import plan_frame
-from slatespark.spark.pyspark_api import find_context
+from slatespark.spark.pyspark_api import arrow_frame, find_context
 from slatespark.spark.session import storageOptions
 from slatespark.spark.shown_times import with_bounded_times
 from slatespark.spark.table_location import TableLocation
@@ -207,7 +207,7 @@ def _rest_frame(spark: SparkSession, location: TableLocation, share: ParquetShar
     rows = _few_rows(location.open(), share)
     if rows is None:
         return plan_frame(spark, location, share.rest)
-    return spark.createDataFrame(rows, spark_schema(rows.schema))
+    return arrow_frame(spark, rows, spark_schema(rows.schema))
 
 
 def _few_rows(stores: TableStores, share: ParquetShare) -> pa.Table | None:
@@ -280,7 +280,7 @@ def _without(rows: DataFrame, shadows: pa.Table, count: int) -> DataFrame:
     others = [f"{_SHADOW}{index}" for index in range(shadows.num_columns)]
     pairs = list(zip(ones, others, strict=True))
     renamed = shadows.rename_columns(others)
-    hidden = rows.sparkSession.createDataFrame(renamed, spark_schema(renamed.schema))
+    hidden = arrow_frame(rows.sparkSession, renamed, spark_schema(renamed.schema))
     if any(values.null_count for values in shadows.columns):
         same = [F.expr(f"{one} <=> {other}") for one, other in pairs]
     elif (number := _most_distinct(shadows)) is not None:
@@ -316,7 +316,8 @@ def _if_likely(spark: SparkSession, number: Column, known: pa.ChunkedArray) -> C
     words = np.zeros(bits // _WORD_BITS, np.uint64)
     np.bitwise_or.at(words, indices // _WORD_BITS, np.uint64(1) << (indices % _WORD_BITS).astype(np.uint64))
     held = pa.table({"words": pa.array([words.view(np.int64)], pa.list_(pa.int64()))})
-    held_words = spark.createDataFrame(held).scalar()  # a subquery: as a literal, the plan would print it
+    # A subquery: as a literal, the plan would print it.
+    held_words = arrow_frame(spark, held, "words ARRAY<BIGINT>").scalar()
     bit = number.cast("bigint").bitwiseAND(bits - 1)
     word = F.get(held_words, F.shiftright(bit, _WORD_BITS.bit_length() - 1).cast("int"))
     is_likely = F.getbit(word, bit.bitwiseAND(_WORD_BITS - 1).cast("int")) == 1

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pyarrow as pa
 
 from slatespark.spark.failures import spark_errors
-from slatespark.spark.pyspark_api import ArrowTask, map_in_arrow
+from slatespark.spark.pyspark_api import ArrowTask, arrow_frame, map_in_arrow
 from slatespark.spark.shown_times import with_bounded_times
 from slatespark.spark.table_location import TableLocation
 from slatespark.spark.type_mapping import spark_schema
@@ -54,7 +54,7 @@ def _scan_frame(
 ) -> DataFrame:
     schema, count = spark_schema(settings.projection.schema), len(splits)
     if not count:
-        return spark.createDataFrame(settings.projection.schema.empty_table(), schema)
+        return arrow_frame(spark, settings.projection.schema.empty_table(), schema)
     numbers = spark.range(0, count, 1, count)
     return map_in_arrow(numbers, _Scan(location, settings, tuple(map(pickle.dumps, splits)), scan), schema)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from slatespark.encoding.row_codec import RowCodec
+from slatespark.spark.pyspark_api import arrow_frame
 from slatespark.spark.shown_times import bounded_ms
 from slatespark.spark.type_mapping import spark_schema
 from slatespark.table.inspection.timeline import KeyTimeline
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 def timeline_frame(spark: SparkSession, timeline: KeyTimeline) -> DataFrame:
     """Return one row per interval and file; an interval without files has one row."""
     table = timeline_table(timeline)
-    return spark.createDataFrame(table, spark_schema(table.schema))
+    return arrow_frame(spark, table, spark_schema(table.schema))
 
 
 def timeline_table(timeline: KeyTimeline) -> pa.Table:

@@ -10,7 +10,7 @@ from pyspark import cloudpickle
 
 from slatespark.spark.failures import own_errors, spark_errors
 from slatespark.spark.jobs.run_job import run_job
-from slatespark.spark.pyspark_api import ArrowTask, find_context, map_in_arrow
+from slatespark.spark.pyspark_api import ArrowTask, arrow_frame, find_context, map_in_arrow
 from slatespark.spark.worker import freeze_gc
 from slatespark.table.progress import Progress
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 MANY: Final = 1 << 20  # numbers: more than there are cores
 
+_PACKED = "number INT, packed BINARY"
 _RESULT = "outcome BINARY"
 
 Item = TypeVar("Item")
@@ -62,11 +63,10 @@ class SparkTasks:
             return []
 
         # As rows, one per partition: in the closure, which every task loads, all items would travel to each task.
-        packed = pa.array([pack((function, item)) for item in items], pa.binary())
-        rows_of = pa.table({"number": pa.array(range(len(items)), pa.int32()), "packed": packed})
+        packed = [_packed_row(number, pack((function, item))) for number, item in enumerate(items)]
         with own_errors():
-            parts = self._spark.createDataFrame(rows_of).repartitionById(len(items), "number")
-            frame = map_in_arrow(parts, _RunPacked(), _RESULT)
+            rows_of = arrow_frame(self._spark, pa.Table.from_batches(packed), _PACKED)
+            frame = map_in_arrow(rows_of.repartitionById(len(items), "number"), _RunPacked(), _RESULT)
             # In the order of partitions.
             rows = run_job(self._spark, frame.collect, check=check, progress=self._progress)
         # Unpickling is safe: the results come from slatespark's own tasks over Spark's channel.
@@ -80,6 +80,11 @@ def _parallelism(spark: SparkSession) -> int:
         return max(1, context.defaultParallelism)
     [(last,)] = spark.range(MANY).selectExpr("spark_partition_id() AS place").groupBy().max("place").collect()
     return 1 + int(last)
+
+
+def _packed_row(number: int, packed: bytes) -> pa.RecordBatch:
+    """Return an item as a batch of its own: Spark sends each batch of many bytes in one task, which has a limit."""
+    return pa.record_batch([pa.array([number], pa.int32()), pa.array([packed], pa.binary())], ["number", "packed"])
 
 
 class _RunPacked(ArrowTask):

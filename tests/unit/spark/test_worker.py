@@ -13,6 +13,12 @@ import pytest
 from pyspark import TaskContext
 
 from slatespark.spark import worker
+from slatespark.spark.frames.as_of import _Join
+from slatespark.spark.frames.lookup import _LookUp
+from slatespark.spark.frames.planned_read import _Scan
+from slatespark.spark.frames.upload import _Upload
+from slatespark.spark.jobs.task_runner import _RunPacked
+from slatespark.spark.pyspark_api import _Named
 from slatespark.spark.source.change_reader import ChangeReader
 from slatespark.spark.source.reader import PushdownReader, SlateReader
 from slatespark.spark.source.streaming.sink import SlateStreamWriter
@@ -93,9 +99,13 @@ def test_what_arrives_in_a_task_lets_the_input_follow(
 
 
 @pytest.mark.parametrize(
-    "kind", [ChangeReader, PushdownReader, SlateReader, SlateStreamReader, SlateStreamWriter, SlateWriter]
+    "kind",
+    [
+        *(ChangeReader, PushdownReader, SlateReader, SlateStreamReader, SlateStreamWriter, SlateWriter),
+        *(_Scan, _LookUp, _Upload, _Join, _RunPacked, _Named),
+    ],
 )
-def test_readers_and_writers_do_so(kind: type[object]) -> None:
+def test_everything_sent_does_so(kind: type[object]) -> None:
     assert issubclass(kind, SentToTasks)
     assert kind.__setstate__ is SentToTasks.__setstate__
 

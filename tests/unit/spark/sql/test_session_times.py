@@ -93,7 +93,7 @@ def test_what_is_no_time_or_no_column_is_refused() -> None:
         read("ts = '2024'", Session("Europe/Berlin", None))
 
 
-def test_the_condition_of_optimize_is_one() -> None:
+def test_the_condition_of_optimize_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
     class Table:
         jobs = ()
         _frames = SimpleNamespace(codec=lambda: SimpleNamespace(schema=SCHEMA))
@@ -105,7 +105,7 @@ def test_the_condition_of_optimize_is_one() -> None:
     merged: list[tuple[bool, str | None]] = []
     table: Any = Table()
     session: Any = Session("America/New_York")
-    session.createDataFrame = lambda rows, schema: None
+    monkeypatch.setattr(upkeep, "local_frame", lambda *_: None)
     upkeep.optimize(Statement("WHERE ts < '2024-01-01'"), table, session)
     upkeep.optimize(Statement("FULL"), table, session)
     assert merged == [(False, "ts < TIMESTAMP '2024-01-01T12:00:00.000000Z'"), (True, None)]
