@@ -26,11 +26,10 @@ def command_of(pid: int) -> str:
 
 def cpu_seconds(pid: int) -> float:
     """Return the processor time of a process and its descendants, those that ended and were waited for included."""
-    return sum(own_cpu_seconds(one) for one in [pid, *descendants(pid)])
+    return sum(_own_and_waited(one) for one in [pid, *descendants(pid)])
 
 
-def own_cpu_seconds(pid: int) -> float:
-    """Return the processor time of a process and of those that it waited for; 0 if it is gone."""
+def _own_and_waited(pid: int) -> float:
     with contextlib.suppress(OSError):
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")  # utime, stime, cutime, cstime

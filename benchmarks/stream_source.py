@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import statistics
 import time
@@ -11,13 +10,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import psutil
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
 from benchmarks.data import DataFolder
 from benchmarks.harness import Alternative, Benchmark, Target
-from benchmarks.process_tree import command_of, descendants, own_cpu_seconds
 from benchmarks.spark_session import MASTER, spark_session
 from benchmarks.worker import Sample, Task
 from slatespark import SlateStore
@@ -156,7 +155,16 @@ def _idle_share(source: DataFrame) -> float:
 
 
 def _share_of_children() -> float:
-    before = {pid: own_cpu_seconds(pid) for pid in descendants(os.getpid()) if "python" in command_of(pid)}
+    started = [each for each in psutil.Process().children(recursive=True) if "python" in each.name()]
+    before = {each: _cpu_seconds(each) for each in started}
     time.sleep(IDLE_S)
-    # Spark ends workers that have been idle for a minute; of such a one nothing is known.
-    return sum(max(0.0, own_cpu_seconds(pid) - spent) for pid, spent in before.items()) / IDLE_S
+    return sum(max(0.0, _cpu_seconds(each) - spent) for each, spent in before.items()) / IDLE_S
+
+
+def _cpu_seconds(process: psutil.Process) -> float:
+    """Return the processor time of a process; 0 if it is gone, as Spark ends workers that were idle for a minute."""
+    try:
+        times = process.cpu_times()
+    except psutil.NoSuchProcess:
+        return 0.0
+    return float(times.user + times.system)
