@@ -235,10 +235,14 @@ def explained(frame: DataFrame) -> str:
     return text.getvalue()
 
 
-def test_many_newer_rows_lie_over_none(spark: SparkSession, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("limit", ["SHADOW_BYTES", "LEAST_SHADOW_BYTES"])
+def test_many_newer_rows_lie_over_none(
+    spark: SparkSession, place: str, monkeypatch: pytest.MonkeyPatch, limit: str
+) -> None:
+    """They are many absolutely, or as a share of what Spark would read."""
     store, table = filled(place), SlateTable.forPath(spark, place)
     store.write(rows(range(0, 20, 2), 3))
-    monkeypatch.setattr(parquet_share, "SHADOW_BYTES", 10)
+    monkeypatch.setattr(parquet_share, limit, 10)
     counts = table.explain().as_parquet
     assert set(counts) == {"as Parquet", "many newer rows, or operands, may lie above"}
     assert_same(table, files=counts["as Parquet"])

@@ -42,8 +42,11 @@ from slatespark.table.read.scan import scan_split
 from slatespark.table.read.wal_tail import share_tail
 from slatespark.table.stores import TableStores
 
-# Newer rows are read where the read is planned, and their keys go to every task.
+# Newer rows are read where the read is planned, and their keys go to every task. With more of them than a small share,
+# Spark's join takes longer than tasks of slatespark, which merge the rows of the copies.
 SHADOW_BYTES: Final = 8 << 20
+_SHADOW_SHARE: Final = 64
+LEAST_SHADOW_BYTES: Final = 1 << 20  # so few are worth a join however small the share
 
 WHOLE: Final = "as Parquet"
 SHADOWED: Final = "as Parquet, but for the keys of newer rows"
@@ -238,7 +241,9 @@ def _fetch_shadows(
     layers = () if keys is None else cut_to_ranges(above, (keys,))
     if keys is None or not (layers or settings.has_tail):
         return _Shadows.of([], codec)
-    if stored_bytes(layers) + sum(settings.wal.sizes) > SHADOW_BYTES or (settings.has_tail and not settings.wal.sizes):
+    share_bytes = sum(part.file.data_bytes for part in parts) // _SHADOW_SHARE
+    limit_bytes = min(SHADOW_BYTES, max(share_bytes, LEAST_SHADOW_BYTES))
+    if stored_bytes(layers) + sum(settings.wal.sizes) > limit_bytes or (settings.has_tail and not settings.wal.sizes):
         return None
     # A key is hidden by whatever is newest above, also by a deletion, and by a row that has expired.
     shown = replace(settings.visibility, include_deleted=True, include_expired=True)
