@@ -217,7 +217,7 @@ def ingest(name: str, **rows: str) -> Action:
 
 
 def vacuum(table: SlateStore) -> None:
-    """Collect a minute from now whatever nobody needs by then, so that only leases and jobs spare what is under way."""
+    """Collect as if a minute had passed, so that only leases and jobs spare what is under way."""
     clock = FakeClock(table._clock.now_ms() + MINUTE_MS, seed=99)
     store_on(table._stores.main, clock).vacuum(minAge="0s", force=True)
 

@@ -43,7 +43,7 @@ def add(store: ObjectStore) -> None:
 
 
 def work(client_factory: ClientFactory, location: Location) -> None:
-    """What a client does with a table: it writes, compacts everything, and collects what nobody needs."""
+    """What a client does with a table: it writes, compacts everything, and collects unreferenced files."""
     client = client_factory(COMPACTING)
     for number in range(3):
         client.put(b"theirs", b"%d" % number)

@@ -46,7 +46,7 @@ class DeleteRange:
 
 @dataclass(frozen=True)
 class Compact:
-    """We compact an interval, or all of it, and perhaps collect what nobody needs then."""
+    """We compact an interval, or all of it, and perhaps collect unreferenced files."""
 
     keys: KeyRange
     collects: bool

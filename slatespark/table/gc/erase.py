@@ -124,7 +124,7 @@ def _release_versions(stores: TableStores, clock: Clock, report: AbsenceReport) 
 def _forget_finished_jobs(stores: TableStores, clock: Clock, keys: Sequence[KeyRange]) -> int:
     """Take finished jobs off the newest list of compactions if it names keys; return 1 if so.
 
-    Nobody needs them. A compaction of slatespark that awaits its commit stays.
+    They are only a log. A compaction of slatespark that awaits its commit stays.
     """
     now_ms, is_changed = clock.now_ms(), False
 

@@ -92,7 +92,7 @@ class LoadResolution:
         except UnavailableError as exc:
             is_old = not is_younger(meta.modified_ms, self.min_age_ms, self.now_ms)
             if not active and is_old and self._needs_no_answer(load):
-                return Verdict(meta, goes=True, reason="its jobs have ended, and nobody needs it to know its outcome")
+                return Verdict(meta, goes=True, reason="its jobs have ended, and nothing depends on its outcome")
             return Verdict(meta, goes=False, reason=exc.args[0])
         if number is not None:
             return self._record(meta, load, number)
