@@ -67,7 +67,7 @@ def test_reads_start_on_demand() -> None:
     next(buffers)
     wait_until(lambda: len(store.asked) == 3)
     time.sleep(0.02)
-    assert store.asked == SPANS[:3]
+    assert set(store.asked) == set(SPANS[:3])  # in any order: each by a thread
 
 
 def test_ranges_are_read_concurrently() -> None:
