@@ -408,6 +408,19 @@ def test_nulls_in_keys(spark: SparkSession, place: str) -> None:
         assert_same(table, files=1)
 
 
+def test_nulls_in_one_of_two_key_columns(spark: SparkSession, place: str) -> None:
+    schema = pa.schema([("t", pa.string()), ("id", pa.int64()), ("v", pa.int64())])
+    store, table = compacted(place, schema, "t, id", keyFormat="tuple"), SlateTable.forPath(spark, place)
+    keys = [(tenant, number) for tenant in (None, "a") for number in range(20)]
+    store.write(pa.table({"t": [t for t, _ in keys], "id": [n for _, n in keys], "v": range(len(keys))}, schema))
+    store.compact(full=True)
+    store.write(pa.table({"t": [None, "a"], "id": [3, 4], "v": [100, 101]}, schema))
+    assert_same(table, files=1)
+    expected = {(t, n): at for at, (t, n) in enumerate(keys)} | {(None, 3): 100, ("a", 4): 101}
+    found = table.toDF().collect()
+    assert ({(row.t, row.id): row.v for row in found}, len(found)) == (expected, len(keys))
+
+
 SCRIPT = """
 from slatespark import SlateTable
 table = SlateTable.forPath(spark, arguments["path"])
