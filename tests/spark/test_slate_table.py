@@ -25,9 +25,11 @@ from slatespark import (
 )
 from slatespark.encoding.predicates import bind_filter, parse_filter
 from slatespark.spark.expressions.conditions import is_filter
-from slatespark.spark.frames.facts import DETAIL, FILES, HISTORY, RUNS
+from slatespark.spark.frames.facts import DETAIL, FILES, HISTORY, RUNS, checkpoints_frame, history_frame
 from slatespark.spark.frames.table_frames import TableFrames
 from slatespark.spark.type_mapping import spark_schema
+from slatespark.table.checkpoints.store import CheckpointFacts
+from slatespark.table.inspection.versions import VersionFacts
 from tests.support.cluster import Cluster
 
 if TYPE_CHECKING:
@@ -445,6 +447,18 @@ def test_facts_say_what_happened(spark: SparkSession, table: SlateTable) -> None
     assert explained.measured is not None
     assert explained.measured in explained.estimated
     assert "price" in str(explained)
+
+
+def test_facts_with_times_that_python_cannot_tell_and_with_maps(spark: SparkSession) -> None:
+    ends = [CheckpointFacts("a", None, 1, 5000, 10**15), CheckpointFacts("b", "weekly", 2, 6000, None)]
+    shown = checkpoints_frame(spark, ends).selectExpr("id", "name", "version", "created", "expires").collect()
+    assert [row.expires and row.expires.year for row in shown] == [9999, None]
+    assert [(row.id, row.name, row.version, row.created.second) for row in shown] == [
+        ("a", None, 1, 5),
+        ("b", "weekly", 2, 6),
+    ]
+    versions = [VersionFacts(7, 5000, rows={"put": 3, "delete": 1}), VersionFacts(6, 4000)]
+    assert [row.rows for row in history_frame(spark, versions).collect()] == [{"put": 3, "delete": 1}, {}]
 
 
 # --- raw tables -----------------------------------------------------------------------------------------------------
