@@ -12,19 +12,23 @@ import pytest
 
 from slatespark import SlateStore
 from slatespark.options import ReadOptions
-from slatespark.spark.frames import lookup, planned_read, upload
+from slatespark.spark.frames import as_of, lookup, planned_read, upload
+from slatespark.spark.frames.as_of import _Join
 from slatespark.spark.frames.lookup import _LookUp
 from slatespark.spark.frames.planned_read import _Scan
 from slatespark.spark.frames.upload import upload_frame
 from slatespark.spark.shown_times import LATEST_MS
 from slatespark.spark.table_location import TableLocation
 from slatespark.table.clock import SystemClock
+from slatespark.table.read.as_of_join import parse_join
 from slatespark.table.read.key_lookup import fetch_key_lookup
-from slatespark.table.read.reader import fetch_read_plan
+from slatespark.table.read.reader import fetch_as_of_join, fetch_read_plan
 from slatespark.table.read.scan import scan_split
 from tests.support.client import Client, Location, Put, Ttl
+from tests.support.fake_clock import FakeClock
 
 YEAR_12000_MS = 316_516_204_800_000
+LAST_MS = (1 << 48) - 1  # of a clock: in the year 10,889
 
 
 @pytest.fixture
@@ -77,3 +81,20 @@ def test_uploaded_files_come_in_the_order_of_the_partitions(monkeypatch: pytest.
     nothing: Any = None
     found: list[Any] = upload_frame(nothing, nothing, nothing)
     assert found == [("files of 0",), ("files of 1",), ("files of 2",), ("files of 10",)]
+
+
+def test_a_join_bounds_the_times_that_it_adds_and_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(as_of, "freeze_gc", lambda: None)
+    schema = pa.schema([("shop", pa.string()), ("price", pa.int64()), ("since", pa.int64())])
+    store = SlateStore.create("memory://frames-as-of", schema, "shop", history=True, clock=FakeClock(LAST_MS))
+    for shop, since_ms in (("a", LAST_MS - 5), ("b", 5)):
+        store.write(pa.table({"shop": [shop], "price": [7], "since": [since_ms]}), timestampColumn="since")
+    at_us = pa.array([(LAST_MS - 1) * 1000, 6000, 6000], pa.timestamp("us", "UTC"))
+    rows = pa.record_batch({"shop": ["a", "b", "none"], "at": at_us})
+    given = parse_join({"path": store.url}, {"columns": "price,_valid_from"}, "left")
+    location = TableLocation(store.url, None, {})
+    plan = fetch_as_of_join(location.open(), given, FakeClock(LAST_MS), rows.schema, rows.schema.names, "at", "left")
+    found = pa.Table.from_batches(_Join(location, plan, 2)(iter([rows])))
+    assert found.select(["shop", "at"]).to_batches() == [rows]
+    assert found["price"].to_pylist() == [7, 7, None]
+    assert found["_valid_from"].cast(pa.int64()).to_pylist() == [LATEST_MS * 1000, 5000, None]
