@@ -123,9 +123,10 @@ def told_ends(store: SlateStore, *bounds: bytes | None) -> list[tuple[dict[str, 
 
 def test_a_raw_bound_lies_behind_a_key_only_with_a_zero_byte_at_its_end() -> None:
     store = SlateStore.create("memory://timeline-frame-raw-bounds")
-    assert told_ends(store, b"a\xff", b"x\0", b"y", None) == [
+    assert told_ends(store, b"a\xff", b"x\0", b"x\0\xff\0", b"y", None) == [
         ({"key": b"a\xff"}, False),
         ({"key": b"x"}, True),
+        ({"key": b"x\0\xff"}, True),
         ({"key": b"y"}, False),
         (None, False),
     ]
@@ -137,9 +138,13 @@ def test_a_null_at_the_end_of_a_key_is_no_bound_behind_the_columns_before_it() -
     codec = store.timeline().codec
     null, zero = codec.encode_key(["a", None]), codec.encode_key(["a", 0])
     assert null.endswith(b"\0"), "as a bound behind a key does"
-    assert told_ends(store, null, null + b"\0", zero, zero + b"\0") == [
+    last, behind = codec.encode_key(["a", 255]), null[:-1] + b"\xff"
+    assert last.endswith(b"\xff"), "as a bound behind all keys of a tenant does"
+    assert told_ends(store, null, null + b"\0", zero, zero + b"\0", last, behind) == [
         ({"tenant": "a", "n": None}, False),
         ({"tenant": "a", "n": None}, True),
         ({"tenant": "a", "n": 0}, False),
         ({"tenant": "a", "n": 0}, True),
+        ({"tenant": "a", "n": 255}, False),
+        ({"tenant": "a", "n": None}, True),
     ]
