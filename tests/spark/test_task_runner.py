@@ -8,6 +8,7 @@ import os
 import socket
 import stat
 from pathlib import Path
+from pickle import loads
 
 import pyarrow as pa
 import pytest
@@ -16,9 +17,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 from pyspark.sql.types import StructType
 
-from slatespark import SlateError, SlateTable
+from slatespark import MemoryLimitError, SlateError, SlateTable
 from slatespark.spark.jobs import task_runner
-from slatespark.spark.jobs.task_runner import SparkTasks, pack
+from slatespark.spark.jobs.task_runner import SparkTasks, _RunPacked, pack, pieces_of
 from slatespark.spark.pyspark_api import ArrowTask, arrow_frame, map_in_arrow
 
 ITEM_BYTES = 100_000
@@ -85,6 +86,29 @@ def test_items_of_many_bytes_travel_in_as_many_tasks(spark: SparkSession, monkey
     finally:
         spark.conf.unset(setting)
     assert seen == [3]
+
+
+def test_a_large_item_travels_in_pieces(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A driver that had no memory to send a task of 100 MiB waited for ever; one of 128 MiB is not sent at all."""
+    monkeypatch.setattr(task_runner, "PIECE_BYTES", 1000)
+    items = [bytes(range(250)) * 20, b"", b"small"]
+    assert list(SparkTasks(spark)(bytes, items)) == items
+
+
+def test_pieces_arrive_in_any_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(task_runner, "PIECE_BYTES", 1000)
+    item = bytes(range(250)) * 20
+    pieces = [*pieces_of(0, pack((bytes, item)))]
+    assert len(pieces) == 6
+    [outcome] = _RunPacked()(iter(pieces[::-1]))
+    assert loads(outcome["outcome"][0].as_py()) == item
+
+
+def test_results_that_do_not_arrive_are_missed(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """PySpark returned an empty list after its JVM had run out of memory."""
+    monkeypatch.setattr(task_runner, "run_job", lambda _, collect, **__: collect()[:1])
+    with pytest.raises(MemoryLimitError, match=r"1 of the results of 2 tasks .*spark\.driver\.memory"):
+        SparkTasks(spark)(len, [b"a", b"b"])
 
 
 def fill_disk(_: object) -> int:

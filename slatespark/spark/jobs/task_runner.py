@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import pyarrow as pa
 from pyspark import cloudpickle
 
+from slatespark.errors import MemoryLimitError
 from slatespark.spark.failures import own_errors, spark_errors
 from slatespark.spark.jobs.run_job import run_job
 from slatespark.spark.pyspark_api import ArrowTask, arrow_frame, find_context, map_in_arrow
@@ -19,8 +21,11 @@ if TYPE_CHECKING:
 
 MANY: Final = 1 << 20  # numbers: more than there are cores
 
-_PACKED = "number INT, packed BINARY"
+_PACKED = "number INT, place INT, piece BINARY"
+_PIECES: Final = pa.schema([("number", pa.int32()), ("place", pa.int32()), ("piece", pa.binary())])
 _RESULT = "outcome BINARY"
+# Spark refuses tasks of 128 MiB, and a driver of 1 GiB waits for ever once it had no memory to send one of 100 MiB.
+PIECE_BYTES: Final = 8 << 20
 
 Item = TypeVar("Item")
 Outcome = TypeVar("Outcome")
@@ -58,17 +63,25 @@ class SparkTasks:
         ------
         SlateError
             The error of a task, with its class.
+        MemoryLimitError
+            When Spark's driver broke off while it sent the results.
         """
         if not items:
             return []
 
-        # As rows, one per partition: in the closure, which every task loads, all items would travel to each task.
-        packed = [_packed_row(number, pack((function, item))) for number, item in enumerate(items)]
+        # As rows, one item per partition: in the closure, which every task loads, all items would travel to each task.
+        pieces = [row for number, item in enumerate(items) for row in pieces_of(number, pack((function, item)))]
         with own_errors():
-            rows_of = arrow_frame(self._spark, pa.Table.from_batches(packed), _PACKED)
+            rows_of = arrow_frame(self._spark, pa.Table.from_batches(pieces), _PACKED)
             frame = map_in_arrow(rows_of.repartitionById(len(items), "number"), _RunPacked(), _RESULT)
             # In the order of partitions.
             rows = run_job(self._spark, frame.collect, check=check, progress=self._progress)
+        if len(rows) < len(items):  # PySpark takes the end of a broken connection for that of the rows
+            raise MemoryLimitError(
+                f"{len(rows)} of the results of {len(items)} tasks arrived.",
+                why="Spark's driver broke off, as it does when it runs out of memory.",
+                todo="Give it more (spark.driver.memory).",
+            )
         # Unpickling is safe: the results come from slatespark's own tasks over Spark's channel.
         return [cloudpickle.loads(bytes(row[0])) for row in rows]
 
@@ -82,18 +95,21 @@ def _parallelism(spark: SparkSession) -> int:
     return 1 + int(last)
 
 
-def _packed_row(number: int, packed: bytes) -> pa.RecordBatch:
-    """Return an item as a batch of its own: Spark sends each batch of many bytes in one task, which has a limit."""
-    return pa.record_batch([pa.array([number], pa.int32()), pa.array([packed], pa.binary())], ["number", "packed"])
+def pieces_of(number: int, packed: bytes) -> Iterator[pa.RecordBatch]:
+    """Yield an item in pieces, each a batch of its own: Spark sends each batch of many bytes in one task."""
+    for place, start in enumerate(range(0, len(packed), PIECE_BYTES)):
+        row = {"number": number, "place": place, "piece": packed[start : start + PIECE_BYTES]}
+        yield pa.RecordBatch.from_pylist([row], _PIECES)
 
 
 class _RunPacked(ArrowTask):
-    """Packed functions and items of one partition -> the packed outcomes."""
+    """The packed function and item of one partition, in pieces of any order -> the packed outcome."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            results = [run_packed(packed) for packed in batch.column("packed").to_pylist()]
-            yield pa.RecordBatch.from_pydict({"outcome": pa.array(results, pa.binary())})
+        pieces = [row for batch in batches for row in batch.to_pylist()]
+        if pieces:
+            packed = b"".join(row["piece"] for row in sorted(pieces, key=itemgetter("place")))
+            yield pa.RecordBatch.from_pydict({"outcome": pa.array([run_packed(packed)], pa.binary())})
 
 
 def run_packed(packed: bytes) -> bytes:
