@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from slatespark.options.values import STORAGE_PREFIX
+from slatespark.options.values import STORAGE_PREFIX, parse_location
 from slatespark.spark.hadoop_settings import hadoop_options
 
 if TYPE_CHECKING:
+    import os
+
     from pyspark.sql import SparkSession
 
 
@@ -33,7 +35,7 @@ def register(spark: SparkSession) -> None:
     activate(spark)
 
 
-def storageOptions(spark: SparkSession, path: str = "s3a://") -> dict[str, str]:
+def storageOptions(spark: SparkSession, path: str | os.PathLike[str] = "s3a://") -> dict[str, str]:
     """Return the session's Hadoop settings of a store as `storage.*` options.
 
     ``spark.read.format("slate").options(**slatespark.storageOptions(spark, path)).load(path)``
@@ -57,10 +59,16 @@ def storageOptions(spark: SparkSession, path: str = "s3a://") -> dict[str, str]:
     -------
     Options for a reader or a writer; empty if the session has no such settings. They hold credentials: do not print
     them.
+
+    Raises
+    ------
+    OptionError
+        When `path` is neither text nor a path.
     """
+    where = parse_location(path, "path")
 
     def setting(name: str) -> str:
         found = (spark.conf.get(prefix + name, None) for prefix in ("", "spark.hadoop."))
         return next((value.strip() for value in found if value), "")
 
-    return {STORAGE_PREFIX + option: value for option, value in hadoop_options(path, setting).items()}
+    return {STORAGE_PREFIX + option: value for option, value in hadoop_options(where, setting).items()}

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from slatespark import SlateStore, SlateTable, storageOptions
+from slatespark import OptionError, SlateStore, SlateTable, storageOptions
 from slatespark.options import ReadOptions
 
 
@@ -20,6 +20,12 @@ def fresh(spark: SparkSession) -> SparkSession:
 
 def test_no_settings_no_options(fresh: SparkSession) -> None:
     assert storageOptions(fresh) == {}
+
+
+def test_a_path_is_text_or_a_path(fresh: SparkSession, tmp_path: Path) -> None:
+    assert storageOptions(fresh, tmp_path) == {}
+    with pytest.raises(OptionError, match="path: 5 is neither"):
+        storageOptions(fresh, 5)  # type: ignore[arg-type]
 
 
 def test_keys_endpoint_region_and_path_style(fresh: SparkSession) -> None:
