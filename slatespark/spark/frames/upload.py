@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterator
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -33,9 +34,10 @@ def upload_frame(rows: DataFrame, location: TableLocation, load: Load) -> list[t
         The error of a task, with its class.
     """
     with own_errors():
-        messages = map_in_arrow(rows, _Upload(location, load), _MESSAGE).collect()
+        # To `collect`, a connection that breaks is the end of the rows: their files would be missing from the commit.
+        messages = map_in_arrow(rows, _Upload(location, load), _MESSAGE).toArrow().to_pylist()
     # Unpickling is safe: the messages come from slatespark's own tasks over Spark's channel.
-    return [pickle.loads(message.files) for message in sorted(messages, key=lambda message: message.task)]
+    return [pickle.loads(message["files"]) for message in sorted(messages, key=itemgetter("task"))]
 
 
 @dataclass(frozen=True)
