@@ -21,6 +21,7 @@ from pathlib import Path
 
 import slatespark
 from slatespark import OptionError, SchemaError, SlateTable
+from slatespark.spark.jobs import task_runner
 from slatespark.spark.jobs.task_runner import SparkTasks
 
 folder = Path(arguments["folder"])
@@ -80,6 +81,12 @@ result["view"] = slatespark.sql(spark, "SELECT count(*) FROM shown").collect()[0
 slatespark.sql(spark, f"DELETE FROM slate.`{folder / 'table'}` WHERE id = 8")
 result["deleted"] = table.get(8)
 result["storage"] = slatespark.storageOptions(spark)
+
+
+# items that travel in several frames, and in pieces
+usual, task_runner.PIECE_BYTES = task_runner.PIECE_BYTES, 1000
+result["tasks"] = SparkTasks(spark)(len, [b"a" * 2500, b"", b"b" * 10])
+task_runner.PIECE_BYTES = usual
 
 
 # a job that is cancelled
@@ -143,6 +150,7 @@ def test_a_session_of_spark_connect(tmp_path: Path) -> None:
     assert all("temporary view shown" in text and "slate.`path`" in text for text in found["refused"])
     assert (found["view"], found["deleted"]) == (8, None)
     assert found["storage"] == {}
+    assert found["tasks"] == [2500, 0, 10]
     assert found["cancelled"]
     assert found["sink"] == found["each"] == [[1, 10], [2, 20]]
     assert SlateStore.open(str(tmp_path / "sink")).scan().read_all().num_rows == 2

@@ -19,7 +19,7 @@ from pyspark.sql.types import StructType
 
 from slatespark import MemoryLimitError, SlateError, SlateTable
 from slatespark.spark.jobs import task_runner
-from slatespark.spark.jobs.task_runner import SparkTasks, _RunPacked, pack, pieces_of
+from slatespark.spark.jobs.task_runner import SparkTasks, _RunPacked, in_groups, pack, pieces_of
 from slatespark.spark.pyspark_api import ArrowTask, arrow_frame, map_in_arrow
 
 ITEM_BYTES = 100_000
@@ -93,6 +93,15 @@ def test_a_large_item_travels_in_pieces(spark: SparkSession, monkeypatch: pytest
     monkeypatch.setattr(task_runner, "PIECE_BYTES", 1000)
     items = [bytes(range(250)) * 20, b"", b"small"]
     assert list(SparkTasks(spark)(bytes, items)) == items
+
+
+def test_small_items_share_a_frame(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On Spark Connect, where each frame is cut into tasks by itself."""
+    pieces = [row for number in range(40) for row in pieces_of(number, b"x" * 100)]
+    monkeypatch.setattr(task_runner, "PIECE_BYTES", 10 * pieces[0].nbytes)
+    assert list(in_groups(pieces)) == [pieces[start : start + 10] for start in range(0, 40, 10)]
+    [large] = pieces_of(40, b"x" * 9 * pieces[0].nbytes)
+    assert list(in_groups([pieces[0], large, pieces[1]])) == [[pieces[0]], [large], [pieces[1]]]
 
 
 def test_pieces_arrive_in_any_order(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import reduce
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import pyarrow as pa
 from pyspark import cloudpickle
+from pyspark.sql import DataFrame
 
 from slatespark.errors import MemoryLimitError
 from slatespark.spark.failures import own_errors, spark_errors
@@ -72,8 +74,8 @@ class SparkTasks:
         # As rows, one item per partition: in the closure, which every task loads, all items would travel to each task.
         pieces = [row for number, item in enumerate(items) for row in pieces_of(number, pack((function, item)))]
         with own_errors():
-            rows_of = arrow_frame(self._spark, pa.Table.from_batches(pieces), _PACKED)
-            frame = map_in_arrow(rows_of.repartitionById(len(items), "number"), _RunPacked(), _RESULT)
+            rows_of = self._frame_of(pieces).repartitionById(len(items), "number")
+            frame = map_in_arrow(rows_of, _RunPacked(), _RESULT)
             # In the order of partitions.
             rows = run_job(self._spark, frame.collect, check=check, progress=self._progress)
         if len(rows) < len(items):  # PySpark takes the end of a broken connection for that of the rows
@@ -84,6 +86,27 @@ class SparkTasks:
             )
         # Unpickling is safe: the results come from slatespark's own tasks over Spark's channel.
         return [cloudpickle.loads(bytes(row[0])) for row in rows]
+
+    def _frame_of(self, pieces: Sequence[pa.RecordBatch]) -> DataFrame:
+        """Return pieces as rows, of which Spark sends few in a task."""
+        if find_context(self._spark) is not None:
+            return arrow_frame(self._spark, pa.Table.from_batches(pieces), _PACKED)
+        # A server of Spark Connect divides a frame among as many tasks as there are cores, whatever its size.
+        tables = map(pa.Table.from_batches, in_groups(pieces))
+        return reduce(DataFrame.union, (arrow_frame(self._spark, table, _PACKED) for table in tables))
+
+
+def in_groups(pieces: Sequence[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
+    """Yield pieces in groups of up to `PIECE_BYTES`, or of one."""
+    group: list[pa.RecordBatch] = []
+    held_bytes = 0
+    for piece in pieces:
+        if group and held_bytes + piece.nbytes > PIECE_BYTES:
+            yield group
+            group, held_bytes = [], 0
+        group.append(piece)
+        held_bytes += piece.nbytes
+    yield group
 
 
 def _parallelism(spark: SparkSession) -> int:
