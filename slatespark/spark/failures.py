@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from slatespark import errors
-from slatespark.errors import InvalidRequestError, SlateError, as_slate_error
+from slatespark.errors import InvalidRequestError, MemoryLimitError, SlateError, as_slate_error
 
 _CLASSES: Final = {
     name: value for name, value in vars(errors).items() if isinstance(value, type) and issubclass(value, SlateError)
@@ -71,6 +71,15 @@ def find_own_error(text: str) -> SlateError | None:
     if found is None:
         return _not_registered() if _NOT_FOUND.search(text) else None
     return _CLASSES[found[1]](_SQL_STATE.sub("", found[2]).strip())
+
+
+def lost_results(fact: str) -> MemoryLimitError:
+    """Return the error for rows that `collect` lacks: it takes a connection that breaks for the end of the rows."""
+    return MemoryLimitError(
+        fact,
+        why="Spark's driver broke off, as it does when it runs out of memory.",
+        todo="Give it more (spark.driver.memory).",
+    )
 
 
 def _not_registered() -> SlateError:

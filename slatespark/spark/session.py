@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from slatespark.options.values import STORAGE_PREFIX, parse_location
 from slatespark.spark.hadoop_settings import hadoop_options
+from slatespark.table.stores import refuse_few_slashes
 
 if TYPE_CHECKING:
     import os
@@ -63,9 +64,12 @@ def storageOptions(spark: SparkSession, path: str | os.PathLike[str] = "s3a://")
     Raises
     ------
     OptionError
-        When `path` is neither text nor a path.
+        When `path` is empty, or neither text nor a path.
+    InvalidRequestError
+        When its protocol has one slash, as `pathlib.Path` makes of an address.
     """
     where = parse_location(path, "path")
+    refuse_few_slashes(where)
 
     def setting(name: str) -> str:
         found = (spark.conf.get(prefix + name, None) for prefix in ("", "spark.hadoop."))

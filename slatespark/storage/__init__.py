@@ -43,6 +43,7 @@ __all__ = [
     "open_scratch",
     "open_store",
     "read_ahead",
+    "refuse_few_slashes",
     "run_ahead",
     "run_concurrently",
     "run_in_groups",
@@ -72,7 +73,7 @@ def open_store(url: str, options: Mapping[str, object] | None = None) -> ObjectS
     if scheme is None and "://" in url:  # as in `simplecache::s3://`
         refuse_user_info(url)
         raise InvalidRequestError(f"{url} is not a URL.", todo="Use a path or protocol://location.")
-    _refuse_few_slashes(url)
+    refuse_few_slashes(url)
     protocol = "file" if scheme is None else scheme[1].lower()
     if protocol in ("file", "local", "memory"):
         refuse_unknown_options(protocol, options or (), LOCAL_OPTIONS)
@@ -136,7 +137,7 @@ def scratch_folder(purpose: str) -> Iterator[str]:
         yield name
 
 
-def _refuse_few_slashes(url: str) -> None:
+def refuse_few_slashes(url: str) -> None:
     """Refuse `s3:/bucket` and `s3:bucket`, which would be local folders; `pathlib.Path` makes them of `s3://bucket`."""
     few = _FEW_SLASHES.match(url)
     if few is not None:

@@ -23,6 +23,7 @@ from slatespark.format.ulid import Ulid
 from slatespark.options.values import WAL_PATH, parse_location, with_own_spelling
 from slatespark.storage import absolute_location as absolute_location
 from slatespark.storage import client_urls, open_store
+from slatespark.storage import refuse_few_slashes as refuse_few_slashes
 from slatespark.storage.object_store import ObjectStore
 from slatespark.table.heads import Heads
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from slatespark import OptionError, SlateStore, SlateTable, storageOptions
+from slatespark import InvalidRequestError, OptionError, SlateStore, SlateTable, storageOptions
 from slatespark.options import ReadOptions
 
 
@@ -26,6 +26,8 @@ def test_a_path_is_text_or_a_path(fresh: SparkSession, tmp_path: Path) -> None:
     assert storageOptions(fresh, tmp_path) == {}
     with pytest.raises(OptionError, match="path: 5 is neither"):
         storageOptions(fresh, 5)  # type: ignore[arg-type]
+    with pytest.raises(InvalidRequestError, match="s3a://lake/x as text"):
+        storageOptions(fresh, Path("s3a://lake/x"))
 
 
 def test_keys_endpoint_region_and_path_style(fresh: SparkSession) -> None:

@@ -105,6 +105,7 @@ def test_small_items_share_a_frame(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_pieces_arrive_in_any_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(task_runner, "freeze_gc", lambda: None)
     monkeypatch.setattr(task_runner, "PIECE_BYTES", 1000)
     item = bytes(range(250)) * 20
     pieces = [*pieces_of(0, pack((bytes, item)))]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterator
 from dataclasses import dataclass
-from operator import itemgetter
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from slatespark.spark.failures import own_errors, spark_errors
+from slatespark.spark.failures import lost_results, own_errors, spark_errors
+from slatespark.spark.jobs.run_job import run_job
 from slatespark.spark.pyspark_api import ArrowTask, map_in_arrow
 from slatespark.spark.table_location import TableLocation
 from slatespark.spark.worker import freeze_gc, task_context
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _MESSAGE = "task INT, files BINARY"
+_LAST = "SELECT CAST(NULL AS INT) AS task, CAST(NULL AS BINARY) AS files"
 
 
 def upload_frame(rows: DataFrame, location: TableLocation, load: Load) -> list[tuple[NewFile, ...]]:
@@ -32,12 +33,18 @@ def upload_frame(rows: DataFrame, location: TableLocation, load: Load) -> list[t
     ------
     SlateError
         The error of a task, with its class.
+    MemoryLimitError
+        When Spark's driver broke off while it sent what the tasks returned.
     """
     with own_errors():
-        # To `collect`, a connection that breaks is the end of the rows: their files would be missing from the commit.
-        messages = map_in_arrow(rows, _Upload(location, load), _MESSAGE).toArrow().to_pylist()
+        spark = rows.sparkSession
+        # How many tasks there are is not known, so a row behind all others tells that these arrived.
+        messages = map_in_arrow(rows, _Upload(location, load), _MESSAGE).union(spark.sql(_LAST))
+        received = run_job(spark, messages.collect)
+    if not received or received.pop().task is not None:
+        raise lost_results("The names of files that tasks have written did not arrive.")
     # Unpickling is safe: the messages come from slatespark's own tasks over Spark's channel.
-    return [pickle.loads(message["files"]) for message in sorted(messages, key=itemgetter("task"))]
+    return [pickle.loads(message.files) for message in sorted(received, key=lambda message: message.task)]
 
 
 @dataclass(frozen=True)

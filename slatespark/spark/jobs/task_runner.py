@@ -9,24 +9,22 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import pyarrow as pa
 from pyspark import cloudpickle
-from pyspark.sql import DataFrame
 
-from slatespark.errors import MemoryLimitError
-from slatespark.spark.failures import own_errors, spark_errors
+from slatespark.spark.failures import lost_results, own_errors, spark_errors
 from slatespark.spark.jobs.run_job import run_job
 from slatespark.spark.pyspark_api import ArrowTask, arrow_frame, find_context, map_in_arrow
 from slatespark.spark.worker import freeze_gc
 from slatespark.table.progress import Progress
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 MANY: Final = 1 << 20  # numbers: more than there are cores
 
 _PACKED = "number INT, place INT, piece BINARY"
 _PIECES: Final = pa.schema([("number", pa.int32()), ("place", pa.int32()), ("piece", pa.binary())])
 _RESULT = "outcome BINARY"
-# Spark refuses tasks of 128 MiB, and a driver of 1 GiB waits for ever once it had no memory to send one of 100 MiB.
+# Spark refuses tasks of 128 MiB, and a driver of 1 GiB waits for ever once it has no memory to send one of 100 MiB.
 PIECE_BYTES: Final = 8 << 20
 
 Item = TypeVar("Item")
@@ -78,12 +76,8 @@ class SparkTasks:
             frame = map_in_arrow(rows_of, _RunPacked(), _RESULT)
             # In the order of partitions.
             rows = run_job(self._spark, frame.collect, check=check, progress=self._progress)
-        if len(rows) < len(items):  # PySpark takes the end of a broken connection for that of the rows
-            raise MemoryLimitError(
-                f"{len(rows)} of the results of {len(items)} tasks arrived.",
-                why="Spark's driver broke off, as it does when it runs out of memory.",
-                todo="Give it more (spark.driver.memory).",
-            )
+        if len(rows) < len(items):
+            raise lost_results(f"{len(rows)} of the results of {len(items)} tasks arrived.")
         # Unpickling is safe: the results come from slatespark's own tasks over Spark's channel.
         return [cloudpickle.loads(bytes(row[0])) for row in rows]
 
@@ -93,7 +87,8 @@ class SparkTasks:
             return arrow_frame(self._spark, pa.Table.from_batches(pieces), _PACKED)
         # A server of Spark Connect divides a frame among as many tasks as there are cores, whatever its size.
         tables = map(pa.Table.from_batches, in_groups(pieces))
-        return reduce(DataFrame.union, (arrow_frame(self._spark, table, _PACKED) for table in tables))
+        frames = (arrow_frame(self._spark, table, _PACKED) for table in tables)
+        return reduce(lambda upper, lower: upper.union(lower), frames)
 
 
 def in_groups(pieces: Sequence[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:

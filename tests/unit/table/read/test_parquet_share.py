@@ -100,6 +100,18 @@ def test_files_under_many_newer_rows_stay_with_the_rest(monkeypatch: pytest.Monk
     assert rest_of(store, share) == list(range(3000 - taken)), "the first file, with the newer row"
 
 
+@pytest.mark.parametrize(("share", "is_taken"), [(1, True), (1 << 20, False)])
+def test_newer_rows_may_be_a_share_of_what_is_taken(
+    monkeypatch: pytest.MonkeyPatch, share: int, is_taken: bool
+) -> None:
+    """A share of one in `share`."""
+    monkeypatch.setattr(parquet_share, "LEAST_SHADOW_BYTES", 0)
+    monkeypatch.setattr(parquet_share, "_SHADOW_SHARE", share)
+    store = filled()
+    store.write(rows(range(1, 2), "new"))
+    assert (SHADOWED in share_of(store).reasons) is is_taken
+
+
 def test_only_files_that_the_read_needs_are_taken() -> None:
     store = filled()
     share = share_of(store, filter="id >= 2995")
