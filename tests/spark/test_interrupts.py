@@ -36,18 +36,24 @@ def interrupt():
         time.sleep(0.05)
     os.kill(os.getpid(), signal.SIGINT)
 
+rows = spark.range(40_000_000).selectExpr("id", "repeat('v', 50) AS v")
 threading.Thread(target=interrupt, daemon=True).start()
 try:
-    table.write(spark.range(40_000_000).selectExpr("id", "repeat('v', 50) AS v"))
+    if sys.argv[2] == "write":
+        table.write(rows)
+    else:
+        with table.begin() as transaction:
+            transaction.write(rows)
 except (KeyboardInterrupt, Py4JError):  # the latter from PySpark 4.1
     print("interrupted,", "active" if tracker.getActiveJobsIds() else "ended")
 table.write(spark.range(3).selectExpr("id", "'next' AS v"))
 """
 
 
-def test_a_write_ends_with_ctrl_c_and_commits_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("call", ["write", "transaction"])
+def test_a_write_ends_with_ctrl_c_and_commits_nothing(tmp_path: Path, call: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", INTERRUPTED, str(tmp_path / "t")],
+        [sys.executable, "-c", INTERRUPTED, str(tmp_path / "t"), call],
         env={**os.environ, "PYSPARK_PYTHON": sys.executable},
         check=True,
         capture_output=True,
