@@ -90,9 +90,19 @@ def test_items_of_many_bytes_travel_in_as_many_tasks(spark: SparkSession, monkey
 
 def test_a_large_item_travels_in_pieces(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """A driver that had no memory to send a task of 100 MiB waited for ever; one of 128 MiB is not sent at all."""
+    sent: list[pa.Table] = []
+
+    def watched(session: SparkSession, table: pa.Table, schema: str) -> DataFrame:
+        sent.append(table)
+        return arrow_frame(session, table, schema)
+
+    monkeypatch.setattr(task_runner, "arrow_frame", watched)
     monkeypatch.setattr(task_runner, "PIECE_BYTES", 1000)
     items = [bytes(range(250)) * 20, b"", b"small"]
     assert list(SparkTasks(spark)(bytes, items)) == items
+    [table] = sent
+    assert table["number"].to_pylist() == [0] * 6 + [1, 2]
+    assert max(map(len, table["piece"].to_pylist())) == 1000
 
 
 def test_small_items_share_a_frame(monkeypatch: pytest.MonkeyPatch) -> None:
