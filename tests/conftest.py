@@ -10,6 +10,7 @@ from typing import TypeAlias
 import pytest
 from hypothesis import HealthCheck, settings
 
+from slatespark.table.read.copies import choice
 from tests.support.client import Client, ClientOptions, Location
 from tests.support.effort import THOROUGH, examples
 
@@ -37,6 +38,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def rewrite(request: pytest.FixtureRequest) -> bool:
     """Whether golden files are to be rewritten instead of compared."""
     return bool(request.config.getoption("--rewrite"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def copies_under_newer_rows() -> Iterator[None]:
+    """Take copies of small local tables, too, where newer rows lie above: what a test compares is seldom large."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(choice, "MERGE_FACTOR", 1)
+        yield
 
 
 @pytest.fixture

@@ -199,7 +199,7 @@ class ReadOptions(FeedOptions):
     )
     use_copies: bool | None = option(
         "useCopies",
-        doc="Read columnar copies instead of SSTs where fewer bytes are to be read; the rows are the same. `true` "
+        doc="Read columnar copies instead of SSTs where that costs less; the rows are the same. `true` "
         "looks for copies of any table, `false` reads SSTs alone.",
         parse=parse_flag,
         calls=_ANY_READ,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,8 @@ from slatespark.table.read.arrow import (
     decode_columns,
     type_of,
 )
+
+_DENSE: Final = 2  # rows in a span for each that is wanted
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -143,29 +145,43 @@ def read_columns(
         return decode_columns(sources, rows, names, projection, where)
     numbers = rows >> ROW_BITS
     parts = [
-        (np.flatnonzero(numbers == number), source.columns)
+        (at, source.columns)
         for number in copies
-        if isinstance(source := sources[number], CopyRows)
+        if isinstance(source := sources[number], CopyRows) and len(at := np.flatnonzero(numbers == number))
     ]
-    parts = [part for part in parts if len(part[0])]
     if len(parts) == 1 and len(parts[0][0]) == len(rows):
-        positions = rows & ROW_MASK
-        return {name: _taken(parts[0][1][name], positions) for name in names}
+        pick = _picker(rows & ROW_MASK)
+        return {name: pick(parts[0][1][name]) for name in names}
+    pieces, order, held = [], np.empty(len(rows), np.int64), 0
     is_rest = np.ones(len(rows), bool)
-    for at, _ in parts:
-        is_rest[at] = False
-    rest = np.flatnonzero(is_rest)
-    pieces = [{name: _taken(columns[name], rows[at] & ROW_MASK) for name in names} for at, columns in parts]
-    if len(rest):
+    for at, columns in parts:
+        piece, places = _piece({name: columns[name] for name in names}, rows[at] & ROW_MASK)
+        pieces.append(piece)
+        order[at], is_rest[at] = held + places, False
+        held += int(places[-1]) + 1
+    if len(rest := np.flatnonzero(is_rest)):
         pieces.append(decode_columns(sources, rows[rest], names, projection, where))
-    order = np.empty(len(rows), np.int64)
-    order[np.concatenate([*(at for at, _ in parts), rest])] = np.arange(len(rows), dtype=np.int64)
-    return {name: pa.concat_arrays([piece[name] for piece in pieces]).take(array_of_numpy(order)) for name in names}
+        order[rest] = held + np.arange(len(rest), dtype=np.int64)
+    pick = _picker(order)
+    return {name: pick(pa.concat_arrays([piece[name] for piece in pieces])) for name in names}
 
 
-def _taken(array: pa.Array, positions: NDArray[np.int64]) -> pa.Array:
-    """Return values of an array; ascending positions without gaps need no copy."""
+def _piece(
+    columns: Mapping[str, pa.Array], positions: NDArray[np.int64]
+) -> tuple[dict[str, pa.Array], NDArray[np.int64]]:
+    """Return columns that hold the rows of some ascending positions, and the new positions of these rows."""
+    first = int(positions[0])
+    span = int(positions[-1]) - first + 1
+    if span <= _DENSE * len(positions):  # they are picked once, where they are put in order
+        return {name: array.slice(first, span) for name, array in columns.items()}, positions - first
+    pick = _picker(positions)
+    return {name: pick(array) for name, array in columns.items()}, np.arange(len(positions), dtype=np.int64)
+
+
+def _picker(positions: NDArray[np.int64]) -> Callable[[pa.Array], pa.Array]:
+    """Return what picks the values at some positions; ascending ones without gaps need no copy."""
     first, count = int(positions[0]), len(positions)
-    if int(positions[-1]) - first + 1 == count:
-        return array.slice(first, count)
-    return array.take(array_of_numpy(positions))
+    if np.array_equal(positions, np.arange(first, first + count)):
+        return lambda array: array.slice(first, count)
+    indices = array_of_numpy(positions)
+    return lambda array: array.take(indices)

@@ -1,0 +1,47 @@
+"""What a copy under newer rows is taken for: to merge with it pays less than to merge with an SST that is at hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from slatespark.storage.memory_store import MemoryStore
+from slatespark.table.read.copies import choice
+from slatespark.table.read.copies.choice import USED
+from tests.unit.table.read.copies.copied_table import ROWS, Place, rows
+
+FACTOR = 12  # all columns of these rows are a fifth of the SST, one is a thirtieth
+
+
+@pytest.fixture(autouse=True)
+def factor(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choice, "MERGE_FACTOR", FACTOR)
+
+
+def with_newer_rows(monkeypatch: pytest.MonkeyPatch, **options: Any) -> Place:
+    place = Place(monkeypatch)
+    place.table.write(rows(range(ROWS)))
+    place.table.compact(full=True, **options)
+    place.table.write(rows(range(0, ROWS, 100), add=1000))
+    return place
+
+
+def test_under_newer_rows_a_copy_serves_few_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    place = with_newer_rows(monkeypatch)
+    assert place.check(columns="c1") == {USED: 1}
+    assert USED not in place.check()
+
+
+def test_without_newer_rows_it_serves_all_columns(place: Place) -> None:
+    assert place.check() == {USED: 1}
+
+
+@pytest.mark.parametrize("is_remote", [False, True])
+@pytest.mark.parametrize("compression", ["none", "zstd"])
+def test_it_serves_all_columns_where_the_sst_takes_time_to_fetch_or_decompress(
+    monkeypatch: pytest.MonkeyPatch, compression: str, is_remote: bool
+) -> None:
+    monkeypatch.setattr(MemoryStore, "is_remote", is_remote)
+    place = with_newer_rows(monkeypatch, compression=compression)
+    assert (place.check() == {USED: 1}) == (is_remote or compression == "zstd")
