@@ -90,7 +90,7 @@ def _too_precise(span: SourceSpan) -> OptionError:
 
 def _double(text: str, suffix: str, *, negative: bool, span: SourceSpan) -> Literal:
     value = float(text)
-    if suffix == "f":
+    if suffix == "f" and value:  # the exponent of what rounds to zero may have any size
         value = _nearest_float32(Fraction(text), value) if len(text) < 400 and abs(value) < 1e39 else math.inf
     if math.isinf(value):
         raise filter_error(f"the number does not fit a {'FLOAT' if suffix == 'f' else 'DOUBLE'}", span)

@@ -89,6 +89,8 @@ def test_parentheses_group_comparisons() -> None:
         ("0.1F", "double", 0.10000000149011612),
         # slightly above the midpoint of two floats: rounding to double first would round down to even
         ("1.00000017881393432617187501F", "double", 1.000000238418579),
+        ("1e-999999999F", "double", 0.0),
+        ("0e999999999F", "double", 0.0),
         ("true", "boolean", True),
         ("NULL", "null", None),
         ("X'0aF'", "binary", b"\x00\xaf"),
