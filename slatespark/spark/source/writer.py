@@ -30,7 +30,9 @@ class SlateWriter(SentToTasks, DataSourceArrowWriter):
 
         with spark_errors():
             self._options = options
-            self._load = begin_load(self._stores(), self._clock(), schema, options, overwrite=overwrite)
+            creates = options.read_set is None  # what was read is there, or was removed since
+            stores, clock = self._stores(), self._clock()
+            self._load = begin_load(stores, clock, schema, options, overwrite=overwrite, creates=creates)
 
     def _stores(self) -> TableStores:
         return kept_stores(self._options)

@@ -140,7 +140,7 @@ def _delete_rows(
 
     Each split is a task: it reads the keys, and uploads their tombstones.
     """
-    load = begin_load(stores, clock, plan.schema, write)
+    load = begin_load(stores, clock, plan.schema, write, creates=False)
     if load is None:
         return None
     with abandoned_on_error(stores, load.job):

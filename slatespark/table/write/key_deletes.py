@@ -23,7 +23,8 @@ from slatespark.table.stores import TableStores
 from slatespark.table.write.change_options import parse_change
 from slatespark.table.write.chosen_keys import encode_listed
 from slatespark.table.write.history_replace import choose_state_at_write
-from slatespark.table.write.load_run import load_batches
+from slatespark.table.write.load_plan import begin_load
+from slatespark.table.write.load_run import run_load
 
 
 def delete_listed_keys(stores: TableStores, clock: Clock, condition: str, options: WriteOptions) -> CommitRecord | None:
@@ -108,7 +109,8 @@ def _delete(
     """Commit a tombstone for each of some keys, which ascend."""
     columns = codec.decode([SoughtKeys.of(keys).packed], np.arange(len(keys), dtype=np.int64), list(codec.key_columns))
     rows = pa.RecordBatch.from_pydict(columns)
-    return load_batches(stores, clock, rows.schema, [rows], options)
+    load = begin_load(stores, clock, rows.schema, options, creates=False)
+    return None if load is None else run_load(stores, clock, load, rows.schema, [rows])
 
 
 def _listed_keys(condition: str, codec: RowCodec) -> tuple[bytes, ...]:

@@ -47,7 +47,8 @@ def load_batches(
     ----------
     depends_on : the read set, which must be unchanged; None for a write that depends on no read
     """
-    load = begin_load(stores, clock, schema, options, overwrite=overwrite)
+    creates = depends_on is None  # what was read is there, or was removed since
+    load = begin_load(stores, clock, schema, options, overwrite=overwrite, creates=creates)
     return None if load is None else run_load(stores, clock, load, schema, batches, depends_on=depends_on)
 
 

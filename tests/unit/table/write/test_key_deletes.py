@@ -18,7 +18,7 @@ from slatespark import (
     SlateStore,
 )
 from slatespark.slate_store.base import last_commit
-from slatespark.table.write import key_deletes, load_run
+from slatespark.table.write import key_deletes, load_plan
 
 SCHEMA = pa.schema(
     [pa.field("tenant", pa.string(), nullable=False), pa.field("id", pa.int64(), nullable=False), ("n", pa.int32())]
@@ -70,13 +70,13 @@ def test_without_a_row_nothing_is_committed() -> None:
 
 
 def test_a_key_that_gets_its_row_meanwhile_is_deleted_with_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    store, load = new_store(), load_run.load_batches
+    store, begin = new_store(), load_plan.begin_load
 
     def beside_a_writer(*given: Any, **named: Any) -> Any:
         put(store, ("c", 1), ("a", 1), ("c", 2))
-        return load(*given, **named)
+        return begin(*given, **named)
 
-    monkeypatch.setattr(key_deletes, "load_batches", beside_a_writer)
+    monkeypatch.setattr(key_deletes, "begin_load", beside_a_writer)
     store.delete(keys=[("a", 1), ("c", 1)])
     assert keys_of(store) == [("a", 2), ("b", 1), ("c", 2)]
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Callable
 from decimal import Decimal
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,10 +19,13 @@ from slatespark import (
     OptionError,
     SchemaError,
     SlateStore,
+    TableNotFoundError,
     TransactionConflictError,
 )
 from slatespark.table.read.reader import run_read
+from slatespark.table.write import deletion, key_deletes, load_run
 from slatespark.table.write import update as update_module
+from slatespark.table.write.load_plan import begin_load
 from tests.support.fake_clock import FakeClock
 
 pd = pytest.importorskip("pandas")  # slatespark does without
@@ -255,3 +260,30 @@ def test_a_history_table_keeps_the_old_values() -> None:
     store.update("tenant = 'b'", {"n": 0})
     assert [row[2] for row in shown(store)] == [10, 20, 0]
     assert [row[2] for row in shown(store, timestampAsOf=then)] == [10, 20, 30]
+
+
+@pytest.mark.parametrize("keys", [None, "id"], ids=["raw", "typed"])
+@pytest.mark.parametrize("change", ["update", "delete", "delete of keys"])
+def test_a_table_that_is_dropped_meanwhile_does_not_come_back(
+    change: str, keys: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "t"
+    store = SlateStore.create(path, None if keys is None else "id BINARY, value BINARY", keys)
+    name = "key" if keys is None else keys
+    store.write(pa.table({name: [b"a", b"b"], "value": [b"1", b"2"]}))
+    acts: dict[str, Callable[[], int]] = {
+        "update": lambda: store.update(f"{name} = X'61'", {"value": b"3"}),
+        "delete": lambda: store.delete(f"{name} = X'61'"),
+        "delete of keys": lambda: store.delete(keys=[b"a"]),
+    }
+
+    def after_drop(*given: Any, **named: Any) -> Any:
+        SlateStore.drop(path, force=True)
+        return begin_load(*given, **named)
+
+    for module in (load_run, deletion, key_deletes):
+        monkeypatch.setattr(module, "begin_load", after_drop)
+    with pytest.raises(TableNotFoundError):
+        acts[change]()
+    with pytest.raises(TableNotFoundError):
+        SlateStore.open(path)
