@@ -135,7 +135,8 @@ def _open_or_create(arguments: TableArguments, schema: pa.Schema) -> tuple[Slate
         given["keyColumns"] = list(parsed.key_columns)
         formats = {"keyFormat": parsed.key_format, "valueFormat": parsed.value_format}
         given.update({name: value for name, value in formats.items() if value is not None})
-    options = {name: value for name, value in arguments.options.items() if name not in parsed.properties}
+    settled = (*parsed.properties, "ifExists")
+    options = {name: value for name, value in arguments.options.items() if name not in settled}
     return arguments.create_store(given), options
 
 

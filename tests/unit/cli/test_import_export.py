@@ -203,6 +203,18 @@ def test_the_clock_of_a_table_that_an_import_creates(tmp_path: Path, monkeypatch
     assert row["_create_ts"] == "2023-11-14T22:13:20.000Z"
 
 
+@pytest.mark.parametrize("word", ["error", "ignore"])
+def test_import_to_a_place_without_a_table_whatever_it_does_with_one(tmp_path: Path, word: str) -> None:
+    (tmp_path / "in.csv").write_text("id,name\n1,ada\n")
+    command: list[str | Path] = ["import", tmp_path / "new", tmp_path / "in.csv", "--option", f"ifExists={word}"]
+    assert done(*command, "--key-columns", "id") == "Wrote 1 row; version 3.\n"
+    if word == "error":
+        refused("TableExistsError", *command)
+    else:
+        assert done(*command) == "Wrote 0 rows; version 3.\n"
+    assert rows(tmp_path / "new") == [{"id": 1, "name": "ada"}]
+
+
 def test_import_into_no_table_without_a_key_creates_none(tmp_path: Path) -> None:
     (tmp_path / "in.csv").write_text("id,name\n1,ada\n")
     assert "--key-columns" in refused("SchemaError", "import", tmp_path / "new", tmp_path / "in.csv")
