@@ -138,9 +138,9 @@ def plan_definition(
 
 def _check_agreement(current: TableDefinition, options: WriteOptions) -> None:
     """Refuse creation options that contradict the table."""
-    keys = ",".join(current.key_columns)
-    if options.key_columns is not None and [name.lower() for name in options.key_columns] != keys.lower().split(","):
-        what = f"the key columns {keys}" if keys else "no key columns: it is a raw table of key and value"
+    keys = current.key_columns
+    if options.key_columns is not None and [*map(str.lower, options.key_columns)] != [*map(str.lower, keys)]:
+        what = f"the key columns {','.join(keys)}" if keys else "no key columns: it is a raw table of key and value"
         raise SchemaError(f"keyColumns is {','.join(options.key_columns)}, but the table has {what}.", todo=_DROP)
     for name, given, known in (
         ("keyFormat", options.key_format, current.key_format),

@@ -7,7 +7,7 @@ from itertools import count
 import pyarrow as pa
 import pytest
 
-from slatespark import OptionError, SlateStore
+from slatespark import OptionError, SchemaError, SlateStore
 
 ROWS = pa.table({"key": [b"a"], "value": [b"1"]})
 _numbers = count()
@@ -38,3 +38,16 @@ def test_a_default_is_what_the_table_has(store: SlateStore, name: str, same: str
         store.write(ROWS, **{name: other})
         with pytest.raises(OptionError, match=name):
             store.write(ROWS, **{name: same})
+
+
+def test_a_name_of_a_key_column_may_contain_a_comma() -> None:
+    one, two = (f"memory://agreement/{next(_numbers)}" for _ in range(2))
+    row = pa.table({"a,b": [1], "n": [2]})
+    store = SlateStore.create(one, row.schema, keyColumns=["a,b"])
+    store.write(row, keyColumns=["A,b"])
+    assert store.get(1) == {"a,b": 1, "n": 2}
+    with pytest.raises(SchemaError, match="keyColumns"):
+        store.write(row, keyColumns="a,b")
+    store = SlateStore.create(two, "a INT, b INT", ["a", "b"])
+    with pytest.raises(SchemaError, match="keyColumns"):
+        store.write(pa.table({"a": [1], "b": [1]}), keyColumns=["a,b"])
