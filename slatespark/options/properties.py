@@ -66,6 +66,7 @@ DEFAULTS: Final = {
     "defaultTtl": "none",
     "historyRetention": "none",
     "holdHistory": "false",
+    "periodicCompactionInterval": "none",
     "retention": "none",
 }  # the values of a table without them
 

@@ -20,7 +20,6 @@ from slatespark.encoding.type_names import sql_type
 from slatespark.errors import ConflictError, OptionError, SchemaError, TableExistsError
 from slatespark.options import WriteOptions
 from slatespark.options.properties import (
-    DEFAULTS,
     FIXED_PROPERTIES,
     SEGMENT_PROPERTIES,
     parse_property,
@@ -151,7 +150,7 @@ def _check_agreement(current: TableDefinition, options: WriteOptions) -> None:
     for name, text in options.properties.items():
         if name in SEGMENT_PROPERTIES:
             continue  # `declaring` compares them
-        known_text = current.properties.get(name, DEFAULTS.get(name))
+        known_text = current.properties.get(name, current.default_of(name))
         if known_text is None or parse_property(name, known_text) != parse_property(name, text):
             todo = _DROP if name in FIXED_PROPERTIES else "Use setProperties."
             raise OptionError(f"{name} is {text}, but the table has {known_text or 'none'}.", todo=todo)

@@ -95,7 +95,7 @@ class TableDefinition(Escaped):
     @property
     def version_retention_ms(self) -> int | None:
         """How long a version stays readable after a commit replaced it; None for no guarantee."""
-        text = self.properties.get("versionRetention", TYPED_VERSION_RETENTION if self.is_typed else None)
+        text = self.properties.get("versionRetention", self.default_of("versionRetention"))
         return parse_duration_or_none(text, "versionRetention") or None
 
     @property
@@ -139,6 +139,12 @@ class TableDefinition(Escaped):
         """The built-in operator that folds operands unless an option gives one; None if the table sets none."""
         given = self.properties.get("mergeOperator")
         return None if given is None else str(parse_property("mergeOperator", given))
+
+    def default_of(self, name: str) -> str | None:
+        """Return what a property is if the table does not set it, as text; None for nothing."""
+        if name == "versionRetention":
+            return TYPED_VERSION_RETENTION if self.is_typed else "none"
+        return DEFAULTS.get(name)
 
     def ttl_ms(self, given_ms: int | None) -> int | None:
         """Return the time to live of rows: the given one, or that of the table if the write gives none; None for none.

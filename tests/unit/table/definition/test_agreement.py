@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import count
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -38,6 +39,20 @@ def test_a_default_is_what_the_table_has(store: SlateStore, name: str, same: str
         store.write(ROWS, **{name: other})
         with pytest.raises(OptionError, match=name):
             store.write(ROWS, **{name: same})
+
+
+@pytest.mark.parametrize("keys", [None, "id"], ids=["raw", "typed"])
+@pytest.mark.parametrize(
+    ("name", "same", "other"),
+    [("versionRetention", {None: "none", "id": "7d"}, "1d"), ("periodicCompactionInterval", "none", "1d")],
+)
+def test_defaults_that_say_when_files_go(keys: str | None, name: str, same: Any, other: str) -> None:
+    url = f"memory://agreement/{next(_numbers)}"
+    store = SlateStore.create(url, None if keys is None else "id BIGINT, name STRING", keys)
+    rows = ROWS if keys is None else pa.table({"id": [1], "name": ["a"]})
+    store.write(rows, **{name: same[keys] if isinstance(same, dict) else same})
+    with pytest.raises(OptionError, match=name):
+        store.write(rows, **{name: other})
 
 
 def test_a_name_of_a_key_column_may_contain_a_comma() -> None:
