@@ -9,7 +9,6 @@ from slatespark.errors import OptionError
 from slatespark.options.values import (
     Parser,
     bytes_text,
-    normalize_name,
     parse_bytes_or_text,
     parse_choice,
     parse_columnar,
@@ -21,6 +20,7 @@ from slatespark.options.values import (
     parse_ttl_or_none,
     refuse_misspelt,
     unknown_option,
+    with_own_spelling,
 )
 from slatespark.texts import is_encodable
 
@@ -98,13 +98,11 @@ def property_text(value: object, name: str) -> str:
 
 
 def parse_properties(given: Mapping[str, Any]) -> dict[str, str]:
-    """Return table properties as text under their canonical names; raises `OptionError` for an unknown one."""
-    known = {normalize_name(name): name for name in TABLE_PROPERTIES}
+    """Return table properties as text under their canonical names; raises `OptionError` for one unknown or repeated."""
     properties = {}
-    for key, value in given.items():
-        name = known.get(normalize_name(key))
-        if name is None:
-            raise unknown_option(key, list(TABLE_PROPERTIES))
+    for name, value in with_own_spelling(given, [*TABLE_PROPERTIES]).items():
+        if name not in TABLE_PROPERTIES:
+            raise unknown_option(name, list(TABLE_PROPERTIES))
         properties[name] = property_text(value, name)
     return properties
 
@@ -163,13 +161,13 @@ def split_creation(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, 
     Raises
     ------
     OptionError
-        When a property has an invalid value, or a remaining name is similar to a known one.
+        When a property has an invalid value, one is given twice, or a remaining name is similar to a known one.
     """
-    formats = {normalize_name(name): name for name in ("keyFormat", "valueFormat")}
-    known = {normalize_name(name) for name in TABLE_PROPERTIES}
-    given = {key: value for key, value in given.items() if value is not None}
-    properties = parse_properties({key: value for key, value in given.items() if normalize_name(key) in known})
-    chosen = {formats[normalize_name(key)]: value for key, value in given.items() if normalize_name(key) in formats}
-    rest = {key: value for key, value in given.items() if normalize_name(key) not in known | set(formats)}
-    refuse_misspelt(rest, [*TABLE_PROPERTIES, *formats.values(), "keyColumns", "schema"])
+    formats = ("keyFormat", "valueFormat")
+    own = [*TABLE_PROPERTIES, *formats]
+    given = with_own_spelling({key: value for key, value in given.items() if value is not None}, own)
+    properties = parse_properties({name: value for name, value in given.items() if name in TABLE_PROPERTIES})
+    chosen = {name: given[name] for name in formats if name in given}
+    rest = {name: value for name, value in given.items() if name not in own}
+    refuse_misspelt(rest, [*own, "keyColumns", "schema"])
     return chosen, properties, rest

@@ -83,7 +83,16 @@ def test_properties_are_set_and_others_stay(tmp_path: Path) -> None:
     assert SlateStore.open(tmp_path / "t").definition.properties == wanted
 
 
-@pytest.mark.parametrize("given", [["history=true"], ["defaultTtl"], ["sesame=1"], ["defaultTtl=1d", "defaultTtl=2d"]])
+@pytest.mark.parametrize(
+    "given",
+    [
+        ["history=true"],
+        ["defaultTtl"],
+        ["sesame=1"],
+        ["defaultTtl=1d", "defaultTtl=2d"],
+        ["defaultTtl=1d", "default_ttl=2d"],
+    ],
+)
 def test_properties_that_cannot_be_set(given: list[str], tmp_path: Path) -> None:
     create(tmp_path / "t", "--option", "defaultTtl=30d")
     refused("OptionError", "set-properties", tmp_path / "t", *given)

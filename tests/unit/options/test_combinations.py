@@ -9,7 +9,7 @@ import pytest
 from slatespark.errors import OptionError
 from slatespark.options import ReadOptions, WriteOptions
 from slatespark.options.fields import Call
-from slatespark.options.properties import parse_properties, require_consistent_properties
+from slatespark.options.properties import parse_properties, require_consistent_properties, split_creation
 from slatespark.options.streaming import StreamWriteOptions
 
 
@@ -124,3 +124,9 @@ def test_an_option_that_a_call_would_ignore_is_refused() -> None:
     )
     with pytest.raises(OptionError):
         ReadOptions.parse({"path": "t", "readVersions": "all"}).require_options_of(Call.INSPECTION, "describe")
+
+
+@pytest.mark.parametrize("names", [("defaultTtl", "default_ttl"), ("keyFormat", "key_format")])
+def test_one_property_under_two_spellings_is_refused(names: tuple[str, str]) -> None:
+    with pytest.raises(OptionError, match=f"{names[0]} is given twice"):
+        split_creation(dict.fromkeys(names, "utf8" if names[0] == "keyFormat" else "1d"))
