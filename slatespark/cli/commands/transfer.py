@@ -32,9 +32,12 @@ from slatespark.errors import OptionError, TableNotFoundError
 from slatespark.options import WriteOptions
 from slatespark.slate_store import SlateStore
 from slatespark.table.clock import resolve_clock
+from slatespark.table.definition.columns import resolve_op_column
+from slatespark.table.definition.table_definition import NO_DEFINITION
 from slatespark.table.definition.versions import fetch_codec
 from slatespark.table.progress import Progress, Step
 from slatespark.table.read.reader import PARALLEL_SPLIT_BYTES, ReadPlan, fetch_read_plan, numbered_batches
+from slatespark.table.rows.encoder_plan import lasting_columns
 from slatespark.table.stores import TableStores, stores_of
 from slatespark.table.tasks import scan_threads
 from slatespark.texts import plural
@@ -112,11 +115,13 @@ def _refuse_ignored(file_format: FileFormat, types: Mapping[str, pa.DataType], n
 def _import_columns(arguments: TableArguments, types: dict[str, pa.DataType]) -> TargetColumns:
     """Return the columns of the table, or those known before there is a table."""
     try:
-        codec = fetch_codec(arguments.open_stores())
+        codec, is_new = fetch_codec(arguments.open_stores()), False
     except TableNotFoundError:
-        return TargetColumns(None if "keyColumns" in arguments.options else RAW_CODEC.schema, types, is_new=True)
+        if "keyColumns" in arguments.options:
+            return TargetColumns(None, types, is_new=True)
+        codec, is_new = RAW_CODEC, True
     target = target_columns(codec, arguments.options, adds_columns=False, as_text=False)
-    return replace(target, types={**types, **target.types})
+    return replace(target, types={**types, **target.types}, is_new=is_new)
 
 
 def _open_or_create(arguments: TableArguments, schema: pa.Schema) -> tuple[SlateStore, dict[str, Any]]:
@@ -129,9 +134,9 @@ def _open_or_create(arguments: TableArguments, schema: pa.Schema) -> tuple[Slate
             raise
     given: dict[str, Any] = dict(parsed.properties)
     if parsed.key_columns is not None:
-        named = (parsed.op_column, parsed.ttl_column, parsed.expire_at_column)
-        not_stored = {name.lower() for name in named if name is not None}
-        given["schema"] = pa.schema([item for item in schema if item.name.lower() not in not_stored])
+        op_column = resolve_op_column(schema, parsed)
+        lasting = lasting_columns(schema, parsed, NO_DEFINITION)
+        given["schema"] = pa.schema([item for item in lasting if item.name != op_column])
         given["keyColumns"] = list(parsed.key_columns)
         formats = {"keyFormat": parsed.key_format, "valueFormat": parsed.value_format}
         given.update({name: value for name, value in formats.items() if value is not None})

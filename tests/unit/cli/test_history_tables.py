@@ -33,3 +33,14 @@ def test_a_table_of_bytes_takes_the_time_beside_them(tmp_path: Path) -> None:
     done("put", table, row, "--text", "--option", "timestampColumn=at")
     [shown] = rows(table, "--text", "--metadata")
     assert (shown["value"], shown["created"][:10]) == ("v", "2020-01-01")
+
+
+def test_an_import_creates_a_table_of_bytes_without_the_time(tmp_path: Path) -> None:
+    file, history = tmp_path / "rows.jsonl", ("--option", "history=true", "--option", "timestampColumn=at")
+    file.write_text(json.dumps({"key": "k", "value": "v", "at": "2020-01-01T00:00:00Z"}))
+    done("import", tmp_path / "raw", file, "--text", *history)
+    texts = ("--key-columns", "key", "--option", "valueFormat=utf8", "--type", "at=TIMESTAMP")
+    done("import", tmp_path / "texts", file, *texts, *history)
+    for name in ("raw", "texts"):
+        [shown] = rows(tmp_path / name, "--text", "--timestamp-as-of", "2020-06-01T00:00:00Z")
+        assert (shown["key"], shown["value"]) == ("k", "v")

@@ -34,3 +34,13 @@ def test_import_from_parquet_creates_the_table_without_the_column(kind: pa.DataT
     done("import", table, file, "--key-columns", "id", "--option", "ttlColumn=keep")
     assert rows(table) == [{"id": 2}]
     assert rows(table, "--option", "includeExpired=true") == [{"id": 1}, {"id": 2}]
+
+
+def test_import_creates_a_raw_table_without_the_columns_that_are_not_stored(tmp_path: Path) -> None:
+    table, file = tmp_path / "t", tmp_path / "rows.jsonl"
+    given = [("a", 0, "put"), ("b", 1, "delete"), ("c", None, "put")]
+    lines = [json.dumps({"key": key, "value": "v", "keep": keep, "op": op}) for key, keep, op in given]
+    file.write_text("\n".join(lines))
+    done("import", table, file, "--text", "--option", "ttlColumn=keep", "--option", "opColumn=op")
+    assert [row["key"] for row in rows(table, "--text")] == ["c"]
+    assert [row["key"] for row in rows(table, "--text", "--option", "includeExpired=true")] == ["a", "c"]
