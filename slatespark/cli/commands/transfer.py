@@ -117,8 +117,9 @@ def _import_columns(arguments: TableArguments, types: dict[str, pa.DataType]) ->
     try:
         codec, is_new = fetch_codec(arguments.open_stores()), False
     except TableNotFoundError:
-        if "keyColumns" in arguments.options:
-            return TargetColumns(None, types, is_new=True)
+        keys = WriteOptions.parse({**arguments.common, **arguments.options}).key_columns
+        if keys is not None:
+            return TargetColumns(None, types, frozenset(map(str.lower, keys)), is_new=True)
         codec, is_new = RAW_CODEC, True
     target = target_columns(codec, arguments.options, adds_columns=False, as_text=False)
     return replace(target, types={**types, **target.types}, is_new=is_new)

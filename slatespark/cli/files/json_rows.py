@@ -120,7 +120,8 @@ def batch_of_objects(
     SchemaError
         When an object has an unknown member, lacks a required one, or a value does not fit.
     """
-    required = set(schema.names) if target.schema is not None and not target.adds_columns else set()
+    keys = {name for name in schema.names if name.lower() in target.keys}
+    required = keys if target.schema is None or target.adds_columns else set(schema.names)
     for number, item in rows:
         if unknown := item.keys() - set(schema.names):
             target.type_of(min(unknown))
@@ -131,8 +132,8 @@ def batch_of_objects(
         if missing := required - item.keys():
             raise SchemaError(
                 f"{where}{number} has no member {min(missing)!r}.",
-                why="The whole row would be replaced.",
-                todo="Add the member, or use --merge-schema to store null.",
+                why="It is part of the key." if min(missing) in keys else "The whole row would be replaced.",
+                todo="Add it." if min(missing) in keys else "Add it, or use --merge-schema to store null.",
             )
     first = rows[0][0] if rows else 1
     arrays = [

@@ -25,6 +25,7 @@ class TargetColumns:
     ----------
     schema : the columns of the table; None for a table to be created, whose types are inferred
     types : those of columns, instead of inferred ones; names are matched without regard to case
+    keys : the key columns in lower case, which no row may lack
     adds_columns : whether columns that the table lacks are accepted, and columns that rows lack become null
     as_text : whether bytes are UTF-8 text, not hexadecimal
     null_text : text that means null in CSV, besides an empty field
@@ -33,6 +34,7 @@ class TargetColumns:
 
     schema: pa.Schema | None = None
     types: Mapping[str, pa.DataType] = field(default_factory=dict)
+    keys: frozenset[str] = frozenset()
     adds_columns: bool = False
     as_text: bool = False
     null_text: str | None = None
@@ -77,4 +79,5 @@ def target_columns(codec: RowCodec, options: Mapping[str, Any], *, adds_columns:
     times = options.get("timestampColumn")
     if times is not None and find_name(codec.schema, str(times)) is None:  # raw tables do not store it
         types[str(times)] = _INSTANT
-    return TargetColumns(codec.schema, types, adds_columns=adds_columns, as_text=as_text)
+    keys = frozenset(map(str.lower, codec.key_columns))
+    return TargetColumns(codec.schema, types, keys, adds_columns=adds_columns, as_text=as_text)

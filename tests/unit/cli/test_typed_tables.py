@@ -134,6 +134,15 @@ def test_put_does_not_lose_what_is_not_said(table: Path) -> None:
     assert answer("get", table, "a", "1")["at"] is None
 
 
+def test_no_row_lacks_a_part_of_its_key(table: Path, tmp_path: Path) -> None:
+    row = json.dumps({"tenant": "a", "amount": "5"})
+    assert "has no member 'id'" in refused("SchemaError", "put", table, row, "--merge-schema")
+    (tmp_path / "in.jsonl").write_text('{"Id": 1, "n": 1}\n{"n": 2}\n{"n": 3}\n')
+    new = ("import", tmp_path / "new", tmp_path / "in.jsonl", "--key-columns", "id")
+    assert "line 2 has no member 'Id'" in refused("SchemaError", *new)
+    assert not (tmp_path / "new").exists()
+
+
 def test_put_adds_columns_when_told_to(table: Path) -> None:
     row = json.dumps({**FIRST, "note": "new"})
     assert "no column 'note'" in refused("SchemaError", "put", table, row)
