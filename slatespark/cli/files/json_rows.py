@@ -121,7 +121,8 @@ def batch_of_objects(
         When an object has an unknown member, lacks a required one, or a value does not fit.
     """
     keys = {name for name in schema.names if name.lower() in target.keys}
-    required = keys if target.schema is None or target.adds_columns else set(schema.names)
+    may_lack = target.schema is None or target.adds_columns or target.deletes
+    required = keys if may_lack else set(schema.names)
     for number, item in rows:
         if unknown := item.keys() - set(schema.names):
             target.type_of(min(unknown))

@@ -27,6 +27,7 @@ class TargetColumns:
     types : those of columns, instead of inferred ones; names are matched without regard to case
     keys : the key columns in lower case, which no row may lack
     adds_columns : whether columns that the table lacks are accepted, and columns that rows lack become null
+    deletes : whether all rows are deletions, of which the key suffices
     as_text : whether bytes are UTF-8 text, not hexadecimal
     null_text : text that means null in CSV, besides an empty field
     is_new : whether there is no table yet
@@ -36,6 +37,7 @@ class TargetColumns:
     types: Mapping[str, pa.DataType] = field(default_factory=dict)
     keys: frozenset[str] = frozenset()
     adds_columns: bool = False
+    deletes: bool = False
     as_text: bool = False
     null_text: str | None = None
     is_new: bool = False
@@ -80,4 +82,5 @@ def target_columns(codec: RowCodec, options: Mapping[str, Any], *, adds_columns:
     if times is not None and find_name(codec.schema, str(times)) is None:  # raw tables do not store it
         types[str(times)] = _INSTANT
     keys = frozenset(map(str.lower, codec.key_columns))
-    return TargetColumns(codec.schema, types, keys, adds_columns=adds_columns, as_text=as_text)
+    deletes = str(options.get("operation")).strip().lower() == "delete"
+    return TargetColumns(codec.schema, types, keys, adds_columns=adds_columns, deletes=deletes, as_text=as_text)

@@ -143,6 +143,16 @@ def test_no_row_lacks_a_part_of_its_key(table: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "new").exists()
 
 
+def test_a_deletion_needs_the_key_alone(table: Path, tmp_path: Path) -> None:
+    before = ids(table)
+    (tmp_path / "gone.jsonl").write_text('{"tenant": "z", "id": 8}\n{"tenant": "z", "id": 9}\n')
+    done("put", table, *(json.dumps({**FIRST, "tenant": "z", "id": number}) for number in (7, 8, 9)))
+    done("put", table, '{"tenant": "z", "id": 7}', "--option", "operation=DELETE")
+    done("import", table, tmp_path / "gone.jsonl", "--option", "operation=delete")
+    assert ids(table) == before
+    assert "no member 'id'" in refused("SchemaError", "put", table, '{"tenant": "z"}', "--option", "operation=delete")
+
+
 def test_put_adds_columns_when_told_to(table: Path) -> None:
     row = json.dumps({**FIRST, "note": "new"})
     assert "no column 'note'" in refused("SchemaError", "put", table, row)
