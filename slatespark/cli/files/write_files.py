@@ -15,6 +15,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from slatespark.cli.files.file_formats import STANDARD_STREAM, FileFormat, compression_of
+from slatespark.cli.files.present_parts import with_present_parts
 from slatespark.cli.files.rows import json_lines
 from slatespark.display.values import json_values
 from slatespark.errors import InvalidRequestError
@@ -101,7 +102,7 @@ def _write_parquet(sink: Any, batches: Iterable[pa.RecordBatch], schema: pa.Sche
     rows = 0
     with pq.ParquetWriter(sink, schema) as writer:
         for table in _groups(batches, schema):
-            writer.write_table(table, row_group_size=len(table))
+            writer.write_table(with_present_parts(table), row_group_size=len(table))
             rows += len(table)
     return rows
 
