@@ -32,6 +32,7 @@ from slatespark.table.progress import Progress, Step
 PARQUET_ROWS: Final = 32_768  # per batch
 _PARQUET_BUFFER_BYTES: Final = 1 << 20  # for each column; without it Arrow holds the columns of a whole row group
 _DROP_FIRST: Final = "drop the table, which is empty, and "
+_UNREADABLE: Final = (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError, OSError)
 SAMPLE_ROWS: Final = 10_000  # the first objects, from which the types of a new table are inferred
 
 
@@ -90,7 +91,7 @@ def _concatenated(first: _FileRows, rows: Iterable[_FileRows], files: Sequence[s
         try:
             for batch in part.batches:
                 yield pa.RecordBatch.from_arrays(batch.columns, schema=first.schema)
-        except (pa.ArrowInvalid, OSError) as exc:
+        except _UNREADABLE as exc:
             raise _unreadable(file, exc) from exc
 
 
@@ -136,7 +137,7 @@ def _read_file(file: str, file_format: FileFormat, target: TargetColumns, meter:
     read = {FileFormat.PARQUET: _read_parquet, FileFormat.CSV: _read_csv, FileFormat.JSON: _read_json}[file_format]
     try:
         return read(file, target, meter, stack)
-    except (pa.ArrowInvalid, OSError) as exc:
+    except _UNREADABLE as exc:
         raise _unreadable(file, exc) from exc
 
 

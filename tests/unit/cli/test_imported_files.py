@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from slatespark import SlateStore
@@ -234,3 +236,22 @@ def test_a_row_with_too_many_cells_has_its_number(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("k,v\n1,a\n2,b,c\n")
     shown = refused("InvalidRequestError", "import", tmp_path / "t", tmp_path / "t.csv", "--key-columns", "k")
     assert "row 2: Expected 2 columns" in shown
+
+
+def test_parquet_with_a_name_that_is_not_unicode(tmp_path: Path) -> None:
+    file = tmp_path / "in.parquet"
+    pq.write_table(pa.table({"named": [1]}), file, store_schema=False)
+    file.write_bytes(file.read_bytes().replace(b"named", b"n\xe9med"))
+    command = ("import", tmp_path / "new", file, "--key-columns", "id")
+    assert "in.parquet cannot be read" in refused("InvalidRequestError", *command)
+
+
+def test_parquet_that_arrow_does_not_support(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def batches(*_: object) -> Iterator[pa.RecordBatch]:
+        yield pa.RecordBatch.from_pydict({"id": [1]})
+        raise pa.ArrowNotImplementedError("LZO codec not implemented")
+
+    pq.write_table(pa.table({"id": [1, 2]}), tmp_path / "in.parquet")
+    monkeypatch.setattr(pq.ParquetFile, "iter_batches", batches)
+    command = ("import", tmp_path / "new", tmp_path / "in.parquet", "--key-columns", "id")
+    assert "LZO codec" in refused("InvalidRequestError", *command)
