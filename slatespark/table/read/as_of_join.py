@@ -36,6 +36,7 @@ from slatespark.units import MAX_MS, time_text
 
 MAX_CHUNK_ROWS: Final = 1 << 16  # joined together: lookups of many keys cost less for each
 MAX_CHUNK_BYTES: Final = 16 << 20
+MAX_VERSION_BYTES: Final = 64 << 20  # of the versions that rows joined together have found: else fewer rows are
 
 LEFT: Final = "left"
 HOWS: Final = (LEFT, "inner")
@@ -159,8 +160,17 @@ def join_as_of(stores: TableStores, plan: AsOfJoin, batches: Iterable[pa.RecordB
     SchemaError
         When a value of a key column does not fit the table's.
     """
+    most_rows = MAX_CHUNK_ROWS
     for chunk in _chunks(batches):
-        yield from _join_chunk(stores, plan, chunk)
+        start = 0
+        while start < len(chunk):
+            part = chunk.slice(start, most_rows)
+            versions = _find_versions(stores, plan, part)
+            if versions is None:
+                most_rows = len(part) // 2
+                continue
+            yield from _with_columns(part, plan, *versions)
+            start += len(part)
 
 
 def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
@@ -179,20 +189,31 @@ def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(held)
 
 
-def _join_chunk(stores: TableStores, plan: AsOfJoin, chunk: pa.Table) -> Iterator[pa.RecordBatch]:
+def _find_versions(
+    stores: TableStores, plan: AsOfJoin, chunk: pa.Table
+) -> tuple[NDArray[np.int64], list[_Decoded]] | None:
+    """Return the place of each row's version among those decoded, -1 without one, and these.
+
+    None if they are larger than what may be held, and of several rows.
+    """
     probes = _Probes.of(chunk, plan)
     _refuse_trimmed(stores, plan, probes)
-    found = np.full(len(chunk), -1, np.int64)  # the place of each row's version among those decoded
+    found = np.full(len(chunk), -1, np.int64)
     decoded: list[_Decoded] = []
-    count = 0
+    count = held_bytes = 0
     for split in plan_points(plan.layers, probes.keys, target_bytes=plan.split_bytes):
         for intervals in split_intervals(stores, split, plan.settings, plan.validity):
             matched, versions, rows = probes.match(intervals)
-            if len(versions):
-                found[rows] = matched + count
-                decoded.append(_Decoded.of(intervals, versions, plan))
-                count += len(versions)
-    yield from _with_columns(chunk, plan, found, decoded)
+            if not len(versions):
+                continue
+            sizes = row_sizes(intervals[0], intervals[1][versions], plan.settings.projection)
+            held_bytes += int(sizes.sum())
+            if held_bytes > MAX_VERSION_BYTES and len(chunk) > 1:
+                return None
+            found[rows] = matched + count
+            decoded.append(_Decoded.of(intervals, versions, plan, sizes))
+            count += len(versions)
+    return found, decoded
 
 
 def _refuse_trimmed(stores: TableStores, plan: AsOfJoin, probes: _Probes) -> None:
@@ -221,14 +242,16 @@ class _Decoded:
     sizes: NDArray[np.int64]
 
     @classmethod
-    def of(cls, intervals: Intervals, versions: NDArray[np.int64], plan: AsOfJoin) -> _Decoded:
-        """Return some of the versions."""
+    def of(
+        cls, intervals: Intervals, versions: NDArray[np.int64], plan: AsOfJoin, sizes: NDArray[np.int64]
+    ) -> _Decoded:
+        """Return some of the versions, of which the sizes are known."""
         sources, rows, starts, ends, are_open = intervals
         chosen = sources, rows[versions], starts[versions], ends[versions], are_open[versions]
         projection, times = plan.settings.projection, interval_columns(chosen, plan.validity.now_ms)
         stored = [name for name in projection.names if name not in times]
         columns = decode_columns(sources, chosen[1], stored, projection, plan.settings.table)
-        return cls(make_batch({**times, **columns}, projection), row_sizes(sources, chosen[1], projection))
+        return cls(make_batch({**times, **columns}, projection), sizes)
 
 
 def _with_columns(

@@ -125,6 +125,33 @@ def test_rows_that_find_large_versions_come_in_parts(how: str, count: int, monke
     assert found["price"].to_pylist() == [None if price == 4 else price for price in expected]
 
 
+@pytest.mark.parametrize("how", ["left", "inner"])
+def test_rows_that_find_many_large_versions_are_joined_a_few_at_a_time(
+    how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = new_store()
+    write(store, *((item, 10, item) for item in range(100)))
+    row_bytes = 8 + len("since 10")  # at least
+    held: list[int] = []
+    with_columns = as_of_join._with_columns
+
+    def noting(*args: Any) -> Any:
+        held.append(sum(int(each.sizes.sum()) for each in args[3]))
+        return with_columns(*args)
+
+    monkeypatch.setattr(as_of_join, "_with_columns", noting)
+    rows = sales([(99 - number, 12 if number % 2 else 3) for number in range(100)])
+    expected = [99 - number if number % 2 else None for number in range(100)]
+    expected = [price for price in expected if price is not None or how == "left"]
+    for most_rows in (1, 5, 1000):
+        monkeypatch.setattr(as_of_join, "MAX_VERSION_BYTES", most_rows * row_bytes)
+        held.clear()
+        found = store.asOf(rows, "at", columns="price,note", how=how).read_all()
+        assert found["price"].to_pylist() == expected
+        assert max(held) <= max(most_rows * row_bytes, 100)
+        assert (len(held) == 1) == (most_rows == 1000)
+
+
 # --- columns --------------------------------------------------------------------------------------------------------
 
 
