@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from slatespark.format.row import Row, RowKind, rows_to_columns
+from slatespark.format.row import Row, RowKind
 from slatespark.kernels import merge_visible
 from slatespark.kernels.columns import (
     GROUP_HEAD,
@@ -17,6 +18,7 @@ from slatespark.kernels.columns import (
     HAS_EXPIRE,
     MERGE,
     PLAIN,
+    ROW_BITS,
     RowColumns,
     Selection,
     Visibility,
@@ -33,7 +35,7 @@ from slatespark.table.read.merge.cursor import (
     open_cursors,
     window_size,
 )
-from slatespark.table.read.merge.fold_groups import fold_selection
+from slatespark.table.read.merge.fold_groups import fold_groups, fold_selection
 from slatespark.table.read.merge.joined_windows import join_windows
 from slatespark.table.read.merge.merge_function import MergeFunction, row_at
 from slatespark.table.read.merge.retention import hide_retired, may_be_due
@@ -44,6 +46,8 @@ from slatespark.table.read.planning.row_cuts import cut_rows, has_rows
 from slatespark.table.read.points import key_cursors
 from slatespark.table.read.scan_settings import ScanSettings
 from slatespark.table.stores import TableStores
+
+MAX_PARTS: Final = 256  # of a long key with operands, each folded to a row, before all of them are
 
 
 def scan_split(
@@ -215,14 +219,14 @@ def _visible_versions(
         if visibility.all_versions:
             yield [source], merge_visible([source], np.array([low], np.int64), np.array([high], np.int64), visibility)
         elif not settled:
+            held = len(group)
             settled = _take_versions(group, source, low, high, visibility)
+            if fold is not None:  # else it is needed only if the row is shown
+                group[held:] = _folded(group[held:], fold)
+                group = _folded(group, fold) if len(group) > MAX_PARTS else group
     if not group:
         return
-    if len(group) == 1:  # as it is: a row of a copy has columns, and no value
-        sources, rows = [group[0][0]], np.array([group[0][1]], np.int64)
-    else:
-        sources = [rows_to_columns([row_at([source], at) for source, at in group])]
-        rows = np.arange(len(group), dtype=np.int64)
+    sources, rows = _packed(group)
     marks = np.full(len(group), GROUP_REST, np.uint8)
     marks[0] = GROUP_HEAD if group[0][0].flags[group[0][1]] & MERGE else PLAIN
     selection = Selection(rows, marks)
@@ -230,6 +234,20 @@ def _visible_versions(
         selection = hide_retired(sources, selection, retired_ms)
     if len(selection.rows):
         yield fold_selection(sources, selection, fold)
+
+
+def _folded(group: list[tuple[RowColumns, int]], fold: MergeFunction) -> list[tuple[RowColumns, int]]:
+    """Return versions of a key, newest first, as one: the rest of a long key may be more than memory holds."""
+    if len(group) < 2:
+        return group
+    sources, rows = _packed(group)
+    return [(fold_groups(sources, rows, np.arange(len(rows)) == 0, fold, keeps_operands=True), 0)]
+
+
+def _packed(group: Sequence[tuple[RowColumns, int]]) -> tuple[list[RowColumns], NDArray[np.int64]]:
+    """Return rows with each source once."""
+    numbers = {source: number for number, source in enumerate(dict.fromkeys(source for source, _ in group))}
+    return list(numbers), np.array([numbers[source] << ROW_BITS | at for source, at in group], np.int64)
 
 
 def _take_versions(
