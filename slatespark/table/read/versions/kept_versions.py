@@ -8,8 +8,9 @@ without a record lies between those that have one.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from typing import Final
 
 from slatespark.errors import CorruptDataError
 from slatespark.format.manifest import Manifest
@@ -18,6 +19,9 @@ from slatespark.table.log.manifests import fetch_kept, fetch_manifest, manifest_
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.records.commits import fetch_commit_record, newest_commit_records
 from slatespark.table.stores import TableStores
+from slatespark.units import DAY_MS
+
+MAX_SET_BACK_MS: Final = DAY_MS  # clocks were set back by less: older records tell nothing of the versions that exist
 
 
 class KeptVersions:
@@ -61,9 +65,9 @@ class KeptVersions:
 
     @property
     def records(self) -> Mapping[int, CommitRecord]:
-        """Commit records of slatespark by version, also of versions that were collected."""
+        """Commit records of slatespark by version, from a while before the oldest version; also of collected ones."""
         if self._records is None:
-            found = newest_commit_records(self._stores.main, sound_only=True)
+            found = _back_to(newest_commit_records(self._stores.main, sound_only=True), self.numbers[0])
             self._records = {record.manifest_id: record for record in found}
         return self._records
 
@@ -78,6 +82,17 @@ class KeptVersions:
     def time_ms(self, number: int) -> int:
         """Return when one of `numbers` was committed."""
         return self.times_ms[bisect_left(self.numbers, number)]
+
+
+def _back_to(records: Iterable[CommitRecord], oldest: int) -> Iterator[CommitRecord]:
+    """Yield records, newest first, as far as they bound the times of versions from `oldest` on; the log has all."""
+    below_ms: int | None = None
+    for record in records:
+        yield record
+        if record.manifest_id < oldest:
+            below_ms = record.committed_ms if below_ms is None else below_ms
+            if record.committed_ms < below_ms - MAX_SET_BACK_MS:
+                return
 
 
 def fetch_commit_time(stores: TableStores, number: int) -> int:

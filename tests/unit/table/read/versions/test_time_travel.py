@@ -14,8 +14,10 @@ from slatespark.format.manifest import NO_TICK
 from slatespark.format.paths import manifest_path
 from slatespark.slate_store import SlateStore
 from slatespark.storage.memory_store import MemoryStore
-from slatespark.table.read.versions.kept_versions import order_times
+from slatespark.table.read.versions import kept_versions
+from slatespark.table.read.versions.kept_versions import KeptVersions, order_times
 from slatespark.table.read.versions.time_travel import resolve_version
+from slatespark.table.records import commit_batches
 from tests.faults.jobs import table_of
 from tests.support.fake_clock import FakeClock
 
@@ -178,6 +180,25 @@ def test_times_of_two_clocks_are_put_in_order() -> None:
     assert order_times(numbers, {2: 10, 4: 5, 6: 70}, stored) == [10, 10, 10, 10, 70, 70]
     assert order_times([1, 3, 5], {2: 10, 4: 40}, {1: 15, 3: 90, 5: 20}) == [10, 40, 40]  # collected ones count
     assert order_times([], {}, {}) == []
+
+
+def test_only_records_of_versions_that_exist_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log has those of all commits ever made."""
+    monkeypatch.setattr(commit_batches, "BATCH_RECORDS", 5)
+    table = Table()
+    for number in range(100):
+        table.clock.advance(kept_versions.MAX_SET_BACK_MS // 10)
+        table.write(f"{number}")
+    store = SlateStore.open(table.store.url, clock=table.clock)
+    everything = KeptVersions(store._stores).records
+    assert len(everything) > 100
+    newest = max(everything)
+    table.collect(*range(1, newest - 1))
+    kept = KeptVersions(store._stores)
+    assert kept.numbers == [newest - 1, newest]
+    assert 10 < len(kept.records) < 20, "a day and no more"
+    assert kept.records.items() <= everything.items()
+    assert table.at(table.times_ms[newest]) == newest
 
 
 # --- a clock of the table's own -------------------------------------------------------------------------------------
