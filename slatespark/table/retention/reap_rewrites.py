@@ -175,33 +175,40 @@ class Rewrites:
     counted : number of rows that a rewrite of a view would remove
     uploaded : what replaces a view, valid while the keys of older views are the same
     finished : files that were made by a rewrite, and are not rewritten again
+    left : views, with what decided that tombstones are better: the keys of older ones, and whether operands are above
     """
 
     runner: TaskRunner
     counted: dict[tuple[FileSlice, tuple[KeyRange, ...]], int] = field(default_factory=dict)
     uploaded: dict[RewriteId, Rewrite] = field(default_factory=dict)
     finished: set[str] = field(default_factory=set)
+    left: set[tuple[FileSlice, tuple[KeyRange, ...], bool]] = field(default_factory=set)
 
     def clear(self) -> None:
         """Forget what depends on the retention."""
         self.counted.clear()
         self.uploaded.clear()
+        self.left.clear()
+
+    def is_left(self, view: DueView) -> bool:
+        """Tell whether tombstones are known to be better."""
+        return (view.stored.part, view.older, view.is_under_operands) in self.left
 
     def finish(self, files: Sequence[NewFile]) -> None:
         """Take note of files that a commit published."""
         self.finished.update(str(file.handle.id) for file in files)
 
     def candidate(self, view: DueView, outline: FileOutline, blocks: DueBlocks) -> Candidate | None:
-        """Return a view that may have to be rewritten; None if tombstones are better."""
+        """Return a view that may have to be rewritten; None if tombstones are better, which is remembered."""
         treatment, part = choose_treatment(view, blocks), view.stored.part
-        if treatment is Treatment.TOMBSTONES or str(part.file.id) in self.finished:
-            return None
-        if treatment is Treatment.REWRITE and not holds_several_versions(outline):
-            return Candidate(view, blocks, None)
-        gone = self.counted.get((part, view.older))
-        if gone is None:
-            return Candidate(view, blocks, outline)
-        return Candidate(view, blocks, None) if _goes_mostly(gone, blocks) else None
+        if treatment is not Treatment.TOMBSTONES and str(part.file.id) not in self.finished:
+            if treatment is Treatment.REWRITE and not holds_several_versions(outline):
+                return Candidate(view, blocks, None)
+            gone = self.counted.get((part, view.older))
+            if gone is None or _goes_mostly(gone, blocks):
+                return Candidate(view, blocks, outline if gone is None else None)
+        self.left.add((part, view.older, view.is_under_operands))
+        return None
 
     def run(
         self, task: RewriteTask, group: Sequence[Candidate], tell: Callable[[int], None]

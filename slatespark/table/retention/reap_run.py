@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, Self, TypeAlias
+from typing import Final, NamedTuple, Self
 
 import numpy as np
 
@@ -45,14 +45,7 @@ from slatespark.table.records.operations import Operation
 from slatespark.table.retention.deletion_time import resolve_deletion_time
 from slatespark.table.retention.due_windows import SearchStart
 from slatespark.table.retention.history_floor import follow_history_retention
-from slatespark.table.retention.plan import (
-    DueBlocks,
-    DueView,
-    FilePlan,
-    StoredView,
-    plan_due_blocks,
-    plan_files,
-)
+from slatespark.table.retention.plan import DueView, FilePlan, StoredView, plan_due_blocks, plan_files
 from slatespark.table.retention.reap_arguments import NO_LIMITS, ReapLimits
 from slatespark.table.retention.reap_report import ReapReport, find_kept_checkpoints
 from slatespark.table.retention.reap_rewrites import Candidate, Rewrite, Rewrites, RewriteTask
@@ -69,9 +62,14 @@ MAX_BATCH_ROWS: Final = 500_000
 MAX_BATCH_BYTES: Final = 256 << 20
 MAX_CONFLICTS: Final = 12  # in a row; the last ones are up to two seconds apart
 
-Scan: TypeAlias = tuple[DueView, DueBlocks]
-
 _log = logging.getLogger(__name__)
+
+
+class _Search(NamedTuple):
+    """How much of a view is searched: the size of its blocks that may hold due rows, and the number behind the last."""
+
+    stored_bytes: int
+    end: int
 
 
 def reap_table(
@@ -132,6 +130,7 @@ class Reaping:
     halvings : how often the bounds of the next pass are halved: once more after a conflict, once less after a pass
     conflicts : number of conflicts in a row
     reported : files counted in the report: several views may show parts of one, and be dropped one after the other
+    searches : blocks of views that may hold due rows; their outlines are not all held
     searched_to : where the search for rows to delete goes on, by view
     youngest : smallest create_ts of rows that are not due yet, in the blocks read, by view
     began_ms, elapsed_ms : start of the present pass, and duration of the earlier ones
@@ -154,6 +153,7 @@ class Reaping:
     halvings: int = 0
     conflicts: int = 0
     reported: set[Ulid] = field(default_factory=set)
+    searches: dict[FileSlice, _Search] = field(default_factory=dict)
     searched_to: dict[FileSlice, SearchStart] = field(default_factory=dict)
     youngest: dict[FileSlice, int] = field(default_factory=dict)
     began_ms: int = 0
@@ -258,7 +258,7 @@ class Reaping:
         retired_ms = due_until_ms(definition, self.now_ms)
         if retired_ms != self.retired_ms:  # the retention has changed, so other blocks may be due
             self.retired_ms = retired_ms
-            for found in (self.rewrites, self.searched_to, self.youngest):
+            for found in (self.rewrites, self.searches, self.searched_to, self.youngest):
                 found.clear()
         if retired_ms is None:
             return None
@@ -279,11 +279,11 @@ class Reaping:
         if plan.drops:
             self._drop(state, plan)
             return True
-        scans, rewrites = self._choose_treatments(state, plan)
+        rewrites = self._choose_rewrites(state, plan)
         if rewrites:
             self._replace(state, rewrites)
             return True
-        batch = self._gather(state, scans)
+        batch = self._gather(state, plan.due)
         if batch.keys:
             self._write_tombstones(state, batch)
         self.searched_to.update(batch.reached)
@@ -304,17 +304,18 @@ class Reaping:
         """Return one view of each file that the report does not count yet."""
         return {view.part.file.id: view for view in views if view.part.file.id not in self.reported}
 
-    def _choose_treatments(self, state: ReapState, plan: FilePlan) -> tuple[list[Scan], dict[DueView, Rewrite]]:
-        """Return the views to search for rows to delete, or some rewritten views, which come first."""
-        scans: list[Scan] = []
+    def _choose_rewrites(self, state: ReapState, plan: FilePlan) -> dict[DueView, Rewrite]:
+        """Return some rewritten views; none if rows of all views get tombstones."""
         rewrites: dict[DueView, Rewrite] = {}
         group: list[Candidate] = []
         due_bytes = due_rows = 0  # of rewrites, and of a group as if all of it were rewritten
-        for view, outline in self.survey.due_outlines(plan.due):
-            blocks = plan_due_blocks(view.stored.part, outline, state.retired_ms)
+        undecided = [view for view in plan.due if not self.rewrites.is_left(view)]
+        for view, outline in self.survey.due_outlines(undecided):
+            part = view.stored.part
+            blocks = plan_due_blocks(part, outline, state.retired_ms)
             if blocks.youngest_ms is not None:
-                self._note_young(view.stored.part, blocks.youngest_ms)
-            scans.append((view, blocks))
+                self._note_young(part, blocks.youngest_ms)
+            self.searches[part] = _Search(blocks.stored_bytes, blocks.reads[-1][1] if blocks.reads else 0)
             candidate = self.rewrites.candidate(view, outline, blocks)
             if candidate is None:
                 continue
@@ -328,8 +329,8 @@ class Reaping:
                 due_rows -= sum(candidate.blocks.rows for candidate in left)
                 group = []
                 if self._is_full(due_bytes, due_rows):
-                    return scans, rewrites
-        return scans, rewrites | self._rewrite(state, group)[0]
+                    return rewrites
+        return rewrites | self._rewrite(state, group)[0]
 
     def _is_full(self, due_bytes: int, due_rows: int) -> bool:
         most_bytes, most_rows = self._batch_bytes * self.widening, self._batch_rows * self.widening
@@ -357,8 +358,8 @@ class Reaping:
 
     # --- tombstones ---------------------------------------------------------------------------------------------------
 
-    def _gather(self, state: ReapState, scans: Sequence[Scan]) -> TombstoneBatch:
-        """Return the tombstones of this pass."""
+    def _gather(self, state: ReapState, due: Sequence[DueView]) -> TombstoneBatch:
+        """Return the tombstones of this pass; only outlines of views that it searches are read."""
         batch = TombstoneBatch(self._batch_rows, self._batch_bytes)
         search = TombstoneSearch(
             self.stores,
@@ -370,11 +371,15 @@ class Reaping:
         )
         if not all(map(batch.add, search.in_wal())):
             return batch  # this pass drains the WAL, and the next one finds the remaining rows in the new file
-        total = sum(blocks.stored_bytes for _, blocks in scans)
-        for view, blocks in scans:
+        total = sum(self.searches[view.stored.part].stored_bytes for view in due)
+        for view in due:
             part = view.stored.part
+            start = self.searched_to.get(part, SearchStart())
+            if start.block >= self.searches[part].end:
+                continue
             outline = self.survey.outline(part.file)
-            for stride in search.strides(view, outline, blocks.reads, self.searched_to.get(part, SearchStart())):
+            blocks = plan_due_blocks(part, outline, state.retired_ms)
+            for stride in search.strides(view, outline, blocks.reads, start):
                 if not all(map(batch.add, search.in_stride(stride))):
                     return batch  # the next pass finds the rest of the stride again
                 self._note_young(part, stride.youngest_ms)

@@ -16,12 +16,15 @@ from slatespark.table.definition.versions import fetch_definition, publish_defin
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.log.versioned_object import Version
 from slatespark.table.read.planning.layers import distinct_files, fetch_layers
-from slatespark.table.read.planning.plan import FileSlice, Layer
+from slatespark.table.read.planning.plan import FileSlice, Layer, SstFile
 from slatespark.table.records.commit_record import COMMITS_DIR
 from slatespark.table.records.commits import newest_commit_records
+from slatespark.table.retention import reap_survey
 from slatespark.table.retention.deletion_time import SKEW_MS
+from slatespark.table.retention.expiry_plan import FileOutline
 from slatespark.table.retention.reap_arguments import ReapLimits
 from slatespark.table.retention.reap_run import Reaping, reap_table
+from slatespark.table.stores import TableStores
 from tests.support.fake_clock import FakeClock
 from tests.support.our_reads import our_rows
 from tests.unit.table.layers import new_stores, put_file
@@ -281,6 +284,31 @@ def test_a_search_that_finds_nothing_is_bounded_too() -> None:
         steps += 1
     assert 200_000 // 40_000 < steps < 200_000 // 10_000
     assert (reaping.report.passes, reaping.report.rows) == (0, 0)
+
+
+def test_outlines_are_not_read_again_in_every_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fewer of them are held than files have due rows."""
+    monkeypatch.setattr(reap_survey, "OUTLINES_BYTES", 1)
+    surveyed: list[str] = []
+    survey_file = reap_survey.survey_file
+
+    def noting(stores: TableStores, file: SstFile, *, window_bytes: int) -> FileOutline:
+        surveyed.append(file.path)
+        return survey_file(stores, file, window_bytes=window_bytes)
+
+    table = Table(retention="10h")
+    table.write(numbered(0, 2000)[::10], value=b"x" * 200)
+    table.clock.advance(5 * HOUR_MS)
+    table.write([key for key in numbered(0, 2000) if not key.endswith(b"0")], value=b"x" * 200)
+    merged_file(table, sstSize="40000")
+    files = len(table.table.files())
+    table.pass_time(6 * HOUR_MS)
+    monkeypatch.setattr(reap_survey, "survey_file", noting)
+    report = table.reap(limits=ReapLimits(10, 20_000))
+    assert (report.tombstones, len(table.keys(includeExpired=True))) == (200, 1800)
+    assert report.passes >= 20
+    assert files >= 10
+    assert len(surveyed) <= 2 * (files + report.passes)
 
 
 def test_a_file_cut_by_a_range_delete_counts_once() -> None:
