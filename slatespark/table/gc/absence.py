@@ -12,8 +12,8 @@ Parts of an unfinished multipart upload to S3 are not objects: no listing shows 
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
@@ -25,7 +25,7 @@ from slatespark.errors import ConflictError, CorruptDataError, SnapshotExpiredEr
 from slatespark.format.compactions import decode_compactions
 from slatespark.format.info import decode_footer, decode_info_section, footer_range, info_range
 from slatespark.format.manifest import Manifest
-from slatespark.format.named_keys import NamedKey, first_named, names_in_compactions, names_in_manifest
+from slatespark.format.named_keys import first_named, names_in_compactions, names_in_manifest
 from slatespark.format.paths import (
     COLUMNS_DIR,
     COMPACTED_DIR,
@@ -67,6 +67,14 @@ from slatespark.table.stores import OWN_ROOT, TableStores, external_roots, objec
 
 _ATTEMPTS: Final = 10
 _TOGETHER: Final = 8  # objects that are searched at a time, each in windows of `FILE_WINDOW_BYTES`
+
+
+@dataclass(frozen=True, slots=True)
+class _Version:
+    """What is needed of a version: its WAL above the trees, as far as it knows, and the smallest key that it names."""
+
+    wal: range
+    first_key: bytes | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,14 +138,30 @@ def prove_absent(
 
 @dataclass(slots=True)
 class _AbsenceSearch:
+    """A search. Of each version it holds little: there may be thousands, of thousands of files.
+
+    Attributes
+    ----------
+    counts : rows of the keys, by root and path of the object
+    latest : the newest manifest; set before anything is searched
+    versions : that exist, by number
+    readers : numbers of versions by the SST that they read, also of versions that were collected meanwhile
+    borrowed : SSTs of other databases, by root and path
+    damaged : copies that cannot be searched
+    codec : of the keys, at least as new as the listed copies; known once one was searched
+    """
+
     stores: TableStores
     clock: Clock
     keys: tuple[KeyRange, ...]
     progress: Progress | None = None
-    counts: dict[tuple[str, str], _AbsenceCount] = field(default_factory=dict)  # by root and path
-    manifests: dict[int, Manifest] = field(default_factory=dict)
-    damaged: set[str] = field(default_factory=set)  # copies that cannot be searched
-    codec: RowCodec | None = None  # of the keys, at least as new as the listed copies; known once one was searched
+    counts: dict[tuple[str, str], _AbsenceCount] = field(default_factory=dict)
+    latest: Manifest = field(default_factory=Manifest)
+    versions: dict[int, _Version] = field(default_factory=dict)
+    readers: defaultdict[Ulid, list[int]] = field(default_factory=lambda: defaultdict(list))
+    borrowed: dict[tuple[str, str], SstFile] = field(default_factory=dict)
+    damaged: set[str] = field(default_factory=set)
+    codec: RowCodec | None = None
 
     def run(self) -> AbsenceReport:
         is_remote = self.stores.main.is_remote
@@ -148,7 +172,7 @@ class _AbsenceSearch:
             unread |= set(others)
             self.codec = None  # key columns may have been widened since the last listing
             found: dict[tuple[str, str], ObjectMeta | SstFile] = {(OWN_ROOT, meta.path): meta for meta in own}
-            found |= self._borrowed()
+            found |= {place: file for place, file in self.borrowed.items() if self._readers(file.id)}
             fresh = [(place, target) for place, target in found.items() if place not in self.counts]
             self.counts = {place: count for place, count in self.counts.items() if place in found}
             counted = run_in_groups(self._count, [target for _, target in fresh], is_remote=is_remote, size=_TOGETHER)
@@ -180,22 +204,29 @@ class _AbsenceSearch:
     def _read_versions(self) -> int:
         """Read the manifests that exist, and return the number of the newest one."""
         numbers = by_number(self.stores.main.list(MANIFEST_DIR), MANIFEST_EXTENSION).keys()
-        latest_id, latest, _ = fetch_state_with_wal(self.stores)
-        self.manifests = {number: self.manifests[number] for number in numbers & self.manifests.keys()}
-        missing = sorted(numbers - self.manifests.keys() - {latest_id})
+        latest_id, self.latest, _ = fetch_state_with_wal(self.stores)
+        self.versions = {number: found for number, found in self.versions.items() if number in {*numbers, latest_id}}
+        missing = sorted(numbers - self.versions.keys() - {latest_id})
         fetched = run_in_groups(partial(find_manifest, self.stores), missing, is_remote=self.stores.main.is_remote)
-        self.manifests |= {number: manifest for number, manifest in fetched if manifest is not None}
-        self.manifests[latest_id] = latest
+        for number, manifest in fetched:
+            if manifest is not None:
+                self._add(number, manifest)
+        if latest_id not in self.versions:
+            self._add(latest_id, self.latest)
         return latest_id
 
-    def _borrowed(self) -> dict[tuple[str, str], SstFile]:
-        """Return the SSTs of other databases, as the manifests describe them, by root and path."""
-        return {
-            (root, sst_path(ulid)): SstFile.of(manifest.ssts[ulid], root)
-            for manifest in self.manifests.values()
-            for ulid, root in external_roots(self.stores, manifest).items()
-            if ulid in manifest.ssts
-        }
+    def _add(self, number: int, manifest: Manifest) -> None:
+        wal = range(manifest.replay_after_wal_id + 1, manifest.wal_id_last_seen + 1)
+        self.versions[number] = _Version(wal, first_named(names_in_manifest(manifest), self.keys))
+        for ulid in manifest.ssts:
+            self.readers[ulid].append(number)
+        for ulid, root in external_roots(self.stores, manifest).items():
+            if ulid in manifest.ssts:
+                self.borrowed[root, sst_path(ulid)] = SstFile.of(manifest.ssts[ulid], root)
+
+    def _readers(self, ulid: Ulid | None) -> list[int]:
+        """Return which of the versions read an SST, ascending."""
+        return [] if ulid is None else sorted(self.versions.keys() & self.readers.get(ulid, ()))
 
     # --- rows -------------------------------------------------------------------------------------------------------
 
@@ -232,7 +263,7 @@ class _AbsenceSearch:
     def _count_copy(self, path: str, count: _AbsenceCount) -> None:
         """Count the rows of a columnar copy, whether or not its SST still exists."""
         if self.codec is None:
-            self.codec = resolve_definition(self.stores, self.manifests[max(self.manifests)]).codec()
+            self.codec = resolve_definition(self.stores, self.latest).codec()
         ulid = copy_id(path)
         assert ulid is not None  # `_listed` sorts out other names
         self.damaged.discard(path)
@@ -253,8 +284,9 @@ class _AbsenceSearch:
 
     def _named_in_manifests(self) -> Iterator[_Named]:
         log = manifest_log(self.stores)
-        for number, manifest in sorted(self.manifests.items()):
-            yield from self._named("manifest", log.path(number), names_in_manifest(manifest), (number,))
+        for number, version in sorted(self.versions.items()):
+            if version.first_key is not None:
+                yield _Named("manifest", log.path(number), version.first_key, (number,))
 
     def _named_in_compactions(self) -> Iterator[_Named]:
         main = self.stores.main
@@ -262,7 +294,9 @@ class _AbsenceSearch:
         for path, data in run_in_groups(partial(find_object, main), listed, is_remote=main.is_remote):
             if data is not None:
                 with object_context(main, path):
-                    yield from self._named("compactions", path, names_in_compactions(decode_compactions(data)))
+                    first = first_named(names_in_compactions(decode_compactions(data)), self.keys)
+                if first is not None:
+                    yield _Named("compactions", path, first)
 
     def _named_in_records(self, unread: set[str]) -> Iterator[_Named]:
         """Yield what records name, and add damaged ones to `unread`."""
@@ -272,13 +306,6 @@ class _AbsenceSearch:
             else:
                 yield _Named("claim" if path.startswith(CLAIMS_DIR) else "commit record", path, key)
 
-    def _named(
-        self, kind: str, path: str, names: Iterable[NamedKey], versions: tuple[int, ...] = ()
-    ) -> Iterator[_Named]:
-        first = first_named(names, self.keys)
-        if first is not None:
-            yield _Named(kind, path, first, versions)
-
     # --- references -------------------------------------------------------------------------------------------------
 
     def _report(self, latest_id: int, named: Sequence[_Named], unread: Sequence[str]) -> AbsenceReport:
@@ -287,7 +314,7 @@ class _AbsenceSearch:
         return AbsenceReport(
             url=self.stores.url,
             version=latest_id,
-            versions=tuple(sorted(self.manifests)),
+            versions=tuple(sorted(self.versions)),
             gone=not found and not unread,
             found=tuple(self._with_reasons(sorted(found, key=lambda location: location.url))),
             unread=tuple(unread),
@@ -298,13 +325,13 @@ class _AbsenceSearch:
         root, path = place
         is_wal = root == OWN_ROOT and path.startswith(WAL_DIR)
         store = self.stores.wal if is_wal else self.stores.at(root)
-        versions = tuple(number for number in sorted(self.manifests) if self._references(number, path, latest_id))
+        versions = self._versions_with(path, latest_id)
         assert count.first_key is not None  # it has rows
         return KeyLocation(
             url=f"{store.url}/{path}",
             kind="wal" if is_wal else "columns" if path.startswith(COLUMNS_DIR) else "sst",
             versions=versions,
-            checkpoints=self._checkpoints(versions, latest_id),
+            checkpoints=self._checkpoints(versions),
             is_current=latest_id in versions,
             rows=dict(count.rows),
             first_key=count.first_key,
@@ -316,14 +343,14 @@ class _AbsenceSearch:
             url=f"{self.stores.main.url}/{named.path}",
             kind=named.kind,
             versions=named.versions,
-            checkpoints=self._checkpoints(named.versions, latest_id),
+            checkpoints=self._checkpoints(named.versions),
             is_current=latest_id in named.versions,
             rows={},
             first_key=named.first_key,
         )
 
-    def _checkpoints(self, versions: Sequence[int], latest_id: int) -> tuple[str, ...]:
-        points = self.manifests[latest_id].checkpoints
+    def _checkpoints(self, versions: Sequence[int]) -> tuple[str, ...]:
+        points = self.latest.checkpoints
         return tuple(point.name or str(point.id) for point in points if point.manifest_id in versions)
 
     def _with_reasons(self, found: Sequence[KeyLocation]) -> Iterator[KeyLocation]:
@@ -345,16 +372,17 @@ class _AbsenceSearch:
                 is_kept, until_ms = verdict.action == KEPT, verdict.until_ms
                 yield replace(location, is_kept=is_kept, reason=verdict.reason, until_ms=until_ms)
 
-    def _references(self, number: int, path: str, latest_id: int) -> bool:
-        manifest = self.manifests[number]
-        if path.startswith(WAL_DIR):
-            wal_id = numbered(path, SST_EXTENSION)
-            assert wal_id is not None  # `_listed` sorts out other names
-            return manifest.replay_after_wal_id < wal_id and (
-                number == latest_id or wal_id <= manifest.wal_id_last_seen
-            )
-        ulid: Ulid | None = copy_id(path) if path.startswith(COLUMNS_DIR) else sst_id(path)
-        return ulid in manifest.ssts
+    def _versions_with(self, path: str, latest_id: int) -> tuple[int, ...]:
+        """Return the versions that read an object, ascending."""
+        if not path.startswith(WAL_DIR):
+            return tuple(self._readers(copy_id(path) if path.startswith(COLUMNS_DIR) else sst_id(path)))
+        wal_id = numbered(path, SST_EXTENSION)
+        assert wal_id is not None  # `_listed` sorts out other names
+        return tuple(
+            number
+            for number, version in sorted(self.versions.items())
+            if version.wal.start <= wal_id and (number == latest_id or wal_id < version.wal.stop)
+        )
 
 
 def _kept_until(file: CollectedFile) -> tuple[bool, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import os
 from pathlib import Path
@@ -11,9 +12,11 @@ import pyarrow as pa
 import pytest
 
 from slatespark import CorruptDataError, InvalidRequestError, OptionError, SlateStore
+from slatespark.format.manifest import Manifest
 from slatespark.format.paths import sst_path
 from slatespark.format.ulid import make_ulid
 from slatespark.storage.memory_store import MemoryStore
+from slatespark.table.gc import absence
 from slatespark.table.gc.absence_report import AbsenceReport
 from tests.faults.jobs import Job, store_on, table_of
 from tests.support.client import Client, Location, Put
@@ -266,3 +269,29 @@ def test_the_keys_to_prove_must_be_unambiguous(key: tuple[bytes, ...], options: 
         table.proveAbsent(*key, **options)
     with pytest.raises(OptionError, match="startKey"):
         table.proveAbsent(startkeys=b"a")
+
+
+def test_manifests_are_not_held(table: SlateStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There may be thousands of versions, of thousands of files."""
+
+    def alive() -> int:
+        gc.collect()
+        return sum(isinstance(each, Manifest) for each in gc.get_objects())
+
+    for number in range(50):
+        table.write(table_of([(b"k%d" % number, b"y")]))
+    table = SlateStore.open(table.url)
+    before, during = alive(), 0
+    find_named = absence.find_named
+
+    def counting(*args: Any) -> Any:
+        nonlocal during
+        during = alive()
+        return find_named(*args)
+
+    monkeypatch.setattr(absence, "find_named", counting)
+    report = table.proveAbsent(b"k7")
+    assert len(report.versions) > 50
+    [place] = [place for place in report.found if place.kind == "sst"]
+    assert 50 < len(place.versions) < len(report.versions)
+    assert during - before < 5
