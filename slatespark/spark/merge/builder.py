@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from slatespark.spark.frames.table_frames import TableFrames
+    from slatespark.table.commit.read_set import ReadSet
 
 
 class SlateMergeBuilder:
@@ -61,18 +62,19 @@ class SlateMergeBuilder:
         clauses: tuple[MergeClause, ...] = (),
         *,
         evolves: bool = False,
+        source_reads: ReadSet | None = None,  # of this table, before the source has read it
     ) -> None:
         require_frame(source, "merge")
         require_expression(condition)  # else Spark would pair all rows
         self._target, self._source, self._condition, self._clauses = target, source, condition, clauses
-        self._evolves = evolves
+        self._evolves, self._source_reads = evolves, source_reads
 
     def withSchemaEvolution(self) -> SlateMergeBuilder:
         """Add columns of the source that the table lacks, if a clause with `All` takes every column from the source.
 
         Their types are those of the source. In rows that such a clause does not write, they are null.
         """
-        return SlateMergeBuilder(self._target, self._source, self._condition, self._clauses, evolves=True)
+        return self._with_clauses(self._clauses, evolves=True)
 
     def whenMatchedUpdate(
         self,
@@ -211,7 +213,9 @@ class SlateMergeBuilder:
             if self._evolves and (added := _new_columns(self._source, types, clauses)):
                 sides = sides.with_columns(added)
                 writeOptions["mergeSchema"] = True
-            if unmatched_nulls is not None and writes_every_row(clauses):
+            if self._source_reads is not None:
+                change = replace(change, reads=self._source_reads)
+            elif unmatched_nulls is not None and writes_every_row(clauses):
                 change = replace(change, reads=change.reads.of_written())
             changed = merge_rows(sides, self._condition, clauses, unmatched_nulls)
             options = {**writeOptions, "opColumn": OP_COLUMN}
@@ -229,8 +233,11 @@ class SlateMergeBuilder:
                 f"{clause.name} comes after {before.name} without a condition, so it never applies.",
                 todo="Give the earlier clause a condition, or put it last.",
             )
-        clauses = (*self._clauses, clause)
-        return SlateMergeBuilder(self._target, self._source, self._condition, clauses, evolves=self._evolves)
+        return self._with_clauses((*self._clauses, clause), evolves=self._evolves)
+
+    def _with_clauses(self, clauses: tuple[MergeClause, ...], *, evolves: bool) -> SlateMergeBuilder:
+        given = self._target, self._source, self._condition, clauses
+        return SlateMergeBuilder(*given, evolves=evolves, source_reads=self._source_reads)
 
 
 def _new_columns(source: DataFrame, types: Mapping[str, DataType], clauses: Clauses) -> dict[str, DataType]:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from slatespark.errors import OptionError
 from slatespark.spark.frame_columns import quoted_if_needed
 from slatespark.spark.merge.builder import SlateMergeBuilder
 from slatespark.spark.slate_table import SlateTable
+from slatespark.spark.slate_table.base import frames_of
+from slatespark.spark.sql.own_state import OwnState
+from slatespark.spark.sql.queries import run_query
 from slatespark.spark.sql.statement import Statement, enclosed
+from slatespark.spark.sql.tables import Catalog
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-Query: TypeAlias = "Callable[[str], DataFrame]"
 Assignments: TypeAlias = dict[str, str]
 
 
@@ -36,13 +36,19 @@ def delete(statement: Statement, table: SlateTable) -> None:
     table.delete(condition)
 
 
-def merge(statement: Statement, table: SlateTable, query: Query, *, evolves: bool) -> None:
+def merge(statement: Statement, table: SlateTable, catalog: Catalog, *, evolves: bool) -> None:
     """Run the rest of `MERGE INTO table`: `[AS alias] USING source ON condition WHEN ...`.
 
     Parameters
     ----------
-    query : runs the query of the source
+    catalog : the catalog of the tables that the source names
     evolves : whether the statement says WITH SCHEMA EVOLUTION
+
+    Raises
+    ------
+    TransactionConflictError
+        When another commit changed keys that the merge depends on: all keys, if the source reads the newest state of
+        the table itself.
     """
     table = _aliased(statement, table)
     statement.expect("USING")
@@ -55,8 +61,11 @@ def merge(statement: Statement, table: SlateTable, query: Query, *, evolves: boo
     statement.end()
     if not clauses:
         raise statement.error("expected WHEN MATCHED or WHEN NOT MATCHED")
-    source = query(text)
-    builder = table.merge(source if alias is None else source.alias(alias), condition)
+    frames = frames_of(table)
+    own = OwnState(frames)
+    source = run_query(text, catalog, before_read=own.note)
+    named = source if alias is None else source.alias(alias)
+    builder = SlateMergeBuilder(frames, named, condition, source_reads=own.reads)
     if evolves:
         builder = builder.withSchemaEvolution()
     for add in clauses:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 from pyspark.sql.types import StructType
@@ -13,6 +13,7 @@ from slatespark.spark.expressions.assignments import resolve_names
 from slatespark.spark.expressions.stored_values import GivenValue, fit_values
 from slatespark.spark.slate_table import SlateTable
 from slatespark.spark.slate_table.base import frames_of
+from slatespark.spark.sql.own_state import OwnState
 from slatespark.spark.sql.queries import run_query
 from slatespark.spark.sql.session_times import in_session_zone
 from slatespark.spark.sql.statement import QUERY_BEGINS, Statement
@@ -22,31 +23,7 @@ from slatespark.spark.type_mapping import spark_schema
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from slatespark.spark.frames.table_frames import TableFrames
-    from slatespark.table.commit.read_set import ReadSet
-
 _CALLED = "INSERT"
-
-
-class _OwnState:
-    """The state of the table that the rows go into, if the query reads that table too.
-
-    Another writer may change the table after the query has read it. An overwrite would lose these rows, and an upsert
-    would be of values that have changed.
-    """
-
-    def __init__(self, frames: TableFrames) -> None:
-        self._frames = frames
-        self._reads: ReadSet | None = None
-
-    def note(self, read: SlateTable) -> None:
-        """Take the state if a table whose newest state is about to be read is the one that rows go into."""
-        if self._reads is None and frames_of(read).stores().url == self._frames.stores().url:
-            self._reads = self._frames.read_set()
-
-    def write_options(self) -> dict[str, Any]:
-        """Return the options by which the write fails if somebody has changed the table since then."""
-        return {} if self._reads is None else {"readSet": self._reads.to_text()}
 
 
 def insert(statement: Statement, table: SlateTable, catalog: Catalog, *, overwrite: bool, tables: str = "") -> None:
@@ -75,7 +52,7 @@ def insert(statement: Statement, table: SlateTable, catalog: Catalog, *, overwri
     text = tables + statement.text_until(called="a query")
     statement.end()
     frames = frames_of(table)
-    own = _OwnState(frames)
+    own = OwnState(frames)
     rows = run_query(text, catalog, before_read=own.note)
     stored = frames.codec().schema
     if condition is not None:

@@ -162,7 +162,7 @@ def _run_on(table: SlateTable, read: Statement, catalog: Catalog, begun: str) ->
         case "DELETE":
             changes.delete(read, table)
         case "MERGE" | "MERGE AND EVOLVE":
-            changes.merge(read, table, lambda text: run_query(text, catalog), evolves=begun != "MERGE")
+            changes.merge(read, table, catalog, evolves=begun != "MERGE")
         case "INSERT" | "OVERWRITE":
             inserts.insert(read, table, catalog, overwrite=begun == "OVERWRITE")
         case "DETAIL":
