@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pyarrow as pa
 import pytest
 
-from slatespark import SlateStore, UnavailableError
+from slatespark import SlateError, SlateStore, UnavailableError
 from slatespark.table.changes import follow
 from slatespark.table.changes.feed import run_feed
 from slatespark.table.changes.follow import FeedFollower
+from slatespark.table.clock import SystemClock
 from tests.support.fake_clock import FakeClock
 
 
@@ -63,3 +66,26 @@ def test_what_a_failed_poll_was_about_comes_with_the_next_one(
     plan = follower.poll()
     assert plan is not None
     assert [row["key"] for batch in run_feed(store._stores, plan) for row in batch.to_pylist()] == [b"a"]
+
+
+@pytest.mark.parametrize("kind", ["net", "log"])
+@pytest.mark.parametrize("versions", [1, 4, 8])
+def test_a_table_that_was_created_again_is_not_followed(kind: str, versions: int, tmp_path: Path) -> None:
+    """With fewer versions than before, or with more."""
+
+    def filled(count: int) -> SlateStore:
+        store = SlateStore.create(tmp_path / "t", autoCompact=False)
+        for number in range(count):
+            store.write(pa.table({"key": [b"%d" % number], "value": [b""]}))
+        return store
+
+    filled(3)
+    reader = SlateStore.open(tmp_path / "t")
+    options = reader._read_options({"readChangeFeed": True, "changes": kind, "startingVersion": 1})
+    follower = FeedFollower(reader._stores, options, SystemClock())
+    assert follower.poll() is not None
+    SlateStore.drop(tmp_path / "t", force=True)
+    filled(versions)
+    for _ in range(2):
+        with pytest.raises(SlateError):
+            follower.poll()
