@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
@@ -88,6 +90,24 @@ def test_names_may_hold_commas(spark: SparkSession, path: Path, asked: DataFrame
     ):
         assert [row.asDict() for row in frame.collect()] == [{name: "ab"}]
     assert [tuple(row) for row in table.versions(columns="b, _is_current").collect()] == [("b", True)]
+
+
+@pytest.mark.parametrize("delimiter", [b"\0", bytearray(b"\0"), memoryview(b"\0"), "X'00'"])
+def test_options_take_values_of_python(spark: SparkSession, tmp_path: Path, delimiter: Any) -> None:
+    """Those that a `SlateStore` takes."""
+    named: Any = {"segmentExtractor": "tenant", "segmentDelimiter": delimiter}
+    created: Any = {**named, "versionRetention": timedelta(seconds=30)}
+    table = SlateTable.create(spark, tmp_path / "t", "tenant STRING, id BIGINT", "tenant,id", **created)
+    store = SlateStore.open(tmp_path / "t")
+    rows = spark.sql("SELECT 'a' AS tenant, id FROM range(3)")
+    table.write(rows, **created)
+    store.write(rows.toArrow(), **created)
+    merge = table.alias("t").merge(rows.alias("s"), "t.tenant = s.tenant AND t.id = s.id").whenMatchedUpdateAll()
+    merge.execute(**named)
+    version: Any = np.int64(store.resolve().version)
+    table.delete("id = 2", **named)
+    assert table.toDF(versionAsOf=version).count() == 3
+    assert table.toDF().count() == 2
 
 
 def test_wrong_arguments_are_named(spark: SparkSession, path: Path, asked: DataFrame) -> None:

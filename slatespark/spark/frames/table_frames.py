@@ -13,7 +13,7 @@ from slatespark.display.progress import AskedProgress, showing_progress
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import OptionError
 from slatespark.options import Call, ReadOptions, refuse_filter
-from slatespark.options.values import parse_text, refuse_place, with_own_spelling
+from slatespark.options.values import bytes_text, parse_text, refuse_place, with_own_spelling
 from slatespark.options.writing import require_mode
 from slatespark.spark.expressions.assignments import Expression, expression, resolve_names, updated_rows
 from slatespark.spark.expressions.conditions import narrowing
@@ -48,12 +48,14 @@ from slatespark.table.read.versions.resolve import resolve_snapshot
 from slatespark.table.stores import TableStores
 from slatespark.table.transaction.options import operator_of
 from slatespark.table.write.change_options import parse_change
+from slatespark.units import whole_number
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
 _OPENED_BY: Final = "SlateTable.forPath or create"
+_DELIMITER: Final = "segmentdelimiter"  # bytes of other options are keys, which are hexadecimal as text
 
 
 @dataclass(frozen=True)
@@ -351,15 +353,18 @@ def _option_text(name: str, value: object) -> str:
     if isinstance(value, os.PathLike):
         value = os.fspath(value)
     if isinstance(value, bytes | bytearray | memoryview):
-        return bytes(value).hex()
+        data = bytes(value)
+        return bytes_text(data) if name.lower() == _DELIMITER else data.hex()
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, datetime):
         return str(with_zone(value).isoformat())
     if isinstance(value, timedelta):
-        return str(value // timedelta(milliseconds=1))
+        return f"{value // timedelta(milliseconds=1)}ms"
     if isinstance(value, Sequence) and not isinstance(value, str) and all(isinstance(part, str) for part in value):
         return ",".join(value)
-    if isinstance(value, str | int | float):
+    if isinstance(value, str | float):
         return str(value)
+    if (number := whole_number(value)) is not None:
+        return str(number)
     raise OptionError(f"{name}: {value!r} cannot be passed to Spark.", todo="Give text or a number.")
