@@ -15,6 +15,7 @@ from slatespark.encoding.predicates.source_span import SourceSpan, filter_error
 from slatespark.encoding.predicates.tokens import Token
 from slatespark.errors import InvalidRequestError, OptionError
 from slatespark.spark.frame_columns import quoted
+from slatespark.spark.slate_table.base import frames_of
 from slatespark.spark.sql.mentions import find_tokens, mentions_path, starts_path, versioned_names
 from slatespark.spark.sql.statement import ARGUMENT, FORMAT, Statement, names_path
 from slatespark.spark.sql.tables import Catalog
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from slatespark.spark.slate_table import SlateTable
+    from slatespark.spark.table_location import TableLocation
 
 _MAKE_VIEW: Final = "Make a temporary view of the table, and name that in the query."
 _TEMPORAL: Final = re.compile(r"\s*(?:FOR\s+)?(?:VERSION|TIMESTAMP)\s+AS\s+OF\b", re.IGNORECASE)
@@ -41,6 +43,8 @@ class _TableMention:
 def run_query(text: str, catalog: Catalog, *, before_read: Callable[[SlateTable], None] = lambda _: None) -> DataFrame:
     """Return the result of a query; Spark reads what is not a SlateDB table.
 
+    A table that it names several times is read once: the states of two reads could differ.
+
     Parameters
     ----------
     before_read : called with each table of which the query reads the newest state, before it is read
@@ -55,6 +59,8 @@ def run_query(text: str, catalog: Catalog, *, before_read: Callable[[SlateTable]
         return catalog.spark.sql(text)
     text = _as_select(text, tokens)
     frames: dict[str, Any] = {}
+    reads: list[tuple[TableLocation, dict[str, Any]]] = []
+    repeated = set[str]()
     pieces, at = list[str](), 0
     for mention in _mentions(text):
         table = catalog.find(mention.name, needs_columns=False) if _may_be_ours(text, mention) else None
@@ -62,17 +68,26 @@ def run_query(text: str, catalog: Catalog, *, before_read: Callable[[SlateTable]
             continue
         _check_mention(text, mention)
         options, end = _version(text, mention, catalog.spark)
-        if not options:
-            before_read(table)
-        name = f"slate_{len(frames)}"
+        is_newest = not options
         if len(mention.name) == 1:  # a read of an earlier version shows the columns of today
             options["columns"] = catalog.readable_columns(mention.name[0], table)
-        frames[name] = table.toDF(**options)
+        read = frames_of(table).location(), options
+        if read in reads:
+            name = f"slate_{reads.index(read)}"
+            repeated.add(name)
+        else:
+            if is_newest:
+                before_read(table)
+            name = f"slate_{len(reads)}"
+            frames[name] = table.toDF(**options)
+            reads.append(read)
         alias = f" AS {quoted(mention.name[0])}" if len(mention.name) == 1 and not mention.alias else ""
         pieces += [_escaped(text[at : mention.start]), f"{{{name}}}{alias}"]
         at = end
     if not frames:
         return catalog.spark.sql(text)
+    for name in repeated:  # else Spark may plan each use of it in a thread of its own, with a snapshot of its own
+        frames[name].isEmpty()
     return catalog.spark.sql("".join([*pieces, _escaped(text[at:])]), **frames)
 
 
