@@ -18,6 +18,7 @@ from slatespark.format.ulid import make_ulid
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.table.gc import absence
 from slatespark.table.gc.absence_report import AbsenceReport
+from slatespark.table.records.named_keys import find_named
 from tests.faults.jobs import Job, store_on, table_of
 from tests.support.client import Client, Location, Put
 from tests.support.failing_store import FailingStore
@@ -282,7 +283,6 @@ def test_manifests_are_not_held(table: SlateStore, monkeypatch: pytest.MonkeyPat
         table.write(table_of([(b"k%d" % number, b"y")]))
     table = SlateStore.open(table.url)
     before, during = alive(), 0
-    find_named = absence.find_named
 
     def counting(*args: Any) -> Any:
         nonlocal during
