@@ -33,13 +33,16 @@ from slatespark.options import WriteOptions
 from slatespark.slate_store import SlateStore
 from slatespark.table.clock import resolve_clock
 from slatespark.table.definition.columns import resolve_op_column
+from slatespark.table.definition.plan import plan_definition
 from slatespark.table.definition.table_definition import NO_DEFINITION
 from slatespark.table.definition.versions import fetch_codec
 from slatespark.table.progress import Progress, Step
 from slatespark.table.read.reader import PARALLEL_SPLIT_BYTES, ReadPlan, fetch_read_plan, numbered_batches
-from slatespark.table.rows.encoder_plan import lasting_columns
+from slatespark.table.rows.encoder_plan import lasting_columns, plan_encoder
 from slatespark.table.stores import TableStores, stores_of
 from slatespark.table.tasks import scan_threads
+from slatespark.table.write.exact_ranges import plan_bounds
+from slatespark.table.write.load_plan import check_times
 from slatespark.texts import plural
 from slatespark.units import bytes_to_text
 
@@ -98,7 +101,7 @@ def import_rows(
         refuse_unknown_types(typed, given.schema.names)
         rows = CountedRows(given)
         reader = rows.reader()
-        store, options = _open_or_create(arguments, reader.schema)
+        store, options = _open_or_create(arguments, reader.schema, overwrite=overwrite)
         mode = "overwrite" if overwrite else "append"
         version = call_with([options], store.write, reader, mode=mode, parallelism=parallelism, progress=False)
     show_commit(version, rows.count, as_json=as_json)
@@ -125,18 +128,27 @@ def _import_columns(arguments: TableArguments, types: dict[str, pa.DataType]) ->
     return replace(target, types={**types, **target.types}, is_new=is_new)
 
 
-def _open_or_create(arguments: TableArguments, schema: pa.Schema) -> tuple[SlateStore, dict[str, Any]]:
-    """Return the table, created if there is none, and the remaining options of the write."""
+def _open_or_create(
+    arguments: TableArguments, schema: pa.Schema, *, overwrite: bool
+) -> tuple[SlateStore, dict[str, Any]]:
+    """Return the table, created if there is none, and the remaining options of the write.
+
+    What the write would refuse is refused before: it would leave an empty table behind.
+    """
     try:
         return arguments.open_store(), dict(arguments.options)
     except TableNotFoundError:
         parsed = WriteOptions.parse({**arguments.common, **arguments.options})
-        if parsed.cooperates:  # the write refuses it, and this would leave an empty table behind
+        if parsed.cooperates:
             raise
+    lasting = lasting_columns(schema, parsed, NO_DEFINITION)
+    definition = plan_definition(NO_DEFINITION, lasting, parsed, is_new=True)
+    plan_encoder(schema, definition.codec(), parsed)
+    bounds = plan_bounds(parsed, definition.codec(), overwrite=overwrite)
+    check_times(arguments.open_stores(), definition, parsed, overwrite=overwrite and bounds is None)
     given: dict[str, Any] = dict(parsed.properties)
     if parsed.key_columns is not None:
         op_column = resolve_op_column(schema, parsed)
-        lasting = lasting_columns(schema, parsed, NO_DEFINITION)
         given["schema"] = pa.schema([item for item in lasting if item.name != op_column])
         given["keyColumns"] = list(parsed.key_columns)
         formats = {"keyFormat": parsed.key_format, "valueFormat": parsed.value_format}

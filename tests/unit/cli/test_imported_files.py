@@ -15,7 +15,7 @@ from slatespark import SlateStore
 from slatespark.cli.files import csv_source, json_rows, read_files
 from slatespark.cli.files.file_formats import format_of
 from slatespark.cli.files.target_columns import TargetColumns
-from tests.unit.cli.shell import answer, done, refused, rows
+from tests.unit.cli.shell import answer, done, refused, rows, run
 
 # --- import ---------------------------------------------------------------------------------------------------------
 
@@ -28,6 +28,25 @@ def test_bad_files_create_nothing(tmp_path: Path) -> None:
     refused("InvalidRequestError", "import", tmp_path / "t", tmp_path / "nothing.csv")
     refused("OptionError", "import", tmp_path / "t", tmp_path / "in.csv", "--type", "id=number")
     assert not (tmp_path / "t").exists()
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        "timestampColumn=at",
+        "sequenceColumn=zz",
+        "operation=merge",
+        "clock=custom",
+        "replaceWhere=id = 1",
+        "ttlColumn=zz",
+        "keyFormat=utf8",
+    ],
+)
+def test_options_that_the_write_refuses_create_nothing(option: str, tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text("id,at\n1,2020-01-01T00:00:00Z\n")
+    command = ("import", tmp_path / "new", tmp_path / "in.csv", "--key-columns", "id")
+    assert run(*command, "--option", option).exit_code == 1
+    assert not (tmp_path / "new").exists()
 
 
 def test_different_files_are_not_mixed(tmp_path: Path) -> None:
