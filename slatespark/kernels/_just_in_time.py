@@ -20,6 +20,7 @@ from numba.core import types
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, NullCache, _CacheLocator
 
 from slatespark.kernels._object_code import source_digest
+from slatespark.private_folder import private_folder
 
 _OPTIONS: Any = {"nogil": True, "error_model": "numpy"}
 
@@ -56,15 +57,13 @@ def cache_directory() -> Path | None:
     executable code: no other user may be able to write them, even in the shared temporary folder.
     """
     chosen = os.environ.get("NUMBA_CACHE_DIR")
-    user = os.getuid() if hasattr(os, "getuid") else 0
-    base = Path(chosen) if chosen else Path(tempfile.gettempdir()) / f"slatespark-{user}"
+    base = Path(chosen) if chosen else private_folder()
+    if base is None:
+        return None
     # numba itself distinguishes types of processor.
     directory = base / f"slatespark-{_package_version()}-{numba.__version__}-{source_digest()[:16]}"
     try:
         base.mkdir(mode=0o700, parents=True, exist_ok=True)
-        status = base.lstat()
-        if not chosen and hasattr(os, "getuid") and (status.st_uid != user or status.st_mode & 0o22):
-            return None
         directory.mkdir(mode=0o700, exist_ok=True)
         with tempfile.TemporaryFile(dir=directory):
             return directory

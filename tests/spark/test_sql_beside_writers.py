@@ -81,20 +81,3 @@ def test_a_query_that_names_a_table_twice_sees_one_state(
     monkeypatch.setattr(TableFrames, "select", select_and_write)
     found = run("SELECT count(*), (SELECT count(*) FROM @T AS t WHERE t.id > 0) FROM @T")
     assert [tuple(row) for row in found.collect()] == [(3, 3)]
-
-
-def test_a_table_that_a_query_names_twice_is_planned_before_it(
-    run: Run, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Spark would plan both sides of a join at the same time, each with the newest state."""
-    sql, store = type(spark).sql, SlateStore.open(tmp_path / "t")
-    late = _table(store, [("z", 9, 9)])
-
-    def write_and_sql(session: SparkSession, text: str, *args: Any, **frames: Any) -> DataFrame:
-        if frames:
-            store.write(late)
-        return sql(session, text, *args, **frames)
-
-    monkeypatch.setattr(type(spark), "sql", write_and_sql)
-    found = run("SELECT s.id FROM @T AS t JOIN @T AS s ON t.tenant = s.tenant AND t.id = s.id ORDER BY 1")
-    assert [row.id for row in found.collect()] == [1, 1, 2]

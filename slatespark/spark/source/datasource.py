@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +36,10 @@ class SlateDataSource(DataSource):
 
     _is_inferred = False  # nobody gave a schema
 
+    def __init__(self, options: dict[str, str]) -> None:
+        super().__init__(options)
+        self._load = os.urandom(16).hex()  # names the DataFrame, if it is one that is read
+
     @classmethod
     def name(cls) -> str:
         """Return the name for `format(...)`."""
@@ -60,7 +65,7 @@ class SlateDataSource(DataSource):
 
         with spark_errors():
             options = self._read_options()
-            return open_reader(options, _projection_of(schema, options, _fetch_codec(options)))
+            return open_reader(options, _projection_of(schema, options, _fetch_codec(options)), self._load)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # Spark's signature
         """Return a writer."""

@@ -12,6 +12,7 @@ from slatespark.options import ReadOptions
 from slatespark.spark.failures import spark_errors
 from slatespark.spark.shown_times import with_bounded_times
 from slatespark.spark.source.kept_stores import kept_stores
+from slatespark.spark.source.load_point import LoadPoint
 from slatespark.spark.source.partitions import SlatePartition
 from slatespark.spark.worker import SentToTasks, freeze_gc
 from slatespark.table.clock import resolve_clock
@@ -24,20 +25,25 @@ if TYPE_CHECKING:
     from slatespark.encoding.predicates import Comparison
 
 
-def open_reader(options: ReadOptions, projection: Projection) -> DataSourceReader:
-    """Return the reader for these options."""
+def open_reader(options: ReadOptions, projection: Projection, load: str | None = None) -> DataSourceReader:
+    """Return the reader for these options.
+
+    Parameters
+    ----------
+    load : names the DataFrame, of which Spark may make several readers; None for one of its own
+    """
     if options.read_change_feed:
         from slatespark.spark.source.change_reader import ChangeReader  # most reads are of rows
 
         return ChangeReader(options, projection)
-    return PushdownReader(options, projection) if options.pushdown else SlateReader(options, projection)
+    return PushdownReader(options, projection) if options.pushdown else SlateReader(options, projection, load)
 
 
 class SlateReader(SentToTasks, DataSourceReader):
     """Reads one table. Spark pickles it before `partitions` runs, so partitions hold all that their tasks need."""
 
-    def __init__(self, options: ReadOptions, projection: Projection) -> None:
-        self._options, self._projection = options, projection
+    def __init__(self, options: ReadOptions, projection: Projection, load: str | None = None) -> None:
+        self._options, self._projection, self._load = options, projection, load
         self._pushed: tuple[Comparison, ...] = ()
 
     def partitions(self) -> Sequence[InputPartition]:
@@ -45,7 +51,10 @@ class SlateReader(SentToTasks, DataSourceReader):
         with spark_errors():
             options = self._options
             stores, clock = kept_stores(options), resolve_clock(options.clock)
-            plan = fetch_read_plan(stores, options, clock, projection=self._projection, pushed=self._pushed)
+            point = None if self._load is None or options.reads_past else LoadPoint(stores, clock, self._load)
+            plan = fetch_read_plan(
+                stores, options, clock, projection=self._projection, pushed=self._pushed, point=point
+            )
             without_files = plan.settings.without_wal_files()  # a long list, which each task would get
             return [SlatePartition(each, plan.settings if each.wal is None else without_files) for each in plan.splits]
 

@@ -60,7 +60,6 @@ def run_query(text: str, catalog: Catalog, *, before_read: Callable[[SlateTable]
     text = _as_select(text, tokens)
     frames: dict[str, Any] = {}
     reads: list[tuple[TableLocation, dict[str, Any]]] = []
-    repeated = set[str]()
     pieces, at = list[str](), 0
     for mention in _mentions(text):
         table = catalog.find(mention.name, needs_columns=False) if _may_be_ours(text, mention) else None
@@ -74,7 +73,6 @@ def run_query(text: str, catalog: Catalog, *, before_read: Callable[[SlateTable]
         read = frames_of(table).location(), options
         if read in reads:
             name = f"slate_{reads.index(read)}"
-            repeated.add(name)
         else:
             if is_newest:
                 before_read(table)
@@ -86,8 +84,6 @@ def run_query(text: str, catalog: Catalog, *, before_read: Callable[[SlateTable]
         at = end
     if not frames:
         return catalog.spark.sql(text)
-    for name in repeated:  # else Spark may plan each use of it in a thread of its own, with a snapshot of its own
-        frames[name].isEmpty()
     return catalog.spark.sql("".join([*pieces, _escaped(text[at:])]), **frames)
 
 

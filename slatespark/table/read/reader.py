@@ -36,7 +36,7 @@ from slatespark.table.read.scan import scan_split
 from slatespark.table.read.scan_settings import ScanSettings
 from slatespark.table.read.versions.file_properties import Listing, begin_listing, file_properties
 from slatespark.table.read.versions.floor import history_floor, judged_definition
-from slatespark.table.read.versions.read_point import ReadPoint
+from slatespark.table.read.versions.read_point import Point
 from slatespark.table.read.versions.resolve import resolve_snapshot
 from slatespark.table.read.wal_tail import share_tail
 from slatespark.table.snapshot import Snapshot, without_flushed
@@ -102,7 +102,7 @@ def fetch_read_plan(
     *,
     projection: Projection | None = None,
     pushed: Sequence[Comparison] = (),
-    point: ReadPoint | None = None,
+    point: Point | None = None,
     keys: Sequence[KeyRange] | None = None,
 ) -> ReadPlan:
     """Fix the snapshot of a read and cut it into splits.
@@ -181,14 +181,14 @@ def resolve_read(
     stores: TableStores,
     options: ReadOptions,
     clock: Clock,
-    point: ReadPoint | None,
+    point: Point | None,
     check: Callable[[TableDefinition], object] | None = None,
 ) -> tuple[Snapshot, TableDefinition]:
     """Return the snapshot and definition of a point, or those of the options without one; `check` as there."""
     return resolve_held(stores, options, clock, check) if point is None else point.resolve(options)
 
 
-def fetch_layers_of(stores: TableStores, snapshot: Snapshot, point: ReadPoint | None) -> tuple[Layer, ...]:
+def fetch_layers_of(stores: TableStores, snapshot: Snapshot, point: Point | None) -> tuple[Layer, ...]:
     """Return all layers that a read may need, newest first."""
     own = () if point is None else point.own
     return (*own, *fetch_layers(stores, snapshot.manifest))
@@ -446,7 +446,7 @@ def open_batches(stores: TableStores, plan: ReadPlan, order: str = "asc", *, thr
 
 
 def look_up(
-    stores: TableStores, key: Sequence[Any], options: ReadOptions, clock: Clock, *, point: ReadPoint | None = None
+    stores: TableStores, key: Sequence[Any], options: ReadOptions, clock: Clock, *, point: Point | None = None
 ) -> pa.RecordBatch | None:
     """Return the row of one key as a batch of one; None if there is none.
 
@@ -476,7 +476,7 @@ def look_up(
 
 
 def fetch_look_up_plan(
-    stores: TableStores, keys: Sequence[bytes], options: ReadOptions, clock: Clock, *, point: ReadPoint | None = None
+    stores: TableStores, keys: Sequence[bytes], options: ReadOptions, clock: Clock, *, point: Point | None = None
 ) -> ReadPlan:
     """Return the plan of a read of some keys alone, given as they are encoded; the rest is as for `look_up`."""
     options.refuse_keys("getForUpdate")
@@ -490,7 +490,7 @@ def _fetch_look_up_plan(
     definition: TableDefinition,
     keys: Sequence[bytes],
     options: ReadOptions,
-    point: ReadPoint | None,
+    point: Point | None,
 ) -> ReadPlan:
     codec = definition.codec()
     columns = project(options, codec=codec)

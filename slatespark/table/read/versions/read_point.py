@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from slatespark.errors import OptionError
 from slatespark.options import ReadOptions
@@ -21,6 +21,17 @@ _PLACES: Final = ("path", "walPath", "clock")
 _POINTS: Final = tuple(
     key for key in option_keys(ReadOptions) if key not in {*option_keys(ReadOptions, Call.TRANSACTION_READ), *_PLACES}
 )
+
+
+class Point(Protocol):
+    """What decides the snapshot of a read, if its options do not."""
+
+    @property
+    def own(self) -> tuple[Layer, ...]:
+        """Layers of rows of the reader's own, newest first."""
+
+    def resolve(self, options: ReadOptions) -> tuple[Snapshot, TableDefinition]:
+        """Return the snapshot and definition that a read with these options sees."""
 
 
 @dataclass(frozen=True, slots=True)
