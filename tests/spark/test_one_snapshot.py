@@ -37,4 +37,6 @@ def test_one_process_finds_the_snapshot(spark: SparkSession, tmp_path: Path, kin
     finally:
         spark.conf.unset("spark.sql.adaptive.enabled")
         spark.conf.unset("spark.sql.autoBroadcastJoinThreshold")
-    assert READS.read_bytes() == b"."
+    reads = READS.read_bytes()
+    READS.unlink()
+    assert reads == b"."

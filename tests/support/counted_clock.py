@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 import time
 from pathlib import Path
 from typing import Final
 
-READS: Final = Path(tempfile.gettempdir()) / "slatespark-test-clock"
+# Spark's processes have the environment of the test's, of which several may run at the same time.
+_RUN: Final = "-".join(os.environ.get(f"PYTEST_XDIST_{name}", "alone") for name in ("TESTRUNUID", "WORKER"))
+READS: Final = Path(tempfile.gettempdir()) / f"slatespark-test-clock-{_RUN}"
 
 
 def counted_ms() -> int:
