@@ -38,11 +38,10 @@ from slatespark.table.definition.table_definition import NO_DEFINITION
 from slatespark.table.definition.versions import fetch_codec
 from slatespark.table.progress import Progress, Step
 from slatespark.table.read.reader import PARALLEL_SPLIT_BYTES, ReadPlan, fetch_read_plan, numbered_batches
-from slatespark.table.rows.encoder_plan import lasting_columns, plan_encoder
+from slatespark.table.rows.encoder_plan import lasting_columns
 from slatespark.table.stores import TableStores, stores_of
 from slatespark.table.tasks import scan_threads
-from slatespark.table.write.exact_ranges import plan_bounds
-from slatespark.table.write.load_plan import check_times
+from slatespark.table.write.load_plan import plan_rows
 from slatespark.texts import plural
 from slatespark.units import bytes_to_text
 
@@ -143,9 +142,8 @@ def _open_or_create(
             raise
     lasting = lasting_columns(schema, parsed, NO_DEFINITION)
     definition = plan_definition(NO_DEFINITION, lasting, parsed, is_new=True)
-    plan_encoder(schema, definition.codec(), parsed)
-    bounds = plan_bounds(parsed, definition.codec(), overwrite=overwrite)
-    check_times(arguments.open_stores(), definition, parsed, overwrite=overwrite and bounds is None)
+    # The write finds the table that is created here.
+    plan_rows(arguments.open_stores(), schema, parsed, definition, overwrite=overwrite, is_new=False)
     given: dict[str, Any] = dict(parsed.properties)
     if parsed.key_columns is not None:
         op_column = resolve_op_column(schema, parsed)

@@ -106,13 +106,7 @@ def _plan_once(
     definition = plan_definition(known, lasting, options, is_new=found is None)
     if found is None:
         check_creation(stores, clock, definition, merge=options.merge_schema)
-    encoder = plan_encoder(schema, definition.codec(), options, own_time=definition.has_own_time)
-    encoder = replace(encoder, bounds=plan_bounds(options, encoder.codec, overwrite=overwrite))
-    if found is None and encoder.bounds is None and definition.has_history:
-        overwrite = False  # there is nothing to replace, and rows of a concurrent creator must stay
-    operation = _operation(overwrite=overwrite, is_interval=encoder.bounds is not None)
-    check_times(stores, definition, options, overwrite=overwrite and encoder.bounds is None)
-    _refuse_times_of_interval(encoder)
+    encoder, operation = plan_rows(stores, schema, options, definition, overwrite=overwrite, is_new=found is None)
     bytes_per_s = resolve_throughput(stores.main, options.throughput_bytes_per_s)
     job = begin_write(
         stores,
@@ -125,6 +119,30 @@ def _plan_once(
         write_id=write_id,
     )
     return Load(job, encoder, options, bytes_per_s)
+
+
+def plan_rows(
+    stores: TableStores,
+    schema: pa.Schema,
+    options: WriteOptions,
+    definition: TableDefinition,
+    *,
+    overwrite: bool,
+    is_new: bool,
+) -> tuple[RowEncoder, Operation]:
+    """Return how the rows of a write are encoded, and what the write does; raises where they do not fit the table.
+
+    Parameters
+    ----------
+    is_new : whether the write creates the table
+    """
+    encoder = plan_encoder(schema, definition.codec(), options, own_time=definition.has_own_time)
+    encoder = replace(encoder, bounds=plan_bounds(options, encoder.codec, overwrite=overwrite))
+    if is_new and encoder.bounds is None and definition.has_history:
+        overwrite = False  # there is nothing to replace, and rows of a concurrent creator must stay
+    check_times(stores, definition, options, overwrite=overwrite and encoder.bounds is None)
+    _refuse_times_of_interval(encoder)
+    return encoder, _operation(overwrite=overwrite, is_interval=encoder.bounds is not None)
 
 
 def _is_settled(stores: TableStores, latest: Manifest, options: WriteOptions) -> bool:
