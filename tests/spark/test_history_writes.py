@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from slatespark import CommitConflictError, OptionError, SlateStore, SlateTable
+from slatespark import (
+    CommitConflictError,
+    InvalidRequestError,
+    OptionError,
+    SchemaError,
+    SlateStore,
+    SlateTable,
+)
+from slatespark.spark.merge.builder import SlateMergeBuilder
 from tests.support.our_reads import to_ms
 
 pytestmark = pytest.mark.spark
 
+TIMED: Final = {"timestampColumn": "at"}
 HISTORY = """
     SELECT CAST(id % 50 AS INT) AS sensor, CAST(id AS STRING) AS value,
            timestamp_millis(1700000000000 + (id * 7919) % 2000 * 3600000) AS at
@@ -58,3 +68,35 @@ def test_tasks_that_share_keys(spark: SparkSession, tmp_path: Path) -> None:
     assert not SlateTable.isSlateTable(str(path))
     write.option("commitRewriteLimit", "10m").save(str(path))
     assert versions(path) == expected()
+
+
+def merged(table: SlateTable, source: str) -> SlateMergeBuilder:
+    return table.alias("t").merge(table.toDF().sparkSession.sql(source).alias("s"), "t.sensor = s.sensor")
+
+
+def test_a_merge_deletes_at_the_time_of_the_source(spark: SparkSession, tmp_path: Path) -> None:
+    table = SlateTable.create(
+        spark, str(tmp_path / "t"), "sensor INT, value STRING, at TIMESTAMP", "sensor", history=True
+    )
+    table.write(spark.sql("SELECT id AS sensor, 'old' AS value, TIMESTAMP'2023-01-01' AS at FROM range(3)"), **TIMED)
+    changes = "SELECT id AS sensor, 'new' AS value, id = 0 AS gone, timestamp_millis(1700000000000 + id) AS At FROM "
+    merge = merged(table, changes + "range(2)").whenMatchedDelete("s.gone")
+    merge.whenMatchedUpdate(set={"value": "s.value", "at": "s.At"}).execute(**TIMED)
+    rows = SlateStore.open(str(tmp_path / "t")).scan(readVersions="all", includeDeleted=True).read_all().to_pylist()
+    found = [(row["sensor"], to_ms(row["_create_ts"])) for row in rows if row["value"] != "old"]
+    assert found == [(0, 1700000000000), (1, 1700000000001)]
+    assert {(row.sensor, row.value) for row in table.toDF().collect()} == {(1, "new"), (2, "old")}
+    assert {row.sensor for row in table.toDF(timestampAsOf="2023-06-01").collect()} == {0, 1, 2}
+
+
+def test_a_merge_without_the_time_of_a_deletion_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    table = SlateTable.create(
+        spark, str(tmp_path / "t"), "sensor INT, value STRING, at TIMESTAMP", "sensor", history=True
+    )
+    table.write(spark.sql("SELECT 1 AS sensor, 'old' AS value, TIMESTAMP'2023-01-01' AS at"), **TIMED)
+    with pytest.raises(SchemaError, match="whenMatchedDelete"):
+        merged(table, "SELECT 1 AS sensor").whenMatchedDelete().execute(**TIMED)
+    with pytest.raises(InvalidRequestError, match="whenNotMatchedBySourceDelete"):
+        merged(table, HISTORY).whenMatchedUpdateAll().whenNotMatchedBySourceDelete().execute(**TIMED)
+    merged(table, "SELECT 1 AS sensor").whenMatchedDelete().execute(timestamp="2023-02-01")
+    assert table.toDF().count() == 0

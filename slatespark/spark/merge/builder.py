@@ -11,9 +11,10 @@ from pyspark.sql.types import DataType
 from slatespark.display.progress import AskedProgress
 from slatespark.errors import InvalidRequestError
 from slatespark.options import Call
+from slatespark.options.values import with_own_spelling
 from slatespark.spark.expressions.assignments import Expression, checked, require_expression, resolve_names
 from slatespark.spark.failures import own_errors
-from slatespark.spark.frame_columns import require_frame
+from slatespark.spark.frame_columns import require_frame, resolve_columns
 from slatespark.spark.merge.needs import find_target_filter, find_unmatched_nulls, needed_columns, writes_every_row
 from slatespark.spark.merge.rows import (
     BY_SOURCE,
@@ -179,7 +180,8 @@ class SlateMergeBuilder:
         Parameters
         ----------
         progress : the progress bar; see `SlateTable.write`
-        writeOptions : write options that apply to stored rows, such as `ttl` for updated and inserted rows
+        writeOptions : write options that apply to stored rows, such as `ttl` for updated and inserted rows. With
+            `timestampColumn`, whenMatchedDelete takes the time of a deletion from the source's column of that name
 
         Raises
         ------
@@ -213,6 +215,7 @@ class SlateMergeBuilder:
             if self._evolves and (added := _new_columns(self._source, types, clauses)):
                 sides = sides.with_columns(added)
                 writeOptions["mergeSchema"] = True
+            sides = replace(sides, time_column=_time_of_deletions(writeOptions, sides, clauses))
             if self._source_reads is not None:
                 change = replace(change, reads=self._source_reads)
             elif unmatched_nulls is not None and writes_every_row(clauses):
@@ -238,6 +241,21 @@ class SlateMergeBuilder:
     def _with_clauses(self, clauses: tuple[MergeClause, ...], *, evolves: bool) -> SlateMergeBuilder:
         given = self._target, self._source, self._condition, clauses
         return SlateMergeBuilder(*given, evolves=evolves, source_reads=self._source_reads)
+
+
+def _time_of_deletions(options: Mapping[str, Any], sides: MergeSides, clauses: Clauses) -> str | None:
+    """Return the column of the table with the time of each row; None if that matters to no deletion."""
+    given = with_own_spelling(options, ("timestampColumn",)).get("timestampColumn")
+    deletes = [clause for clause in clauses if clause.action == "delete"]
+    if given is None or not deletes:
+        return None
+    if any(clause.kind == BY_SOURCE for clause in deletes):
+        raise InvalidRequestError(
+            "A merge with timestampColumn cannot have the clause whenNotMatchedBySourceDelete.",
+            why="No row of the source tells the time of such a deletion.",
+            todo="Delete these rows with a merge of their own, and the option timestamp.",
+        )
+    return resolve_columns([given], sides.columns, called="timestampColumn")[0]
 
 
 def _new_columns(source: DataFrame, types: Mapping[str, DataType], clauses: Clauses) -> dict[str, DataType]:

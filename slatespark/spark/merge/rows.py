@@ -65,6 +65,7 @@ _OWN_NAMES: Final = "__slate_"
 _IN_SOURCE: Final = "__slate_in_source"
 _IN_TARGET: Final = "__slate_in_target"
 _CHOICE: Final = "__slate_choice"  # index of the clause that applies; null if none does
+_TIME: Final = "__slate_time"  # when the source says that a row was deleted
 
 Clauses: TypeAlias = Sequence[MergeClause]
 
@@ -78,6 +79,7 @@ class MergeSides:
     target : the columns of the table that the merge needs, under its alias if it has one
     types : all columns of the table, in order
     key_columns : names of the key columns
+    time_column : the column with the time of each row, which a deletion takes from the source; None without one
     """
 
     target: DataFrame
@@ -85,11 +87,22 @@ class MergeSides:
     alias: str | None
     types: Mapping[str, DataType]
     key_columns: tuple[str, ...]
+    time_column: str | None = None
 
     @property
     def columns(self) -> tuple[str, ...]:
         """All columns of the table, in order."""
         return tuple(self.types)
+
+    def source_time(self, name: str) -> str:
+        """Return the source's column with the times of deletions; raises `SchemaError` if it lacks one."""
+        try:
+            return resolve_columns([name], self.source.columns, called="Column")[0]
+        except SchemaError as exc:
+            raise SchemaError(
+                f"A whenMatchedDelete clause takes the time of a deletion from the source. {exc.args[0]}",
+                todo="Add the column to the source, or give the option timestamp instead of timestampColumn.",
+            ) from exc
 
     def with_columns(self, added: Mapping[str, DataType]) -> MergeSides:
         """Return the sides of a merge that adds columns to the table: its rows so far have nulls in them."""
@@ -204,7 +217,7 @@ class _Scope:
 
     def results(self, clauses: Clauses) -> list[str]:
         """Return the new values of the columns of the table as SQL text, each under the name `_result(position)`."""
-        made = {index: self._made(index, clause) for index, clause in enumerate(clauses) if clause.action != "delete"}
+        made = {index: self._made(index, clause) for index, clause in enumerate(clauses)}
         return [self._result(position, name, made) for position, name in enumerate(self.sides.columns)]
 
     def _result(self, position: int, name: str, made: Mapping[int, Mapping[str, str]]) -> str:
@@ -220,6 +233,8 @@ class _Scope:
     def _made(self, index: int, clause: MergeClause) -> dict[str, str]:
         """Return the new values of a clause by column."""
         sides = self.sides
+        if clause.action == "delete":
+            return fit_values(self._time_of_source(), sides.types, called=clause.name)
         given = self.given.get(index) or self._of_source(clause)
         values = fit_values(given, sides.types, called=clause.name)
         if clause.action == "insert":
@@ -231,6 +246,12 @@ class _Scope:
                 key, takes_all = self._target(name), clause.assigned is None
                 values[name] = unchanged_key(key, values[name], name, called=clause.name, takes_all=takes_all)
         return values
+
+    def _time_of_source(self) -> dict[str, GivenValue]:
+        name = self.sides.time_column
+        if name is None or name in self.sides.key_columns:
+            return {}
+        return {name: GivenValue(_TIME, self.frame.schema[_TIME].dataType)}
 
     def _of_source(self, clause: MergeClause) -> dict[str, GivenValue]:
         names = _source_columns(self.sides.source, self.sides.columns, clause)
@@ -283,6 +304,8 @@ def _begin(joined: DataFrame, sides: MergeSides, clauses: Clauses) -> _Scope:
     copies = {_of_target(position): _column(sides.target, name) for name, position in positions.items()}
     taken = enumerate(_taken_columns(sides, clauses))
     copies |= {_of_source(position): _column(sides.source, name) for position, name in taken}
+    if sides.time_column is not None:
+        copies[_TIME] = _column(sides.source, sides.source_time(sides.time_column))
     # Not by aliases: each is several calls of the JVM.
     return _Scope(joined.withColumns({_CHOICE: F.lit(None).cast("int"), **copies}), sides, positions)
 
