@@ -24,10 +24,10 @@ from slatespark.table.commit.backoff import MAX_COMMIT_ATTEMPTS
 from slatespark.table.compaction import auto, filter_rows, periodic_plan, small_runs
 from slatespark.table.log.manifests import MAX_AHEAD_MS
 from slatespark.table.read.arrow import MAX_BATCH_BYTES, MAX_BATCH_ROWS
+from slatespark.table.read.descending import DESCENDING_SPLIT_BYTES
 from slatespark.table.read.fetch import WAL_BYTES_AHEAD, WAL_FILES_AHEAD
 from slatespark.table.read.merge.cursor import MAX_WINDOW_BYTES, MIN_WINDOW_BYTES
 from slatespark.table.read.planning.plan import MAX_SAMPLED_INDEXES
-from slatespark.table.read.reader import DESCENDING_SPLIT_BYTES
 from slatespark.table.read.section_cache import METADATA_BYTES, VARIABLE
 from slatespark.table.records.leases import LEASE_LIFETIME_MS
 from slatespark.table.rows.encoder import MAX_KEY_BYTES

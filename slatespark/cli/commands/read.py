@@ -24,13 +24,8 @@ from slatespark.table.changes.follow import FeedFollower
 from slatespark.table.clock import Clock, resolve_clock
 from slatespark.table.definition.versions import fetch_codec
 from slatespark.table.log.manifests import fetch_latest_manifest
-from slatespark.table.read.reader import (
-    DESCENDING_SPLIT_BYTES,
-    fetch_read_plan,
-    look_up,
-    run_read,
-    run_read_descending,
-)
+from slatespark.table.read.descending import DESCENDING_SPLIT_BYTES
+from slatespark.table.read.reader import fetch_read_plan, look_up, run_read, run_read_descending
 from slatespark.table.stores import TableStores, stores_of
 
 SMALL_SPLIT_BYTES: Final = 1 << 20  # for a scan that stops after a few rows

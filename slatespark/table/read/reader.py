@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -19,9 +19,10 @@ from slatespark.ranges import KeyRange, overlapping_ranges
 from slatespark.table.clock import Clock
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.definition.versions import DefinitionFetch
-from slatespark.table.read.arrow import Projection, project, readable_schema, turned
+from slatespark.table.read.arrow import Projection, project, readable_schema
 from slatespark.table.read.as_of_join import AsOfJoin, added_columns, check_join_columns
 from slatespark.table.read.copies.usable import KnownCopies
+from slatespark.table.read.descending import DESCENDING_SPLIT_BYTES, scan_descending
 from slatespark.table.read.fetch import measure_slices, sample_indexes
 from slatespark.table.read.materialise import UndecodableRows
 from slatespark.table.read.merge.merge_function import resolve_operator
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
     from slatespark.encoding.predicates import Comparison, Filter
 
 
-DESCENDING_SPLIT_BYTES: Final = 8 << 20  # a descending read holds a split for each thread
 PARALLEL_SPLIT_BYTES: Final = 16 << 20
 
 
@@ -388,10 +388,7 @@ def run_read(stores: TableStores, plan: ReadPlan, *, threads: int = 1) -> Iterat
 
 
 def run_read_descending(stores: TableStores, plan: ReadPlan, *, threads: int = 1) -> Iterator[pa.RecordBatch]:
-    """Yield all rows of a plan in descending key order; `threads` splits at a time are held in memory.
-
-    Requires: splits small enough to hold, so a plan made with a small `splitSize`.
-    """
+    """Yield all rows of a plan in descending key order; parts of `threads` splits at a time are held in memory."""
     splits = plan.splits[::-1]
     yield from (batch for _, batch in numbered_batches(stores, plan, splits, threads=threads, is_descending=True))
 
@@ -404,21 +401,16 @@ def numbered_batches(
     parallelism = min(threads, max(1, len(splits)))
     settings = replace(plan.settings, buffer_bytes=max(1, buffer_bytes // parallelism))
     tallies = [UndecodableRows() for _ in splits]  # threads may not share one
+    scan_rows = scan_descending if is_descending else scan_split
 
     def scan(numbered: tuple[int, Split]) -> Iterator[pa.RecordBatch]:
         number, split = numbered
-        found = scan_split(stores, split, settings, tallies[number])
-        return _reversed(found) if is_descending else found
+        return scan_rows(stores, split, settings, tallies[number])
 
     try:
         yield from ordered_batches([*enumerate(splits)], scan, threads=threads, ahead_bytes=buffer_bytes)
     finally:
         UndecodableRows(sum(each.count for each in tallies)).warn(plan.settings.table)
-
-
-def _reversed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in reversed(list(batches)):
-        yield turned(batch)
 
 
 def options_for_order(order: str, options: Mapping[str, Any], *, threads: int = 1) -> dict[str, Any]:
