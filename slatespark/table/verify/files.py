@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 
 from slatespark.format.paths import COMPACTED_DIR, SST_EXTENSION, WAL_DIR, manifest_path, numbered, wal_path
 from slatespark.format.ulid import Ulid
@@ -17,7 +18,7 @@ from slatespark.table.stores import TableStores
 from slatespark.table.tasks import TaskRunner
 from slatespark.table.verify.copies import CopyCheck
 from slatespark.table.verify.findings import Findings
-from slatespark.table.verify.plan import FileTask, VerifiedVersion, find_stray_wal, find_wal_gaps, plan_files
+from slatespark.table.verify.plan import FileTask, VerifiedVersion, VersionSurvey, find_stray_wal, find_wal_gaps
 from slatespark.table.verify.sst import SstOutcome, SstTarget, check_sst
 
 
@@ -54,9 +55,10 @@ class FileCheck:
     done_bytes: int = 0
     total_bytes: int = 0
 
-    def run(self, versions: Sequence[VerifiedVersion]) -> None:
-        """Check the files of versions, given ascending; the last one is the newest."""
-        tasks = [task for task in plan_files(versions) if task.file.id not in self.unreachable]
+    def run(self, survey: VersionSurvey) -> None:
+        """Check the files of versions."""
+        versions = survey.versions
+        tasks = [task for task in survey.files() if task.file.id not in self.unreachable]
         sizes = {root: _sizes(self.stores.at(root), COMPACTED_DIR) for root in {task.file.root for task in tasks}}
         wal_sizes = _sizes(self.stores.wal, WAL_DIR)
         copies = CopyCheck.of(self.stores, self.findings)
@@ -75,20 +77,20 @@ class FileCheck:
         self.progress(Step.CHECKING, min(self.done_bytes, self.total_bytes), self.total_bytes)
         return checked.outcome
 
-    def _settle(self, task: FileTask, outcome: SstOutcome | None, versions: Iterable[VerifiedVersion]) -> None:
+    def _settle(self, task: FileTask, outcome: SstOutcome | None, versions: Sequence[VerifiedVersion]) -> None:
         file = task.file
+        shown_in = chain.from_iterable(versions[span.start : span.stop] for span in task.spans)
         if outcome is None or not outcome.is_sound:
             self.unsound.add(file)
         if outcome is None:
             url = f"{self.stores.at(file.root).url}/{file.path}"
-            self._note_missing(url, task.shown_in, is_needed=task.is_needed)
+            self._note_missing(url, [version.number for version in shown_in], is_needed=task.is_needed)
             return
-        for version in versions:
-            if version.number in task.shown_in:
-                self._check_seq(version, file, outcome.totals.max_seq)
+        for version in shown_in:
+            self._check_seq(version, file, outcome.totals.max_seq)
 
     def _check_seq(self, version: VerifiedVersion, file: SstFile, highest: int | None) -> None:
-        reached = version.manifest.last_l0_seq
+        reached = version.last_l0_seq
         if highest is not None and highest > reached:
             self.findings.damage(
                 f"{self.stores.url}/{manifest_path(version.number)}",

@@ -29,15 +29,9 @@ from slatespark.table.tasks import TaskRunner, ThreadRunner, thread_count
 from slatespark.table.verify.files import FileCheck
 from slatespark.table.verify.findings import EmptyView, Findings, VerifyReport
 from slatespark.table.verify.history import check_time_order
-from slatespark.table.verify.layers import Pair, check_layer_order, overlapping_pairs
+from slatespark.table.verify.layers import Pair, check_layer_order
 from slatespark.table.verify.logs import check_compactions, fetch_boundary, fetch_noted
-from slatespark.table.verify.plan import (
-    VerifiedVersion,
-    find_broken_rules,
-    find_rewritten_entries,
-    make_version,
-    pinned_numbers,
-)
+from slatespark.table.verify.plan import VersionSurvey, pinned_numbers
 
 
 def verify_table(
@@ -85,20 +79,20 @@ class _Verification:
 
     def run(self) -> VerifyReport:
         passed, alive = self._manifest_numbers()
-        versions = self._versions(passed, alive)
-        if versions:
-            self._check_manifests(versions, [*passed, *alive])
-            self.files.run(versions)
-            self._check_layers(versions)
-            self._check_times(versions[-1])
-            self._report_lost(versions[-1].number)
+        survey = self._survey(passed, alive)
+        if survey.versions:
+            self._check_newest(survey, [*passed, *alive])
+            self.files.run(survey)
+            self._check_layers(survey)
+            self._check_times(survey)
+            self._report_lost(survey.newest.number)
             self._check_opens()
-        newest = versions[-1].manifest if versions else None
+        newest = survey.manifest if survey.versions else None
         check_compactions(self.stores, newest, self.findings, all_versions=self.all_versions)
         found = self.findings
         return VerifyReport(
             url=self.stores.url,
-            versions=tuple(version.number for version in versions),
+            versions=tuple(version.number for version in survey.versions),
             incomplete_versions=tuple(sorted(self.files.incomplete)),
             objects=found.objects,
             stored_bytes=found.stored_bytes,
@@ -130,28 +124,32 @@ class _Verification:
         place = bisect_right(numbers, dead)
         return numbers[:place], numbers[place:]
 
-    def _versions(self, passed: list[int], alive: list[int]) -> list[VerifiedVersion]:
-        """Return the versions to check, ascending; the last one is the newest. Empty if that is unreadable.
+    def _survey(self, passed: list[int], alive: list[int]) -> VersionSurvey:
+        """Return the versions to check; none if the newest one is unreadable.
 
         A version behind the boundary still counts if a checkpoint pins it.
         """
+        survey = VersionSurvey()
         if not alive:
-            return []
+            return survey
         newest = self._manifest(alive[-1])
         if newest is None:
             self.findings.unchecked(
                 self.stores.url, "table", "Without its newest manifest the contents of the table are unknown."
             )
-            return []
+            return survey
         pinned = pinned_numbers(newest, self.clock.now_ms())
         older = [number for number in passed if number in pinned] + alive[:-1]
-        versions = []
         for number in older if self.all_versions else ():
             manifest = self._manifest(number)
             if manifest is not None:
-                versions.append(self._version(number, manifest, is_needed=number in pinned))
-        versions.append(self._version(alive[-1], newest, is_needed=True))
-        return versions
+                self._add(survey, number, manifest, is_needed=number in pinned)
+        self._add(survey, alive[-1], newest, is_needed=True)
+        return survey
+
+    def _add(self, survey: VersionSurvey, number: int, manifest: Manifest, *, is_needed: bool) -> None:
+        for fact in survey.add(number, manifest, self._roots(number, manifest), is_needed=is_needed):
+            self.findings.damage(self._url(manifest_path(number)), "manifest", fact)
 
     def _manifest(self, number: int) -> Manifest | None:
         path = manifest_path(number)
@@ -160,9 +158,6 @@ class _Verification:
         except FileNotFoundError:
             self.findings.unchecked(self._url(path), "manifest", "It was garbage-collected during the verification.")
         return None
-
-    def _version(self, number: int, manifest: Manifest, *, is_needed: bool) -> VerifiedVersion:
-        return make_version(number, manifest, self._roots(number, manifest), is_needed=is_needed)
 
     def _roots(self, number: int, manifest: Manifest) -> dict[Ulid, str]:
         """Return the owners of a clone's SSTs; SSTs of a database that is not found are skipped from then on."""
@@ -179,9 +174,9 @@ class _Verification:
                 roots.update(dict.fromkeys(database.sst_ids, root))
         return roots
 
-    def _check_parents(self, newest: VerifiedVersion) -> None:
+    def _check_parents(self, number: int, manifest: Manifest) -> None:
         """Check that the parents of a clone have the checkpoints that protect its files."""
-        for database in newest.manifest.external_dbs:
+        for database in manifest.external_dbs:
             if not database.sst_ids or self.files.unreachable.issuperset(database.sst_ids):
                 continue
             root = resolve_external(self.stores, database)
@@ -192,27 +187,22 @@ class _Verification:
                 continue
             if database.final_checkpoint_id not in {point.id for point in parent.checkpoints}:
                 self.findings.damage(
-                    self._url(manifest_path(newest.number)),
+                    self._url(manifest_path(number)),
                     "external database",
                     f"{root} has no checkpoint {database.final_checkpoint_id}: its collector may delete our files.",
                 )
 
-    def _check_manifests(self, versions: list[VerifiedVersion], numbers: list[int]) -> None:
-        manifests = {version.number: version.manifest for version in versions}
-        for version in versions:
-            for fact in find_broken_rules(version.number, version.manifest, manifests.get(version.number - 1)):
-                self.findings.damage(self._url(manifest_path(version.number)), "manifest", fact)
-        for number, fact in find_rewritten_entries(versions):
-            self.findings.damage(self._url(manifest_path(number)), "manifest", fact)
-        newest = versions[-1]
-        for pinned, name in pinned_numbers(newest.manifest, self.clock.now_ms()).items():
+    def _check_newest(self, survey: VersionSurvey, numbers: list[int]) -> None:
+        """Check what the newest manifest says of others, and that no deletion of the database was begun."""
+        newest = survey.newest.number
+        for pinned, name in pinned_numbers(survey.manifest, self.clock.now_ms()).items():
             if pinned not in numbers:
                 self.findings.damage(
-                    self._url(manifest_path(newest.number)),
+                    self._url(manifest_path(newest)),
                     "checkpoints",
                     f"Checkpoint {name} pins manifest {pinned}, which does not exist: clients stop deleting files.",
                 )
-        self._check_parents(newest)
+        self._check_parents(newest, survey.manifest)
         try:
             self.stores.main.head(DELETING_MARKER)
         except FileNotFoundError:
@@ -221,24 +211,23 @@ class _Verification:
 
     # --- layers, times and missing objects --------------------------------------------------------------------------
 
-    def _check_layers(self, versions: list[VerifiedVersion]) -> None:
+    def _check_layers(self, survey: VersionSurvey) -> None:
         """Compare the layers of every version; each pair of slices is compared once."""
         self.progress(Step.CHECKING_LAYERS, 0, 0)
         checked: set[Pair] = set()
-        for version in reversed(versions):
-            pairs = {pair for pair in overlapping_pairs(version.layers) if all(map(self._is_readable, pair))}
-            new_pairs = pairs - checked
-            checked |= pairs
+        for overlap in survey.latest_overlaps():
+            new_pairs = {pair for pair in overlap.pairs - checked if all(map(self._is_readable, pair))}
+            checked |= new_pairs
             if new_pairs:
                 wanted = {part for pair in new_pairs for part in pair}
-                layers = keep_slices(version.layers, wanted.__contains__)
-                url = self._url(manifest_path(version.number))
+                layers = keep_slices(overlap.layers, wanted.__contains__)
+                url = self._url(manifest_path(overlap.number))
                 check_layer_order(self.stores, layers, self.findings, self.runner, url)
 
-    def _check_times(self, newest: VerifiedVersion) -> None:
+    def _check_times(self, survey: VersionSurvey) -> None:
         """Check that versions of a key are in the order of their times, on a history table."""
         try:
-            definition = resolve_definition(self.stores, newest.manifest)
+            definition = resolve_definition(self.stores, survey.manifest)
         except (CorruptDataError, UnsupportedFormatError) as exc:
             self.findings.error(self._url(DEFINITION_DIR), "definition", exc)
             return
@@ -246,7 +235,8 @@ class _Verification:
             return
         if definition.has_history:
             self.progress(Step.CHECKING_TIMES, 0, 0)
-            layers, url = keep_slices(newest.layers, self._is_readable), self._url(manifest_path(newest.number))
+            layers = keep_slices(survey.layers, self._is_readable)
+            url = self._url(manifest_path(survey.newest.number))
             check_time_order(self.stores, layers, self.findings, self.runner, url)
 
     def _is_readable(self, part: FileSlice) -> bool:

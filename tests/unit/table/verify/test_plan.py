@@ -26,7 +26,7 @@ def test_a_huge_wal_id_costs_nothing() -> None:
 
 
 def test_stray_wal_files_lie_beyond_the_first_gap() -> None:
-    newest = VerifiedVersion(1, Manifest(replay_after_wal_id=2, wal_id_last_seen=3), (), is_needed=True)
+    newest = VerifiedVersion.of(1, Manifest(replay_after_wal_id=2, wal_id_last_seen=3), is_needed=True)
     assert find_stray_wal(newest, [1, 2, 3, 4, 5]) == []
     assert find_stray_wal(newest, [3, 4, 6]) == [6]
 

@@ -3,7 +3,6 @@ from __future__ import annotations
 import os
 import threading
 import uuid
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,7 +21,7 @@ from slatespark.table.stores import open_stores
 from slatespark.table.verify import files, parts, sst
 from slatespark.table.verify.files import FileCheck
 from slatespark.table.verify.findings import Findings
-from slatespark.table.verify.plan import VerifiedVersion
+from slatespark.table.verify.plan import VersionSurvey
 from slatespark.table.verify.run import verify_table
 from slatespark.table.verify.sst import SstOutcome, SstTarget, check_sst
 from tests.faults.jobs import stores_of
@@ -471,8 +470,8 @@ def test_files_that_a_collector_removes_between_two_passes(
         store.write(pa.table({"key": [b"a"], "value": [b"%d" % number]}))
     check_files = FileCheck.run
 
-    def collected_after(check: FileCheck, versions: Sequence[VerifiedVersion]) -> None:
-        check_files(check, versions)
+    def collected_after(check: FileCheck, survey: VersionSurvey) -> None:
+        check_files(check, survey)
         for meta in store._stores.main.list("compacted/"):
             store._stores.main.delete(meta.path)
 
