@@ -300,7 +300,7 @@ def test_typed_tables(history: bool, steps: list[tuple[Any, ...]], data: st.Data
         before = life.versions()[-1]
         life.take(*step)
         after = life.versions()[-1]
-        cuts = ("restore",) if history else ("restore", "replace", "delete_range")
+        cuts = ("restore", "trim") if history else ("restore", "replace", "delete_range")
         if step[0] in cuts and after > before:
             untold.append(after)
     versions = life.versions()

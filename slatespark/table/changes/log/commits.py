@@ -27,7 +27,7 @@ from slatespark.table.snapshot import listed_wal
 from slatespark.table.stores import TableStores
 
 # What they remove was past its time, or hidden, and what they write was there before.
-_WITHOUT_WRITES: Final = (Operation.COMPACT, Operation.REAP, Operation.TRIM, Operation.VACUUM)
+_WITHOUT_WRITES: Final = (Operation.COMPACT, Operation.REAP, Operation.VACUUM)
 _OF_ROWS: Final = (
     Operation.WRITE,
     Operation.TRANSACTION,

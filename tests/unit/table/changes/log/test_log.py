@@ -196,6 +196,17 @@ def test_what_changed_without_writes_is_a_refusal() -> None:
     assert [key for *_, key, _ in log(store, first, endingVersion=first)] == ["a", "b"]
 
 
+def test_a_trimmed_history_is_a_refusal() -> None:
+    store = SlateStore.create(f"memory://log/{next(NAMES)}", history=True, clock=FakeClock(1_000), autoCompact=False)
+    for time_ms in (1_000, 2_000):
+        store.write(pa.table({"key": [b"a"], "value": [b"%d" % time_ms]}), timestamp=time_ms)
+    trimmed = store.trimHistory(1_500)
+    assert [row["value"] for row in store.scan().read_all().to_pylist()] == [b"1000"]
+    with pytest.raises(HistoryTrimmedError):
+        log(store)
+    assert log(store, trimmed + 1) == []
+
+
 def test_rows_of_a_commit_need_its_files() -> None:
     clock = FakeClock(1_000_000)
     store = SlateStore.create(f"memory://log/{next(NAMES)}", clock=clock, autoCompact=False)
