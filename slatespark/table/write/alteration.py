@@ -128,8 +128,8 @@ def drop_columns(stores: TableStores, clock: Clock, names: tuple[str, ...]) -> T
     if not names:
         raise InvalidRequestError("No column is given.", todo="Name the columns to drop.")
     given: Sequence[object] = names
-    if wrong := next((name for name in given if not isinstance(name, str)), None):
-        raise InvalidRequestError(f"dropColumns: {wrong!r} is not a name.", todo="Give each name as an argument.")
+    if wrong := [name for name in given if not isinstance(name, str)]:
+        raise InvalidRequestError(f"dropColumns: {wrong[0]!r} is not a name.", todo="Give each name as an argument.")
     manifest = fetch_latest_manifest(stores).value
     changed = evolve_definition(stores, clock, manifest, lambda current: _without(current, names))
     announce_definition(stores, clock)

@@ -275,5 +275,6 @@ def test_a_schema_that_is_none(schema: Any) -> None:
 
 def test_names_of_columns_are_arguments() -> None:
     store = SlateStore.create("memory://calls/names", "id BIGINT, a STRING", "id")
-    with pytest.raises(InvalidRequestError):
-        store.dropColumns(["a"])  # type: ignore[arg-type]
+    for name in (["a"], [], None):
+        with pytest.raises(InvalidRequestError):
+            store.dropColumns(name)  # type: ignore[arg-type]
