@@ -16,6 +16,7 @@ import pytest
 
 from slatespark import CommitConflictError, HistoryTrimmedError, SlateStore, TransactionConflictError
 from slatespark.format.paths import manifest_path
+from slatespark.options import WriteOptions
 from slatespark.storage.local_store import LocalStore
 from slatespark.table.clock import SystemClock
 from slatespark.table.commit.expiring_ids import FileGuard
@@ -29,6 +30,9 @@ from slatespark.table.stores import TableStores
 from slatespark.table.transaction import transaction as transaction_module
 from slatespark.table.transaction.transaction import Transaction
 from slatespark.table.write import load_commit as write_commit
+from slatespark.table.write.load_commit import commit_load
+from slatespark.table.write.load_plan import begin_load
+from slatespark.table.write.load_task import run_task
 from tests.faults.jobs import stores_of
 from tests.support.client import ClientOptions, Location, Put, read_rows
 from tests.support.client_admin import read_manifest
@@ -390,6 +394,24 @@ def test_merge_operands(live: LiveClient) -> None:
     load_beside(live.location.folder, rows, operands=True, mergeOperator="concat")
     live.merge(b"a", b"+3")
     shows(live, {"a": "1+2+3", "b": "1", "c": "+2"})
+
+
+def test_a_load_over_the_last_task_of_a_write(database: Location) -> None:
+    """Its rows are below the newest run, as they overlap the first two tasks nowhere."""
+    store, clock = SlateStore.create(str(database.folder)), SystemClock()
+    tasks = [pa.table({"key": [*keys], "value": [b"old"] * 2}) for keys in ((b"a", b"f"), (b"d", b"k"), (b"p", b"z"))]
+    load = begin_load(store._stores, clock, tasks[0].schema, WriteOptions.parse({"path": str(database.folder)}))
+    assert load is not None
+    outputs = [run_task(store._stores, clock, load, at, task.to_batches()) for at, task in enumerate(tasks)]
+    commit_load(store._stores, clock, load, outputs)
+    assert [layer.name for layer in store.runs()] == ["run 1", "run 0"]
+    with LiveClient(database, IDLE) as live:
+        load_beside(database.folder, {b"p": b"load"})
+        load_beside(database.folder, {b"z": b"+1"}, operands=True, mergeOperator="concat")
+        rows = {"a": "old", "d": "old", "f": "old", "k": "old", "p": "load", "z": "old+1"}
+        shows(live, rows)
+        SlateStore.open(str(database.folder)).compact(full=True, mergeOperator="concat", ifClientActive="cooperate")
+        shows(live, rows)
 
 
 def test_operands_of_the_client_need_no_operator(live: LiveClient) -> None:

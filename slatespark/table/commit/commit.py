@@ -32,7 +32,7 @@ from slatespark.table.commit.job import WriteJob
 from slatespark.table.commit.kept_history import find_kept_history, record_losses
 from slatespark.table.commit.own_rows import OwnRows
 from slatespark.table.commit.prefetch import CommitPrefetch, FetchJobs
-from slatespark.table.commit.publication import CommitChange, next_manifest, without_l0
+from slatespark.table.commit.publication import CommitChange, last_seq_of, next_manifest, without_l0
 from slatespark.table.commit.read_set import ReadSet
 from slatespark.table.commit.requirements import (
     KnownJobs,
@@ -440,18 +440,18 @@ class _Commit:
         self, base: Manifest, drained: Drained, drained_files: tuple[NewFile, ...], *, fence_id: int
     ) -> CommitChange:
         """Return the change of the commit on top of `base`; without a WAL, `fence_id` is 0."""
-        used_seqs = [file.properties.max_seq for file in self.rows.files]
-        ticks = [self.rows.newest_ms] if used_seqs else []
+        segments = self.job.segments.joined(KeySegments.of(base))
+        ticks = [self.rows.newest_ms] if self.rows.files else []
         if drained.tick_ms is not None:
             ticks.append(drained.tick_ms)
         return CommitChange(
             outputs=self.rows.outputs,
             drained=drained_files,
-            last_seq=max([drained.last_seq + 1 if fence_id else 0, *used_seqs]),
+            last_seq=max(drained.last_seq + 1 if fence_id else 0, last_seq_of(self.rows.outputs, segments)),
             tick_ms=max(ticks, default=Manifest().last_l0_clock_tick),
             fence_id=fence_id,
             edit=self.edit,
-            segments=self.job.segments.joined(KeySegments.of(base)),
+            segments=segments,
             codec=self.codec,
             kept=find_kept_history(self.stores, base) if self._has_history else None,
         )

@@ -14,6 +14,7 @@ from slatespark.format.manifest import Manifest
 from slatespark.format.references import SstView
 from slatespark.format.segments import WHOLE, KeySegments
 from slatespark.ranges import KeyRange
+from slatespark.table.commit.job import LAST_SEQ
 from slatespark.table.commit.kept_history import KeptHistory
 from slatespark.table.commit.tree_edit import (
     KEEP_TREES,
@@ -38,7 +39,7 @@ class CommitChange:
     drained : files that hold the rows of the WAL, older than all outputs; none where the edit does not keep them
     segments : the segment of each file
     codec : codec of the table; views in whose range no key of it can lie are removed
-    last_seq : highest sequence number of drained rows and outputs
+    last_seq : the last sequence number that drained rows and outputs need, see `last_seq_of`
     tick_ms : highest create_ts of drained rows and outputs
     fence_id : id of the fence in the WAL; WAL files up to it are no longer needed
     kept : rows of a history table that a client's compaction must keep; None for other tables
@@ -92,17 +93,36 @@ def next_manifest(base: Manifest, change: CommitChange, *, now_ms: int, nonce: i
     )
 
 
+def last_seq_of(outputs: Sequence[tuple[NewFile, ...]], segments: KeySegments) -> int:
+    """Return the last sequence number of a version with these outputs; 0 without any.
+
+    That is the number of their newest row or, if this row is not in the newest run of its tree, the next one. A load
+    that a live client commits gets the last number, and is merged with the newest run only: no row below may have it.
+
+    Parameters
+    ----------
+    outputs : as `CommitChange.outputs`
+    """
+    newest = max((file.properties.max_seq for files in outputs for file in files), default=0)
+    lower = (run for runs in _stacked(outputs, segments).values() for run in runs[:-1])
+    is_buried = any(file.properties.max_seq == newest for run in lower for file in run)
+    return min(newest + is_buried, LAST_SEQ)
+
+
+def _stacked(outputs: Sequence[tuple[NewFile, ...]], segments: KeySegments) -> dict[bytes, list[list[NewFile]]]:
+    """Return for each segment the files of the runs that outputs become, oldest first."""
+    tasks = [files_by_segment(files, segments) for files in outputs]
+    prefixes = dict.fromkeys(prefix for task in tasks for prefix in task)
+    return {prefix: stack_outputs([task.get(prefix, ()) for task in tasks]) for prefix in prefixes}
+
+
 def _new_runs(change: CommitChange) -> dict[bytes, list[list[SstView]]]:
     """Return for each segment the views of the runs that a commit adds, oldest first."""
     drained = files_by_segment(change.drained, change.segments)
-    tasks = [files_by_segment(files, change.segments) for files in change.outputs]
-    prefixes = dict.fromkeys(prefix for files in (drained, *tasks) for prefix in files)
+    stacked = _stacked(change.outputs, change.segments)
     return {
-        prefix: [
-            identity_views(files)
-            for files in (drained.get(prefix, ()), *stack_outputs([task.get(prefix, ()) for task in tasks]))
-        ]
-        for prefix in prefixes
+        prefix: [identity_views(files) for files in (drained.get(prefix, ()), *stacked.get(prefix, ()))]
+        for prefix in dict.fromkeys((*drained, *stacked))
     }
 
 

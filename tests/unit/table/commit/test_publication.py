@@ -18,7 +18,8 @@ from slatespark.format.segments import WHOLE, KeySegments, SegmentExtractor
 from slatespark.format.sequence_tracker import SequenceTracker
 from slatespark.format.ulid import Ulid
 from slatespark.ranges import KeyRange, key_after
-from slatespark.table.commit.publication import CommitChange, next_manifest, stack_outputs
+from slatespark.table.commit.job import LAST_SEQ
+from slatespark.table.commit.publication import CommitChange, last_seq_of, next_manifest, stack_outputs
 from slatespark.table.commit.tree_edit import DROP_TREES, KEEP_TREES, CutViews, TreeEdit
 from slatespark.table.read.planning.plan import CutPoint, FileSlice, Layer, SstFile, plan_splits
 from slatespark.table.rows.sst_upload import NewFile
@@ -124,6 +125,26 @@ def new_file(number: int, first: str, last: str) -> NewFile:
 def shown_file(file: NewFile) -> str:
     end = (file.keys.end or b"").removesuffix(b"\0").decode()
     return f"{file.keys.start.decode()}-{end} of task {file.properties.min_seq // 100}"
+
+
+@pytest.mark.parametrize(
+    ("tasks", "last"),
+    [
+        ([], 0),
+        (["5 a-f"], 5),
+        (["5 a-f", "6 d-k"], 6),
+        (["5 a-f", "6 p-z"], 6),
+        (["5 a-f", "6 d-k", "7 p-z"], 8),
+        (["5 a-f", "6 d-k", "7 j-z"], 7),
+        ([f"{LAST_SEQ - 2} a-f", f"{LAST_SEQ - 1} d-k", f"{LAST_SEQ} p-z"], LAST_SEQ),
+        (["5 x/a-x/f", "6 x/d-x/k", "7 y/p-y/z"], 7),
+        (["5 x/a-x/f", "6 x/d-x/k", "7 x/p-x/z, 8 y/p-y/z"], 8),
+    ],
+)
+def test_no_row_below_a_newest_run_has_the_last_number(tasks: list[str], last: int) -> None:
+    """A load beside a client gets it, and would tie with such a row."""
+    segments = SLASH if any("/" in task for task in tasks) else WHOLE
+    assert last_seq_of([parse_files(task) for task in tasks], segments) == last
 
 
 # --- manifests ------------------------------------------------------------------------------------------------------
