@@ -204,8 +204,8 @@ def _list_job(stores: TableStores, clock: Clock, spec: TieredSpec, worker: Worke
 
 def _stays(stores: TableStores, job: Compaction, spec: TieredSpec, now_ms: int) -> bool:
     """Tell whether a job stays on the list beside a new one of slatespark."""
-    if not job.status.is_active():
-        return True
+    if not job.status.is_active() or job.status is CompactionStatus.COMPACTED:
+        return True  # of the latter the coordinator may have begun the commit
     if job.worker is None:
         return False
     if is_hold(job):

@@ -156,6 +156,14 @@ def test_other_entries_that_stay_listed(stores: TableStores, clock: FakeClock) -
             assert listed(stores)[2:] == [*[job for job in listed(stores) if job.status is COMPLETED], same.entry]
 
 
+def test_a_job_before_its_commit_stays_listed(stores: TableStores, clock: FakeClock) -> None:
+    """A coordinator that has read it commits it all the same, and whoever handed it over would think it refused."""
+    handed = foreign(1, CompactionStatus.COMPACTED, NOW_MS - 60_000)
+    put_list(stores, handed)
+    with listed_job(stores, clock, SPEC, write_id(1), is_held=False) as mine:
+        assert listed(stores) == [handed, mine.entry]
+
+
 def test_a_removed_entry_is_put_back(stores: TableStores, clock: FakeClock) -> None:
     with listed_job(stores, clock, SPEC, write_id(1), is_held=False) as job:
         put_list(stores, number=9)
