@@ -7,8 +7,9 @@ and its list marks a committed job as failed when it is back. So the versions si
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
+from slatespark.errors import CommitConflictError
 from slatespark.format.compactions import Compactions, TieredSpec
 from slatespark.format.manifest import Manifest
 from slatespark.format.references import SstHandle
@@ -53,7 +54,8 @@ def await_end(claimed: Sequence[ClaimedJob], *, timeout_ms: int) -> None:
             jobs.clock.sleep_ms(poll_ms(jobs.stores))
         if is_active:
             for job in claimed:
-                withdraw(jobs, job.id)
+                with suppress(CommitConflictError):  # then it stays active
+                    withdraw(jobs, job.id)
 
 
 @contextmanager
@@ -81,9 +83,20 @@ def _without_rivals(claimed: Sequence[ClaimedJob]) -> Iterator[Callable[[], bool
         return None if changed == listed else changed
 
     try:
-        yield lambda: _are_active(jobs.edit(held).value, job_ids)
+        yield lambda: _are_active(_edited(jobs, held), job_ids)
     finally:
-        jobs.edit(freed)
+        _edited(jobs, freed)
+
+
+def _edited(jobs: JobList, change: Callable[[Compactions], Compactions | None]) -> Compactions:
+    """Return the list with a change, or as it is where others change it all the time.
+
+    That may not pass for a conflict of the job, which was handed over: the coordinator commits it all the same. A rival
+    is held off at the next look, and one that stays held is taken back by the coordinator.
+    """
+    with suppress(CommitConflictError):
+        return jobs.edit(change).value
+    return jobs.refresh().value
 
 
 def have_ended(jobs: JobList, job_ids: Sequence[Ulid]) -> bool:

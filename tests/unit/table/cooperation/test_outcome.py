@@ -10,6 +10,7 @@ from typing import Final
 
 import pytest
 
+from slatespark.errors import CommitConflictError
 from slatespark.format.compactions import Compaction, CompactionStatus, TieredSpec, WorkerSpec
 from slatespark.format.manifest import Manifest, Segment
 from slatespark.format.paths import manifest_path
@@ -119,6 +120,26 @@ def test_the_versions_tell_and_not_the_list(status: CompactionStatus, version: i
         publish(stores, 2, BEFORE if version is None else after())
         assert await_commit(claimed, OUTPUTS, timeout_ms=TIMEOUT_MS) == version
     assert 1_000 <= sum(clock.slept_ms) < 2_000
+    assert [each.status for each in fetch_compactions(stores).value.jobs] == [status]
+
+
+@pytest.mark.parametrize(("status", "version"), [(COMPLETED, 2), (COMPACTED, None)])
+def test_lost_races_for_the_list_do_not_deny_a_commit(
+    status: CompactionStatus, version: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others change the list all the time: neither a rival can be held off, nor the job be withdrawn."""
+
+    def lose(jobs: JobList, change: object, **_: object) -> None:
+        raise CommitConflictError("other processes changed it 20 times in a row.")
+
+    stores = database(f"outcome-{next(_names)}", BEFORE, job(1, SPEC))
+    clock = Coordinator(stores, 1_000, status)
+    with handed_over(stores, clock) as claimed:
+        if version is not None:
+            publish(stores, 2, after())
+        with monkeypatch.context() as patched:
+            patched.setattr(JobList, "edit", lose)
+            assert await_commit(claimed, OUTPUTS, timeout_ms=TIMEOUT_MS) == version
     assert [each.status for each in fetch_compactions(stores).value.jobs] == [status]
 
 
