@@ -98,7 +98,9 @@ class ServedDatabase:
         """Forget jobs that have left the list."""
         there = {job.id for job in listed}
         self.seen = {job_id: at_ms for job_id, at_ms in self.seen.items() if job_id in there}
-        self.pauses = {what: pause for what, pause in self.pauses.items() if what is None or what in there}
+        for what in list(self.pauses):  # a job that fails meanwhile adds its own
+            if what is not None and what not in there:
+                self.pauses.pop(what, None)
         self.gone &= there
 
 
