@@ -432,3 +432,33 @@ def test_a_history_table_keeps_its_versions(tmp_path: Path) -> None:
         cooperate(client.location, full=True)
         assert client.get(b"a") == b"2"
     assert store.scan(readVersions="all").read_all()["value"].to_pylist() == [b"2", b"1", b"0"]
+
+
+@pytest.mark.parametrize("by_worker", [False, True])
+def test_a_snapshot_sees_what_lies_below_the_floor(by_worker: bool, tmp_path: Path) -> None:
+    """The row that it shows, and those that hide it from others, are from before the floor, which was raised later."""
+    store = SlateStore.create(str(tmp_path / "db"), history=True)
+    store.write(pa.table({"key": [b"z"], "value": [b"ours"]}))
+    with LiveClient(Location.local(tmp_path / "db"), handed_over() if by_worker else IDLE) as live:
+        live.put(b"a", b"old")
+        live.flush_memtable()
+        snapshot = live.take_snapshot()
+        for number in range(3):
+            live.put(b"a", b"%d" % number)
+            live.flush_memtable()
+        store.setHistoryFloor(SystemClock().now_ms())
+        if by_worker:
+            wait_until(lambda: CompactionStatus.SCHEDULED in statuses(live.location))
+            [outcome] = worker_of(live.location).runOnce()
+            assert outcome.report is not None
+            assert outcome.report.rows_out == 4
+            wait_until(lambda: not read_manifest(live.location).l0)
+        else:
+            assert cooperate(live.location, full=True).rows_out == 5
+        assert live.get(b"a", at=snapshot) == b"old"
+        assert live.get(b"a") == b"2"
+        live.release(snapshot)
+        live.put(b"z", b"theirs")
+        live.flush_memtable()
+        if not by_worker:
+            assert cooperate(live.location, full=True).rows_out == 3, "the newest ones, and one at the floor"

@@ -20,6 +20,7 @@ from slatespark.options import WriteOptions
 from slatespark.ranges import ALL_KEYS
 from slatespark.table.clock import Clock
 from slatespark.table.commit.discard import delete_files
+from slatespark.table.compaction.client_snapshots import find_snapshot_seq
 from slatespark.table.compaction.copies import copy_rule
 from slatespark.table.compaction.filter import CompactionFilter
 from slatespark.table.compaction.filter_plan import FilterPlan, check_filters, plan_filters
@@ -156,7 +157,7 @@ def plan_client_merge(
 ) -> FilterPlan:
     """Return the rules of the merge, and the filters to call; raises `OptionError` for operands without an operator."""
     definition = fetch_definition(stores, manifest).value
-    rules = client_rules(manifest, definition, how.options, drops_tombstones=plan.is_lowest)
+    rules = client_rules(stores, manifest, definition, how.options, drops_tombstones=plan.is_lowest)
     check_operands(stores, plan, rules, file_properties(stores, manifest))
     filters = check_filters(how.filters, definition, stores.url)
     planned = plan_filters(filters, rules, definition, manifest, stores.url)
@@ -173,10 +174,21 @@ def _may_retire(stores: TableStores, clock: Clock, how: ClientMerge) -> bool:
 
 
 def client_rules(
-    manifest: Manifest, definition: TableDefinition, options: WriteOptions, *, drops_tombstones: bool
+    stores: TableStores,
+    manifest: Manifest,
+    definition: TableDefinition,
+    options: WriteOptions,
+    *,
+    drops_tombstones: bool,
 ) -> MergeRules:
     """Return what the client's compactor would keep, or more of a history table."""
     tick_ms = manifest.last_l0_clock_tick
     now_ms = None if tick_ms == NO_TICK else tick_ms
-    operator = options.merge_operator
-    return MergeRules.of(manifest, definition, operator, now_ms=now_ms, drops_tombstones=drops_tombstones)
+    return MergeRules.of(
+        manifest,
+        definition,
+        options.merge_operator,
+        now_ms=now_ms,
+        drops_tombstones=drops_tombstones,
+        snapshot_seq=find_snapshot_seq(stores, manifest, definition),
+    )

@@ -47,7 +47,7 @@ class MergeRules:
     ----------
     now_ms : versions that expire at or before it have expired; None if none has
     min_seq : sequence number above which all versions of a key are kept, and the newest at or below it; on history
-        tables `2**64 - 1` leaves the decision to the floor
+        tables without a snapshot `2**64 - 1` leaves the decision to the floor
     drops_tombstones : nothing older than the sources holds any of their keys
     floor_ms : history tables: versions created after it are kept unchanged; None if all are
     retired_ms : plain tables with retention: rows created at or before it are removed; None if there is no such instant
@@ -72,16 +72,20 @@ class MergeRules:
         now_ms: int | None,
         drops_tombstones: bool,
         retired_ms: int | None = None,
+        snapshot_seq: int | None = None,
     ) -> MergeRules:
         """Return the rules for sources of a version.
 
         Parameters
         ----------
         operator : the given merge operator; None for that of the table
+        snapshot_seq : the lowest number at which a client has a snapshot of a history table; None for none. Of other
+            tables the version tells
         """
+        history_seq = _ANY_SEQ if snapshot_seq is None else snapshot_seq
         return cls(
             now_ms=now_ms,
-            min_seq=_ANY_SEQ if definition.has_history else manifest.recent_snapshot_min_seq,
+            min_seq=history_seq if definition.has_history else manifest.recent_snapshot_min_seq,
             drops_tombstones=drops_tombstones,
             floor_ms=definition.full_history_ts_low_ms if definition.has_history else None,
             has_history=definition.has_history,

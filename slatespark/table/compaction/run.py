@@ -24,6 +24,7 @@ from slatespark.table.commit.requirements import Requirement
 from slatespark.table.commit.tree_edit import SEED_BITS, MergeRuns
 from slatespark.table.compaction.beside_client import BesideClient, refuse_hold, whole_plan
 from slatespark.table.compaction.client_job import discard_outputs, record_removals
+from slatespark.table.compaction.client_snapshots import find_snapshot_seq
 from slatespark.table.compaction.compacted import find_compacted
 from slatespark.table.compaction.copies import add_copies, check_asked, copy_rule
 from slatespark.table.compaction.filter import CompactionFilter
@@ -289,6 +290,7 @@ class _Compaction:
         definition, manifest = state.definition, state.snapshot.manifest
         # Number 0: a change to the parent's retention must not delete rows of the clone.
         retention_ms = None if definition.has_history or state.number == 0 else definition.retention_ms
+        goes_on = self.options.cooperates  # else the commit fences the client, and its snapshots end
         rules = MergeRules.of(
             manifest,
             definition,
@@ -296,6 +298,7 @@ class _Compaction:
             now_ms=state.now_ms,
             drops_tombstones=plan.is_lowest,
             retired_ms=retired_until_ms(retention_ms, state.now_ms),
+            snapshot_seq=find_snapshot_seq(self.stores, manifest, definition) if goes_on else None,
         )
         planned = plan_filters(self.filters, rules, definition, manifest, self.stores.url)
         return with_allowed_retirement(planned, self.filters, partial(self._may_retire, state, plan))
