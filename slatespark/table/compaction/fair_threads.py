@@ -46,8 +46,19 @@ class FairThreads:
         self._count = count
         self._threads: list[threading.Thread] = []
 
-    def run(self, tasks: Sequence[Callable[[], T]], *, is_urgent: bool = False) -> Iterator[T]:
-        """Yield the results in order; raises the first error after the tasks that run have ended."""
+    def run(
+        self,
+        tasks: Sequence[Callable[[], T]],
+        *,
+        is_urgent: bool = False,
+        discard: Callable[[T], object] = lambda _: None,
+    ) -> Iterator[T]:
+        """Yield the results in order; raises the first error after the tasks that run have ended.
+
+        Parameters
+        ----------
+        discard : called with results that were not yielded by then
+        """
         batch: _Batch[T] = _Batch(is_urgent, deque(enumerate(tasks)))
         with self._changed:
             self._start()
@@ -61,6 +72,8 @@ class FairThreads:
                 batch.waiting.clear()
                 self._changed.wait_for(lambda: not batch.running)
                 self._batches.remove(batch)  # type: ignore[arg-type]
+            for result in batch.results.values():
+                discard(result)
 
     def close(self) -> None:
         """End the threads, once their tasks have ended."""

@@ -20,6 +20,7 @@ from slatespark.format.ulid import Ulid
 from slatespark.options import WriteOptions
 from slatespark.storage import run_concurrently
 from slatespark.table.clock import Clock, now_or, read_clock
+from slatespark.table.commit.discard import delete_files
 from slatespark.table.compaction.client_job import ClientMerge, merge_client_job
 from slatespark.table.compaction.fair_threads import FairThreads
 from slatespark.table.compaction.filter import CompactionFilter
@@ -300,7 +301,11 @@ class WorkerSession:
 
         def run(tasks: Sequence[RangeTask]) -> Iterable[MergedRange]:
             calls = [partial(merge_range, stores, clock, task, check) for task in tasks]
-            return threads.run(calls, is_urgent=bool(job.entry.spec.l0_view_ids))
+            return threads.run(
+                calls,
+                is_urgent=bool(job.entry.spec.l0_view_ids),
+                discard=lambda merged: delete_files(stores, merged.ids),
+            )
 
         return run
 

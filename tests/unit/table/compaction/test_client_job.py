@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import secrets
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -22,13 +24,13 @@ from slatespark import (
     UnavailableError,
 )
 from slatespark.format.compactions import Compaction, CompactionStatus, TieredSpec, WorkerSpec
-from slatespark.format.paths import sst_path
+from slatespark.format.paths import COMPACTED_DIR, sst_path
 from slatespark.format.references import SortedRun, SstHandle, SstView
 from slatespark.format.stats import SstStats
 from slatespark.format.ulid import Ulid
 from slatespark.table.clock import Clock, SystemClock, new_ulid
-from slatespark.table.compaction import state
-from slatespark.table.compaction.merge import MergedRange, RangeTask
+from slatespark.table.compaction import state, worker_session
+from slatespark.table.compaction.merge import MergedRange, RangeTask, merge_range
 from slatespark.table.compaction.ranges import run_here
 from slatespark.table.compaction.retirement import may_retire_beside_client
 from slatespark.table.compaction.worker import Worker
@@ -125,6 +127,28 @@ def test_outputs_stay_whose_hand_over_may_have_succeeded(monkeypatch: pytest.Mon
     assert listed.status is CompactionStatus.COMPACTED
     (output,) = listed.output_ssts
     assert store._stores.main.head(sst_path(output.id)).size > 0
+
+
+def test_what_was_uploaded_goes_where_a_range_before_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = SlateStore.create("memory://worker-fails-late")
+    for start in range(2):  # a file of random bytes cannot be compressed
+        keys = [b"%05d" % number for number in range(start, 4000, 2)]
+        store.write(pa.table({"key": keys, "value": [secrets.token_bytes(500) for _ in keys]}))
+    before, later = store._stores.main.list(COMPACTED_DIR), threading.Event()
+
+    def merged(stores: TableStores, clock: Clock, task: RangeTask, check: Callable[[], None]) -> MergedRange:
+        if task.keys.start:
+            found = merge_range(stores, clock, task, check)
+            later.set()
+            return found
+        assert later.wait(30)
+        raise UnavailableError("The first range failed.")
+
+    monkeypatch.setattr(worker_session, "merge_range", merged)
+    schedule_oldest(store)
+    [outcome] = Worker([store.url], parallelism=2, options={"sstSize": "256k"}).runOnce()
+    assert "first range" in str(outcome.error)
+    assert store._stores.main.list(COMPACTED_DIR) == before
 
 
 def test_files_are_asked_for_operands_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,6 +49,24 @@ def test_the_first_error_ends_a_job_and_no_other(threads: FairThreads) -> None:
     assert list(threads.run([partial(task, 3)])) == [0]
 
 
+def test_results_that_nobody_takes_are_discarded() -> None:
+    """The second task ends before the first one fails, so its result cannot be yielded in order."""
+    threads, second, left = FairThreads(2), threading.Event(), list[str]()
+
+    def first() -> str:
+        assert second.wait(30)
+        raise ZeroDivisionError
+
+    def last() -> str:
+        second.set()
+        return "second"
+
+    with pytest.raises(ZeroDivisionError):
+        list(threads.run([first, last], discard=left.append))
+    threads.close()
+    assert left == ["second"]
+
+
 def test_who_stops_reading_stops_the_job(threads: FairThreads) -> None:
     ran: list[int] = []
     go = threading.Event()
