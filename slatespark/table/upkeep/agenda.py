@@ -38,6 +38,12 @@ class Agenda(Generic[T]):
         with self._lock:
             return heapq.heappop(self._heap).item if self._heap and self._heap[0].at_ms <= now_ms else None
 
+    def shift(self, by_ms: int) -> None:
+        """Move the instants of all items by so much."""
+        with self._lock:
+            for entry in self._heap:  # their order stays
+                entry.at_ms += by_ms
+
     def remove(self, item: T) -> None:
         """Remove an item, if it is there."""
         with self._lock:

@@ -130,8 +130,13 @@ class TableLoop(Generic[T, R]):
         end_ms: int | None = None,
     ) -> None:
         """Serve the tables of an agenda; a table whose round has ended goes into the loop's own."""
+        latest_ms = 0
         while not self._stop.consume() and not is_over():
             now_ms = read_clock(self._clock)
+            if now_ms < latest_ms - MAX_SLEEP_MS:  # the clock was set back: no table waits until it is as late again
+                for waiting in {agenda, self._agenda}:
+                    waiting.shift(now_ms - latest_ms)
+            latest_ms = now_ms
             entry = agenda.pop_due(now_ms)
             if entry is None:
                 self._wait(agenda, end_ms)

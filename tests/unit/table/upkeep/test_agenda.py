@@ -22,3 +22,11 @@ def test_removal() -> None:
     agenda.remove(equal)
     agenda.remove([1])
     assert agenda.pop_due(9) is one
+
+
+def test_all_are_moved() -> None:
+    agenda: Agenda[str] = Agenda()
+    for name, at_ms in (("late", 30), ("early", 10)):
+        agenda.put(name, at_ms)
+    agenda.shift(-20)
+    assert agenda.entries() == [("early", -10), ("late", 10)]

@@ -90,6 +90,20 @@ def test_rounds_are_spaced() -> None:
     assert max(loop.clock.slept_ms) < MAX_SLEEP_MS
 
 
+def test_a_clock_that_is_set_back_delays_no_table() -> None:
+    loop, minutes_ms = Loop(Work("a", pause_ms=1000), Work("b", pause_ms=5000)), 600_000
+
+    def set_back(work: Work) -> None:
+        if len(loop.served) == 2:
+            loop.clock.advance(-minutes_ms)
+        elif len(loop.served) == 9:
+            loop.loop.stop()
+
+    loop.on_step = set_back
+    loop.loop.run(None, None)
+    assert ("b*", 5030) in [(name, at + minutes_ms) for name, at in loop.served[3:]], "as if it had not been"
+
+
 def test_long_waits_are_cut() -> None:
     loop = Loop(Work("a", pause_ms=100_000))
     loop.loop.run(START_MS + 60_000, None)
