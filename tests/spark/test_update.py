@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 
 from slatespark import InvalidRequestError, SchemaError, SlateStore, SlateTable, TransactionConflictError
@@ -59,6 +60,14 @@ def test_what_is_refused(table: SlateTable) -> None:
         with pytest.raises(error, match=word):
             table.update("tenant = 'a'", assigned)  # type: ignore[arg-type]  # a number, for one
     assert shown(table) == START
+
+
+def test_a_generator_is_no_value_of_a_row(table: SlateTable) -> None:
+    before = shown(table)
+    for value in ("explode(array(1, 2))", F.explode(F.array().cast("array<int>"))):
+        with pytest.raises(AnalysisException, match="UNSUPPORTED_GENERATOR"):
+            table.update(set={"n": value})
+    assert shown(table) == before
 
 
 def test_a_name_in_backticks(spark: SparkSession, tmp_path: Path) -> None:

@@ -114,13 +114,14 @@ def unchanged_key(key: str, given: str, name: str, *, called: str, takes_all: bo
 def updated_rows(rows: DataFrame, assigned: Mapping[str, Expression], key_columns: Sequence[str]) -> DataFrame:
     """Return rows with new values of the assigned columns; expressions see the old ones.
 
-    The job fails where a key would change.
+    The job fails where a key would change. Raises Spark's error for a generator, such as `explode`: it would make any
+    number of rows of one, with the same key.
     """
     types = {field.name: field.dataType for field in rows.schema.fields}
     indices = {name: index for index, name in enumerate(assigned)}
     given = rows.select(
         "*",
-        *[expression(value).alias(_value(indices[name])) for name, value in assigned.items()],
+        *[_one_value(value).alias(_value(indices[name])) for name, value in assigned.items()],
         *[F.col(quoted(name)).alias(_key(indices[name])) for name in assigned if name in key_columns],
     )
     kinds = {field.name: field.dataType for field in given.schema.fields[len(types) :]}
@@ -130,6 +131,11 @@ def updated_rows(rows: DataFrame, assigned: Mapping[str, Expression], key_column
         texts[name] = unchanged_key(_key(indices[name]), texts[name], name, called="update")
     columns = {name: F.expr(texts[name]) if name in texts else F.col(quoted(name)) for name in types}
     return given.select(*[column.alias(name) for name, column in columns.items()])
+
+
+def _one_value(given: Expression) -> Column:
+    """Return a value for each row; Spark takes no generator within an expression."""
+    return F.when(F.lit(True), expression(given))
 
 
 def _value(index: int) -> str:
