@@ -241,6 +241,17 @@ def test_a_view_of_a_relative_path_is_the_table_that_it_reads(
     assert rows(run)[2] == ("b", 1, "z", 7)
 
 
+def test_a_view_of_a_relative_place_of_the_wal(
+    run: Run, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    SlateStore.create(tmp_path / "apart", "id BIGINT", "id", walPath=tmp_path / "logs")
+    logs = os.path.relpath(tmp_path / "logs", working_folder(spark))
+    spark.read.format("slate").option("walPath", logs).load(f"{tmp_path}/apart").createOrReplaceTempView("sql_apart")
+    monkeypatch.chdir(tmp_path / "apart" / "manifest")
+    run("INSERT INTO sql_apart VALUES (1)")
+    assert list((tmp_path / "logs" / "wal").iterdir())
+
+
 def test_a_view_outlives_a_new_column(run: Run, spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "t{a}"
     spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW sql_older USING slate OPTIONS (path '{path}')")

@@ -61,10 +61,10 @@ class Catalog:
                 f"sql: the view {view} does not show the whole table: it has the option {others[0]}.",
                 todo=f"Name the table itself: {FORMAT}.`path`.",
             )
-        path = next(value for key, value in place.items() if key.lower() == "path")
-        rest = {key: value for key, value in place.items() if key.lower() != "path"}
-        here = absolute_location(path, working_folder(self.spark))  # the view reads there, wherever this process is
-        table = SlateTable.forPath(self.spark, here, **_spelled(rest)).alias(name[-1])
+        folder = working_folder(self.spark)  # the view reads there, wherever this process is
+        here = {key: absolute_location(value, folder) if _is_path(key) else value for key, value in place.items()}
+        path = next(here.pop(key) for key in list(here) if key.lower() == "path")
+        table = SlateTable.forPath(self.spark, path, **_spelled(here)).alias(name[-1])
         if needs_columns:
             _require_columns(view, self.view_columns(*name), frames_of(table).codec().schema.names)
         return table
@@ -103,6 +103,10 @@ def _other_columns(view: str, shown: Sequence[str], columns: Sequence[str]) -> O
         why="Either it was created with a list of columns, or the table's have changed since.",
         todo=f"Create it again without a list, or name the table itself: {FORMAT}.`path`.",
     )
+
+
+def _is_path(name: str) -> bool:
+    return name.lower() in ("path", WAL_PATH.lower())
 
 
 def _is_place(name: str) -> bool:
