@@ -12,12 +12,12 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slatespark.table.read.arrow import METADATA_TYPES, VALIDITY_TYPES, Projection
+from slatespark.table.read.arrow import ADDED_TYPES, Projection
 
 LATEST_MS: Final = 253_402_250_399_999  # 9999-12-31 09:59:59.999 UTC: fourteen hours further east the year is over
 EARLIEST_MS: Final = -62_135_424_000_000  # 0001-01-03; before 1900 time zones were up to 16 hours apart
 
-_ADDED: Final = {name for name, kind in {**METADATA_TYPES, **VALIDITY_TYPES}.items() if pa.types.is_timestamp(kind)}
+_ADDED: Final = {name for name, kind in ADDED_TYPES.items() if pa.types.is_timestamp(kind)}
 
 
 def bounded_ms(ms: int) -> int:
@@ -28,7 +28,7 @@ def bounded_ms(ms: int) -> int:
 def with_bounded_times(
     batches: Iterable[pa.RecordBatch], projection: Projection, *, first: int = 0
 ) -> Iterator[pa.RecordBatch]:
-    """Yield batches of a projection with the times of its metadata columns bounded as by `bounded_ms`.
+    """Yield batches of a projection with the times of the columns that a read adds bounded as by `bounded_ms`.
 
     Parameters
     ----------

@@ -56,7 +56,7 @@ CHANGE_TYPES: Final[Mapping[str, pa.DataType]] = {
     COMMIT_VERSION: pa.int64(),
     COMMIT_TIMESTAMP: pa.timestamp("us", tz="UTC"),
 }
-_ADDED_TYPES: Final[Mapping[str, pa.DataType]] = {**METADATA_TYPES, **VALIDITY_TYPES, **CHANGE_TYPES}
+ADDED_TYPES: Final[Mapping[str, pa.DataType]] = {**METADATA_TYPES, **VALIDITY_TYPES, **CHANGE_TYPES}
 _OPS: Final = ("put", "delete", "merge")
 
 
@@ -106,20 +106,20 @@ class Projection:
                 fixed_bytes += max(1, item.type.bit_width // 8)
             except ValueError:  # it has no fixed width
                 in_key = name == "_key" or name in self.codec.key_columns
-                of_key, of_value = of_key or in_key, of_value or (not in_key and name not in _ADDED_TYPES)
+                of_key, of_value = of_key or in_key, of_value or (not in_key and name not in ADDED_TYPES)
         return of_key, of_value, fixed_bytes
 
 
 def type_of(name: str, codec: RowCodec) -> pa.DataType:
     """Return the type of a column of a read."""
     position = codec.schema.get_field_index(name)
-    return codec.schema.field(position).type if position >= 0 else _ADDED_TYPES[name]
+    return codec.schema.field(position).type if position >= 0 else ADDED_TYPES[name]
 
 
 def readable_schema(codec: RowCodec, *, intervals: bool = False) -> pa.Schema:
     """Return all columns that a filter may name: those of the table, all metadata columns, and those of intervals."""
     taken = set(codec.schema.names)
-    added = _ADDED_TYPES if intervals else METADATA_TYPES
+    added = ADDED_TYPES if intervals else METADATA_TYPES
     extra = [pa.field(name, kind) for name, kind in added.items() if name not in taken]
     return pa.schema([*(item.with_nullable(True) for item in codec.schema), *extra])
 

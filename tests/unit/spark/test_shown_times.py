@@ -7,7 +7,7 @@ import pytest
 
 from slatespark.encoding.row_codec import RAW_CODEC
 from slatespark.spark.shown_times import EARLIEST_MS, LATEST_MS, bounded_ms, with_bounded_times
-from slatespark.table.read.arrow import METADATA_TYPES, Projection
+from slatespark.table.read.arrow import ADDED_TYPES, Projection
 from slatespark.units import MAX_MS, MIN_MS
 
 
@@ -18,11 +18,12 @@ def test_every_time_zone_has_a_date_for_the_bounds(hours: float) -> None:
         assert local.astimezone(timezone(timedelta(hours=hours))).year in (1, 9999)
 
 
-def test_times_that_are_added_are_bounded_and_others_stay() -> None:
+@pytest.mark.parametrize("name", ["_expire_ts", "_valid_to", "_commit_timestamp"])
+def test_times_that_are_added_are_bounded_and_others_stay(name: str) -> None:
     limit = MAX_MS // 1000 * 1000
-    kind = METADATA_TYPES["_expire_ts"]
+    kind = ADDED_TYPES[name]
     times = pa.array([None, -limit, 0, limit], pa.int64()).view(kind)
-    projection = Projection(("key", "_expire_ts", "_seq"), codec=RAW_CODEC)
+    projection = Projection(("key", name, "_seq"), codec=RAW_CODEC)
     batch = pa.record_batch([pa.array([b"k"] * 4), times, pa.array(range(4))], schema=projection.schema)
     [shown] = with_bounded_times([batch], projection)
     assert shown.column(1).cast(pa.int64()).to_pylist() == [None, EARLIEST_MS * 1000, 0, LATEST_MS * 1000]
