@@ -454,3 +454,24 @@ def test_newer_layers_without_rows_to_show(spark: SparkSession, tmp_path: Path, 
     else:
         store.write(rows(range(203, 204)))
         assert table.toDF(where="id >= 0 AND name IS NOT NULL").count() == 85
+
+
+@pytest.mark.parametrize("key_columns", ["k.1", "k.1,id", "k.1,x y", "k.1,x y,id"])
+def test_names_that_a_setting_of_spark_takes_for_patterns(spark: SparkSession, place: str, key_columns: str) -> None:
+    schema = pa.schema([("k.1", pa.string()), ("id", pa.int64()), ("x y", pa.string()), ("n", pa.int32())])
+    store, table = compacted(place, schema, key_columns), SlateTable.forPath(spark, place)
+
+    def write(ids: range, n: int, x: str | None = "x") -> None:
+        found = [{"k.1": f"k{number}", "id": number % 2, "x y": x, "n": n} for number in ids]
+        store.write(pa.Table.from_pylist(found, schema))
+
+    write(range(400), 1)
+    store.compact(full=True)
+    write(range(5), 2)
+    spark.conf.set("spark.sql.parser.quotedRegexColumnNames", "true")
+    try:
+        assert_same(table, files=1)
+        write(range(390, 402), 3, None)
+        assert_same(table, files=1)
+    finally:
+        spark.conf.unset("spark.sql.parser.quotedRegexColumnNames")

@@ -276,32 +276,32 @@ def _live_condition(settings: ScanSettings, files: Sequence[ParquetFile]) -> str
 
 def _without(rows: DataFrame, shadows: pa.Table, count: int) -> DataFrame:
     """Return rows, `count` of them, whose keys are not among the shadows."""
-    ones = [quoted(name) for name in shadows.column_names]
-    others = [f"{_SHADOW}{index}" for index in range(shadows.num_columns)]
+    names = [f"{_SHADOW}{index}" for index in range(shadows.num_columns)]
+    # No SQL text: `quotedRegexColumnNames` makes patterns of names in backticks.
+    ones, others = [F.col(quoted(name)) for name in shadows.column_names], [F.col(name) for name in names]
     pairs = list(zip(ones, others, strict=True))
-    renamed = shadows.rename_columns(others)
+    renamed = shadows.rename_columns(names)
     hidden = arrow_frame(rows.sparkSession, renamed, spark_schema(renamed.schema))
     if any(values.null_count for values in shadows.columns):
-        same = [F.expr(f"{one} <=> {other}") for one, other in pairs]
+        same = [one.eqNullSafe(other) for one, other in pairs]
     elif (number := _most_distinct(shadows)) is not None:
         # Spark looks a number up far faster than a row of several columns. Bounds, which it does not take for columns
         # to look up, compare the rest of the key where the number is found.
-        one, other = pairs.pop(number)
-        found = F.expr(one)
+        found, other = pairs.pop(number)
         if count >= _MANY_ROWS:
             found = _if_likely(rows.sparkSession, found, shadows.column(number))
-        same = [found == F.expr(other)]
+        same = [found == other]
         same += [_equal_by_bounds(*pair) for pair in pairs]
     elif len(pairs) == 1:
-        same = [F.expr(f"{one} = {other}") for one, other in pairs]
+        same = [one == other for one, other in pairs]
     else:
-        hidden = hidden.selectExpr("*", f"xxhash64({', '.join(others)}) AS {_HASH}")
-        same = [F.expr(f"xxhash64({', '.join(ones)}) = {_HASH}"), *(_equal_by_bounds(*pair) for pair in pairs)]
+        hidden = hidden.withColumn(_HASH, F.xxhash64(*others))
+        same = [F.xxhash64(*ones) == F.col(_HASH), *(_equal_by_bounds(*pair) for pair in pairs)]
     return rows.join(F.broadcast(hidden), reduce(and_, same), "left_anti")
 
 
-def _equal_by_bounds(one: str, other: str) -> Column:
-    return F.expr(f"{one} >= {other} AND {one} <= {other}")
+def _equal_by_bounds(one: Column, other: Column) -> Column:
+    return (one >= other) & (one <= other)
 
 
 def _if_likely(spark: SparkSession, number: Column, known: pa.ChunkedArray) -> Column:
