@@ -63,6 +63,23 @@ def test_a_merge_of_what_it_reads_conflicts_with_later_commits(
     assert [tuple(row) for row in run("SELECT * FROM @T ORDER BY tenant, id").collect()] == [("a", 1, 100), *FIRST[1:]]
 
 
+def test_an_insert_reads_its_own_table_under_another_path_too(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load, store = TableFrames.load, SlateStore.open(tmp_path / "t")
+    (tmp_path / "link").symlink_to(tmp_path / "t")
+
+    def load_late(frames: TableFrames, read: DataFrame, *args: Any, **options: Any) -> None:
+        read.count()
+        store.write(_table(store, [("z", 9, 9)]))
+        load(frames, read, *args, **options)
+
+    monkeypatch.setattr(TableFrames, "load", load_late)
+    with pytest.raises(TransactionConflictError):
+        run(f"INSERT OVERWRITE @T SELECT * FROM slate.`{tmp_path}/link`")
+    assert run("SELECT * FROM @T").count() == 4
+
+
 @pytest.mark.parametrize("columnar", [True, False])
 def test_a_query_that_names_a_table_twice_sees_one_state(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, columnar: bool

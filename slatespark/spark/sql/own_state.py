@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from slatespark.spark.slate_table.base import frames_of
+from slatespark.table.stores import real_url
 
 if TYPE_CHECKING:
     from slatespark.spark.frames.table_frames import TableFrames
@@ -30,9 +31,14 @@ class OwnState:
 
     def note(self, read: SlateTable) -> None:
         """Take the state if a table whose newest state is about to be read is the one that is changed."""
-        if self._reads is None and frames_of(read).stores().url == self._frames.stores().url:
+        if self._reads is None and _place(frames_of(read)) == _place(self._frames):
             self._reads = self._frames.read_set()
 
     def write_options(self) -> dict[str, Any]:
         """Return the options by which the write fails if somebody has changed the table since then."""
         return {} if self._reads is None else {"readSet": self._reads.to_text()}
+
+
+def _place(frames: TableFrames) -> str:
+    """Return where a table is, however its path is written."""
+    return real_url(frames.stores().url)
