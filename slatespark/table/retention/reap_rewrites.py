@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import numpy as np
 
+from slatespark.errors import CommitConflictError
 from slatespark.format.references import SstView
 from slatespark.kernels import lower_bound
 from slatespark.options import WriteOptions
@@ -19,6 +20,7 @@ from slatespark.table.retention.due_windows import due_windows, holds_several_ve
 from slatespark.table.retention.expiry_plan import FileOutline
 from slatespark.table.retention.past_retention import surviving_rows
 from slatespark.table.retention.plan import DueBlocks, DueView, Treatment, choose_treatment
+from slatespark.table.retention.reap_lease import ReapLease
 from slatespark.table.rows.row_keeper import to_tombstones
 from slatespark.table.rows.sorted_rows import SortedRows
 from slatespark.table.rows.sst_upload import NewFile, upload_sorted
@@ -172,6 +174,7 @@ class Rewrites:
 
     Attributes
     ----------
+    lease : held from before the first upload until nothing is left that no commit has published
     counted : number of rows that a rewrite of a view would remove
     uploaded : what replaces a view, valid while the keys of older views are the same
     finished : files that were made by a rewrite, and are not rewritten again
@@ -179,6 +182,7 @@ class Rewrites:
     """
 
     runner: TaskRunner
+    lease: ReapLease
     counted: dict[tuple[FileSlice, tuple[KeyRange, ...]], int] = field(default_factory=dict)
     uploaded: dict[RewriteId, Rewrite] = field(default_factory=dict)
     finished: set[str] = field(default_factory=set)
@@ -194,9 +198,23 @@ class Rewrites:
         """Tell whether tombstones are known to be better."""
         return (view.stored.part, view.older, view.is_under_operands) in self.left
 
-    def finish(self, files: Sequence[NewFile]) -> None:
-        """Take note of files that a commit published."""
-        self.finished.update(str(file.handle.id) for file in files)
+    def hold(self) -> None:
+        """Keep collectors off what is uploaded; raises `CommitConflictError` if it may have been collected."""
+        if not self.lease.hold():
+            self.uploaded.clear()
+            raise CommitConflictError(
+                f"{self.lease.stores.url}: rewritten files may have been collected before their commit.",
+                why="The process was suspended for so long that their lease expired.",
+                todo="Reap again.",
+            )
+
+    def finish(self, published: Mapping[DueView, Rewrite]) -> None:
+        """Take note of what a commit published."""
+        for view, rewrite in published.items():
+            self.uploaded.pop((view.stored.view, view.older), None)
+            self.finished.update(str(file.handle.id) for file in rewrite.files)
+        if not self.uploaded:
+            self.lease.release()
 
     def candidate(self, view: DueView, outline: FileOutline, blocks: DueBlocks) -> Candidate | None:
         """Return a view that may have to be rewritten; None if tombstones are better, which is remembered."""
@@ -218,7 +236,13 @@ class Rewrites:
         Parameters
         ----------
         tell : called with the bytes of the views rewritten so far
+
+        Raises
+        ------
+        CommitConflictError
+            When earlier ones may have been collected.
         """
+        self.hold()
         new, done = [candidate for candidate in group if candidate.rewrite_id not in self.uploaded], 0
         for candidate, outcome in zip(new, self.runner(task, new), strict=True):
             if outcome.gone is not None:

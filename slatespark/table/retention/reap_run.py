@@ -47,6 +47,7 @@ from slatespark.table.retention.due_windows import SearchStart
 from slatespark.table.retention.history_floor import follow_history_retention
 from slatespark.table.retention.plan import DueView, FilePlan, StoredView, plan_due_blocks, plan_files
 from slatespark.table.retention.reap_arguments import NO_LIMITS, ReapLimits
+from slatespark.table.retention.reap_lease import ReapLease
 from slatespark.table.retention.reap_report import ReapReport, find_kept_checkpoints
 from slatespark.table.retention.reap_rewrites import Candidate, Rewrite, Rewrites, RewriteTask
 from slatespark.table.retention.reap_state import ReapState, due_until_ms, record_progress
@@ -185,7 +186,7 @@ class Reaping:
             limits.batch_rows or MAX_BATCH_ROWS,
             limits.batch_bytes or MAX_BATCH_BYTES,
             asked_ms=now_ms,
-            rewrites=Rewrites(runner),
+            rewrites=Rewrites(runner, ReapLease(stores, clock)),
             widening=1 if limits != NO_LIMITS else -(-runner.parallelism // MAX_PARALLELISM),
             progress=progress,
         )
@@ -198,6 +199,15 @@ class Reaping:
         SlateError
             As `reap_table`.
         """
+        wait_ms = None
+        try:
+            wait_ms = self._step()
+        finally:
+            if wait_ms is None:  # it has ended, or failed
+                self.rewrites.lease.release()
+        return wait_ms
+
+    def _step(self) -> int | None:
         self.began_ms = self.clock.now_ms()
         try:
             state = self._read_state()
@@ -338,11 +348,14 @@ class Reaping:
 
     def _rewrite(self, state: ReapState, group: Sequence[Candidate]) -> tuple[dict[DueView, Rewrite], list[Candidate]]:
         """Return what replaces the views of candidates, and the candidates that are left to tombstones."""
+        if not group:
+            return {}, []
         now_ms, window_bytes = self.clock.now_ms(), self.survey.window_bytes
         task = RewriteTask(self.stores, self.clock, self.options, state.retired_ms, now_ms, window_bytes)
         return self.rewrites.run(task, group, lambda done: self._report_progress(done, 0))
 
     def _replace(self, state: ReapState, rewrites: dict[DueView, Rewrite]) -> None:
+        self.rewrites.hold()
         files = [file for rewrite in rewrites.values() for file in rewrite.files]
         replaced = self._not_reported(view.stored for view in rewrites)
         before = sum(view.part.file.data_bytes for view in replaced.values())
@@ -354,7 +367,7 @@ class Reaping:
         self.report = replace(self.report, files_rewritten=self.report.files_rewritten + len(replaced))
         self.reported.update(replaced)
         self.survey.remember(files)
-        self.rewrites.finish(files)
+        self.rewrites.finish(rewrites)
 
     # --- tombstones ---------------------------------------------------------------------------------------------------
 

@@ -14,8 +14,9 @@ from slatespark import (
 from slatespark.table.definition.versions import fetch_definition, publish_definition
 from slatespark.table.log.versioned_object import Version
 from slatespark.table.records.commits import newest_commit_records
+from slatespark.table.records.leases import LEASE_LIFETIME_MS
 from slatespark.table.retention.reap_arguments import ReapLimits
-from slatespark.table.retention.reap_run import MAX_CONFLICTS, reap_table
+from slatespark.table.retention.reap_run import MAX_CONFLICTS, Reaping, reap_table
 from slatespark.table.stores import TableStores
 from tests.support.fake_clock import FakeClock
 from tests.support.our_reads import our_rows
@@ -112,7 +113,7 @@ def table_of_due_keys(due: int, young: int) -> Table:
 
 
 def write_due_keys_again(table: Table, count: int) -> None:
-    """Before each of the next commits somebody writes another one of the due keys."""
+    """Before each of the next leases, mostly of commits, somebody writes another one of the due keys."""
     other, keys = table.other(), iter(numbered(0, count))
 
     def write() -> None:
@@ -134,31 +135,80 @@ def test_a_batch_halved_by_conflicts_grows_back() -> None:
 
 def test_it_gives_up_after_repeated_conflicts() -> None:
     table = table_of_due_keys(30, 300)
-    write_due_keys_again(table, MAX_CONFLICTS + 1)
+    write_due_keys_again(table, MAX_CONFLICTS + 2)  # twice in the first pass, before which rows are counted
     with pytest.raises(ConflictError):
         reap_table(table.stores, table.clock)
     assert len(table.keys(includeExpired=True)) == 330
     assert not list(table.store.inner.list("slatespark/leases/")), "no lease is left"
 
 
-def test_uploads_of_a_conflicting_attempt_are_reused() -> None:
+def table_of_several_files() -> Table:
+    """Six of ten keys are due, in each file."""
     table = Table(retention="10h")
     keys = numbered(0, 10_000)
     table.write([key for number, key in enumerate(keys) if number % 10 < 6])
     table.clock.advance(5 * HOUR_MS)
     table.write([key for number, key in enumerate(keys) if number % 10 >= 6])
     merged_file(table, sstSize="100k")
-    files = len(table.table.files())
-    assert files > 2
+    assert len(table.table.files()) > 2
     table.pass_time(6 * HOUR_MS)
+    return table
+
+
+def test_uploads_of_a_conflicting_attempt_are_reused() -> None:
+    table = table_of_several_files()
+    files = len(table.table.files())
     other = table.other()
-    rows = pa.table({"key": [keys[6]], "value": [b"+"]})  # of the first file only
+    rows = pa.table({"key": numbered(6, 7), "value": [b"+"]})  # of the first file only
     table.store.clear()
     table.store.run(lambda: ignore(other.write(rows, operation="merge")), "create", "slatespark/leases/*")
     report = reap_table(table.stores, table.clock)
     assert report.files_rewritten == files - 1
     assert table.store.count("put", "compacted/*") == files + 1, "each file once, and tombstones for the first"
     assert len(table.keys(includeExpired=True)) == 4000
+
+
+@pytest.mark.parametrize(
+    ("operation", "path", "moment"),
+    [
+        ("put", "compacted/*", "after"),
+        ("create", "slatespark/leases/*", "before"),
+        ("create", "manifest/*", "before"),
+    ],
+)
+def test_a_collector_leaves_rewritten_files_alone(
+    operation: Literal["put", "create"], path: str, moment: Literal["before", "after"]
+) -> None:
+    """An erasure collects files of any age."""
+    table = table_of_due_keys(60, 40)
+    other = table.other()
+    table.store.clear()
+    for nth in (1, 2):
+        table.store.run(lambda: ignore(other.erase(b"of nobody")), operation, path, nth=nth, moment=moment)
+    report = reap_table(table.stores, table.clock)
+    assert report.files_rewritten == 1
+    assert table.keys(includeExpired=True) == numbered(60, 100)
+    assert not list(table.store.inner.list("slatespark/leases/")), "no lease is left"
+
+
+@pytest.mark.parametrize("waits_ms", [0, 2 * LEASE_LIFETIME_MS])
+def test_a_collector_leaves_rewritten_files_to_the_next_pass(waits_ms: int) -> None:
+    """Unless the reap sleeps for so long that their lease ends: then they are made again."""
+    table = table_of_several_files()
+    files = len(table.table.files())
+    rows = pa.table({"key": numbered(6, 7), "value": [b"+"]})  # of the first file only
+    other = table.other()
+    table.store.clear()
+    table.store.run(lambda: ignore(other.write(rows, operation="merge")), "put", "compacted/*")
+    reaping = Reaping.begin(table.stores, table.clock)
+    assert reaping.step(), "the operand is a conflict"
+    table.clock.advance(waits_ms)
+    table.other().erase(b"of nobody")
+    while reaping.step() is not None:
+        pass
+    assert reaping.report.files_rewritten == files - 1
+    assert len(table.keys(includeExpired=True)) == 4000
+    assert not list(table.store.inner.list("slatespark/leases/")), "no lease is left"
 
 
 def test_two_reapers_at_once() -> None:
