@@ -181,12 +181,7 @@ class Transaction:
         return open_batches(self._stores, self.planScan(**options_for_order(order, options)), order)
 
     def planScan(self, **options: Any) -> ReadPlan:
-        """Return the plan of a read, for a caller that runs it elsewhere.
-
-        Parameters
-        ----------
-        options : as for `read`
-        """
+        """Return the plan of a read, for a caller that runs it elsewhere; options as for `read`."""
         self._state.require(*LIVE, call="read")
         plan = fetch_read_plan(self._stores, self._parse_read(options), self._clock, point=self._read_point())
         self._depends.note_read(plan)
@@ -232,12 +227,7 @@ class Transaction:
         return open_batches(self._stores, self.planForUpdate(keys, where, **options))
 
     def planForUpdate(self, keys: Iterable[Any] | str | None, where: str | None, **options: Any) -> ReadPlan:
-        """Return the plan of a read for update, for a caller that runs it elsewhere.
-
-        Parameters
-        ----------
-        keys, where, options : as for `getForUpdate`
-        """
+        """Return the plan of a read for update, for a caller that runs it elsewhere; as `getForUpdate`."""
         self._state.require(TransactionState.OPEN, call="getForUpdate")
         condition, wanted = one_of(where, keys, "getForUpdate")
         if condition is not None:
@@ -315,13 +305,7 @@ class Transaction:
         return deleted
 
     def planLoad(self, schema: pa.Schema, **options: Any) -> Load:
-        """Return the plan of a write, for a caller that runs its tasks elsewhere; errors as for `write`.
-
-        Parameters
-        ----------
-        schema : the columns of the rows
-        options : as for `write`
-        """
+        """Return the plan of a write of rows with a schema, for a caller that runs its tasks elsewhere; as `write`."""
         self._state.require(TransactionState.OPEN, call="write")
         parsed = parse_write(self._common, self._begun, options)
         return plan_own_load(self._stores, self._clock, self._job, schema, parsed, last_seq=self._own.last_seq)
@@ -390,14 +374,12 @@ class Transaction:
         self._state.require(TransactionState.OPEN, TransactionState.PREPARED, *may_repeat, call="commit")
         repeats = self._state is TransactionState.UNKNOWN
         if repeats and (outcome := self._find_outcome()) is not None:
-            self._state = TransactionState.COMMITTED
-            self._files.release()
-            return outcome.manifest_id
+            return self._end_as(outcome)
         given_ms = None if timestamp is None else parse_time_ms(timestamp, name="timestamp")
         reached = fetch_newest_state(self._stores)
-        times = CommitTimes(self._point, self._read_ms, reached, now_ms=self._clock.now_ms())
-        moves = self._own.size <= self._options.rewrite_limit_bytes
-        time_ms = times.resolve_commit_ms(self._stores, given_ms, self._job, moves=moves, writes=bool(self._own.tasks))
+        time_ms = self._resolve_time(given_ms, reached)
+        if isinstance(time_ms, TxnRecord):
+            return self._end_as(time_ms)
         if self._state is TransactionState.OPEN:
             self._prepare_files()
         if not self._own.files:  # nothing will be published, so no commit validates
@@ -456,6 +438,25 @@ class Transaction:
 
     def _find_outcome(self) -> TxnRecord | None:
         return find_outcome(self._stores, fetch_latest_manifest(self._stores)[1], self._options)
+
+    def _resolve_time(self, given_ms: int | None, reached: TableState) -> int | TxnRecord:
+        """Return the time of the commit; if a given one is refused, what an earlier run has committed with it."""
+        times = CommitTimes(self._point, self._read_ms, reached, now_ms=self._clock.now_ms())
+        moves, writes = self._own.size <= self._options.rewrite_limit_bytes, bool(self._own.tasks)
+        try:
+            return times.resolve_commit_ms(self._stores, given_ms, self._job, moves=moves, writes=writes)
+        except (OptionError, ClockRegressionError):
+            if (outcome := self._find_outcome()) is None:
+                raise
+            return outcome
+
+    def _end_as(self, earlier: TxnRecord) -> int:
+        """End as what an earlier run or attempt has committed, and return its version."""
+        if self._tried_from is None:
+            self._files.delete_all()
+        self._files.release()
+        self._state = TransactionState.COMMITTED
+        return earlier.manifest_id
 
     def _parse_read(self, options: Mapping[str, Any]) -> ReadOptions:
         return parse_read(self._common, self._begun, options)

@@ -115,6 +115,29 @@ def test_a_timestamp_may_be_given_to_the_commit() -> None:
     assert stored(store, "key")[1] == (b"b", "put", 2000, 2100)
 
 
+@pytest.mark.parametrize("history", [False, True])
+def test_a_run_again_commits_nothing_at_its_given_time(history: bool) -> None:
+    """Its time is that of its own rows by then, or before the last tick."""
+    clock = FakeClock(NOW_MS)
+    store = new_store(clock=clock, history=history)
+    clock.advance(5000)
+    versions = []
+    for number in range(3):
+        txn = store.begin(txnAppId="app", txnVersion=1)
+        txn.write(pairs((b"a", b"%d" % number)))
+        versions.append(txn.commit(timestamp=NOW_MS + 2000))
+        assert txn.state == "committed"
+        store.write(pairs((b"b", b"1")))
+    assert versions == versions[:1] * 3
+    assert stored(store, "key", "value")[0] == (b"a", b"0", "put", 2000, None)
+    assert not store._stores.main.list("slatespark/leases/")
+    txn = store.begin(txnAppId="app", txnVersion=2)
+    txn.write(pairs((b"a", b"-")))
+    with pytest.raises((OptionError, ClockRegressionError)):
+        txn.commit(timestamp=NOW_MS + 2000)
+    assert txn.state == "open"
+
+
 def test_rows_move_above_later_commits() -> None:
     clock = FakeClock(NOW_MS)
     store = new_store(clock=clock)
