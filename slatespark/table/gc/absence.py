@@ -61,6 +61,7 @@ from slatespark.table.read.merge.cursor import FILE_WINDOW_BYTES, layer_windows
 from slatespark.table.read.planning.plan import FileSlice, Layer, SstFile
 from slatespark.table.read.planning.row_cuts import spans_within
 from slatespark.table.records.claims import CLAIMS_DIR
+from slatespark.table.records.commit_record import BATCHES_DIR
 from slatespark.table.records.json_objects import find_object
 from slatespark.table.records.named_keys import find_named
 from slatespark.table.stores import OWN_ROOT, TableStores, external_roots, object_context
@@ -366,7 +367,9 @@ class _AbsenceSearch:
             # What another database owns stays for this table as long as a version reads it.
             longest = max(readers, key=_kept_until, default=None)
             verdict = verdicts.get(own, longest)
-            if verdict is None:  # deleted meanwhile
+            if verdict is None and own.startswith(BATCHES_DIR):  # no vacuum looks at those that readers use
+                yield replace(location, reason="it holds the records of many commits")
+            elif verdict is None:  # deleted meanwhile
                 yield replace(location, is_kept=False, reason="it was deleted meanwhile")
             else:
                 is_kept, until_ms = verdict.action == KEPT, verdict.until_ms

@@ -84,6 +84,24 @@ def test_rows_hidden_by_a_cut_are_found(table: SlateStore, clock: FakeClock) -> 
     assert table.proveAbsent(b"k2").gone
 
 
+def test_a_name_in_a_batch_of_commit_records_stays(table: SlateStore, clock: FakeClock) -> None:
+    """No vacuum deletes the batches that readers use; an erasure takes the name out of them."""
+    table.deleteRange(startKey=b"k1", endKey=b"k3")
+    for number in range(12):
+        table.write(table_of([(b"z%d" % number, b"x")]))
+    table.compact(full=True)
+    clock.advance(2 * HOUR_MS)
+    table.vacuum("1h")
+    single, batch = table.proveAbsent(startKey=b"k1", endKey=b"k3").found
+    assert "/batches/" in batch.url
+    assert (single.is_kept, batch.is_kept, batch.until_ms) == (True, True, None)
+    assert (single.reason, batch.reason) == (
+        "it is the only record of the commit",
+        "it holds the records of many commits",
+    )
+    assert table.erase(startKey=b"k1", endKey=b"k3").gone
+
+
 def test_a_pinning_checkpoint_is_named(table: SlateStore, clock: FakeClock) -> None:
     table.createCheckpoint("before")
     table.write(table_of([(b"a", b"x")]), mode="overwrite")
