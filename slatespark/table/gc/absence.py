@@ -19,6 +19,7 @@ from functools import partial
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import ConflictError, CorruptDataError, SnapshotExpiredError, UnsupportedFormatError
@@ -42,7 +43,7 @@ from slatespark.format.paths import (
 )
 from slatespark.format.ulid import Ulid
 from slatespark.kernels.columns import MERGE, TOMBSTONE, RowColumns
-from slatespark.ranges import KeyRange, parts_within
+from slatespark.ranges import KeyRange, parts_within, point_range
 from slatespark.storage import ObjectMeta, run_in_groups
 from slatespark.table.clock import Clock
 from slatespark.table.columns.keys import keys_of_copy, keys_within
@@ -56,7 +57,7 @@ from slatespark.table.gc.survey import list_unfinished
 from slatespark.table.log.manifests import fetch_latest_manifest, find_manifest, manifest_log
 from slatespark.table.log.numbered_log import by_number
 from slatespark.table.progress import Progress, Step
-from slatespark.table.read.fetch import fetch_wal_file
+from slatespark.table.read.fetch import fetch_index, fetch_wal_file
 from slatespark.table.read.merge.cursor import FILE_WINDOW_BYTES, layer_windows
 from slatespark.table.read.planning.plan import FileSlice, Layer, SstFile
 from slatespark.table.read.planning.row_cuts import spans_within
@@ -67,6 +68,7 @@ from slatespark.table.records.named_keys import find_named
 from slatespark.table.stores import OWN_ROOT, TableStores, external_roots, object_context
 
 _ATTEMPTS: Final = 10
+MAX_GAP_BYTES: Final = 64 << 10  # read needlessly between the blocks of two keys to save a request
 _TOGETHER: Final = 8  # objects that are searched at a time, each in windows of `FILE_WINDOW_BYTES`
 
 
@@ -256,10 +258,27 @@ class _AbsenceSearch:
         return SstFile(OWN_ROOT, ulid, info, footer.version)
 
     def _count_sst(self, file: SstFile, count: _AbsenceCount) -> None:
-        whole = file.handle.key_range()
-        parts = tuple(FileSlice(file, part) for part in parts_within(self.keys, whole))
+        parts = self._read_together(file, parts_within(self.keys, file.handle.key_range()))
         for window in layer_windows(self.stores, Layer("file", parts), FILE_WINDOW_BYTES):
-            count.add(window.rows, window.low, window.high)
+            for low, high in spans_within(window.rows, window.low, window.high, self.keys):
+                count.add(window.rows, low, high)
+
+    def _read_together(self, file: SstFile, parts: Sequence[KeyRange]) -> tuple[FileSlice, ...]:
+        """Return slices with all of some ranges; those whose blocks lie close together are read at once."""
+        if len(parts) < 2:
+            return tuple(FileSlice(file, keys) for keys in parts)
+        index = fetch_index(self.stores, file)
+        edges = index.block_edges(file.info).tolist()
+        joined: list[KeyRange] = []
+        reached = 0
+        for keys in parts:
+            first, end = index.blocks_for(keys)
+            if joined and edges[first] - edges[reached] <= MAX_GAP_BYTES:
+                joined[-1] = KeyRange(joined[-1].start, keys.end)
+            else:
+                joined.append(keys)
+            reached = end
+        return tuple(FileSlice(file, keys) for keys in joined)
 
     def _count_copy(self, path: str, count: _AbsenceCount) -> None:
         """Count the rows of a columnar copy, whether or not its SST still exists."""
@@ -268,9 +287,13 @@ class _AbsenceSearch:
         ulid = copy_id(path)
         assert ulid is not None  # `_listed` sorts out other names
         self.damaged.discard(path)
+        single = {keys for keys in self.keys if keys == point_range(keys.start)}
+        ranges = [keys for keys in self.keys if keys not in single]
+        points = pa.array([keys.start for keys in single], pa.large_binary())
         try:
             for found in keys_of_copy(self.stores.main, ulid, self.codec):
-                for keys in self.keys:
+                count.add_keys(found.filter(pc.is_in(found, value_set=points)))
+                for keys in ranges:
                     count.add_keys(keys_within(found, keys))
         except (CorruptDataError, UnsupportedFormatError):
             self.damaged.add(path)

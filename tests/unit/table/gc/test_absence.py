@@ -313,3 +313,20 @@ def test_manifests_are_not_held(table: SlateStore, monkeypatch: pytest.MonkeyPat
     [place] = [place for place in report.found if place.kind == "sst"]
     assert 50 < len(place.versions) < len(report.versions)
     assert during - before < 5
+
+
+@pytest.mark.parametrize("columnar", ["false", "true"])
+def test_many_keys_take_few_requests(columnar: str) -> None:
+    store = MemoryStore(f"absence-{next(_names)}/db")
+    table = SlateStore.create(store.url, "id BIGINT", "id", versionRetention="none", columnar=columnar)
+    table.write(pa.table({"id": range(0, 40_000, 2)}))
+    table.compact(full=True, force=True)
+    table.vacuum("0s", force=True)
+    counted = FailingStore(store)
+    searched = store_on(counted)
+    assert searched.proveAbsent(keys=[(number,) for number in range(1, 40_000, 40)]).gone
+    assert counted.count("get_range", "compacted/*") < 20
+    wanted = [(number,) for number in (0, 1, 2, 18_000, 39_998, 40_000)]
+    found = searched.proveAbsent(keys=[*wanted, *((number,) for number in range(4001, 5000, 2))])
+    rows = {place.kind: place.rows for place in found.found if place.rows}
+    assert rows == {kind: {"put": 4} for kind in ("sst", *(["columns"] if columnar == "true" else []))}
