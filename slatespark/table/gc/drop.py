@@ -5,7 +5,7 @@
 3. Move the manifests' boundary behind all of them. So the table is gone at once, and no late writer can bring a part of
    it back. Where the store cannot do that, manifests go oldest first: until the newest one goes the table is whole.
 4. Release the checkpoints of a clone at its parents. Then delete the newest manifest, all other objects, and the marker
-   last.
+   last. Without the marker another drop has ended, and nothing more is deleted: a new table may be here.
 
 See docs/reference/format/objects.md, docs/reference/format/versioned-objects.md.
 """
@@ -286,10 +286,21 @@ class _Drop:
             self._delete_all(self.stores.wal if kind == "wal" else self.stores.main, self._listed(kind).own)
 
     def _delete_all(self, store: ObjectStore, metas: Sequence[ObjectMeta]) -> None:
+        """Delete objects that were just listed; none if another drop has ended, after which a new table may be here."""
+        if not metas or self._is_finished():
+            return
         for count in delete_together(store, metas):
             self.done += count
             if self.progress is not None:
                 self.progress(Step.DELETING, self.done, max(self.done, self.total))
+
+    def _is_finished(self) -> bool:
+        """Tell whether the marker is gone, without which nobody is dropping this table."""
+        try:
+            self.stores.main.head(DELETING_MARKER)
+        except FileNotFoundError:
+            return True
+        return False
 
     # --- listings ---------------------------------------------------------------------------------------------------
 

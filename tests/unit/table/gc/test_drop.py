@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -34,7 +35,8 @@ from slatespark.table.log.versioned_object import Version
 from slatespark.table.records.leases import publish_lease
 from slatespark.table.records.workers import publish_worker, worker_path
 from slatespark.table.stores import TableStores, open_stores
-from tests.faults.jobs import Job, table_of
+from tests.faults.jobs import Job, stores_of, table_of
+from tests.support.failing_store import FailingStore
 from tests.support.fake_clock import FakeClock
 from tests.support.wal_files import encode_wal
 from tests.unit.table.gc.place import HOUR_MS, MINUTE_MS, Place
@@ -397,3 +399,20 @@ def test_a_place_that_is_being_dropped_is_no_place_for_a_table(url: str) -> None
         SlateStore.open(url)
     assert SlateStore.drop(url).version is None
     assert objects(url) == []
+
+
+@pytest.mark.parametrize("folder", ["manifest/", "compacted/", "slatespark/commits/"])
+def test_a_drop_leaves_a_table_alone_that_is_created_after_another_drop(folder: str) -> None:
+    place = Place()
+    place.write(b"old")
+
+    def drop_and_create() -> None:
+        drop_table(place.stores, FakeClock(place.clock.now_ms(), seed=1))
+        place.table = SlateStore.create(place.store.url, clock=FakeClock(place.clock.now_ms(), seed=2))
+        place.table.write(table_of([(b"new", b"x")]))
+
+    slow = FailingStore(place.store).run(drop_and_create, "delete", f"{folder}*")
+    with suppress(TableNotFoundError):
+        drop_table(stores_of(slow), place.clock)
+    assert place.table.get(b"new") == {"key": b"new", "value": b"x"}
+    assert not place.table.verify().has_damage
