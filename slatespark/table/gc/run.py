@@ -22,7 +22,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, NamedTuple
 
-from slatespark.errors import CorruptDataError, InvalidRequestError, SnapshotExpiredError, UnsupportedFormatError
+from slatespark.errors import (
+    ConflictError,
+    CorruptDataError,
+    InvalidRequestError,
+    SnapshotExpiredError,
+    UnsupportedFormatError,
+)
 from slatespark.format.invariants import l0_watermark_ms
 from slatespark.format.manifest import Checkpoint, Manifest
 from slatespark.format.manifest_outline import ManifestOutline, decode_outline
@@ -124,6 +130,8 @@ def vacuum_table(
         When the table is an unfinished clone.
     InvalidRequestError
         When its WAL is elsewhere, or the one found belongs to another database.
+    ConflictError
+        When the table was removed, and another one created in its place.
     UnavailableError
         When the store stopped answering. Everything deleted until then was unreferenced.
     """
@@ -237,6 +245,7 @@ class _Collection:
             _Phase("filtering", stores.main, judge_filterings(stores, filterings, needs)),
             _Phase(LEASE, stores.main, leases.verdicts),
         ]
+        self._refuse_another_table(versions)
         files = [file for phase in phases for file in self._act(*phase)]
         return VacuumReport(
             url=stores.url,
@@ -283,6 +292,13 @@ class _Collection:
             _Phase("commit record", main, judge_commits(records.commits, batched, stay, needs)),
             _Phase("commit record", main, judge_small_batches(records.small_batches, newest, needs)),
         ]
+
+    def _refuse_another_table(self, versions: _ManifestPlan) -> None:
+        """Refuse to delete numbered objects that may be those of a table created in the place of this one."""
+        if versions.going and not self.dry_run and fetch_latest_manifest(self.stores).number < versions.latest.number:
+            raise ConflictError(
+                f"{self.stores.url}: the table was removed and created again during the vacuum.", todo="Try again."
+            )
 
     def _act(self, kind: str, store: ObjectStore, verdicts: Iterable[Verdict]) -> list[CollectedFile]:
         """Delete what goes of one kind, oldest name first."""

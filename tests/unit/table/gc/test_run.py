@@ -10,13 +10,14 @@ import pyarrow as pa
 import pytest
 
 from slatespark import InvalidRequestError, OptionError, SlateStore, TableNotFoundError
-from slatespark.errors import HistoryTrimmedError, UnsupportedFormatError
+from slatespark.errors import ConflictError, HistoryTrimmedError, UnsupportedFormatError
 from slatespark.format.manifest_codec import encode_manifest
 from slatespark.format.paths import manifest_path
 from slatespark.format.ulid import make_ulid
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.storage.object_store import Buffer
 from slatespark.table.commit.definition_run import publish_creation
+from slatespark.table.gc.drop import drop_table
 from slatespark.table.gc.run import vacuum_table
 from slatespark.table.log.manifests import fetch_latest_manifest, list_manifests
 from slatespark.table.records.leases import LEASE_LIFETIME_MS
@@ -246,3 +247,22 @@ def test_an_unfinished_clone_is_refused() -> None:
 def test_invalid_ages(min_age: Any) -> None:
     with pytest.raises(OptionError, match="minAge"):
         Place().table.vacuum(min_age)
+
+
+def test_a_table_that_is_created_in_the_place_of_the_first_is_left_alone() -> None:
+    """Its versions have the numbers of those that were to go."""
+    place = Place()
+    for key in (b"a", b"b", b"c"):
+        place.write(key)
+    place.clock.advance(2 * HOUR_MS)
+
+    def drop_and_create() -> None:
+        drop_table(place.stores, FakeClock(place.clock.now_ms(), seed=1))
+        place.table = SlateStore.create(place.store.url, clock=FakeClock(place.clock.now_ms(), seed=2))
+        place.table.write(table_of([(b"new", b"x")]))
+
+    slow = FailingStore(place.store).run(drop_and_create, "list", "slatespark/commits/")
+    with pytest.raises(ConflictError, match="created again"):
+        vacuum_table(stores_of(slow), place.clock, min_age_ms=HOUR_MS)
+    assert place.table.get(b"new") == {"key": b"new", "value": b"x"}
+    assert not place.table.verify().has_damage
