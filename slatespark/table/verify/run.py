@@ -5,7 +5,13 @@ from __future__ import annotations
 from bisect import bisect_right
 from dataclasses import dataclass
 
-from slatespark.errors import CorruptDataError, InvalidRequestError, SlateError, UnsupportedFormatError
+from slatespark.errors import (
+    CorruptDataError,
+    InvalidRequestError,
+    SlateError,
+    TableNotFoundError,
+    UnsupportedFormatError,
+)
 from slatespark.format.manifest import Manifest
 from slatespark.format.manifest_codec import decode_manifest
 from slatespark.format.paths import (
@@ -182,7 +188,7 @@ class _Verification:
             root = resolve_external(self.stores, database)
             try:
                 _, parent = fetch_latest_manifest(TableStores(self.stores.at(root), self.stores.at(root)))
-            except (CorruptDataError, UnsupportedFormatError) as exc:
+            except (CorruptDataError, TableNotFoundError, UnsupportedFormatError) as exc:  # perhaps only SSTs are left
                 self.findings.error(root, "manifest", exc)
                 continue
             if database.final_checkpoint_id not in {point.id for point in parent.checkpoints}:
@@ -231,7 +237,7 @@ class _Verification:
         except (CorruptDataError, UnsupportedFormatError) as exc:
             self.findings.error(self._url(DEFINITION_DIR), "definition", exc)
             return
-        except SlateError:  # the parent of a clone is not found, which is noted already
+        except TableNotFoundError:  # the parent of a clone, which is noted already
             return
         if definition.has_history:
             self.progress(Step.CHECKING_TIMES, 0, 0)
@@ -267,7 +273,7 @@ class _Verification:
             return
         try:
             moved_on = fetch_latest_manifest(self.stores)[0] != newest_number
-        except SlateError:
+        except (CorruptDataError, TableNotFoundError, UnsupportedFormatError):
             moved_on = False
         for url, section, what in self.files.lost:
             if moved_on:
