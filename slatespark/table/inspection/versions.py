@@ -20,7 +20,7 @@ from slatespark.table.log.manifests import fetch_latest_manifest, list_kept, man
 from slatespark.table.log.numbered_log import NumberedLog
 from slatespark.table.read.versions.kept_versions import order_times, stored_times
 from slatespark.table.records.commit_record import CommitRecord
-from slatespark.table.records.commits import newest_commit_records
+from slatespark.table.records.commits import find_commit_records, newest_commit_records
 from slatespark.table.stores import TableStores
 
 
@@ -77,6 +77,9 @@ def list_versions(stores: TableStores, limit: int | None = None) -> tuple[Versio
     if not chosen:
         return ()
     records = {record.manifest_id: record for record in newest_commit_records(stores.main, limit, sound_only=True)}
+    if len(records) == limit:  # many are of versions that are gone: one that a checkpoint keeps may have an older one
+        older = [number for number in chosen if number < min(records)]
+        records |= {record.manifest_id: record for record in find_commit_records(stores.main, older)}
     recorded_ms = {number: record.committed_ms for number, record in records.items()}
     times_ms = order_times(chosen, recorded_ms, stored_times(kept))
     claims = {number for number in chosen if _is_claim(records, number)}

@@ -82,6 +82,11 @@ def fetch_commit_record(store: ObjectStore, manifest_id: int) -> CommitRecord | 
     return None if content is None else commit_of(path, content)
 
 
+def find_commit_records(store: ObjectStore, numbers: Sequence[int]) -> list[CommitRecord]:
+    """Return the sound records of some versions that exist: those have records of their own, beside any batch."""
+    return _fetch_singles(store, _find_sound, numbers)
+
+
 def is_own_commit(store: ObjectStore, number: int, manifest: Manifest) -> bool:
     """Tell whether a version is known to be a slatespark commit, and not only a change of checkpoints."""
     if not manifest.nonce:  # a client's

@@ -17,6 +17,7 @@ from slatespark.table.stores import TableStores, open_stores
 from tests.conftest import ClientFactory
 from tests.support.failing_store import FailingStore
 from tests.support.fixture_databases import FIXTURES, FixtureDatabase, fixture_databases
+from tests.unit.table.gc.place import HOUR_MS, Place
 
 
 def stores_at(path: Path) -> TableStores:
@@ -168,3 +169,17 @@ def test_a_damaged_record_is_ignored(table: Path, content: bytes) -> None:
 def test_no_table(tmp_path: Path) -> None:
     with pytest.raises(TableNotFoundError):
         list_versions(stores_at(tmp_path))
+
+
+def test_an_old_version_that_a_checkpoint_keeps_is_told_by_its_record() -> None:
+    """Also if the newest records, as many as are asked for, are of later versions, which are gone."""
+    place = Place()
+    version = place.write(b"a", b"b")
+    place.table.createCheckpoint("old", version=version)
+    for _ in range(8):
+        place.write(b"a")
+    place.clock.advance(2 * HOUR_MS)
+    place.vacuum("1h")
+    everything = place.table.history()
+    assert [(facts.version, facts.rows.get("put")) for facts in everything][-1] == (version, 2)
+    assert place.table.history(limit=len(everything)) == everything
