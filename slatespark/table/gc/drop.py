@@ -270,7 +270,8 @@ class _Drop:
         for database in manifest.external_dbs:
             if database.final_checkpoint_id is None:
                 continue
-            with contextlib.suppress(TableNotFoundError, InvalidRequestError):  # the parent or its checkpoint is gone
+            # The parent or its checkpoint is gone; or it is damaged, or of a later release, and keeps the checkpoint.
+            with contextlib.suppress(InvalidRequestError, CorruptDataError, UnsupportedFormatError):
                 parent = self.stores.at(resolve_external(self.stores, database))
                 delete_checkpoint(
                     replace(self.stores, main=parent, wal=parent), self.clock, str(database.final_checkpoint_id)

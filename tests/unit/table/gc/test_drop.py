@@ -416,3 +416,14 @@ def test_a_drop_leaves_a_table_alone_that_is_created_after_another_drop(folder: 
         drop_table(stores_of(slow), place.clock)
     assert place.table.get(b"new") == {"key": b"new", "value": b"x"}
     assert not place.table.verify().has_damage
+
+
+def test_a_clone_of_a_damaged_table_is_dropped(tmp_path: Path) -> None:
+    """What remains to be done at the parent must not leave the clone half deleted, for good."""
+    parent = SlateStore.create(tmp_path / "parent")
+    parent.write(table_of([(b"a", b"x")]))
+    parent.clone(tmp_path / "clone")
+    newest = max((tmp_path / "parent" / "manifest").iterdir())
+    newest.write_bytes(b"\0\2 damaged")
+    assert drop_table(of(str(tmp_path / "clone")), SystemClock()).released == ()
+    assert not (tmp_path / "clone").exists()
