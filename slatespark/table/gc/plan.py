@@ -268,20 +268,24 @@ def outputs_of(job: Compaction) -> Iterator[Ulid]:
 
 
 def judge_wal(listed: Iterable[ObjectMeta], needs: Needs) -> Iterator[Verdict]:
-    """Yield a verdict on each object in `wal/`."""
+    """Yield a verdict on each object in `wal/`: there may be half a million fences, and thousands of versions."""
+    readers = [version for version in reversed(needs.versions) if version.wal_after < version.wal_last]
+    first = min((version.wal_after for version in readers), default=0)
     for meta in listed:
         number = numbered(meta.path, SST_EXTENSION)
-        reason = Reason(FOREIGN) if number is None else _reason_to_keep_wal(number, meta, needs)
+        among = readers if number is not None and number > first else ()
+        reason = Reason(FOREIGN) if number is None else _reason_to_keep_wal(number, meta, among, needs)
         yield Verdict.on(meta, reason, "its rows are in SSTs of every version that is kept")
 
 
-def _reason_to_keep_wal(number: int, meta: ObjectMeta, needs: Needs) -> Reason | None:
+def _reason_to_keep_wal(number: int, meta: ObjectMeta, readers: Sequence[KeptVersion], needs: Needs) -> Reason | None:
+    """Return why a WAL file is kept; `readers` are the versions that may reference it, newest first."""
     if number > needs.replay_after:
         return Reason("its rows may be in no SST yet")
     if number == needs.replay_after:
         return Reason("replay starts behind it")
-    readers = (version for version in reversed(needs.versions) if version.wal_after < number <= version.wal_last)
-    if (version := max(readers, key=lambda version: version.why.lasts, default=None)) is not None:
+    reading = (version for version in readers if version.wal_after < number <= version.wal_last)
+    if (version := max(reading, key=lambda version: version.why.lasts, default=None)) is not None:
         return _needed_by(version)
     if needs.unknown is not None:
         return Reason(needs.unknown)

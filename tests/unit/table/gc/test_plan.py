@@ -1,6 +1,8 @@
 from __future__ import annotations
 
-from slatespark.table.gc.plan import pinned_reason, plan_versions
+from slatespark.format.paths import wal_path
+from slatespark.storage import ObjectMeta
+from slatespark.table.gc.plan import KeptVersion, Needs, Reason, judge_wal, pinned_reason, plan_versions
 
 MINUTE_MS = 60_000
 NOW_MS = 1_800_000_000_000
@@ -68,3 +70,27 @@ def test_versions_that_a_running_job_may_have_committed_are_kept() -> None:
 
 def test_versions_that_tell_what_became_of_a_load_are_kept() -> None:
     assert kept({1: 100, 2: 40, 3: 30, 4: 20}, min_age_min=0, handed=2) == [3, 4]
+
+
+class Compared(int):
+    """A number that counts how often it is compared with a later one."""
+
+    count = 0
+
+    def __lt__(self, other: int) -> bool:
+        Compared.count += 1
+        return super().__lt__(other)
+
+
+def test_old_fences_are_not_looked_for_in_every_version() -> None:
+    """A commit leaves a fence and a version, and a vacuum keeps all fences unless it is told otherwise."""
+    versions = tuple(
+        KeptVersion(number, Reason(f"why {number}", number), Compared(number), number if number < 590 else 600)
+        for number in range(100, 600)
+    )
+    needs = Needs(now_ms=NOW_MS, min_age_ms=1, replay_after=600, versions=versions, takes_fences=True)
+    listed = [ObjectMeta(wal_path(number), 0, 0) for number in range(1, 601)]
+    verdicts = list(judge_wal(listed, needs))
+    assert [verdict.goes for verdict in verdicts] == [True] * 590 + [False] * 10
+    assert verdicts[594].reason == "version 594 needs it: why 594", "the one that lasts longest"
+    assert Compared.count < 2000
