@@ -115,7 +115,7 @@ def _pairs(text: str) -> dict[str, str]:
 def _price(name: str, value: object) -> float:
     try:
         price = float(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else -1.0
-    except ValueError:
+    except (ValueError, OverflowError):
         price = -1.0
     if not 0 <= price < float("inf"):
         raise OptionError(f"prices: {name} is {value!r}.", todo="Give a number from 0 on.")

@@ -28,6 +28,7 @@ def test_a_price_is_that_of_a_thousand_requests_or_a_gigabyte() -> None:
         {"get": "x"},
         {"get": float("nan")},
         {"get": float("inf")},
+        {"get": 10**400},
         {"get": True},
         {"get": None},
         "get",
