@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from slatespark.errors import (
+    ConflictError,
     CorruptDataError,
     InvalidRequestError,
     TableNotFoundError,
@@ -57,7 +58,7 @@ from slatespark.table.gc.drop_plan import (
 )
 from slatespark.table.gc.survey import list_unfinished, survey_leases
 from slatespark.table.log.compactions import fetch_compactions
-from slatespark.table.log.manifests import fetch_latest_manifest, manifest_log
+from slatespark.table.log.manifests import fetch_latest_manifest, manifest_log, was_recreated
 from slatespark.table.log.numbered_log import by_number
 from slatespark.table.log.versioned_object import Version
 from slatespark.table.progress import Progress, Step
@@ -92,6 +93,8 @@ def drop_table(
         When there is no table, and no drop was begun.
     InvalidRequestError
         When somebody may still need it; or its WAL is elsewhere, or belongs to another database.
+    ConflictError
+        When another drop was faster, and there is a new table.
     CorruptDataError, UnsupportedFormatError
         Without `force`, when its newest manifest cannot be read, or a later release wrote its definition, so that
         nobody knows who needs it.
@@ -233,6 +236,7 @@ class _Drop:
     def run(self) -> tuple[str, ...]:
         """Delete everything, and return the URLs of the parents that no longer keep files."""
         stores = self.stores
+        self._refuse_another_table()
         stores.main.put(DELETING_MARKER, [b""])
         with contextlib.suppress(InvalidRequestError, CorruptDataError):  # the store cannot move it, or it is damaged
             manifest_log(stores).raise_boundary(_LAST, self.clock)
@@ -247,6 +251,12 @@ class _Drop:
         if stores.wal_is_apart:
             stores.wal.prune([WAL_DIR])
         return released
+
+    def _refuse_another_table(self) -> None:
+        """Raise `ConflictError` if another table was created here since this one was found, which takes a while."""
+        with contextlib.suppress(TableNotFoundError, CorruptDataError, UnsupportedFormatError):  # dropped, or damaged
+            if self.found is not None and was_recreated(self.stores, self.found):
+                raise ConflictError(f"{self.stores.url}: the table was dropped and created again meanwhile.")
 
     def _delete_manifests(self) -> tuple[str, ...]:
         """Delete the manifests, oldest first; before the newest one goes, parents are released."""

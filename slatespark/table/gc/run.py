@@ -86,7 +86,7 @@ from slatespark.table.gc.survey import (
     survey_leases,
 )
 from slatespark.table.log.compactions import compactions_log
-from slatespark.table.log.manifests import fetch_latest_manifest, find_latest_manifest, manifest_log
+from slatespark.table.log.manifests import fetch_latest_manifest, find_latest_manifest, manifest_log, was_recreated
 from slatespark.table.log.numbered_log import NumberedLog, by_number
 from slatespark.table.log.versioned_object import RaceLostError, Version
 from slatespark.table.progress import Progress, Step
@@ -295,7 +295,7 @@ class _Collection:
 
     def _refuse_another_table(self, versions: _ManifestPlan) -> None:
         """Refuse to delete numbered objects that may be those of a table created in the place of this one."""
-        if versions.going and not self.dry_run and fetch_latest_manifest(self.stores).number < versions.latest.number:
+        if versions.going and not self.dry_run and was_recreated(self.stores, versions.latest):
             raise ConflictError(
                 f"{self.stores.url}: the table was removed and created again during the vacuum.", todo="Try again."
             )

@@ -191,6 +191,21 @@ def find_manifest(stores: TableStores, number: int) -> Manifest | None:
     return None
 
 
+def was_recreated(stores: TableStores, seen: Version[Manifest]) -> bool:
+    """Tell whether another table was created in the place of the one that had a version.
+
+    Raises
+    ------
+    TableNotFoundError
+        When there is no table any more.
+    CorruptDataError, UnsupportedFormatError
+    """
+    there = find_manifest(stores, seen.number)
+    if there is not None:
+        return there != seen.value
+    return fetch_latest_manifest(stores).number < seen.number
+
+
 def later_manifests(
     stores: TableStores, first: int, latest: Version[Manifest] | None = None
 ) -> Iterator[tuple[int, Manifest | None]]:

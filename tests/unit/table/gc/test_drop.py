@@ -12,6 +12,7 @@ from typing import Final
 import pytest
 
 from slatespark import (
+    ConflictError,
     CorruptDataError,
     InvalidRequestError,
     SlateStore,
@@ -427,3 +428,21 @@ def test_a_clone_of_a_damaged_table_is_dropped(tmp_path: Path) -> None:
     newest.write_bytes(b"\0\2 damaged")
     assert drop_table(of(str(tmp_path / "clone")), SystemClock()).released == ()
     assert not (tmp_path / "clone").exists()
+
+
+@pytest.mark.parametrize("rows", [0, 3])
+def test_a_drop_leaves_a_table_alone_that_is_created_while_it_plans(rows: int) -> None:
+    place = Place()
+    place.write(b"old")
+
+    def drop_and_create() -> None:
+        drop_table(place.stores, FakeClock(place.clock.now_ms(), seed=1))
+        place.table = SlateStore.create(place.store.url, clock=FakeClock(place.clock.now_ms(), seed=2))
+        for number in range(rows):
+            place.table.write(table_of([(b"%d" % number, b"x")]))
+
+    slow = FailingStore(place.store).run(drop_and_create, "list", "compacted/")
+    with pytest.raises(ConflictError):
+        drop_table(stores_of(slow), place.clock)
+    assert place.table.scan().read_all().num_rows == rows
+    assert not place.table.verify().has_damage

@@ -249,7 +249,8 @@ def test_invalid_ages(min_age: Any) -> None:
         Place().table.vacuum(min_age)
 
 
-def test_a_table_that_is_created_in_the_place_of_the_first_is_left_alone() -> None:
+@pytest.mark.parametrize("writes", [1, 5])
+def test_a_table_that_is_created_in_the_place_of_the_first_is_left_alone(writes: int) -> None:
     """Its versions have the numbers of those that were to go."""
     place = Place()
     for key in (b"a", b"b", b"c"):
@@ -259,7 +260,8 @@ def test_a_table_that_is_created_in_the_place_of_the_first_is_left_alone() -> No
     def drop_and_create() -> None:
         drop_table(place.stores, FakeClock(place.clock.now_ms(), seed=1))
         place.table = SlateStore.create(place.store.url, clock=FakeClock(place.clock.now_ms(), seed=2))
-        place.table.write(table_of([(b"new", b"x")]))
+        for _ in range(writes):
+            place.table.write(table_of([(b"new", b"x")]))
 
     slow = FailingStore(place.store).run(drop_and_create, "list", "slatespark/commits/")
     with pytest.raises(ConflictError, match="created again"):
