@@ -20,6 +20,7 @@ from slatespark.spark.sql.queries import instant_ms, run_query
 from slatespark.spark.sql.replacements import replacement
 from slatespark.spark.sql.statement import FORMAT, QUERY_BEGINS, Statement, names_path
 from slatespark.spark.sql.tables import Catalog
+from slatespark.spark.sql.variables import with_variables
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -64,6 +65,7 @@ def sql(spark: SparkSession, statement: str, args: Arguments | None = None, **st
     """
     if not isinstance(statement, str):
         raise OptionError(f"sql: the statement is of the type {type(statement).__name__}.", todo="Give it as text.")
+    statement = with_variables(spark, statement)
     catalog, tokens = Catalog(spark, storage), find_tokens(statement)
     if args:
         try:
