@@ -16,7 +16,7 @@ docs/reference/format/checkpoints.md.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -145,9 +145,7 @@ def vacuum_table(
     newest = fetch_state_with_wal(stores).version
     removed = remove_empty_views(stores, clock, newest, dry_run=dry_run)
     ahead_ms = read_clock(clock) - now_ms
-    report = _Collection(
-        stores, clock, now_ms, min_age_ms, dry_run, fences, progress, found_id=found[0], ahead_ms=ahead_ms
-    ).run()
+    report = _Collection(stores, clock, now_ms, min_age_ms, dry_run, fences, progress, found, ahead_ms=ahead_ms).run()
     if not dry_run:
         log_event(
             _log,
@@ -218,7 +216,7 @@ class _Collection:
     dry_run: bool
     fences: bool
     progress: Progress | None
-    found_id: int  # the newest version when the collection began
+    found: Version[Manifest]  # the newest version when the collection began
     ahead_ms: int  # of the local clock
     shown_id: int = 0  # the one that brought its rows, if a checkpoint keeps it
     going: int = 0  # objects to delete, of the kinds so far
@@ -245,7 +243,7 @@ class _Collection:
             _Phase("filtering", stores.main, judge_filterings(stores, filterings, needs)),
             _Phase(LEASE, stores.main, leases.verdicts),
         ]
-        self._refuse_another_table(versions)
+        self._refuse_another_table(versions.going)
         files = [file for phase in phases for file in self._act(*phase)]
         return VacuumReport(
             url=stores.url,
@@ -287,15 +285,15 @@ class _Collection:
         batched = batched_numbers(self.stores, records.batches, records.commits.keys() - set(stay))
         newest = max(records.batches, default=0)
         return [
-            _Phase("claim", main, judge_claims(records.claims, stay, self.found_id, needs)),
+            _Phase("claim", main, judge_claims(records.claims, stay, self.found.number, needs)),
             _Phase("claim", main, judge_workers(listed.workers, jobs, leases, needs)),
             _Phase("commit record", main, judge_commits(records.commits, batched, stay, needs)),
             _Phase("commit record", main, judge_small_batches(records.small_batches, newest, needs)),
         ]
 
-    def _refuse_another_table(self, versions: _ManifestPlan) -> None:
-        """Refuse to delete numbered objects that may be those of a table created in the place of this one."""
-        if versions.going and not self.dry_run and was_recreated(self.stores, versions.latest):
+    def _refuse_another_table(self, going: Collection[int]) -> None:
+        """Refuse to delete versions that may be those of a table created in the place of this one."""
+        if going and not self.dry_run and was_recreated(self.stores, self.found):
             raise ConflictError(
                 f"{self.stores.url}: the table was removed and created again during the vacuum.", todo="Try again."
             )
@@ -352,7 +350,8 @@ class _Collection:
         """
         versions = self._plan_versions(leases, loads)
         going = {number for number in versions.listed if number not in versions.planned.kept}
-        going = {number for number in going if number < self.found_id}
+        going = {number for number in going if number < self.found.number}
+        self._refuse_another_table(going)
         stuck = self._declare_dead(manifest_log(self.stores), max(going, default=0))
         if stuck is not None:
             return replace(versions, stuck=stuck)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -249,9 +250,8 @@ def test_invalid_ages(min_age: Any) -> None:
         Place().table.vacuum(min_age)
 
 
-@pytest.mark.parametrize("writes", [1, 5])
-def test_a_table_that_is_created_in_the_place_of_the_first_is_left_alone(writes: int) -> None:
-    """Its versions have the numbers of those that were to go."""
+def replaced_during(folder: str, nth: int, *, writes: int) -> tuple[Place, FailingStore]:
+    """A table with old versions, and its store, at whose nth such listing another table is created in its place."""
     place = Place()
     for key in (b"a", b"b", b"c"):
         place.write(key)
@@ -263,8 +263,27 @@ def test_a_table_that_is_created_in_the_place_of_the_first_is_left_alone(writes:
         for _ in range(writes):
             place.table.write(table_of([(b"new", b"x")]))
 
-    slow = FailingStore(place.store).run(drop_and_create, "list", "slatespark/commits/")
+    return place, FailingStore(place.store).run(drop_and_create, "list", folder, nth=nth)
+
+
+@pytest.mark.parametrize("writes", [1, 5])
+def test_a_table_that_is_created_in_the_place_of_the_first_is_left_alone(writes: int) -> None:
+    """Its versions have the numbers of those that were to go."""
+    place, slow = replaced_during("slatespark/commits/", 1, writes=writes)
     with pytest.raises(ConflictError, match="created again"):
         vacuum_table(stores_of(slow), place.clock, min_age_ms=HOUR_MS)
     assert place.table.get(b"new") == {"key": b"new", "value": b"x"}
     assert not place.table.verify().has_damage
+
+
+def test_the_same_at_any_listing() -> None:
+    for nth in range(1, 40):
+        place, slow = replaced_during("*", nth, writes=1)
+        with suppress(ConflictError, TableNotFoundError):
+            vacuum_table(stores_of(slow), place.clock, min_age_ms=HOUR_MS)
+        if slow.count("list") < nth:  # nothing was created
+            assert nth > 10
+            return
+        assert place.table.get(b"new") == {"key": b"new", "value": b"x"}, nth
+        assert not place.table.verify().has_damage, nth
+    raise AssertionError("The vacuum lists folders without end.")
