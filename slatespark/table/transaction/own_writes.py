@@ -27,6 +27,8 @@ from slatespark.table.rows.sst_upload import NewFile, new_layer, upload_sorted
 from slatespark.table.stores import TableStores
 from slatespark.units import MIN_MS
 
+MAX_LAYERS: Final = 16  # of own writes, which each read has to merge
+
 _EVERYTHING: Final = Visibility(max_seq=2**64 - 1, now_ms=MIN_MS, all_versions=True)
 
 

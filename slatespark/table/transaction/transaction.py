@@ -23,7 +23,6 @@ from slatespark.table.commit.commit import commit_write
 from slatespark.table.commit.conflicts import check_unchanged
 from slatespark.table.commit.idempotence import find_outcome
 from slatespark.table.commit.job import WriteJob
-from slatespark.table.commit.row_times import RowTimes
 from slatespark.table.compaction.after_write import compact_after_write
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read.arrow import row_dict
@@ -54,15 +53,13 @@ from slatespark.table.transaction.options import (
     parse_write,
 )
 from slatespark.table.transaction.own_load import plan_own_load
-from slatespark.table.transaction.own_writes import OwnWrites
+from slatespark.table.transaction.own_writes import MAX_LAYERS, OwnWrites
 from slatespark.table.transaction.state import LIVE, UNENDED, TransactionState
 from slatespark.table.transaction.times import CommitTimes
 from slatespark.table.transaction.unpublished_files import UnpublishedFiles
 from slatespark.table.write.load import Load
 from slatespark.table.write.load_task import run_task
 from slatespark.units import parse_time_ms
-
-MAX_LAYERS = 16  # of own writes, which each read has to merge
 
 
 class Transaction:
@@ -181,7 +178,12 @@ class Transaction:
         return open_batches(self._stores, self.planScan(**options_for_order(order, options)), order)
 
     def planScan(self, **options: Any) -> ReadPlan:
-        """Return the plan of a read, for a caller that runs it elsewhere; options as for `read`."""
+        """Return the plan of a read, for a caller that runs it elsewhere.
+
+        Parameters
+        ----------
+        options : as for `read`
+        """
         self._state.require(*LIVE, call="read")
         plan = fetch_read_plan(self._stores, self._parse_read(options), self._clock, point=self._read_point())
         self._depends.note_read(plan)
@@ -227,7 +229,12 @@ class Transaction:
         return open_batches(self._stores, self.planForUpdate(keys, where, **options))
 
     def planForUpdate(self, keys: Iterable[Any] | str | None, where: str | None, **options: Any) -> ReadPlan:
-        """Return the plan of a read for update, for a caller that runs it elsewhere; as `getForUpdate`."""
+        """Return the plan of a read for update, for a caller that runs it elsewhere.
+
+        Parameters
+        ----------
+        keys, where, options : as for `getForUpdate`
+        """
         self._state.require(TransactionState.OPEN, call="getForUpdate")
         condition, wanted = one_of(where, keys, "getForUpdate")
         if condition is not None:
@@ -305,7 +312,13 @@ class Transaction:
         return deleted
 
     def planLoad(self, schema: pa.Schema, **options: Any) -> Load:
-        """Return the plan of a write of rows with a schema, for a caller that runs its tasks elsewhere; as `write`."""
+        """Return the plan of a write, for a caller that runs its tasks elsewhere; errors as for `write`.
+
+        Parameters
+        ----------
+        schema : the columns of the rows
+        options : as for `write`
+        """
         self._state.require(TransactionState.OPEN, call="write")
         parsed = parse_write(self._common, self._begun, options)
         return plan_own_load(self._stores, self._clock, self._job, schema, parsed, last_seq=self._own.last_seq)
@@ -343,7 +356,8 @@ class Transaction:
             Naming keys that the transaction locked, or read and wrote, and that have changed since its read point.
         """
         self._state.require(TransactionState.OPEN, call="prepare")
-        self._prepare_files()
+        self._protect_files()
+        self._files.drop_hidden_versions()
         self._validate()
         self._state = TransactionState.PREPARED
 
@@ -381,11 +395,13 @@ class Transaction:
         if isinstance(time_ms, TxnRecord):
             return self._end_as(time_ms)
         if self._state is TransactionState.OPEN:
-            self._prepare_files()
+            self._protect_files()
+            self._files.drop_hidden_versions()
         if not self._own.files:  # nothing will be published, so no commit validates
             self._validate()
         self._protect_files()
-        state, own, job = self._state, self._own, self._move(time_ms, reached)
+        state, own = self._state, self._own
+        job = self._files.move_to(self._job, time_ms, reached.last_seq)
         self._state = TransactionState.UNKNOWN
         if self._tried_from is None:
             self._tried_from = reached.number
@@ -465,10 +481,6 @@ class Transaction:
         self._protect_files()
         return replace(self._point, own=self._own.layers(), own_seq=self._own.last_seq)
 
-    def _prepare_files(self) -> None:
-        self._protect_files()
-        self._files.drop_hidden_versions()
-
     def _protect_files(self) -> None:
         with self._failing_on_conflict():
             self._files.protect()
@@ -486,12 +498,3 @@ class Transaction:
         except ConflictError:
             self._fail()
             raise
-
-    def _move(self, time_ms: int, reached: TableState) -> WriteJob:
-        """Give all rows the time of the commit, and sequence numbers above later commits; return the job with them."""
-        by_seq, by_ms = max(0, reached.last_seq - self._job.base_seq), time_ms - self._job.create_ts_ms
-        latest_ms = self._job.latest_expire_ms(self._clock.now_ms())
-        if (by_seq or by_ms or latest_ms is not None) and self._own.tasks:
-            self._files.move(by_seq=by_seq, by_ms=by_ms, latest_expire_ms=latest_ms)
-        base_seq, times = self._job.base_seq + by_seq, RowTimes(fixed=self._own.has_instants)
-        return replace(self._job, base_seq=base_seq, create_ts_ms=time_ms, times=times)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from slatespark.format.ulid import Ulid
@@ -10,6 +11,7 @@ from slatespark.table.clock import Clock
 from slatespark.table.commit.discard import delete_files, delete_unshown
 from slatespark.table.commit.expiring_ids import copy_under_new_ids, has_lapsed, refresh_expiring_ids
 from slatespark.table.commit.job import WriteJob
+from slatespark.table.commit.row_times import RowTimes
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.records.leases import LEASE_LIFETIME_MS, delete_lease, renew_lease
 from slatespark.table.stores import TableStores
@@ -47,10 +49,21 @@ class UnpublishedFiles:
         """Drop row versions that later writes of the transaction hide."""
         self.replace_writes(drop_hidden(self._stores, self._clock, self._writes, self._options, self._segments))
 
-    def move(self, *, by_seq: int, by_ms: int, latest_expire_ms: int | None) -> None:
-        """Give all rows higher sequence numbers and another time; parameters and errors as for `move_writes`."""
-        given = self._stores, self._clock, self._writes, self._options
-        self.replace_writes(move_writes(*given, by_seq=by_seq, by_ms=by_ms, latest_expire_ms=latest_expire_ms))
+    def move_to(self, job: WriteJob, time_ms: int, last_seq: int) -> WriteJob:
+        """Give all rows the time of the commit, and sequence numbers above later commits; return the job with them.
+
+        Parameters
+        ----------
+        job : by which they were written
+        last_seq : the last number of the newest version
+        """
+        by_seq, by_ms = max(0, last_seq - job.base_seq), time_ms - job.create_ts_ms
+        latest_ms = job.latest_expire_ms(self._clock.now_ms())
+        if (by_seq or by_ms or latest_ms is not None) and self._writes.tasks:
+            given = self._stores, self._clock, self._writes, self._options
+            self.replace_writes(move_writes(*given, by_seq=by_seq, by_ms=by_ms, latest_expire_ms=latest_ms))
+        times = RowTimes(fixed=self._writes.has_instants)
+        return replace(job, base_seq=job.base_seq + by_seq, create_ts_ms=time_ms, times=times)
 
     def protect(self) -> None:
         """Renew the lease in time, and copy files under new ids before collectors may delete the old ones.

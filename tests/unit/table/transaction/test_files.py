@@ -19,7 +19,7 @@ from slatespark import (
 from slatespark.format.paths import COMPACTED_DIR, manifest_path
 from slatespark.storage import open_store
 from slatespark.table.records.leases import LEASE_LIFETIME_MS, LEASES_DIR, fetch_lease
-from slatespark.table.transaction.transaction import MAX_LAYERS
+from slatespark.table.transaction.own_writes import MAX_LAYERS
 from tests.support.fake_clock import FakeClock
 from tests.unit.table.transaction.tables import NOW_MS, SCHEMA, amounts, new_store, pairs, shown, typed_store
 
