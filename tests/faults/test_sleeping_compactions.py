@@ -133,6 +133,6 @@ def test_awake_nothing_is_copied(scene: Scene) -> None:
     scene.compact(working)
     assert scene.store.count("copy") == 0
     scene.check()
-    hearts = {f"slatespark-{job.write_id}" for job in scene.jobs}
+    hearts = {f"slatespark-{job.lease.write_id}" for job in scene.jobs}
     assert hearts
     assert not hearts & {thread.name for thread in threading.enumerate()}

@@ -80,15 +80,6 @@ def is_lease_valid(stores: TableStores, write_id: str, now_ms: int) -> bool:
     return lease is not None and now_ms < lease.expires_ms - LEASE_MARGIN_MS
 
 
-def has_lapsed(stores: TableStores, write_id: str, *, renewed_ms: int, now_ms: int) -> bool:
-    """Tell whether collectors may have seen the lease of a job expired since it was last renewed.
-
-    A renewal whose answer was lost may have landed, so the stored lease alone does not tell.
-    """
-    is_old = now_ms - renewed_ms >= LEASE_LIFETIME_MS - LEASE_MARGIN_MS
-    return is_old or not is_lease_valid(stores, write_id, now_ms)
-
-
 def copy_under_new_ids(stores: TableStores, clock: Clock, files: Iterable[NewFile]) -> tuple[NewFile, ...]:
     """Return copies of files whose lease had expired. Requires: the lease was renewed.
 

@@ -36,13 +36,12 @@ from slatespark.table.commit.active_jobs import (
     is_own_job,
     runs_here,
 )
-from slatespark.table.commit.expiring_ids import has_lapsed
 from slatespark.table.commit.foreign_clients import is_claim
+from slatespark.table.commit.held_lease import HeldLease
 from slatespark.table.commit.hold import NEVER_STALE_MS, is_hold, working_jobs
 from slatespark.table.cooperation.job_rules import find_job, with_job
 from slatespark.table.log.compactions import edit_compactions
 from slatespark.table.log.manifests import MAX_AHEAD_MS, fetch_latest_manifest
-from slatespark.table.records.leases import LEASE_LIFETIME_MS, renew_lease
 from slatespark.table.records.workers import delete_worker, publish_worker
 from slatespark.table.stores import TableStores
 from slatespark.table.tasks import running
@@ -59,20 +58,20 @@ class ListedJob:
     ----------
     entry : the current entry, running or ended
     spec : specification with all sources
-    write_id : id of the job, whose lease is renewed while it runs
+    lease : of the job, renewed while it runs
     is_held : the listed heartbeat never becomes stale: no client may reclaim the job, since that would lose history
-    leased_ms, reported_ms : when the lease and the heartbeat were last put or renewed
+    reported_ms : when the heartbeat was last put or renewed
+    removals : how often the entry was removed from the list
     """
 
     stores: TableStores
     clock: Clock
     entry: Compaction
     spec: TieredSpec
-    write_id: str
+    lease: HeldLease
     is_held: bool
-    leased_ms: int
     reported_ms: int
-    _lapses: int = 0
+    removals: int = 0
     _ended: threading.Event = field(default_factory=threading.Event)
     _writing: threading.Lock = field(default_factory=threading.Lock)
 
@@ -109,12 +108,9 @@ class ListedJob:
             self._report(self.clock.now_ms())
 
     def _report(self, now_ms: int) -> None:
-        if now_ms - self.leased_ms > LEASE_LIFETIME_MS // 4:
-            self._lapses += has_lapsed(self.stores, self.write_id, renewed_ms=self.leased_ms, now_ms=now_ms)
-            renew_lease(self.stores.main, self.write_id, self.entry.id.timestamp_ms, now_ms)
-            self.leased_ms = now_ms
+        self.lease.renew()
         if self.is_held or self._lapses:  # a vacuum deletes the record of a worker that seems dead
-            publish_worker(self.stores.main, self.write_id, now_ms)
+            publish_worker(self.stores.main, self.lease.write_id, now_ms)
         alive = replace(self.entry, worker=self._worker(NEVER_STALE_MS if self.is_held else now_ms))
         edit_compactions(self.stores, self.clock, lambda listed: self._with_alive(listed, alive, now_ms))
         self.entry, self.reported_ms = alive, now_ms
@@ -130,6 +126,10 @@ class ListedJob:
                 self._report(now_ms)
             return self._lapses
 
+    @property
+    def _lapses(self) -> int:
+        return self.lease.lapses + self.removals
+
     def _with_alive(self, listed: Compactions, alive: Compaction, now_ms: int) -> Compactions | None:
         """Return the list with the live job in it; None if it needs no change."""
         found = find_job(listed, alive.id)
@@ -138,7 +138,7 @@ class ListedJob:
         number, exist = _newest_with_runs(self.stores, alive.spec)
         if not exist:
             return None if found is None else _without_job(listed, alive.id)
-        self._lapses += found is None
+        self.removals += found is None
         if found is None and (_is_taken(listed, alive.spec) or is_claim(self.stores, number)):
             return None  # the commit that follows the claim may remove its runs
         return None if found == alive else with_job(listed, alive)
@@ -171,7 +171,8 @@ def listed_job(
     now_ms = clock.now_ms()
     worker = WorkerSpec(publish_worker(stores.main, write_id, now_ms), NEVER_STALE_MS if is_held else now_ms)
     entry = _list_job(stores, clock, replace(spec, l0_view_ids=()), worker)
-    job = ListedJob(stores, clock, entry, spec, write_id, is_held, leased_ms=now_ms, reported_ms=now_ms)
+    lease = HeldLease(stores, clock, write_id, created_ms=entry.id.timestamp_ms, renewed_ms=now_ms)
+    job = ListedJob(stores, clock, entry, spec, lease, is_held, reported_ms=now_ms)
     heart = threading.Thread(target=job.report_regularly, name=f"slatespark-{write_id}", daemon=True)
     with running([heart], job.fail):
         yield job

@@ -14,13 +14,13 @@ from slatespark.kernels import lower_bound
 from slatespark.options import WriteOptions
 from slatespark.ranges import KeyRange, key_after
 from slatespark.table.clock import Clock
+from slatespark.table.commit.held_lease import HeldLease
 from slatespark.table.read.merge.cursor import Window, layer_windows
 from slatespark.table.read.planning.plan import FileSlice, Layer
 from slatespark.table.retention.due_windows import due_windows, holds_several_versions
 from slatespark.table.retention.expiry_plan import FileOutline
 from slatespark.table.retention.past_retention import surviving_rows
 from slatespark.table.retention.plan import DueBlocks, DueView, Treatment, choose_treatment
-from slatespark.table.retention.reap_lease import ReapLease
 from slatespark.table.rows.row_keeper import to_tombstones
 from slatespark.table.rows.sorted_rows import SortedRows
 from slatespark.table.rows.sst_upload import NewFile, upload_sorted
@@ -175,6 +175,7 @@ class Rewrites:
     Attributes
     ----------
     lease : held from before the first upload until nothing is left that no commit has published
+    settled_lapses : of the lease; nothing uploaded before them is used
     counted : number of rows that a rewrite of a view would remove
     uploaded : what replaces a view, valid while the keys of older views are the same
     finished : files that were made by a rewrite, and are not rewritten again
@@ -182,7 +183,10 @@ class Rewrites:
     """
 
     runner: TaskRunner
-    lease: ReapLease
+    stores: TableStores
+    clock: Clock
+    lease: HeldLease | None = None
+    settled_lapses: int = 0
     counted: dict[tuple[FileSlice, tuple[KeyRange, ...]], int] = field(default_factory=dict)
     uploaded: dict[RewriteId, Rewrite] = field(default_factory=dict)
     finished: set[str] = field(default_factory=set)
@@ -199,11 +203,20 @@ class Rewrites:
         return (view.stored.part, view.older, view.is_under_operands) in self.left
 
     def hold(self) -> None:
-        """Keep collectors off what is uploaded; raises `CommitConflictError` if it may have been collected."""
-        if not self.lease.hold():
+        """Keep collectors off what is uploaded; raises `CommitConflictError` if it may have been collected.
+
+        The lease of a commit is not enough: files are rewritten before it begins, and after a conflict the next pass
+        uses them.
+        """
+        if self.lease is None:
+            self.lease, self.settled_lapses = HeldLease.publish(self.stores, self.clock), 0
+            return
+        self.lease.renew()
+        if self.lease.lapses > self.settled_lapses:
+            self.settled_lapses = self.lease.lapses
             self.uploaded.clear()
             raise CommitConflictError(
-                f"{self.lease.stores.url}: rewritten files may have been collected before their commit.",
+                f"{self.stores.url}: rewritten files may have been collected before their commit.",
                 why="The process was suspended for so long that their lease expired.",
                 todo="Reap again.",
             )
@@ -214,7 +227,13 @@ class Rewrites:
             self.uploaded.pop((view.stored.view, view.older), None)
             self.finished.update(str(file.handle.id) for file in rewrite.files)
         if not self.uploaded:
+            self.release()
+
+    def release(self) -> None:
+        """End the lease, if there is one."""
+        if self.lease is not None:
             self.lease.release()
+            self.lease = None
 
     def candidate(self, view: DueView, outline: FileOutline, blocks: DueBlocks) -> Candidate | None:
         """Return a view that may have to be rewritten; None if tombstones are better, which is remembered."""

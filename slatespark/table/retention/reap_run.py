@@ -47,7 +47,6 @@ from slatespark.table.retention.due_windows import SearchStart
 from slatespark.table.retention.history_floor import follow_history_retention
 from slatespark.table.retention.plan import DueView, FilePlan, StoredView, plan_due_blocks, plan_files
 from slatespark.table.retention.reap_arguments import NO_LIMITS, ReapLimits
-from slatespark.table.retention.reap_lease import ReapLease
 from slatespark.table.retention.reap_report import ReapReport, find_kept_checkpoints
 from slatespark.table.retention.reap_rewrites import Candidate, Rewrite, Rewrites, RewriteTask
 from slatespark.table.retention.reap_state import ReapState, due_until_ms, record_progress
@@ -186,7 +185,7 @@ class Reaping:
             limits.batch_rows or MAX_BATCH_ROWS,
             limits.batch_bytes or MAX_BATCH_BYTES,
             asked_ms=now_ms,
-            rewrites=Rewrites(runner, ReapLease(stores, clock)),
+            rewrites=Rewrites(runner, stores, clock),
             widening=1 if limits != NO_LIMITS else -(-runner.parallelism // MAX_PARALLELISM),
             progress=progress,
         )
@@ -204,7 +203,7 @@ class Reaping:
             wait_ms = self._step()
         finally:
             if wait_ms is None:  # it has ended, or failed
-                self.rewrites.lease.release()
+                self.rewrites.release()
         return wait_ms
 
     def _step(self) -> int | None:

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
 
 from slatespark.format.ulid import Ulid
 from slatespark.options import WriteOptions
 from slatespark.table.clock import Clock
 from slatespark.table.commit.discard import delete_files, delete_unshown
-from slatespark.table.commit.expiring_ids import copy_under_new_ids, has_lapsed, refresh_expiring_ids
+from slatespark.table.commit.expiring_ids import copy_under_new_ids, refresh_expiring_ids
+from slatespark.table.commit.held_lease import HeldLease
 from slatespark.table.commit.job import WriteJob
 from slatespark.table.commit.row_times import RowTimes
 from slatespark.table.records.commit_record import CommitRecord
-from slatespark.table.records.leases import LEASE_LIFETIME_MS, delete_lease, renew_lease
 from slatespark.table.stores import TableStores
 from slatespark.table.transaction.own_writes import OwnWrites, drop_hidden, move_writes
-
-_RENEWALS: Final = 4  # of a lease in its lifetime
 
 
 class UnpublishedFiles:
@@ -30,8 +27,8 @@ class UnpublishedFiles:
 
     def __init__(self, stores: TableStores, clock: Clock, options: WriteOptions, job: WriteJob) -> None:
         self._stores, self._clock, self._options, self._segments = stores, clock, options, job.segments
-        self._write_id, self._created_ms, self._lease_renewed_ms = job.write_id, job.planned_ms, job.planned_ms
-        self._has_lapsed = False  # the lease, and not all files were copied since
+        self._lease = HeldLease(stores, clock, job.write_id, job.planned_ms, job.planned_ms)
+        self._settled_lapses = 0  # of the lease; all files were copied since
         self._uploaded: set[Ulid] = set()
         self._writes = OwnWrites()
 
@@ -82,20 +79,15 @@ class UnpublishedFiles:
 
     def _renew_lease(self) -> None:
         """Renew the lease if it is due; if it has lapsed, copy all files under new ids."""
-        now_ms, renewed_ms = self._clock.now_ms(), self._lease_renewed_ms
-        if now_ms - renewed_ms <= LEASE_LIFETIME_MS // _RENEWALS and not self._has_lapsed:
-            return
-        # A call that failed may have renewed it without a copy, so an earlier lapse counts until the copies are made.
-        self._has_lapsed |= has_lapsed(self._stores, self._write_id, renewed_ms=renewed_ms, now_ms=now_ms)
-        renew_lease(self._stores.main, self._write_id, self._created_ms, now_ms)
-        if self._has_lapsed:
+        self._lease.renew()
+        if self._lease.lapses > self._settled_lapses:
             saved = [copy_under_new_ids(self._stores, self._clock, files) for files in self._writes.outputs]
             self.replace_writes(self._writes.with_files(saved))
-        self._lease_renewed_ms, self._has_lapsed = now_ms, False
+            self._settled_lapses = self._lease.lapses
 
     def release(self) -> None:
         """End the lease."""
-        delete_lease(self._stores.main, self._write_id)
+        self._lease.release()
 
     # --- deletion -----------------------------------------------------------------------------------------------------
 
@@ -115,7 +107,8 @@ class UnpublishedFiles:
         record : the commit record; without its files when a repetition only found that it had landed
         repeats : an earlier attempt may have published any of the files
         """
-        if record.write_id == self._write_id and record.first_seq is not None:
+        write_id = self._lease.write_id
+        if record.write_id == write_id and record.first_seq is not None:
             delete_files(self._stores, (sst_id for sst_id in self._uploaded if str(sst_id) not in record.files))
-        elif record.write_id != self._write_id and not repeats:  # another write was committed under the same pair
+        elif record.write_id != write_id and not repeats:  # another write was committed under the same pair
             self.delete_all()

@@ -87,7 +87,9 @@ def put_runs(store: ObjectStore, number: int, runs: Iterable[int], *, claims: bo
 
 def completed(job: ListedJob, now_ms: int = NOW_MS) -> Compaction:
     """As its commit lists it before the manifest."""
-    return replace(job.entry, spec=job.spec, status=COMPLETED, worker=WorkerSpec(f"slatespark-{job.write_id}", now_ms))
+    return replace(
+        job.entry, spec=job.spec, status=COMPLETED, worker=WorkerSpec(f"slatespark-{job.lease.write_id}", now_ms)
+    )
 
 
 def put_list(stores: TableStores, *jobs: Compaction, number: int = 3, epoch: int = 2) -> None:
