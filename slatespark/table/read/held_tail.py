@@ -38,6 +38,11 @@ class HeldTail:
     levels: tuple[WalShare, ...] | None
     limit_bytes: int = 0
 
+    @property
+    def memory_bytes(self) -> int:
+        """What the rows take in memory."""
+        return sum(map(_held_bytes, self.levels or ()))
+
     def is_start_of(self, tail: WalTail, above_seq: int, limit_bytes: int) -> bool:
         """Tell whether a tail has these files, and perhaps more, and if they take too much memory, also more than this.
 

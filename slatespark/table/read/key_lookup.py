@@ -113,11 +113,7 @@ def look_up_rows(
     distinct = pc.unique(keys.take(array_of_numpy(np.flatnonzero(has_key))))
     wanted = distinct.take(pc.array_sort_indices(distinct)).to_pylist()
     splits, settings = plan_points(plan.layers, wanted, target_bytes=plan.split_bytes), plan.settings
-    if tail is None:
-        limit_bytes = settings.wal_buffer_bytes
-        splits = share_tail(stores, splits, settings.wal, settings.wal_above_seq, limit_bytes=limit_bytes)
-    else:
-        splits = with_tail(splits, tail)
+    splits = share_tail(stores, splits, settings) if tail is None else with_tail(splits, tail)
     for split in splits:
         yield from scan_split(stores, split, settings)
 

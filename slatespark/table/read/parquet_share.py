@@ -270,4 +270,4 @@ def _rest(stores: TableStores, plan: ReadPlan, options: ReadOptions, layers: Seq
         measure=partial(measure_slices, stores),
     )
     splits = copies.add_to([split for split in splits if split.layers or plan.settings.has_tail])
-    return share_tail(stores, splits, settings.wal, settings.wal_above_seq, limit_bytes=options.wal_buffer_bytes)
+    return share_tail(stores, splits, settings)

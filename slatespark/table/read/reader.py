@@ -133,7 +133,7 @@ def fetch_read_plan(
     copies = KnownCopies(stores, settings, seeks_copies)
     splits, residual = plan_key_splits(stores, layers, options, ranges, codec, condition, skip, copies.sample)
     settings, splits = replace(settings, residual=residual), copies.add_to(splits)
-    splits = share_tail(stores, splits, settings.wal, settings.wal_above_seq, limit_bytes=options.wal_buffer_bytes)
+    splits = share_tail(stores, splits, settings)
     return _plan_of(snapshot, settings, splits, layers, seeks_copies=seeks_copies)
 
 

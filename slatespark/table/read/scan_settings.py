@@ -53,6 +53,13 @@ class ScanSettings:
         """Whether the WAL has rows that are not in the trees."""
         return self.wal.last_seq > self.wal_above_seq
 
+    @property
+    def reads_values(self) -> bool:
+        """Whether the scan looks at values: for a column, or to merge operands."""
+        codec = self.projection.codec
+        stored = set(codec.schema.names).difference(codec.key_columns)
+        return self.fold is not None or self.validity is not None or not stored.isdisjoint(self.columns)
+
     def without_wal_files(self) -> ScanSettings:
         """Return the settings of splits that have their rows of the WAL."""
         return replace(self, wal=replace(self.wal, sizes=(), changed_ms=()))

@@ -16,6 +16,7 @@ from slatespark.table.read.planning.plan import Split
 from slatespark.table.read.planning.sent_rows import MOST_NUMBER_BYTES
 from slatespark.table.read.planning.wal_share import WalShare
 from slatespark.table.read.points import SoughtKeys
+from slatespark.table.read.scan_settings import ScanSettings
 from slatespark.table.snapshot import WalTail
 from slatespark.table.stores import TableStores
 
@@ -23,18 +24,16 @@ from slatespark.table.stores import TableStores
 MAX_SHARE_BYTES: Final = 96 << 20
 
 
-def share_tail(
-    stores: TableStores, splits: Sequence[Split], wal: WalTail, above_seq: int, *, limit_bytes: int
-) -> tuple[Split, ...]:
+def share_tail(stores: TableStores, splits: Sequence[Split], settings: ScanSettings) -> tuple[Split, ...]:
     """Return the splits with their rows of the WAL, if that spares anything; else each decodes the tail by itself.
 
-    A single split does so anyway, and so do all where the tail is larger than `limit_bytes`, stored or decoded.
+    A single split does so anyway, and so do all where the tail is larger than `wal_buffer_bytes`, stored or decoded.
+    Values are left out where the scan looks at none.
 
     Parameters
     ----------
     splits : splits in key order
-    wal : the files that are needed
-    above_seq : rows with seq <= it are in the trees
+    settings : of the scan
 
     Raises
     ------
@@ -43,8 +42,11 @@ def share_tail(
     if len(splits) < 2:
         return tuple(splits)
     keys = KeyRange(splits[0].keys.start, splits[-1].keys.end)
-    tail = fetch_tail(stores, wal, above_seq, keys, limit_bytes=limit_bytes)
-    return tuple(splits) if tail is None else with_tail(splits, tail)
+    limit_bytes = settings.wal_buffer_bytes
+    tail = fetch_tail(stores, settings.wal, settings.wal_above_seq, keys, limit_bytes=limit_bytes)
+    if tail is None:
+        return tuple(splits)
+    return with_tail(splits, tail if settings.reads_values else tail.without_values())
 
 
 def fetch_tail(
@@ -52,7 +54,16 @@ def fetch_tail(
 ) -> WalShare | None:
     """Return the rows of the WAL in a range, for `with_tail`; None where each split decodes them by itself.
 
-    Parameters and errors as for `share_tail`.
+    Parameters
+    ----------
+    wal : the files that are needed
+    above_seq : rows with seq <= it are in the trees
+    keys : the range
+    limit_bytes : of the files, and of their rows
+
+    Raises
+    ------
+    CorruptDataError, SnapshotExpiredError
     """
     if wal.last_seq <= above_seq or not wal.sizes or sum(wal.sizes) > limit_bytes:
         return None

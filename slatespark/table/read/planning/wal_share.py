@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,6 +83,10 @@ class WalShare:
         spans = [self.order[slice(*self._span(keys))] for keys in ranges]
         return WalShare(self.sources, spans[0] if len(spans) == 1 else np.concatenate(spans))
 
+    def without_values(self) -> WalShare:
+        """Return the rows with empty values, for a read that looks at none."""
+        return replace(self, sources=[_without_values(rows) for rows in self.sources])
+
     def has_rows(self, keys: KeyRange) -> bool:
         """Tell whether there are rows with keys in a range."""
         start, end = self._span(keys)
@@ -103,6 +107,11 @@ class WalShare:
 
     def _copied(self) -> RowColumns:
         return take_rows(self.sources, self.order) if len(self) else rows_to_columns([])
+
+
+def _without_values(rows: RowColumns) -> RowColumns:
+    nothing = np.zeros(len(rows), np.int64)
+    return replace(rows, value_bytes=np.zeros(0, np.uint8), value_starts=nothing, value_lengths=nothing)
 
 
 NO_ROWS = WalShare((), np.empty(0, np.int64))

@@ -22,6 +22,7 @@ from slatespark.spark.source.partitions import SlatePartition
 from slatespark.storage import open_store
 from slatespark.storage.counted_store import CountedStore, RequestTally
 from slatespark.table.log.manifests import fetch_latest_manifest
+from slatespark.table.read.held_tail import HeldTail
 from slatespark.table.stores import open_stores
 from tests.support.wal_files import encode_wal
 
@@ -147,16 +148,26 @@ def live(tmp_path: Path) -> Path:
     return path
 
 
-def test_the_wal_is_kept_for_the_next_query_of_its_table_alone(live: Path, tmp_path: Path) -> None:
+def test_the_wal_is_kept_for_the_next_queries(live: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also while other tables are read, unless all of them take too much memory: the last used ones stay."""
     expected = [(b"a", b"1"), (b"b", b"2"), (b"c", b"2"), (b"d", b"2"), (b"z", b"1")]
-    stores = kept_stores(ReadOptions.parse({"path": str(live)}))
-    for _ in range(2):
-        assert sorted(queried(str(live), splitSize="1")) == expected
-        assert stores.heads.tail is not None
+    paths = [live, shutil.copytree(live, tmp_path / "second"), shutil.copytree(live, tmp_path / "third")]
+    kept = [kept_stores(ReadOptions.parse({"path": str(path)})).heads for path in paths]
+    for path in (*paths, *paths):
+        assert sorted(queried(str(path), splitSize="1")) == expected
+    assert all(isinstance(heads.tail, HeldTail) for heads in kept)
+    tail = kept[0].tail
+    queried(str(live), splitSize="1")
+    assert kept[0].tail is tail
+    assert isinstance(tail, HeldTail)
+    monkeypatch.setattr(module, "MOST_TAIL_BYTES", tail.memory_bytes)
+    assert tail.memory_bytes > 3 * 2
     made(tmp_path / "other")
-    queried(str(tmp_path / "other"))
-    assert stores.heads.tail is None
-    assert sorted(queried(str(live), splitSize="1")) == expected
+    for path in (live, tmp_path / "other"):
+        queried(str(path))
+    assert [heads.tail is not None for heads in kept] == [True, False, False]
+    for path in paths:
+        assert sorted(queried(str(path), splitSize="1")) == expected
 
 
 def test_parts_take_nothing_along_that_is_kept(live: Path) -> None:

@@ -19,7 +19,7 @@ from slatespark.format.paths import wal_path
 from slatespark.format.row import Row, RowKind
 from slatespark.format.wal import decode_wal, decode_wal_files
 from slatespark.kernels import decode_blocks
-from slatespark.kernels.columns import RowColumns
+from slatespark.kernels.columns import RowColumns, Visibility
 from slatespark.options import ReadOptions
 from slatespark.ranges import ALL_KEYS, KeyRange
 from slatespark.storage.counted_store import RequestTally
@@ -28,11 +28,13 @@ from slatespark.storage.object_store import Buffer
 from slatespark.table.clock import SystemClock
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read import fetch, wal_tail
+from slatespark.table.read.arrow import project
 from slatespark.table.read.fetch import WAL_BYTES_AHEAD, WAL_FILES_AHEAD, fetch_wal_rows
 from slatespark.table.read.key_lookup import fetch_key_lookup, fetch_lookup_tail, look_up_rows
 from slatespark.table.read.planning.plan import Split
 from slatespark.table.read.planning.sent_rows import MOST_NUMBER_BYTES
 from slatespark.table.read.reader import ReadPlan, fetch_read_plan, run_read
+from slatespark.table.read.scan_settings import ScanSettings
 from slatespark.table.read.wal_tail import share_tail
 from slatespark.table.snapshot import WalTail, fetch_wal_tail, without_flushed
 from slatespark.table.stores import TableStores, open_stores
@@ -290,6 +292,39 @@ def test_what_is_written_or_collected_after_planning_changes_nothing(tmp_path: P
             values(stores, other)
 
 
+@pytest.mark.parametrize(
+    ("options", "has_values"),
+    [
+        ({"columns": "key"}, False),
+        ({"columns": "key,_seq", "metadataColumns": "seq"}, False),
+        ({"columns": "key", "filter": "key >= X'3030313030'"}, False),
+        ({"columns": "key", "filter": "value = X'00'"}, True),
+        ({"columns": "key", "mergeOperator": "concat"}, True),
+        ({"columns": "value"}, True),
+    ],
+)
+def test_values_are_sent_along_where_they_are_looked_at(
+    live: Path, options: dict[str, str], *, has_values: bool
+) -> None:
+    stores, plan = plan_of(live, **options, **SMALL)
+    shares = [split.wal for split in plan.splits if split.wal is not None]
+    assert len(shares) > 5
+    assert any(len(share.rows().value_bytes) for share in shares) is has_values
+    _, whole = plan_of(live, **options)
+    assert [split.wal for split in whole.splits] == [None]
+    assert rows_of(stores, plan) == rows_of(stores, whole)
+
+
+def rows_of(stores: TableStores, plan: ReadPlan) -> list[dict[str, Any]]:
+    return [row for batch in run_read(stores, plan) for row in batch.to_pylist()]
+
+
+def settings_of(wal: WalTail, limit_bytes: int) -> ScanSettings:
+    """What a read of a raw table shows."""
+    projection = project(ReadOptions.parse({"path": "t"}))
+    return ScanSettings(Visibility(1000, 0), projection, None, wal, 0, 1 << 20, wal_buffer_bytes=limit_bytes)
+
+
 def test_a_tail_that_decodes_to_more_than_the_limit_is_not_sent_along() -> None:
     stores = new_stores()
     rows = [Row(b"k%03d" % seq, seq, value=b"v" * 1000) for seq in range(1, 101)]
@@ -298,8 +333,8 @@ def test_a_tail_that_decodes_to_more_than_the_limit_is_not_sent_along() -> None:
     tail = WalTail(1, 2, 100, sizes=(len(data),))
     splits = [Split(KeyRange(b"", b"k050"), ()), Split(KeyRange(b"k050", None), ())]
     assert len(data) < 10_000
-    assert share_tail(stores, splits, tail, 0, limit_bytes=50_000) == tuple(splits)
-    shared = share_tail(stores, splits, tail, 0, limit_bytes=150_000)
+    assert share_tail(stores, splits, settings_of(tail, 50_000)) == tuple(splits)
+    shared = share_tail(stores, splits, settings_of(tail, 150_000))
     assert [len(split.wal) for split in shared if split.wal is not None] == [49, 51]
 
 
@@ -310,7 +345,7 @@ def test_many_tiny_rows_are_too_large_for_a_task(spare: int, is_sent: bool, monk
     stores.wal.put(wal_path(1), [encode_wal([Row(b"%03d" % seq, seq) for seq in range(1, 101)])])
     splits = [Split(KeyRange(b"", b"051"), ()), Split(KeyRange(b"051", None), ())]
     monkeypatch.setattr(wal_tail, "MAX_SHARE_BYTES", 50 * (3 + MOST_NUMBER_BYTES) + spare)
-    shared = share_tail(stores, splits, WalTail(1, 2, 100, sizes=(1000,)), 0, limit_bytes=10_000)
+    shared = share_tail(stores, splits, settings_of(WalTail(1, 2, 100, sizes=(1000,)), 10_000))
     assert [split.wal is not None for split in shared] == [is_sent, is_sent]
 
 
