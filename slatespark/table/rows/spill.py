@@ -4,12 +4,17 @@ A spill file is an SST whose sequence numbers are times (`versions.seqs_of_times
 time descending), and of rows of one key and time those of the later chunk come first. The place of the time holds what
 decides between them, or what their times lost (`lost_versions`). Rows without times of their own all have the time of
 the write. A key with more versions than memory holds is spilled once more while it is counted.
+
+A merge has a window of each chunk, and looks at all of them whenever one ends. So the chunks of a large task are merged
+in passes.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain, count
+from functools import partial
+from itertools import chain, count, takewhile
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -42,10 +47,13 @@ from slatespark.table.rows.versions import (
     whole,
 )
 from slatespark.table.stores import TableStores
+from slatespark.table.tasks import ThreadRunner
+from slatespark.units import MAX_MS
 
 SPILL_BLOCK_BYTES = 65536
 PART_BYTES: Final = 16 << 20  # a smaller range is not worth a thread
 POINTS_PER_FILE: Final = 32  # at which ranges may be cut
+MOST_MERGED: Final = 64  # chunks at a time: more would share the buffer in ever smaller windows
 
 # Sources, packed rows, later ones behind earlier ones, and True where another key or time begins -> the order in which
 # the winner of each key and time comes last.
@@ -88,15 +96,71 @@ class Spill:
 
     def put(self, rows: RowColumns) -> FileSlice:
         """Write rows as they are, and return where they lie."""
-        number = next(self._numbers)
-        builder = SstBuilder(
-            block_size=SPILL_BLOCK_BYTES, compression=Compression.NONE, bloom_bits_per_key=0, created_ms=0
-        )
-        builder.add([rows], np.arange(len(rows), dtype=np.int64))
-        built = builder.finish()
+        [part] = self._put_all([rows], MAX_MS)
+        return part
+
+    def _put_all(self, pieces: Iterable[RowColumns], file_bytes: int) -> Iterator[FileSlice]:
+        """Write rows as they are, in files of about a size, and yield where they lie."""
+        builder = None
+        for rows in pieces:
+            builder = builder or SstBuilder(
+                block_size=SPILL_BLOCK_BYTES, compression=Compression.NONE, bloom_bits_per_key=0, created_ms=0
+            )
+            builder.add([rows], np.arange(len(rows), dtype=np.int64))
+            if builder.reaches(file_bytes):
+                yield self._store(builder)
+                builder = None
+        if builder is not None:
+            yield self._store(builder)
+
+    def _store(self, builder: SstBuilder) -> FileSlice:
+        number, built = next(self._numbers), builder.finish()
         handle = SstHandle(make_ulid(number, number), built.info, SST_FORMAT_VERSION)
         self.stores.main.put(sst_path(handle.id), built.parts)
         return SstFile.of(handle).whole()
+
+    def join_chunks(
+        self, fold: MergeFunction | None, buffer_bytes: int, check: DistinctTimes | None, threads: ThreadRunner
+    ) -> None:
+        """Merge chunks with each other until one merge can take all of them; parameters as for `merge`.
+
+        No more is merged than that takes.
+
+        Parameters
+        ----------
+        threads : merge a group of chunks each
+        """
+        while (excess := len(self._chunks) - MOST_MERGED) > 0:
+            numbers, groups = sorted(self._chunks), []
+            while excess > 0 and len(numbers) > 1:
+                group = numbers[: min(MOST_MERGED, excess + 1)]  # neighbours, so that later ones stay later
+                numbers = numbers[len(group) :]
+                groups.append(group)
+                excess -= len(group) - 1
+            stopped = threading.Event()
+            join = partial(self._join, fold, buffer_bytes, check, stopped)
+            for _ in threads(join, groups, end=stopped.set):
+                pass
+
+    def _join(
+        self,
+        fold: MergeFunction | None,
+        buffer_bytes: int,
+        check: DistinctTimes | None,
+        stopped: threading.Event,
+        numbers: Sequence[int],
+    ) -> None:
+        """Merge some chunks to one, in the place of the first; only a part of them once that is of no use any more."""
+        layers = [self._chunks.pop(number) for number in reversed(numbers)]
+        window_bytes = window_size(buffer_bytes, len(layers))
+        cursors = [LayerCursor(layer_windows(self.stores, layer, window_bytes)) for layer in layers]
+        pieces = distinct_versions(version_windows(cursors), fold, self._tie_break(check), by_time=self._by_time)
+        pieces = takewhile(lambda _: not stopped.is_set(), pieces)
+        self._chunks[numbers[0]] = Layer("spill", tuple(self._put_all(pieces, buffer_bytes)))
+        self.stores.main.delete_many([part.file.path for layer in layers for part in layer.slices])
+
+    def _tie_break(self, check: DistinctTimes | None) -> TieBreak | None:
+        return _break_by_rank if self._ranked else tie_check(check)
 
     def parts(self, most: int) -> list[KeyRange]:
         """Return key ranges, ascending, that `merge` can take at a time: a few that are worth a thread each."""
@@ -132,8 +196,7 @@ class Spill:
         window_bytes = window_size(buffer_bytes, len(chunks) + len(older))
         cursors = [LayerCursor(layer_windows(self.stores, layer, window_bytes)) for layer in chunks]
         cursors += [timed_cursor(stores, layer, window_bytes) for layer in older]
-        tie_break = _break_by_rank if self._ranked else tie_check(check)
-        pieces = distinct_versions(version_windows(cursors), fold, tie_break, by_time=self._by_time)
+        pieces = distinct_versions(version_windows(cursors), fold, self._tie_break(check), by_time=self._by_time)
         timed = map(restore_times, pieces)
         if self._by_time:
             yield from numbered(timed, first_seq, self, buffer_bytes)

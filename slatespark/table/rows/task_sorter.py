@@ -152,8 +152,9 @@ class TaskSorter:
         with scratch_folder("spill") as folder:
             spill = Spill(folder, by_time=self._by_time)
             self._fill(spill)
-            parts = spill.parts(self._threads.parallelism)
             check = self._check if self.has_remainders else None
+            spill.join_chunks(self._fold, self._buffer_bytes, check, self._threads)
+            parts = spill.parts(self._threads.parallelism)
             yield [spill.merge(self._stamp.seq, self._fold, self._buffer_bytes, below, check, keys) for keys in parts]
 
     def _fill(self, spill: Spill) -> None:

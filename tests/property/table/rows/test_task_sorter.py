@@ -22,11 +22,18 @@ def changes() -> st.SearchStrategy[list[Change]]:
 
 
 @settings(max_examples=examples(75))
-@given(changes(), st.sampled_from([1, 200, 500, 2000, 1 << 20]), st.sampled_from([1, 3, 1000]), st.integers(1, 3))
+@given(
+    changes(),
+    st.sampled_from([1, 200, 500, 2000, 1 << 20]),
+    st.sampled_from([1, 3, 1000]),
+    st.integers(1, 3),
+    st.sampled_from([2, 3, 64]),
+)
 def test_the_last_row_of_a_key_wins_and_operands_fold(
-    changed: list[Change], buffer: int, batch_rows: int, threads: int
+    changed: list[Change], buffer: int, batch_rows: int, threads: int, most_merged: int
 ) -> None:
-    assert run(changed, buffer=buffer, batch_rows=batch_rows, threads=threads) == model(changed)
+    rows = run(changed, buffer=buffer, batch_rows=batch_rows, threads=threads, most_merged=most_merged)
+    assert rows == model(changed)
 
 
 @settings(max_examples=examples(20))

@@ -24,11 +24,18 @@ def changes(*, ops: tuple[str, ...] = ("put", "delete", "merge"), keys: list[byt
 
 
 @settings(max_examples=examples(40))
-@given(changes(), st.sampled_from([1, 200, 500, 2000, 1 << 20]), st.sampled_from([1, 3, 1000]), st.integers(1, 3))
+@given(
+    changes(),
+    st.sampled_from([1, 200, 500, 2000, 1 << 20]),
+    st.sampled_from([1, 3, 1000]),
+    st.integers(1, 3),
+    st.sampled_from([2, 3, 64]),
+)
 def test_all_times_of_a_key_are_kept_in_their_order(
-    changed: list[Change], buffer: int, batch_rows: int, threads: int
+    changed: list[Change], buffer: int, batch_rows: int, threads: int, most_merged: int
 ) -> None:
-    assert run(changed, buffer=buffer, batch_rows=batch_rows, threads=threads)[0] == model(changed)
+    rows, _ = run(changed, buffer=buffer, batch_rows=batch_rows, threads=threads, most_merged=most_merged)
+    assert rows == model(changed)
 
 
 @settings(max_examples=examples(20))
@@ -39,8 +46,15 @@ def test_a_load_that_comes_in_key_order(changed: list[Change], by_time: bool, bu
 
 
 @settings(max_examples=examples(20))
-@given(changes(ops=("put",), keys=[b"a", b"b"]), st.sampled_from([1, 300, 1 << 20]), st.integers(1, 3))
-def test_the_highest_sequence_wins_among_rows_of_one_time(changed: list[Change], buffer: int, threads: int) -> None:
+@given(
+    changes(ops=("put",), keys=[b"a", b"b"]),
+    st.sampled_from([1, 300, 1 << 20]),
+    st.integers(1, 3),
+    st.sampled_from([2, 64]),
+)
+def test_the_highest_sequence_wins_among_rows_of_one_time(
+    changed: list[Change], buffer: int, threads: int, most_merged: int
+) -> None:
     schema = pa.schema([("key", pa.binary()), ("value", pa.binary()), ("rank", pa.int64())])
     codec = RowCodec(schema, ("key",), "raw", "json", {})
     encoder = RowEncoder(codec, op_column="op", timestamp_column="at", sequence_column="rank")
@@ -49,7 +63,8 @@ def test_the_highest_sequence_wins_among_rows_of_one_time(changed: list[Change],
         before = winners.get((change.key, change.at_ms))
         if before is None or (change.rank is not None, change.rank or 0) >= (before.rank is not None, before.rank or 0):
             winners[change.key, change.at_ms] = change
-    rows, _ = run(changed, buffer=buffer, batch_rows=3, fold=None, encoder=encoder, threads=threads)
+    shape = {"buffer": buffer, "threads": threads, "most_merged": most_merged}
+    rows, _ = run(changed, batch_rows=3, fold=None, encoder=encoder, **shape)
     chosen = [winners[row.key, row.create_ts_ms or 0] for row in rows]
     state: dict[bytes, dict[int, tuple[RowKind, bytes]]] = {}
     for row, change in zip(rows, chosen, strict=True):

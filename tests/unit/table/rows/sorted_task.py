@@ -35,14 +35,21 @@ def sorted_task(
     buffer: int,
     sst_size: int = 3000,
     threads: int = 1,
+    most_merged: int = spill.MOST_MERGED,
 ) -> tuple[list[Row], tuple[NewFile, ...]]:
-    """Sort the rows in `buffer` bytes, each thread with a part; return what the files hold, and the files."""
+    """Sort the rows in `buffer` bytes, each thread with a part; return what the files hold, and the files.
+
+    Parameters
+    ----------
+    most_merged : how many spilled chunks are merged at a time
+    """
     stores = open_stores(f"memory://sorted-task-{next(_numbers)}", storage={})
     runner = ThreadRunner(threads)
     sorter = TaskSorter(batches, encoder, stamp, fold, buffer_bytes=buffer, threads=runner)
     options = WriteOptions.parse({"path": "p", "sstSize": sst_size, "blockSize": 1024})
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(spill, "PART_BYTES", 1)  # each thread gets a part
+        patch.setattr(spill, "MOST_MERGED", most_merged)
         files = upload_task(stores, SystemClock(), sorter, options, 0, threads=runner)
     assert len(stores.main.list(COMPACTED_DIR)) == len(files), "what was merged again is gone"
     windows = layer_windows(stores, Layer("new", tuple(file.whole() for file in files)), 1 << 20)

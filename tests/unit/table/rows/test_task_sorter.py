@@ -15,6 +15,7 @@ from slatespark.encoding.row_codec import RAW_CODEC
 from slatespark.errors import SchemaError
 from slatespark.format.row import Row, RowKind
 from slatespark.table.read.merge.merge_function import MergeFunction, resolve_operator
+from slatespark.table.read.merge.windows import version_windows
 from slatespark.table.rows import spill, task_sorter
 from slatespark.table.rows.encoder import RowEncoder, Stamp
 from slatespark.table.rows.task_sorter import TaskSorter
@@ -47,9 +48,10 @@ def run(
     fold: MergeFunction | None = CONCAT,
     ttl_ms: int | None = 10,
     threads: int = 1,
+    most_merged: int = spill.MOST_MERGED,
 ) -> list[Row]:
-    stamp = Stamp(5, 1000, ttl_ms)
-    rows, _ = sorted_task(batches(changed, batch_rows), ENCODER, stamp, fold, buffer=buffer, threads=threads)
+    stamp, made = Stamp(5, 1000, ttl_ms), batches(changed, batch_rows)
+    rows, _ = sorted_task(made, ENCODER, stamp, fold, buffer=buffer, threads=threads, most_merged=most_merged)
     return rows
 
 
@@ -159,6 +161,28 @@ def test_memory_is_bounded_by_the_buffer() -> None:
         sizes = [len(piece.rows) for piece in pieces]
     assert sum(sizes) == 60000
     assert max(sizes) < 15000
+
+
+def test_many_chunks_are_merged_in_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A window of each chunk would be more memory than the buffer, and a look at all of them for each."""
+    made, merged = [], []
+    put = spill.Spill.put
+
+    def noted_put(self: spill.Spill, rows: Any) -> Any:
+        made.append(len(rows))
+        return put(self, rows)
+
+    def noted_windows(cursors: Any) -> Any:
+        merged.append(len(cursors))
+        return version_windows(cursors)
+
+    monkeypatch.setattr(spill.Spill, "put", noted_put)
+    monkeypatch.setattr(spill, "version_windows", noted_windows)
+    changed: list[Change] = [("put", b"%05d" % (number * 7919 % 4000), b"v%d" % number) for number in range(8000)]
+    assert run(changed, buffer=5000) == model(changed)
+    assert len(made) > 2 * spill.MOST_MERGED, "each a chunk"
+    assert max(merged) == spill.MOST_MERGED
+    assert sum(merged) < 2 * len(made) + len(merged), "no chunk is merged twice before all are"
 
 
 def in_order(rows: int) -> list[Change]:

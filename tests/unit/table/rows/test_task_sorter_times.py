@@ -13,6 +13,7 @@ from slatespark.encoding.row_codec import RAW_CODEC
 from slatespark.errors import InvalidRequestError
 from slatespark.format.row import Row, RowKind
 from slatespark.table.read.merge.merge_function import MergeFunction, resolve_operator
+from slatespark.table.rows import spill
 from slatespark.table.rows.encoder import RowEncoder, Stamp
 from slatespark.table.rows.sst_upload import NewFile
 from slatespark.units import MAX_MS
@@ -54,11 +55,20 @@ def run(
     encoder: RowEncoder | None = None,
     sst_size: int = 3000,
     threads: int = 1,
+    most_merged: int = spill.MOST_MERGED,
 ) -> tuple[list[Row], tuple[NewFile, ...]]:
     encoder = encoder or RowEncoder(RAW_CODEC, op_column="op", timestamp_column="at")
     stamp = Stamp(FIRST_SEQ, 0, TTL_MS)
-    made = batches(changed, batch_rows)
-    return sorted_task(made, encoder, stamp, fold, buffer=buffer, sst_size=sst_size, threads=threads)
+    return sorted_task(
+        batches(changed, batch_rows),
+        encoder,
+        stamp,
+        fold,
+        buffer=buffer,
+        sst_size=sst_size,
+        threads=threads,
+        most_merged=most_merged,
+    )
 
 
 def model(changed: list[Change]) -> list[Row]:
