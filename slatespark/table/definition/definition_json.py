@@ -25,6 +25,7 @@ from slatespark.encoding.row_codec import KEY_FORMATS, VALUE_FORMATS
 from slatespark.encoding.schema import schema_of_spark_json, spark_json
 from slatespark.errors import CorruptDataError, OptionError, SchemaError, UnsupportedFormatError
 from slatespark.options.properties import parse_property
+from slatespark.table.definition.plan import check_formats
 from slatespark.table.definition.table_definition import EarlierBounds, TableDefinition
 
 FORMAT_VERSION: Final = 1
@@ -81,7 +82,13 @@ def decode_definition(data: bytes) -> TableDefinition:
     except KeyError as exc:
         raise _corrupt(f"it lacks {exc}") from exc
     _check_keys(arguments)
-    return TableDefinition(**arguments)
+    definition = TableDefinition(**arguments)
+    if definition.is_typed:
+        try:
+            check_formats(definition)
+        except SchemaError as exc:
+            raise _corrupt(f"its columns do not fit its formats: {exc}") from exc
+    return definition
 
 
 def _check_version(version: object) -> None:

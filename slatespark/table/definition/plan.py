@@ -69,7 +69,7 @@ def plan_creation(schema: pa.Schema | None, options: WriteOptions, properties: M
         schema=columns,
         properties=properties,
     )
-    _check_formats(definition)
+    check_formats(definition)
     return definition.with_schema(columns)
 
 
@@ -82,7 +82,8 @@ def _resolve_key_column(schema: pa.Schema, name: str) -> str:
     return found
 
 
-def _check_formats(definition: TableDefinition) -> None:
+def check_formats(definition: TableDefinition) -> None:
+    """Raise `SchemaError` if the columns of a typed table cannot be stored in its formats."""
     codec = definition.codec()
     if definition.key_format == "tuple":
         for field in codec.key_fields:
@@ -181,7 +182,7 @@ def grow_definition(current: TableDefinition, incoming: pa.Schema) -> TableDefin
     if merged.equals(current.schema):
         return current
     grown = current.with_schema(merged)
-    _check_formats(grown)
+    check_formats(grown)
     return grown
 
 
