@@ -35,10 +35,10 @@ class JsonNumber(str):
 def to_json(kind: pa.DataType) -> Convert:
     """Return the conversion of a plain value (`plain_values`) of a type, not None, to a JSON value."""
     if pa.types.is_list(kind):
-        item = _nullable(to_json(kind.value_type))
+        item = _of_part(to_json, kind.value_field)
         return lambda items: [item(value) for value in items]
     if pa.types.is_map(kind):
-        key, item = to_json(kind.key_type), _nullable(to_json(kind.item_type))
+        key, item = to_json(kind.key_type), _of_part(to_json, kind.item_field)
         if kind.key_type == pa.string():
             return lambda pairs: _require_unique({name: item(value) for name, value in pairs}, len(pairs))
         return lambda pairs: [{"key": key(name), "value": item(value)} for name, value in pairs]
@@ -55,17 +55,17 @@ def to_json(kind: pa.DataType) -> Convert:
 def from_json(kind: pa.DataType) -> Convert:
     """Return the conversion of a JSON value, not None, to one for pyarrow; it raises one of `VALUE_ERRORS`."""
     if pa.types.is_list(kind):
-        item = _nullable(from_json(kind.value_type))
+        item = _of_part(from_json, kind.value_field)
         return lambda items: [item(value) for value in _require_type(list, items)]
     if pa.types.is_map(kind):
-        key, item = from_json(kind.key_type), _nullable(from_json(kind.item_type))
+        key, item = from_json(kind.key_type), _of_part(from_json, kind.item_field)
         if kind.key_type == pa.string():
             return lambda members: [(_text(name), item(value)) for name, value in _require_type(dict, members).items()]
         return lambda pairs: [
             (key(_require_type(dict, pair).get("key")), item(pair.get("value"))) for pair in _require_type(list, pairs)
         ]
     if pa.types.is_struct(kind):
-        parts = [(part.name, _nullable(from_json(part.type))) for part in kind]
+        parts = [(part.name, _of_part(from_json, part)) for part in kind]
         return lambda members: {name: convert(_require_type(dict, members).get(name)) for name, convert in parts}
     if pa.types.is_decimal128(kind):
         return lambda value: _decimal(value, kind)
@@ -79,8 +79,12 @@ def _identity(value: Any) -> Any:
     return value
 
 
-def _nullable(convert: Convert) -> Convert:
-    return lambda value: None if value is None else convert(value)
+def _of_part(conversion: Callable[[pa.DataType], Convert], part: pa.Field) -> Convert:
+    """Return the conversion of a part of a list, map or struct, which may be null if its field says so."""
+    convert = conversion(part.type)
+    if part.nullable:
+        return lambda value: None if value is None else convert(value)
+    return lambda value: convert(value) if _is_present(value, part) else None
 
 
 def _is_present(value: Any, part: pa.Field) -> bool:

@@ -99,6 +99,12 @@ REFUSED = [
     (map_of(pa.string(), pa.int8()), ["[]", '{"k":"v"}', '{"\\udc00":1}']),
     (map_of(pa.int8(), pa.int8()), ["{}", "[1]", '[{"value":1}]', '[{"key":null}]']),
     (pa.struct([("x", pa.int8())]), ["[]", '{"x":[]}']),
+    (list_of(pa.int8(), nullable=False), ["[null]", "[1,null]"]),
+    (map_of(pa.string(), pa.int8(), nullable=False), ['{"k":null}']),
+    (map_of(pa.int8(), pa.int8(), nullable=False), ['[{"key":1}]', '[{"key":1,"value":null}]']),
+    (pa.struct([pa.field("x", pa.int8(), nullable=False)]), ["{}", '{"x":null}']),
+    (list_of(pa.struct([pa.field("x", pa.int8(), nullable=False)])), ["[{}]", '[null,{"y":1}]']),
+    (VARIANT, ["{}", '{"value":"MQ=="}', '{"metadata":""}']),
 ]
 
 
@@ -127,6 +133,13 @@ def test_tombstones_are_null() -> None:
 def test_what_a_column_refuses() -> None:
     with pytest.raises(SchemaError, match="null"):
         encode_json_values([pa.array([None], pa.int8())], [pa.field("a", pa.int8(), nullable=False)])
+    for kind, value in (
+        (list_of(pa.int8(), nullable=False), [1, None]),
+        (map_of(pa.string(), pa.int8(), nullable=False), [("k", None)]),
+        (map_of(pa.int8(), pa.int8(), nullable=False), [(1, None)]),
+    ):
+        with pytest.raises(SchemaError, match=r"null in .*not nullable"):
+            encode_json_values([pa.array([value], kind)], [pa.field("a", kind)])
     kind = map_of(pa.string(), pa.int8())
     with pytest.raises(SchemaError, match="repeats"):
         encode_json_values([pa.array([[("k", 1), ("k", 2)]], kind)], [pa.field("a", kind)])
