@@ -16,6 +16,7 @@ from slatespark.table.clock import Clock
 from slatespark.table.commit.tree_edit import SEED_BITS, CutViews
 from slatespark.table.read.fetch import fetch_wal_rows
 from slatespark.table.read.gaps import Gaps, find_gaps_around, is_gap
+from slatespark.table.read.planning.row_cuts import spans_within
 from slatespark.table.snapshot import TableState, WalTail
 from slatespark.table.stores import TableStores
 
@@ -60,7 +61,8 @@ def _shows_rows(manifest: Manifest, keys: Sequence[KeyRange], gaps: Gaps) -> boo
 
 
 def _has_rows(stores: TableStores, manifest: Manifest, wal: WalTail, keys: Sequence[KeyRange]) -> bool:
-    """Tell whether the WAL holds rows in some intervals."""
+    """Tell whether the WAL holds rows in some intervals. Each file is fetched once, however many these are."""
     if wal.last_seq <= manifest.last_l0_seq:
         return False
-    return any(fetch_wal_rows(stores, wal, manifest.last_l0_seq, each) is not None for each in keys)
+    rows = fetch_wal_rows(stores, wal, manifest.last_l0_seq, KeyRange(keys[0].start, keys[-1].end))
+    return rows is not None and any(spans_within(rows, 0, len(rows), keys))

@@ -13,6 +13,7 @@ from slatespark.encoding.row_codec import RAW_CODEC, RowCodec
 from slatespark.format.manifest import Manifest, Segment
 from slatespark.options import WriteOptions
 from slatespark.ranges import KeyRange, prefix_range
+from slatespark.storage.requests import Requests
 from slatespark.table.clock import SystemClock
 from slatespark.table.commit.read_set import ReadSet
 from slatespark.table.definition.table_definition import TableDefinition
@@ -22,6 +23,7 @@ from slatespark.table.stores import open_stores
 from slatespark.table.write.exact_ranges import exact_ranges, find_segment, plan_bounds
 from slatespark.table.write.load_run import load_batches
 from tests.support.client import Client, Location, Put
+from tests.support.counted_tables import CountedTable
 
 SCHEMA = pa.schema([("tenant", pa.string()), ("part", pa.int8()), ("day", pa.int32()), ("value", pa.string())])
 DEFINITION = TableDefinition(
@@ -239,6 +241,28 @@ def test_deleting_nothing_fences_nobody(tmp_path: Path) -> None:
         assert client.get(b"d") == b"1", "it still is the writer"
         assert store.deleteRange(startKey=b"c", endKey=b"e", ifClientActive="fence") > version, "the WAL holds a row"
     assert [row["key"] for row in store.scan().read_all().to_pylist()] == [b"b", b"f", b"k"]
+
+
+def test_the_wal_is_fetched_once_for_all_intervals(tmp_path: Path) -> None:
+    url = str(tmp_path / "db")
+    with Client.open(Location.local(tmp_path / "db")) as client:
+        client.write([Put(b"%02d" % number, b"1") for number in range(0, 100, 2)])
+        client.flush_memtable()
+        for number in range(1, 100, 2):
+            client.write([Put(b"%02d" % number, b"1")])
+            client.flush_wal()
+
+        def spent(keys: list[bytes]) -> Requests:
+            listed = ", ".join(f"X'{key.hex()}'" for key in keys)
+            where = f"key IN ({listed})"
+            return CountedTable(url).spent(lambda store: store.deleteRange(where, ifClientActive="fence"))
+
+        between = [b"%02dx" % number for number in range(100)]
+        assert spent(between).get <= spent(between[:1]).get + 3, "index and blocks of the file"
+        assert client.get(b"01") == b"1", "nothing was deleted, and nobody is fenced"
+        spent([*between, b"51"])
+    found = SlateStore.open(url).scan().read_all()["key"].to_pylist()
+    assert found == [b"%02d" % number for number in range(100) if number != 51]
 
 
 def test_several_intervals_in_one_commit() -> None:
