@@ -17,7 +17,7 @@ from slatespark.format.paths import sst_path
 from slatespark.format.references import SstHandle
 from slatespark.format.ulid import make_ulid
 from slatespark.kernels import merge_all, new_key_mask, take_rows
-from slatespark.kernels.columns import HAS_CREATE, RowColumns
+from slatespark.kernels.columns import HAS_CREATE, MERGE, RowColumns
 from slatespark.options import Call, WriteOptions
 from slatespark.storage import open_scratch, scratch_folder
 from slatespark.table.clock import Clock
@@ -351,9 +351,13 @@ def _move(rows: RowColumns, job: WriteJob, label: ExternalLabel) -> None:
 
 
 def _check_rows(file: ExternalSstFile, rows: RowColumns, previous: RowColumns | None, *, has_history: bool) -> None:
-    """Refuse rows that `SstWriter` never writes: without a time, or out of order."""
+    """Refuse rows that `SstWriter` never writes: without a time or a key, out of order, or operands of columns."""
     if not (rows.flags & HAS_CREATE).all():
         raise CorruptDataError("a row has no create_ts.", path=file.path)
+    if previous is None and not rows.key(0):
+        raise CorruptDataError("a key is empty; SlateDB has no empty keys.", path=file.path)
+    if (rows.flags & MERGE).any() and file.label.definition.value_format != "raw":
+        raise CorruptDataError("a row is a merge operand, and values are not plain bytes.", path=file.path)
     first = new_key_mask([rows], np.arange(len(rows), dtype=np.int64))
     first[0] = previous is None or previous.key(0) != rows.key(0)
     if not first.all() and not has_history:

@@ -7,6 +7,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -20,8 +21,13 @@ from slatespark import (
     SstWriter,
     UnsupportedFormatError,
 )
-from slatespark.format.external_sst import decode_external_sst
+from slatespark.format.codecs import Compression
+from slatespark.format.external_sst import decode_external_sst, label_sst
+from slatespark.format.row import Row, RowKind, rows_to_columns
+from slatespark.format.sst import SstBuilder
 from slatespark.options.values import MAX_TTL_MS
+from slatespark.table.definition.table_definition import TableDefinition
+from slatespark.table.rows.external_label import ExternalLabel
 from slatespark.units import MIN_MS
 from tests.support.fake_clock import FakeClock
 from tests.support.our_reads import our_rows, to_ms
@@ -29,6 +35,8 @@ from tests.support.timed_rows import SCHEMA, TIMED, Timed, VersionModel, stored_
 
 NOW_MS = 1_700_000_000_000
 MADE_MS = NOW_MS - 5000  # by another clock, elsewhere
+
+COLUMNS = TableDefinition("tuple", ("id",), "avro").with_schema(pa.schema([("id", pa.int64()), ("n", pa.int64())]))
 
 _numbers = count()
 
@@ -252,6 +260,29 @@ def test_a_damaged_file_changes_nothing(at: int, tmp_path: Path) -> None:
     version = store.detail().version
     with pytest.raises((CorruptDataError, InvalidRequestError), match=r"a\.sst"):
         store.ingest(str(path))
+    assert store.detail().version == version
+
+
+@pytest.mark.parametrize(
+    ("definition", "row", "message"),
+    [
+        (TableDefinition(), Row(b"", 1, RowKind.PUT, b"v", create_ts_ms=1), "empty"),
+        (TableDefinition(), Row(b"k", 1, RowKind.PUT, b"v"), "create_ts"),
+        (COLUMNS, Row(b"\x15\x01", 1, RowKind.MERGE, b"v", create_ts_ms=1), "operand"),
+    ],
+)
+def test_rows_that_no_writer_makes_change_nothing(
+    definition: TableDefinition, row: Row, message: str, tmp_path: Path
+) -> None:
+    builder = SstBuilder(block_size=4096, compression=Compression.NONE, bloom_bits_per_key=0, created_ms=0)
+    builder.add([rows_to_columns([row])], np.zeros(1, np.int64))
+    label = ExternalLabel(definition, stamp_ms=1, has_instants=False)
+    data = b"".join(map(bytes, builder.finish().parts))
+    (tmp_path / "a.sst").write_bytes(label_sst(data, label.to_json()))
+    store = new_store(definition.schema)
+    version = store.detail().version
+    with pytest.raises(CorruptDataError, match=rf"a\.sst.*{message}"):
+        store.ingest(str(tmp_path / "a.sst"))
     assert store.detail().version == version
 
 
