@@ -154,12 +154,15 @@ def _canonical_field(field: pa.Field, where: str, depth: int = 0, *, of_table: b
 
 
 def _comment_of(field: pa.Field) -> dict[bytes, bytes] | None:
-    """Return the comment. A table keeps no other metadata of Spark, whose effects we do not implement."""
+    """Return the comment. A table keeps no other metadata of Spark, whose effects we do not implement.
+
+    Half a surrogate pair, as where a program cut the comment, is left out: a definition is stored as UTF-8.
+    """
     try:
         comment = json.loads((field.metadata or {}).get(SPARK_METADATA, b"{}")).get(_COMMENT)
     except (ValueError, AttributeError, RecursionError):
         return None
-    return comment_metadata(comment) if isinstance(comment, str) else None
+    return comment_metadata(comment.encode(errors="ignore").decode()) if isinstance(comment, str) else None
 
 
 def comment_metadata(comment: str) -> dict[bytes, bytes]:

@@ -99,6 +99,8 @@ def test_only_comments_are_kept() -> None:
     assert schema.field(0).metadata == comment_metadata("who")
     assert spark_json(schema)["fields"][0]["metadata"] == {"comment": "who"}
     assert schema_of_spark_json(spark_json(schema)).field(0).metadata == comment_metadata("who")
+    cut = pa.schema([pa.field("a", pa.string(), metadata={SPARK_METADATA: rb'{"comment": "\ud83d\ude00 \ud83d"}'})])
+    assert canonical_schema(cut).field(0).metadata == comment_metadata("\U0001f600 "), "not half a character"
     assert canonical_schema(one(pa.string(), metadata={SPARK_METADATA: b"{"})).field(0).metadata is None
 
 
