@@ -11,7 +11,7 @@ import fcntl
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -29,14 +29,16 @@ from slatespark.table.stores import TableStores
 
 KEPT_MS: Final = 60_000  # longer than two plans of one query are apart
 _NS: Final = 1_000_000  # in a ms
-_NOTE: Final = re.compile(rb"(\d+) (\d+) (-?\d+)\n")
+_NOTE: Final = re.compile(rb"(\d+) (\d+) (\d+) (-?\d+) (-?\d+|all)\n")
+_NO_BOUND: Final = b"all"  # rows of any time
 
 
 @dataclass(frozen=True, slots=True)
 class LoadPoint:
-    """The newest state of a table, as the first process has found it that planned a DataFrame.
+    """The state of a table that a DataFrame shows, as the first process has found it that planned the DataFrame.
 
-    Without a place for the note, each process finds the newest state itself.
+    The past is noted too: meanwhile a history table may get rows with earlier times, and `seqAsOf` has the present as
+    the instant for expiry. Without a place for the note, each process finds the state itself.
 
     Attributes
     ----------
@@ -57,22 +59,35 @@ class LoadPoint:
         with _locked_note(self.load) as note:
             found = None if note is None else _NOTE.fullmatch(note.read())
             if found is not None:
-                return self._noted(options, *map(int, found.groups()))
+                return self._noted(options, *found.groups())
             snapshot, definition = resolve_held(self.stores, options, self.clock)
             if note is not None:
                 with suppress(OSError):  # the disk is full
                     note.truncate(0)  # in case of a process that was killed while it wrote
-                    note.write(b"%d %d %d\n" % (snapshot.manifest_id, snapshot.wal.end, snapshot.now_ms))
+                    note.write(_note_of(snapshot))
             return snapshot, definition
 
-    def _noted(self, options: ReadOptions, number: int, wal_end: int, now_ms: int) -> tuple[Snapshot, TableDefinition]:
-        manifest = fetch_manifest(self.stores, number)
+    def _noted(
+        self, options: ReadOptions, number: bytes, wal_end: bytes, max_seq: bytes, now_ms: bytes, as_of_ms: bytes
+    ) -> tuple[Snapshot, TableDefinition]:
+        """Return the state that a note tells; the parameters are its parts."""
+        manifest = fetch_manifest(self.stores, int(number))
         wal = WalTail.nothing(manifest)
-        if wal.end < wal_end:
-            wal = fetch_wal_tail(self.stores, manifest, wal_end)
-        snapshot = make_snapshot(number, manifest, wal, now_ms)
+        if wal.end < int(wal_end):
+            wal = fetch_wal_tail(self.stores, manifest, int(wal_end))
+        snapshot = replace(
+            make_snapshot(int(number), manifest, wal, int(now_ms)),
+            max_seq=int(max_seq),
+            as_of_ts_ms=None if as_of_ms == _NO_BOUND else int(as_of_ms),
+        )
         definition = DefinitionFetch(self.stores, reuses=True).resolve(snapshot.version).value
         return snapshot, judged_definition(definition, options, snapshot, self.clock)
+
+
+def _note_of(snapshot: Snapshot) -> bytes:
+    as_of = _NO_BOUND if snapshot.as_of_ts_ms is None else b"%d" % snapshot.as_of_ts_ms
+    seen = snapshot.manifest_id, snapshot.wal.end, snapshot.max_seq, snapshot.now_ms, as_of
+    return b"%d %d %d %d %s\n" % seen
 
 
 @contextmanager
@@ -109,6 +124,13 @@ def _open_note(load: str) -> BinaryIO | None:
 def _remove_old(folder: Path) -> None:
     until_ms = SystemClock().now_ms() - KEPT_MS
     for path in folder.iterdir():
-        with suppress(FileNotFoundError):
+        with suppress(FileNotFoundError, BlockingIOError):
             if path.stat().st_mtime_ns < until_ms * _NS:
-                path.unlink()
+                _remove_unless_held(path)
+
+
+def _remove_unless_held(path: Path) -> None:
+    """Remove a note; raises `BlockingIOError` while a process still looks for the snapshot, as of a slow store."""
+    with path.open("r+b") as file:  # NFS locks for no reader exclusively
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        path.unlink()

@@ -51,7 +51,9 @@ class SlateReader(SentToTasks, DataSourceReader):
         with spark_errors():
             options = self._options
             stores, clock = kept_stores(options), resolve_clock(options.clock)
-            point = None if self._load is None or options.reads_past else LoadPoint(stores, clock, self._load)
+            point = None
+            if self._load is not None and options.version_as_of is None:  # a version is the same in all processes
+                point = LoadPoint(stores, clock, self._load)
             plan = fetch_read_plan(
                 stores, options, clock, projection=self._projection, pushed=self._pushed, point=point
             )

@@ -16,6 +16,7 @@ from slatespark import SlateStore, TableNotFoundError
 from slatespark.spark.source import load_point
 from slatespark.spark.source.datasource import SlateDataSource
 from slatespark.table.read.reader import resolve_held
+from tests.support import named_clocks
 from tests.support.client import Client, Location
 
 pytest.importorskip("pyspark")
@@ -34,8 +35,8 @@ def store(tmp_path: Path) -> SlateStore:
     return store
 
 
-def write(store: SlateStore, number: int) -> None:
-    store.write(pa.Table.from_pylist([{"id": number, "n": number}], schema=store.definition.schema))
+def write(store: SlateStore, number: int, **options: Any) -> None:
+    store.write(pa.Table.from_pylist([{"id": number, "n": number}], schema=store.definition.schema), **options)
 
 
 def load(store: SlateStore, **options: str) -> bytes:
@@ -77,6 +78,29 @@ def test_they_share_the_end_of_the_wal_and_the_instant(tmp_path: Path) -> None:
         assert ids(source, store) == [1, 5]
 
 
+def test_they_share_what_was_known_of_a_time(tmp_path: Path) -> None:
+    store = SlateStore.create(tmp_path / "t", "id BIGINT, n INT", "id", history=True)
+    write(store, 1, timestamp="2026-01-01")
+    source = load(store, timestampAsOf="2026-01-15")
+    assert ids(source, store) == [1]
+    write(store, 2, timestamp="2026-01-10")
+    assert ids(source, store) == [1]
+    assert ids(load(store, timestampAsOf="2026-01-15"), store) == [1, 2]
+
+
+def test_they_share_the_instant_of_a_sequence_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = f"{named_clocks.__name__}:noon"
+    store = SlateStore.create(tmp_path / "t", "id BIGINT, n INT", "id", clock=clock)
+    write(store, 1, ttl="1h")
+    last_seq = store.resolve().seq
+    write(store, 2)
+    source = load(store, seqAsOf=str(last_seq), clock=clock)
+    assert ids(source, store) == [1]
+    monkeypatch.setattr(named_clocks, "noon", named_clocks.hour_later)
+    assert ids(source, store) == [1]
+    assert ids(load(store, seqAsOf=str(last_seq), clock=clock), store) == []
+
+
 def encoded(path: Path, number: int) -> tuple[bytes, bytes]:
     """Return a row as its key and value."""
     store = SlateStore.create(path, "id BIGINT, n INT", "id", keyFormat="tuple")
@@ -106,6 +130,32 @@ def test_a_reader_waits_for_another_that_has_begun(store: SlateStore, monkeypatc
         assert first.result() == second.result() == [1]
 
 
+def test_a_note_that_is_waited_for_is_never_too_old(
+    store: SlateStore, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began, may_end = threading.Event(), threading.Event()
+
+    def slowly(*args: Any) -> Any:
+        found = resolve_held(*args)
+        if not began.is_set():  # of the first reader alone
+            began.set()
+            assert may_end.wait(30)
+        return found
+
+    monkeypatch.setattr(load_point, "resolve_held", slowly)
+    source = load(store)
+    with ThreadPoolExecutor(2) as threads:
+        first = threads.submit(ids, source, store)
+        assert began.wait(30)
+        [note] = folder.iterdir()
+        os.utime(note, (0, 0))
+        write(store, 2)
+        assert ids(load(store), store) == [1, 2]
+        second = threads.submit(ids, source, store)
+        may_end.set()
+        assert first.result() == second.result() == [1]
+
+
 def test_after_an_error_the_next_reader_finds_a_snapshot(store: SlateStore, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> object:
         raise TableNotFoundError("gone")
@@ -118,7 +168,7 @@ def test_after_an_error_the_next_reader_finds_a_snapshot(store: SlateStore, monk
     assert ids(source, store) == [1]
 
 
-@pytest.mark.parametrize("left", [b"", b"7 ", b"7 1 1", b"x 1 1\n"])
+@pytest.mark.parametrize("left", [b"", b"7 ", b"7 1 1 1 al", b"7 1 1 1 1", b"x 1 1 1 all\n"])
 def test_a_note_that_was_cut_is_written_anew(store: SlateStore, folder: Path, left: bytes) -> None:
     source = load(store)
     ids(source, store)
