@@ -102,6 +102,8 @@ def test_options_take_values_of_python(spark: SparkSession, tmp_path: Path, deli
     rows = spark.sql("SELECT 'a' AS tenant, id FROM range(3)")
     table.write(rows, **created)
     store.write(rows.toArrow(), **created)
+    spelled: Any = {"segment_extractor": "tenant", "segment_delimiter": delimiter}
+    table.write(rows, **spelled)
     merge = table.alias("t").merge(rows.alias("s"), "t.tenant = s.tenant AND t.id = s.id").whenMatchedUpdateAll()
     merge.execute(**named)
     version: Any = np.int64(store.resolve().version)

@@ -13,7 +13,7 @@ from slatespark.display.progress import AskedProgress, showing_progress
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import OptionError
 from slatespark.options import Call, ReadOptions, refuse_filter
-from slatespark.options.values import bytes_text, parse_text, refuse_place, with_own_spelling
+from slatespark.options.values import bytes_text, normalize_name, parse_text, refuse_place, with_own_spelling
 from slatespark.options.writing import require_mode
 from slatespark.spark.expressions.assignments import Expression, expression, resolve_names, updated_rows
 from slatespark.spark.expressions.conditions import narrowing
@@ -354,7 +354,7 @@ def _option_text(name: str, value: object) -> str:
         value = os.fspath(value)
     if isinstance(value, bytes | bytearray | memoryview):
         data = bytes(value)
-        return bytes_text(data) if name.lower() == _DELIMITER else data.hex()
+        return bytes_text(data) if normalize_name(name) == _DELIMITER else data.hex()
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, datetime):
