@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, TypeAlias
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -29,18 +29,22 @@ from slatespark.cli.files.target_columns import TargetColumns
 from slatespark.errors import InvalidRequestError, SchemaError
 from slatespark.table.progress import Progress, Step
 
-PARQUET_ROWS: Final = 32_768  # per batch
+PARQUET_ROWS: Final = 32_768  # per batch; fewer if the rows are large
+PARQUET_BYTES: Final = 64 << 20  # of a batch, by the average of its row group; values that repeat may take more
 _PARQUET_BUFFER_BYTES: Final = 1 << 20  # for each column; without it Arrow holds the columns of a whole row group
 _DROP_FIRST: Final = "drop the table, which is empty, and "
 _UNREADABLE: Final = (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError, OSError)
 SAMPLE_ROWS: Final = 10_000  # the first objects, from which the types of a new table are inferred
+SAMPLE_CHUNKS: Final = 8  # in which they must be, since they are held together: of large objects fewer count
+
+_Rows: TypeAlias = tuple[pa.Schema, Iterator[pa.RecordBatch]]  # columns of a file, and its batches to come
 
 
 @contextmanager
 def read_files(
     files: Sequence[str], file_format: FileFormat, target: TargetColumns, progress: Progress | None
 ) -> Iterator[pa.RecordBatchReader]:
-    """Open files while the block runs, and yield their rows as one reader.
+    """Open files while the block runs, one after the other, and yield their rows as one reader.
 
     Raises
     ------
@@ -75,10 +79,17 @@ class CountedRows:
 
 @dataclass(frozen=True, slots=True)
 class _FileRows:
-    """A file being read: its columns, and its batches to come."""
+    """A file being read.
+
+    Attributes
+    ----------
+    schema, batches : its columns, and its batches to come
+    opened : what is open until the last one was read
+    """
 
     schema: pa.Schema
     batches: Iterator[pa.RecordBatch]
+    opened: ExitStack
 
 
 def _concatenated(first: _FileRows, rows: Iterable[_FileRows], files: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -93,6 +104,7 @@ def _concatenated(first: _FileRows, rows: Iterable[_FileRows], files: Sequence[s
                 yield pa.RecordBatch.from_arrays(batch.columns, schema=first.schema)
         except _UNREADABLE as exc:
             raise _unreadable(file, exc) from exc
+        part.opened.close()  # a process may have fewer files open than there are to import
 
 
 def _columns(schema: pa.Schema) -> str:
@@ -135,8 +147,9 @@ def _size(file: str) -> int:
 
 def _read_file(file: str, file_format: FileFormat, target: TargetColumns, meter: _Meter, stack: ExitStack) -> _FileRows:
     read = {FileFormat.PARQUET: _read_parquet, FileFormat.CSV: _read_csv, FileFormat.JSON: _read_json}[file_format]
+    opened = stack.enter_context(ExitStack())
     try:
-        return read(file, target, meter, stack)
+        return _FileRows(*read(file, target, meter, opened), opened)
     except _UNREADABLE as exc:
         raise _unreadable(file, exc) from exc
 
@@ -144,7 +157,7 @@ def _read_file(file: str, file_format: FileFormat, target: TargetColumns, meter:
 # --- Parquet --------------------------------------------------------------------------------------------------------
 
 
-def _read_parquet(file: str, target: TargetColumns, meter: _Meter, stack: ExitStack) -> _FileRows:
+def _read_parquet(file: str, target: TargetColumns, meter: _Meter, stack: ExitStack) -> _Rows:
     if file == STANDARD_STREAM:
         raise InvalidRequestError("Parquet cannot be read from standard input.", todo="Name a file.")
     # Arrow opens no name that is not UTF-8. What it buffers before it is asked for, it keeps until the file is closed.
@@ -158,13 +171,20 @@ def _read_parquet(file: str, target: TargetColumns, meter: _Meter, stack: ExitSt
 
     def batches() -> Iterator[pa.RecordBatch]:
         rows = 0
-        for batch in source.iter_batches(PARQUET_ROWS):
+        for batch in source.iter_batches(_batch_rows(source.metadata)):
             rows += batch.num_rows
             meter.show(_size(file) * rows // max(1, source.metadata.num_rows))
             yield batch.cast(schema) if target.as_text else batch
         meter.finish(file)
 
-    return _FileRows(schema, batches())
+    return schema, batches()
+
+
+def _batch_rows(metadata: pq.FileMetaData) -> int:
+    """Return how many rows are read at a time: fewer where a row group has large ones."""
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    largest = max((group.total_byte_size // max(1, group.num_rows) for group in groups), default=0)
+    return min(PARQUET_ROWS, max(1, PARQUET_BYTES // max(1, largest)))
 
 
 def _as_bytes(item: pa.Field, target: TargetColumns) -> pa.Field:
@@ -176,7 +196,7 @@ def _as_bytes(item: pa.Field, target: TargetColumns) -> pa.Field:
 # --- CSV ------------------------------------------------------------------------------------------------------------
 
 
-def _read_csv(file: str, target: TargetColumns, meter: _Meter, stack: ExitStack) -> _FileRows:
+def _read_csv(file: str, target: TargetColumns, meter: _Meter, stack: ExitStack) -> _Rows:
     raw: list[BinaryIO] = []
 
     def open_again() -> BinaryIO:
@@ -205,7 +225,7 @@ def _read_csv(file: str, target: TargetColumns, meter: _Meter, stack: ExitStack)
             yield pa.RecordBatch.from_arrays(arrays, schema=schema)
         meter.finish(file)
 
-    return _FileRows(schema, batches())
+    return schema, batches()
 
 
 def _with_advice(file: str, source: CsvSource, target: TargetColumns) -> Iterator[pa.RecordBatch]:
@@ -241,7 +261,7 @@ def _position(stream: BinaryIO) -> int:
 # --- JSON lines -----------------------------------------------------------------------------------------------------
 
 
-def _read_json(file: str, target: TargetColumns, meter: _Meter, stack: ExitStack) -> _FileRows:
+def _read_json(file: str, target: TargetColumns, meter: _Meter, stack: ExitStack) -> _Rows:
     raw = _open(file, stack)
     codec = compression_of(file)
     stream = raw
@@ -258,11 +278,13 @@ def _read_json(file: str, target: TargetColumns, meter: _Meter, stack: ExitStack
             yield batch_of_objects(chunk, schema, target, f"{file}: line ")
         meter.finish(file)
 
-    return _FileRows(schema, batches())
+    return schema, batches()
 
 
 def _first_chunks(chunks: Iterator[list[NumberedObject]]) -> Iterator[list[NumberedObject]]:
     taken = 0
-    while taken < SAMPLE_ROWS and (chunk := next(chunks, None)) is not None:
-        taken += len(chunk)
+    for chunk in islice(chunks, SAMPLE_CHUNKS):
         yield chunk
+        taken += len(chunk)
+        if taken >= SAMPLE_ROWS:
+            return

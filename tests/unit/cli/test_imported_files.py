@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 from collections.abc import Iterator
@@ -196,6 +197,43 @@ def test_every_length_of_a_file_and_a_block(tmp_path: Path, monkeypatch: pytest.
         monkeypatch.setattr(csv_source, "BLOCK_BYTES", size)
         with read_files.read_files([str(tmp_path / "in.csv")], format_of("in.csv", None), target, None) as found:
             assert found.read_all()["b"].to_pylist() == [f'x\n"{number}' for number in range(10)]
+
+
+@pytest.mark.parametrize("name", ["csv", "csv.gz", "jsonl", "jsonl.gz", "parquet"])
+def test_one_file_is_open_at_a_time(tmp_path: Path, name: str) -> None:
+    table = SlateStore.create(tmp_path / "t", "id BIGINT", "id")
+    table.write(pa.table({"id": [1]}))
+    done("export", tmp_path / "t", tmp_path / f"in.{name}")
+    target, opened = TargetColumns(pa.schema([("id", pa.int64())])), set[int]()
+    files = [str(tmp_path / f"in.{name}")] * 5
+    with read_files.read_files(files, format_of(files[0], None), target, None) as found:
+        for _ in found:
+            opened.add(sum(str(tmp_path) in link for link in open_files()))
+    assert opened == {1}
+    assert not any(str(tmp_path) in link for link in open_files())
+
+
+def open_files() -> list[str]:
+    """Return what the process has open."""
+    found = []
+    for number in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            found.append(str(number.readlink()))
+    return found
+
+
+def test_few_large_objects_are_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_rows, "CHUNK_BYTES", 1 << 10)
+    objects = "".join(f'{{"id": {number}, "text": "{"x" * 2000}"}}\n' for number in range(100))
+    (tmp_path / "in.jsonl").write_text(objects)
+    told: list[int] = []
+    files = [str(tmp_path / "in.jsonl")]
+    with read_files.read_files(
+        files, format_of(files[0], None), TargetColumns(), lambda _step, place, _total: told.append(place)
+    ) as found:
+        next(found)
+        assert told[0] < len(objects) // 4, "most of the file has not been read yet"
+        assert 1 + sum(batch.num_rows for batch in found) == 100
 
 
 def test_numbers_too_large_for_a_file_of_json(tmp_path: Path) -> None:

@@ -10,8 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from slatespark.cli.files import read_files
 from slatespark.cli.files.file_formats import FileFormat
-from slatespark.cli.files.read_files import PARQUET_ROWS, read_files
+from slatespark.cli.files.read_files import PARQUET_ROWS
 from slatespark.cli.files.target_columns import TargetColumns
 
 ROW_BYTES = 100
@@ -42,9 +43,21 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path, row_group_size: int)
     del rows, values
     before, most, seen = memory(), 0, 0
     target = TargetColumns(None, {}, is_new=True)
-    with read_files([str(file)], FileFormat.PARQUET, target, None) as reader:
+    with read_files.read_files([str(file)], FileFormat.PARQUET, target, None) as reader:
         for batch in reader:
             seen += batch.num_rows
             most = max(most, memory() - before)
     assert seen == count
     assert most < file.stat().st_size // 2
+
+
+def test_batches_of_large_rows_have_fewer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(read_files, "PARQUET_BYTES", 1 << 20)
+    file, large, small = tmp_path / "rows.parquet", [bytes(100_000)] * 50, [b""] * 5000
+    with pq.ParquetWriter(file, pa.schema([("value", pa.binary())]), use_dictionary=False) as writer:
+        for values in (small, large, small):
+            writer.write_table(pa.table({"value": values}))
+    with read_files.read_files([str(file)], FileFormat.PARQUET, TargetColumns(None, {}, is_new=True), None) as reader:
+        sizes = [(batch.num_rows, batch.nbytes) for batch in reader]
+    assert sum(rows for rows, _ in sizes) == 10_050
+    assert max(size for _, size in sizes) < 2 << 20
