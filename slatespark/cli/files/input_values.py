@@ -160,6 +160,7 @@ def _parse_text(text: str, field: pa.Field, where: str, *, as_text: bool) -> Any
         return stripped.lower() == "true"
     if pa.types.is_integer(kind) or pa.types.is_floating(kind):
         try:
+            _refuse_python(stripped)
             number = int(stripped) if pa.types.is_integer(kind) else _exact_number(stripped)
         except (ValueError, ArithmeticError):
             raise _mismatch(text, field, where) from None
@@ -171,6 +172,12 @@ def _parse_text(text: str, field: pa.Field, where: str, *, as_text: bool) -> Any
             raise _mismatch(text, field, where, "Write nested values as JSON.") from exc
         return None if value is None else _convert(value, field, where, as_text=as_text)
     return _convert(text, field, where, as_text=as_text)
+
+
+def _refuse_python(number: str) -> None:
+    """Raise `ValueError` for what only Python takes for a number: 12_34 is the id of something else, not 1234."""
+    if "_" in number or not number.isascii():
+        raise ValueError
 
 
 def _exact_number(text: str) -> int | Decimal:
@@ -298,8 +305,10 @@ def _decimal(value: Any, kind: pa.DataType) -> Decimal:
     """
     if isinstance(value, bool) or not isinstance(value, int | float | str | Decimal):
         raise ValueError  # noqa: TRY004
+    text = str(value).strip()
+    _refuse_python(text)
     try:
-        number = Decimal(str(value).strip())
+        number = Decimal(text)
     except InvalidOperation:
         raise ValueError from None
     if not number.is_finite():
