@@ -266,6 +266,8 @@ def _read_json(file: str, target: TargetColumns, meter: _Meter, stack: ExitStack
     codec = compression_of(file)
     stream = raw
     if codec is not None:
+        if Path(file).is_file() and not _size(file):  # Arrow finds no row in it, as in a file that is not compressed
+            raise _unreadable(file, pa.ArrowInvalid("Truncated compressed stream"))
         stream = stack.enter_context(io.BufferedReader(pa.CompressedInputStream(raw, codec)))
     is_exact = target.schema is None or has_decimals(target.schema, target.types)
     chunks = read_chunks(stream, file, Decimal if is_exact else float)

@@ -236,6 +236,18 @@ def test_few_large_objects_are_held(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert 1 + sum(batch.num_rows for batch in found) == 100
 
 
+@pytest.mark.parametrize("name", ["in.csv.gz", "in.jsonl.gz", "in.jsonl.zst", "in.jsonl.bz2"])
+def test_a_compressed_file_that_was_cut_off(tmp_path: Path, name: str) -> None:
+    store = SlateStore.create(tmp_path / "t", "id BIGINT", "id")
+    store.write(pa.table({"id": [1, 2]}))
+    done("export", tmp_path / "t", tmp_path / name)
+    whole = (tmp_path / name).read_bytes()
+    for size in (0, 5, len(whole) // 2, len(whole) - 1):
+        (tmp_path / name).write_bytes(whole[:size])
+        refused("InvalidRequestError", "import", tmp_path / "t", tmp_path / name, "--overwrite")
+    assert store.scan().read_all()["id"].to_pylist() == [1, 2]
+
+
 def test_numbers_too_large_for_a_file_of_json(tmp_path: Path) -> None:
     schema = pa.schema([("id", pa.int64()), ("ratio", pa.float64())])
     SlateStore.create(str(tmp_path / "t"), schema=schema, keyColumns=["id"])
