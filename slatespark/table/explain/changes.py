@@ -25,7 +25,7 @@ from slatespark.table.read.merge.cursor import window_size
 from slatespark.table.read.planning.layers import distinct_files
 from slatespark.table.read.planning.plan import FileSlice, Layer, SstFile
 from slatespark.table.read.points import CHUNK_KEYS
-from slatespark.table.stores import TableStores
+from slatespark.table.stores import TableStores, object_context
 
 SHARED = "in both versions"
 
@@ -63,7 +63,7 @@ def _explain_log(stores: TableStores, plan: LogPlan, planning: Requests) -> Expl
     commits = tuple(Layer("commit", part.slices) for split in plan.splits for part in split.commits)
     wal_files = tuple(number for split in plan.splits for part in split.wal for number in part.files)
     files = frozenset(distinct_files(commits))
-    sizes = [stores.wal.head(wal_path(number)).size for number in wal_files]
+    sizes = [_wal_size(stores, number) for number in wal_files]
     costs = SplitCosts(stores, plan.settings.buffer_bytes, (), files)
     return ExplanationFacts(
         url=stores.url,
@@ -78,6 +78,12 @@ def _explain_log(stores: TableStores, plan: LogPlan, planning: Requests) -> Expl
         splits=len(plan.splits),
         wal_files=len(wal_files),
     )
+
+
+def _wal_size(stores: TableStores, number: int) -> int:
+    path = wal_path(number)
+    with object_context(stores.wal, path):
+        return stores.wal.head(path).size
 
 
 def _explain_net(stores: TableStores, plan: ChangePlan, planning: Requests) -> ExplanationFacts:

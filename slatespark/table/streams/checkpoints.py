@@ -66,15 +66,16 @@ class StreamCheckpoints:
         if self._is_named:
             return
         if stream_id != self.stream_id:
-            self._earlier = None
             if self._expires_s:
                 self.release()
+            self._earlier = None
         self.stream_id, self._is_named = stream_id, True
 
     def release(self) -> None:
-        """Release all checkpoints of the stream, those of earlier runs too."""
+        """Release all checkpoints of the stream, of earlier runs too, but not of later ones: raises as `check`."""
 
         def change(newest: Version[Manifest]) -> Manifest | None:
+            self.check(newest.value)
             others = tuple(point for point in newest.value.checkpoints if point.name != self.name)
             return None if others == newest.value.checkpoints else replace(newest.value, checkpoints=others)
 

@@ -188,9 +188,13 @@ def _unrecorded(stores: TableStores, number: int) -> LoggedCommit | None:
     added = {sst_id for sst_id, _ in shown - kept}
     if not all(_is_newer(stores, sst_id, before.last_l0_seq) for sst_id in added):
         return None  # restored
+    try:
+        committed_ms = stores.main.head(manifest_path(number)).modified_ms
+    except FileNotFoundError:  # collected meanwhile
+        return None
     return LoggedCommit(
         number,
-        stores.main.head(manifest_path(number)).modified_ms,
+        committed_ms,
         before.last_l0_seq + 1,
         after.last_l0_seq + 1,
         after.replay_after_wal_id,

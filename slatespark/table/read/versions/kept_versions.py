@@ -18,7 +18,7 @@ from slatespark.storage import ObjectMeta
 from slatespark.table.log.manifests import fetch_kept, fetch_manifest, manifest_log
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.records.commits import fetch_commit_record, newest_commit_records
-from slatespark.table.stores import TableStores
+from slatespark.table.stores import TableStores, object_context
 from slatespark.units import DAY_MS
 
 MAX_SET_BACK_MS: Final = DAY_MS  # clocks were set back by less: older records tell nothing of the versions that exist
@@ -96,12 +96,20 @@ def _back_to(records: Iterable[CommitRecord], oldest: int) -> Iterator[CommitRec
 
 
 def fetch_commit_time(stores: TableStores, number: int) -> int:
-    """Return when a version that exists was committed, looking at no other version."""
+    """Return when a version was committed, looking at no other version.
+
+    Raises
+    ------
+    SnapshotExpiredError
+        When it was collected, and no record tells.
+    """
     with suppress(CorruptDataError):
         record = fetch_commit_record(stores.main, number)
         if record is not None:
             return record.committed_ms
-    return stores.main.head(manifest_log(stores).path(number)).modified_ms
+    path = manifest_log(stores).path(number)
+    with object_context(stores.main, path):
+        return stores.main.head(path).modified_ms
 
 
 def stored_times(kept: Mapping[int, ObjectMeta]) -> dict[int, int]:

@@ -34,6 +34,23 @@ def test_two_queries_with_one_id() -> None:
     assert second.state == place.now()
 
 
+def test_a_query_that_was_replaced_does_not_release_the_versions_of_its_successor() -> None:
+    place = Place()
+    place.store.write(rows(range(9)))
+    first = place.consumer(streamId="s", changes="log")
+    second = place.consumer(streamId="s", changes="log", maxRowsPerTrigger=3)
+    first.step()
+    second.step()
+    held = place.holds()
+    with pytest.raises(InvalidRequestError, match="streamId"):
+        first.step()  # its first batch is done, after which a log holds nothing
+    assert place.holds() == held
+    place.store.compact(full=True)
+    place.vacuum(after_ms=60_000)
+    second.catch_up()
+    assert numbers(second.state) == numbers(place.now())
+
+
 def test_an_offset_of_another_table() -> None:
     place, other = Place(), Place()
     for each in (place, other):

@@ -10,6 +10,7 @@ import pytest
 from slatespark import (
     HistoryTrimmedError,
     OptionError,
+    SnapshotExpiredError,
 )
 from tests.unit.table.streams.stream_place import Place, rows
 
@@ -49,6 +50,23 @@ def test_a_log_holds_nothing_after_its_first_batch(options: dict[str, Any]) -> N
         assert not consumer.step()
         consumer.replay()
     assert place.store.resolve().version == version
+
+
+def test_a_checkpoint_that_somebody_deletes() -> None:
+    place = Place()
+    place.store.write(rows(range(9)))
+    place.store.createCheckpoint("a version without a commit record")
+    consumer = place.consumer(maxRowsPerTrigger=3)
+    consumer.step()
+    for point in place.store.checkpoints():
+        place.store.deleteCheckpoint(point.id)
+    place.store.write(rows(range(9), 1))
+    place.vacuum(after_ms=60_000)
+    with pytest.raises(SnapshotExpiredError):
+        consumer.step()
+    consumer.restart(failOnDataLoss=False)
+    consumer.catch_up()
+    assert consumer.last
 
 
 def test_runs_for_which_nothing_is_new_write_nothing() -> None:
