@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import secrets
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -76,8 +77,11 @@ def _target(file: str, *, overwrite: bool) -> Path:
 
 @contextmanager
 def _complete_file(target: Path) -> Iterator[Path]:
-    """Yield a temporary path beside the target; it replaces the target when the block succeeds."""
-    part = target.with_name(f".{target.name}.part")
+    """Yield a temporary path beside the target; it replaces the target when the block succeeds.
+
+    No other process has it: two that export to one file would mix their rows.
+    """
+    part = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
     try:
         yield part
         part.replace(target)

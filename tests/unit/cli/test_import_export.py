@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from pathlib import Path
 
@@ -17,8 +18,9 @@ import pytest
 from slatespark import SlateStore
 from slatespark.cli.commands.transfer import scanned
 from slatespark.cli.files import read_files
-from slatespark.cli.files.file_formats import format_of
+from slatespark.cli.files.file_formats import FileFormat, format_of
 from slatespark.cli.files.target_columns import TargetColumns
+from slatespark.cli.files.write_files import write_file
 from slatespark.options import ReadOptions
 from slatespark.table.clock import SystemClock
 from slatespark.table.read.reader import fetch_read_plan
@@ -305,6 +307,23 @@ def test_progress_of_an_import(table: Path, tmp_path: Path, name: str) -> None:
     places = [place for _, place, _ in told]
     assert places == sorted(places)
     assert places[-1] == 2 * size
+
+
+def test_two_exports_to_one_file_do_not_mix(table: Path, tmp_path: Path) -> None:
+    file, schema = str(tmp_path / "out.csv"), pa.schema([("id", pa.int64())])
+
+    def rows(number: int, then: Callable[[], object]) -> Iterator[pa.RecordBatch]:
+        yield pa.RecordBatch.from_pydict({"id": [number] * 3}, schema)
+        then()
+        yield pa.RecordBatch.from_pydict({"id": [number] * 3}, schema)
+
+    def other() -> None:
+        write_file(file, FileFormat.CSV, rows(2, lambda: None), schema)
+        assert Path(file).read_text() == '"id"\n' + "2\n" * 6
+
+    write_file(file, FileFormat.CSV, rows(1, other), schema, overwrite=True)
+    assert Path(file).read_text() == '"id"\n' + "1\n" * 6
+    assert [path.name for path in tmp_path.iterdir() if path.name.endswith(".part")] == []
 
 
 def test_progress_of_an_export(table: Path) -> None:
