@@ -58,7 +58,7 @@ def claim_patience_ms(before_ms: int, losses: int) -> int:
     ----------
     before_ms : how long the steps before the claim took
     """
-    return (MIN_PATIENCE_MS + STEPS_AFTER_CLAIM * before_ms) << min(losses, MAX_DOUBLINGS)
+    return (MIN_PATIENCE_MS + STEPS_AFTER_CLAIM * max(0, before_ms)) << min(losses, MAX_DOUBLINGS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ class CommitBackoff:
         began_ms = self.clock.now_ms()
         later, own = self._await_later(newest, yield_ms), self._own
         # A slow sibling may have been the last one: others are not to be waited for as long every time.
-        own.needed_ms = own.needed_ms // 2 if later is None else self.clock.now_ms() - began_ms
+        own.needed_ms = own.needed_ms // 2 if later is None else max(0, self.clock.now_ms() - began_ms)
         return later or newest
 
     def record_commit(self, number: int, *, on: int, began_ms: int) -> None:
@@ -131,7 +131,7 @@ class CommitBackoff:
         own.in_a_row = own.in_a_row + 1 if on == own.number else 1
         own.number, own.claims[on + 1] = number, self.write_id
         with suppress(SlateError):  # it has landed, and a clock that fails must not deny that
-            own.took_ms = self.clock.now_ms() - began_ms
+            own.took_ms = max(0, self.clock.now_ms() - began_ms)
 
     def wait(
         self,
@@ -176,10 +176,12 @@ class CommitBackoff:
 
     def _await_later(self, newest: Version[Manifest], patience_ms: int) -> Version[Manifest] | None:
         """Return the version after a claim; None if none appears in time."""
-        log, began_ms, waited_ms = manifest_log(self.stores), self.clock.now_ms(), 0
+        log, began_ms, slept_ms, waited_ms = manifest_log(self.stores), self.clock.now_ms(), 0, 0
         while waited_ms < patience_ms:
             if log.has(newest.number + 1):
                 return fetch_newest_since(self.stores, newest)
-            self.clock.sleep_ms(min(MAX_POLL_MS, MIN_POLL_MS + waited_ms // 16))
-            waited_ms = self.clock.now_ms() - began_ms
+            pause_ms = min(MAX_POLL_MS, MIN_POLL_MS + waited_ms // 16)
+            self.clock.sleep_ms(pause_ms)
+            slept_ms += pause_ms
+            waited_ms = max(slept_ms, self.clock.now_ms() - began_ms)  # a clock that is set back prolongs no wait
         return None

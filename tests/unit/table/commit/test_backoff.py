@@ -142,6 +142,32 @@ def test_it_does_not_wait_for_ever(stores: TableStores, patience_ms: int) -> Non
     assert expected_ms <= clock.now_ms() - NOW_MS < 1.2 * expected_ms + SPREAD_MS
 
 
+class SettingBackClock(FakeClock):
+    """A clock that refuses to sleep for less than nothing, as the system's, and is set back while it sleeps."""
+
+    def __init__(self, by_ms: int) -> None:
+        super().__init__(NOW_MS)
+        self.by_ms = by_ms
+
+    def sleep_ms(self, duration_ms: int) -> None:
+        assert duration_ms >= 0
+        super().sleep_ms(duration_ms)
+        if len(self.slept_ms) == 3:
+            self.advance(-self.by_ms)
+
+
+@pytest.mark.parametrize("by_ms", [1_000, 600_000])
+def test_a_clock_that_is_set_back_meanwhile_prolongs_no_wait(by_ms: int, stores: TableStores) -> None:
+    claim(stores, patience_ms=1_000)
+    clock = SettingBackClock(by_ms)
+    assert wait(stores, clock).number == 2
+    assert 1_000 <= sum(clock.slept_ms) < 1_200 + SPREAD_MS
+
+
+def test_a_clock_that_was_set_back_before_the_claim_shortens_no_patience() -> None:
+    assert claim_patience_ms(-60_000, 0) == claim_patience_ms(0, 0) == MIN_PATIENCE_MS
+
+
 def test_rows_in_the_wal_take_the_sibling_longer(store: FailingStore, stores: TableStores) -> None:
     store.put("wal/00000000000000000001.sst", [bytes(40_000_000)])
     store.put("wal/00000000000000000002.sst", [b""])
