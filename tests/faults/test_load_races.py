@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from slatespark import InvalidRequestError, SlateStore, UnavailableError
+from slatespark import InvalidRequestError, SlateStore, TransactionConflictError, UnavailableError
 from slatespark.storage.local_store import LocalStore
 from slatespark.storage.object_store import ObjectStore
 from slatespark.table.cooperation import load_commit
@@ -109,6 +109,25 @@ def test_a_clock_that_fails_denies_no_load_that_was_handed_over(
     version = load.resolve().version
     assert load.write(table_of(LOADED), **options) == version
     assert load.resolve().version == version
+
+
+@pytest.mark.parametrize("deleted", [[b"k03"], [key for key, _ in BASE]])
+def test_a_transaction_notices_rows_that_a_load_deleted(deleted: list[bytes], tmp_path: Path) -> None:
+    """Nothing lies below the rows that it is merged with: without its deletions, no row tells of it."""
+    table = SlateStore.create(str(tmp_path / "db"), autoCompact=False)
+    table.write(table_of(BASE))
+    store = LocalStore(tmp_path / "db")
+    client = Coordinator(store, FakeClock(seed=1), sources=9)
+    client.start()
+    with table.begin(ifClientActive="fence") as transaction:
+        assert transaction.getForUpdate([b"k03"]).read_all().num_rows == 1
+        deletes = table_of([(key, b"") for key in deleted]).append_column("op", [["delete"] * len(deleted)])
+        load = store_on(FailingStore(store), SteppedClock(client.tick))
+        load.write(deletes, ifClientActive="cooperate", opColumn="op")
+        transaction.write(table_of([(b"k03", b"derived from what it was")]))
+        with pytest.raises(TransactionConflictError, match="6b3033"):
+            transaction.commit()
+    assert our_pairs(tmp_path / "db") == [pair for pair in BASE if pair[0] not in deleted]
 
 
 def test_deletes_where_no_rows_are_left(tmp_path: Path) -> None:

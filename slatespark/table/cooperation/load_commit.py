@@ -53,6 +53,7 @@ from slatespark.table.cooperation.load_plan import (
     plan_sources,
     plan_specs,
 )
+from slatespark.table.cooperation.load_removals import record_load_removals
 from slatespark.table.cooperation.outcome import await_end, have_ended, poll_ms, withdraw
 from slatespark.table.cooperation.submission import JobMovedError, Submitter
 from slatespark.table.cooperation.unflushed_rows import await_flush
@@ -232,6 +233,7 @@ class _LoadCommit:
         if not any(map(changes_something, load.parts)):
             raise _UnchangedError
         self._publish_growth(claimed[0].found.value)
+        record_load_removals(self.stores, self.clock, load, sources, self._segments)
         self.may_be_handed = True
         publish_handed_load(self.stores.main, load)
         try:

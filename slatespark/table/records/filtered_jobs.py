@@ -1,4 +1,4 @@
-"""Filtered jobs: compactions that may remove rows which reads show, and that a live client commits.
+"""Filtered jobs: compactions and loads that may remove rows which reads show, and that a live client commits.
 
 A slatespark commit names in its claim the keys of which it takes rows away. A client's version tells nothing of the
 kind. So such a job is recorded before its hand-over, for transactions that have read a row of it. Nothing has to be
@@ -22,7 +22,7 @@ FILTERED_DIR: Final = f"{ROOT}filtered/"
 
 @dataclass(frozen=True, slots=True)
 class FilteredJob:
-    """A compaction that may remove visible rows, if a client's coordinator commits it.
+    """A compaction or a load that may remove visible rows, if a client's coordinator commits it.
 
     Attributes
     ----------
