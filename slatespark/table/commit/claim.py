@@ -6,7 +6,7 @@ See docs/explanation/taking-over-a-database.md.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, TypeAlias
 
@@ -22,6 +22,7 @@ from slatespark.table.clock import Clock
 from slatespark.table.commit.prefetch import FetchJobs
 from slatespark.table.log.compactions import fetch_compactions
 from slatespark.table.log.manifests import MAX_AHEAD_MS, draw_nonce, fetch_newest_since, manifest_log
+from slatespark.table.log.numbered_log import CollectedNumberError
 from slatespark.table.log.versioned_object import RaceLostError, Version
 from slatespark.table.records.claims import publish_claim
 from slatespark.table.snapshot import newest_wal_sizes
@@ -39,10 +40,14 @@ class Claim:
     ----------
     version : the one that claims them
     fence_id : id of the fence in the WAL; no row of another writer can follow it
+    is_confirmed : whether its number was a new one when it was created. Otherwise a process that slept since it looked
+        for the newest version has claimed a version that another one had claimed, and a collector deleted; then
+        epochs do not tell, as that claim has raised them by one too
     """
 
     version: Version[Manifest]
     fence_id: int
+    is_confirmed: bool = field(default=False, compare=False)
 
     @property
     def compactor_epoch(self) -> int:
@@ -137,12 +142,13 @@ def _fence(stores: TableStores, claim: Claim) -> tuple[Claim, Version[Manifest]]
         finally:
             is_fenced = fence()
         if is_fenced:
-            return claim, newest
+            return replace(claim, is_confirmed=True), newest
     # One after the other: whoever has taken an id may hold the epochs by now, and must not meet a second fence.
     while not _fence_wal(stores, claim):
         fetch_held(stores, claim)
         claim = replace(claim, fence_id=claim.fence_id + 1)
-    return claim, fetch_held(stores, claim)
+    newest = fetch_held(stores, claim)
+    return replace(claim, is_confirmed=True), newest
 
 
 def _first_free_wal_id(taken: Mapping[int, int], manifest: Manifest) -> int:
@@ -163,7 +169,10 @@ def _fence_wal(stores: TableStores, claim: Claim) -> bool:
 
 def fetch_held(stores: TableStores, claim: Claim) -> Version[Manifest]:
     """Return the newest version, which must carry the claimed epochs; raises `RaceLostError` if it does not."""
-    newest = fetch_newest_since(stores, claim.version)
+    try:
+        newest = fetch_newest_since(stores, claim.version, confirm=not claim.is_confirmed)
+    except CollectedNumberError as exc:
+        raise RaceLostError(f"manifest {claim.version.number} was claimed and collected before") from exc
     if not claim.holds(newest.value):
         own = claim.version.value
         raise RaceLostError(f"epochs {own.writer_epoch}/{own.compactor_epoch} were claimed by another writer")

@@ -116,9 +116,14 @@ def is_at_rest(stores: TableStores, version: Version[Manifest]) -> bool:
     return 0 < number <= version.number and epochs == version.value.epochs
 
 
-def fetch_newest_since(stores: TableStores, known: Version[Manifest]) -> Version[Manifest]:
-    """Return the newest version, which is `known` or a later one; without a later one it costs no listing."""
-    found = manifest_log(stores).latest_since(known.number)
+def fetch_newest_since(stores: TableStores, known: Version[Manifest], *, confirm: bool = False) -> Version[Manifest]:
+    """Return the newest version, which is `known` or a later one; without a later one it costs no listing.
+
+    Parameters
+    ----------
+    confirm : raise `CollectedNumberError` if a collector has passed the number of `known`, which was just created
+    """
+    found = manifest_log(stores).latest_since(known.number, confirm=confirm)
     if found is None:
         return known
     number, data = found

@@ -111,12 +111,16 @@ class NumberedLog:
             # else the listing is older than the boundary, as in `split_numbers`
         return {}
 
-    def latest_since(self, number: int) -> tuple[int, Buffer] | None:
+    def latest_since(self, number: int, *, confirm: bool = False) -> tuple[int, Buffer] | None:
         """Return id and content of the newest version if it is later than `number`, else None.
 
         A short chain of later versions is followed by name: without any it costs a request, and no listing.
 
         Requires: version `number` has existed.
+
+        Parameters
+        ----------
+        confirm : raise `CollectedNumberError` if a collector has moved the boundary past `number`, as `create` does
         """
         found: tuple[int, Buffer] | None = None
         dead_up_to = run_ahead(self.dead_up_to, is_remote=self.store.is_remote)
@@ -125,11 +129,13 @@ class NumberedLog:
                 found = later, self.store.get(self.path(later))
             except FileNotFoundError:
                 break
-        else:
-            return self.latest()
         reached = number if found is None else found[0]
+        is_long = reached == number + _FOLLOWED
+        dead = dead_up_to() if confirm or not is_long else 0
+        if confirm and number <= dead:
+            raise CollectedNumberError(self.path(number))
         # The boundary never reaches the newest version: if it reached this one, the next ones were collected.
-        return self.latest() if dead_up_to() >= reached else found
+        return self.latest() if is_long or dead >= reached else found
 
     def get(self, number: int) -> Buffer:
         """Return the content of one version; raises `SnapshotExpiredError` when it was collected, or never existed."""
@@ -158,7 +164,8 @@ class NumberedLog:
 
         Parameters
         ----------
-        confirm : read the boundary; False for a caller who looks for later versions next, by `latest_since`
+        confirm : read the boundary; False for a caller who looks for later versions next, by `latest_since`, which can
+            confirm it
 
         Raises
         ------

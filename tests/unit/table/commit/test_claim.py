@@ -20,7 +20,7 @@ from slatespark.format.compactions import (
 )
 from slatespark.format.manifest import Manifest, Segment
 from slatespark.format.manifest_codec import encode_manifest
-from slatespark.format.paths import compactions_path, manifest_path, wal_path
+from slatespark.format.paths import boundary_path, compactions_path, manifest_path, wal_path
 from slatespark.format.references import SortedRun
 from slatespark.format.ulid import Ulid
 from slatespark.storage.memory_store import MemoryStore
@@ -146,6 +146,29 @@ def test_a_client_that_opens_between_look_and_fence_meets_no_second_fence(
     store.run(other_client, "create", "wal/*")
     with pytest.raises(RaceLostError, match="epoch"):
         claim(TableStores(main=store, wal=store), clock)
+    assert [meta.path for meta in store.list("wal/")] == [wal_path(5)]
+
+
+@pytest.mark.parametrize("is_remote", [False, True])
+@pytest.mark.parametrize("versions_since", [1, 12])
+def test_a_claim_at_a_number_that_was_claimed_and_collected_does_not_count(
+    versions_since: int, is_remote: bool, clock: FakeClock
+) -> None:
+    """This process slept before its claim. The newest version has the epochs that it would have, but is another's."""
+    place = f"protocol/{next(_names)}"
+    store = FailingStore(RemoteMemoryStore(place) if is_remote else MemoryStore(place))
+    stores = TableStores(main=store, wal=store)
+    put_manifest(store, 7, BASE)
+
+    def another_commit() -> None:
+        for number in range(9, 9 + versions_since):
+            put_manifest(store, number, replace(BASE, writer_epoch=4, compactor_epoch=3, last_l0_seq=10))
+        store.inner.put(boundary_path("manifest"), [b"8"])
+        store.inner.put(wal_path(5), [b""])
+
+    store.run(another_commit, "create", "manifest/*")
+    with pytest.raises(RaceLostError, match="collected"):
+        claim(stores, clock)
     assert [meta.path for meta in store.list("wal/")] == [wal_path(5)]
 
 
