@@ -12,12 +12,14 @@ from slatespark import CommitConflictError, InvalidRequestError, SlateError, Sla
 from slatespark.errors import UnavailableError
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.table.clock import SystemClock
+from slatespark.table.commit.same_table import LOOK_AGAIN_AFTER_MS
 from slatespark.table.gc.drop import drop_table
 from slatespark.table.log.manifests import fetch_manifest, list_manifests
 from tests.faults.jobs import Job, Pair, store_on, stores_of, table_of
 from tests.support.client import Client, Location, read_rows, run_once
 from tests.support.client_admin import delete_database
 from tests.support.failing_store import FailingStore, Moment
+from tests.support.fake_clock import FakeClock
 
 _names = itertools.count()
 
@@ -129,6 +131,43 @@ def opened(location: Location) -> dict[bytes, bytes] | None:
         return {row.key: row.value for row in read_rows(location, timeout_s=2)}
     except (TimeoutError, uniffi.Error.Data):
         return None
+
+
+def another_table(place: MemoryStore) -> None:
+    """Remove a table although a job is running, and create another one there."""
+    drop_table(stores_of(place), SystemClock(), force=True)
+    SlateStore.create(place.url).write(table_of([(b"n", b"new")]))
+
+
+def test_a_job_does_not_commit_to_a_table_that_replaced_its_own() -> None:
+    """Its files went with its table; since its rows have a given time, it does not read them again either."""
+    place = made(has_boundary=False)
+    job = Job(place, timestamp=SystemClock().now_ms() + 5_000).upload(table_of([(b"c", b"late")]))
+    another_table(place)
+    with pytest.raises(CommitConflictError, match="removed and created again"):
+        job.commit()
+    assert rows(place) == [(b"n", b"new")]
+
+
+@pytest.mark.parametrize("is_created_again", [True, False])
+def test_a_table_that_is_replaced_during_a_long_check_is_not_overwritten(is_created_again: bool) -> None:
+    """The claim would have taken a number above all versions of the new table, or brought back one without files."""
+    place, clock = made(has_boundary=False), FakeClock()
+
+    def replace_it() -> None:
+        clock.advance(LOOK_AGAIN_AFTER_MS)
+        if is_created_again:
+            another_table(place)
+        else:
+            drop_table(stores_of(place), SystemClock(), force=True)
+
+    store = FailingStore(place)
+    job = Job(store, clock, timestamp=clock.now_ms()).upload(table_of([(b"c", b"late")]))
+    store.run(replace_it, "list", "slatespark/table/*")
+    with pytest.raises(CommitConflictError if is_created_again else TableNotFoundError, match="removed"):
+        job.commit()
+    assert rows(place) == ([(b"n", b"new")] if is_created_again else None)
+    assert is_created_again or not place.list_below("manifest/")
 
 
 def test_the_client_reads_the_whole_table_or_none(tmp_path: Path) -> None:

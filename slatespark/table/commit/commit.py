@@ -46,6 +46,7 @@ from slatespark.table.commit.requirements import (
     Stage,
     UnchangedReads,
 )
+from slatespark.table.commit.same_table import check_still_there, refuse_another_table
 from slatespark.table.commit.tree_edit import KEEP_TREES, TreeEdit
 from slatespark.table.commit.version_retention import LEAST_KEPT_MS, Replaced, find_replaced, retained
 from slatespark.table.commit.write_time import check_tick
@@ -102,8 +103,8 @@ def commit_write(
     Raises
     ------
     CommitConflictError
-        When a SlateDB client is active and `ifClientActive` is `fail`, when rows were committed above `ifLastSeq`, or
-        when too many races were lost.
+        When a SlateDB client is active and `ifClientActive` is `fail`, when rows were committed above `ifLastSeq`, when
+        the table was removed and created again, or when too many races were lost.
     ClockRegressionError
         When the write has a `timestamp`, and another commit has a later one.
     TableExistsError
@@ -208,6 +209,7 @@ class _Commit:
             raise TableNotFoundError(f"{self.stores.url}: the table was removed during the write.")
         if found is None:
             return self._create_table()
+        refuse_another_table(self.stores, found, self.job.baseline)
         backoff = CommitBackoff(self.stores, self.clock, self.job.write_id)
         latest = backoff.wait(backoff.yield_to_siblings(found), number, meanwhile=self._check_meanwhile)
         # What takes long loses to quicker commits every time, so after some losses it is done under the claim. Clients
@@ -224,6 +226,7 @@ class _Commit:
             return earlier
         definition = self._check(latest, prefetch, claims_first=claims_first)
         retention_ms = definition.version_retention_ms
+        check_still_there(self.stores, self.clock, latest, began_ms)
         claim, held, jobs = claim_epochs(
             self.stores,
             self.clock,
