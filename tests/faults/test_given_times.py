@@ -7,9 +7,12 @@ from pathlib import Path
 import pytest
 
 from slatespark import ClockRegressionError, SlateStore
+from slatespark.storage.local_store import LocalStore
+from slatespark.table.log.manifests import MAX_AHEAD_MS
 from tests.faults.busy_database import check_serves_on
 from tests.faults.jobs import Job, table_of
 from tests.support.client import Client, ClientOptions, Location, ScanRow, read_rows
+from tests.support.failing_store import FailingStore
 from tests.support.fake_clock import FakeClock
 from tests.support.our_reads import our_rows
 
@@ -81,3 +84,31 @@ def test_the_client_reads_and_continues(at_ms: int, tmp_path: Path) -> None:
     ]  # expired long ago, which the client does not mind
     store.write(table_of([(b"a", b"2"), (b"b", b"2")]), timestamp=at_ms)
     check_serves_on(folder, [(b"a", b"2"), (b"b", b"2")])
+
+
+@pytest.mark.parametrize("own_time", [False, True])
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_clock_that_was_set_back_since_the_plan_is_a_regression(exists: bool, own_time: bool, tmp_path: Path) -> None:
+    """Nothing is claimed: rows and files of the write would be in the future."""
+    folder, clock = tmp_path / "db", FakeClock()
+    if exists:
+        new_database(folder)
+    job = Job(folder, clock, own_time=own_time).upload(table_of([(b"a", b"1")]))
+    before = LocalStore(folder).list("manifest/")
+    clock.advance(-MAX_AHEAD_MS - 1)
+    with pytest.raises(ClockRegressionError, match="set back during the write"):
+        job.commit()
+    assert LocalStore(folder).list("manifest/") == before
+    Job(folder, clock).upload(table_of([(b"a", b"2")])).commit()
+    check_serves_on(folder, [(b"a", b"2")])
+
+
+def test_a_clock_that_is_set_back_under_the_claim_is_a_regression(tmp_path: Path) -> None:
+    clock = new_database(tmp_path / "db")
+    store = FailingStore(LocalStore(tmp_path / "db"))
+    job = Job(store, clock).upload(table_of([(b"a", b"1")]))
+    store.run(lambda: clock.advance(-2 * MAX_AHEAD_MS), "create", "wal/*")
+    with pytest.raises(ClockRegressionError, match="set back during the write"):
+        job.commit()
+    Job(store, clock).upload(table_of([(b"a", b"2")])).commit()
+    check_serves_on(tmp_path / "db", [(b"a", b"2")])

@@ -106,7 +106,7 @@ def commit_write(
         When a SlateDB client is active and `ifClientActive` is `fail`, when rows were committed above `ifLastSeq`, when
         the table was removed and created again, or when too many races were lost.
     ClockRegressionError
-        When the write has a `timestamp`, and another commit has a later one.
+        When the write has a `timestamp`, and another commit has a later one; or when the clock was set back.
     TableExistsError
         When another process created the table first.
     TransactionConflictError
@@ -249,6 +249,7 @@ class _Commit:
             requirement.before_rewrite(stage)
         refuse_unwritable(self.stores.url, manifest)
         check_tick(self.stores, manifest.last_l0_clock_tick, self.rows.present_ms)
+        self.rows.check_clock(self.edit.files)
         if self.rows.move_above(manifest.last_l0_seq, manifest.last_l0_clock_tick, is_rehearsal=claims_first):
             prefetch = CommitPrefetch(self.stores)
         stage = self._stage(latest, claims_first=claims_first, prefetch=prefetch)
@@ -349,6 +350,7 @@ class _Commit:
         return self.job.definition.codec()
 
     def _create_table(self) -> CommitRecord:
+        self.rows.check_clock()
         publish_creation(self.stores, self.clock, self.job.definition, merge=self.options.merge_schema)
         extractor = self.job.segments.extractor
         empty = Manifest(segment_extractor_name=None if extractor is None else extractor.name)
@@ -390,6 +392,7 @@ class _Commit:
         tick_ms = base.last_l0_clock_tick if drained.tick_ms is None else drained.tick_ms
         self.rows.move_above(drained.last_seq, tick_ms)
         self._refresh_ids()  # the steps since the attempt began may have taken long
+        self.rows.check_clock(self.edit.files)
         change = self._change(base, drained, files, fence_id=claim.fence_id)
         listed = jobs() if drained.rows is None else None  # draining takes long, so the list may be outdated
         self._clear_jobs(claim, base, change, listed, holds=holds)

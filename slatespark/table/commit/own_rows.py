@@ -11,7 +11,7 @@ from slatespark.table.clock import Clock
 from slatespark.table.commit.job import WriteJob, check_seq
 from slatespark.table.commit.rebase import check_rewritable, rebase_outputs
 from slatespark.table.commit.row_times import RowTimes
-from slatespark.table.commit.write_time import check_not_ahead, check_timestamp
+from slatespark.table.commit.write_time import check_not_ahead, check_not_set_back, check_timestamp
 from slatespark.table.rows.sst_upload import NewFile
 from slatespark.table.stores import TableStores
 from slatespark.units import MIN_MS, time_text
@@ -78,6 +78,14 @@ class OwnRows:
             newest_ms = self.newest_ms
             given = f"{self.stores.url}: the newest time of the rows is {time_text(newest_ms)}"
             check_not_ahead(given, newest_ms, self.present_ms)
+
+    def check_clock(self, merged: Iterable[NewFile] = ()) -> None:
+        """Refuse rows and files that are in the future, as the clock was set back; `merged` are files of the edit."""
+        times = [file.handle.id.timestamp_ms for file in (*self.files, *merged)]
+        if self.files and not self.job.definition.has_own_time:
+            times.append(self.newest_ms)
+        if times:
+            check_not_set_back(self.stores, max(times), self.clock.now_ms())
 
     def move_above(self, reached_seq: int, tick_ms: int, *, is_rehearsal: bool = False) -> bool:
         """Move the rows above those that were committed or drained since the write was planned.

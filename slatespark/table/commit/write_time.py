@@ -22,6 +22,17 @@ def check_tick(stores: TableStores, tick_ms: int, now_ms: int | None) -> None:
         )
 
 
+def check_not_set_back(stores: TableStores, newest_ms: int, now_ms: int) -> None:
+    """Refuse rows or files of a write that are in the future, as the clock was set back since it was planned."""
+    if newest_ms > now_ms + MAX_AHEAD_MS:
+        raise ClockRegressionError(
+            f"{stores.url}: the write has rows or files of {time_text(newest_ms)}, the local clock says "
+            f"{time_text(now_ms)}.",
+            why="The clock was set back during the write, and times in the future would block SlateDB clients.",
+            todo="Write again.",
+        )
+
+
 def check_timestamp(stores: TableStores, timestamp_ms: int, tick_ms: int, now_ms: int | None) -> None:
     """Refuse a commit time before the last tick or ahead of the local clock; `now_ms` as for `check_tick`."""
     given = f"{stores.url}: the timestamp of the write is {time_text(timestamp_ms)}"
