@@ -24,7 +24,7 @@ from slatespark.table.commit.conflicts import ReadCheck
 from slatespark.table.commit.definition_run import publish_creation, publish_growth
 from slatespark.table.commit.drain import Drained, drain_wal, upload_drained
 from slatespark.table.commit.empty_commit import end_without_commit
-from slatespark.table.commit.expiring_ids import FileGuard
+from slatespark.table.commit.expiring_ids import FileGuard, refresh_groups
 from slatespark.table.commit.file_facts import count_rows, describe_files, removed_files
 from slatespark.table.commit.hold import plan_hold
 from slatespark.table.commit.idempotence import fetch_earlier, find_earlier, outcome_of, record_outcome, with_outcome
@@ -333,7 +333,7 @@ class _Commit:
         A creator's lease is not renewed while there may be no table: another process may have begun to create it.
         """
         refreshed = self.guard.check(renews_lease=has_table)
-        self.rows.outputs = tuple(map(refreshed, self.rows.outputs))
+        self.rows.outputs = refresh_groups(refreshed, self.rows.outputs)
         self.edit = self.edit.with_files(refreshed(self.edit.files))
 
     @property

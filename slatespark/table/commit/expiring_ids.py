@@ -6,14 +6,15 @@ a compaction that is listed as running.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final
+from typing import Final, TypeAlias
 
 from slatespark.errors import CommitConflictError, CorruptDataError, SnapshotExpiredError
 from slatespark.format.paths import sst_path
 from slatespark.format.references import SstHandle
+from slatespark.storage import run_concurrently
 from slatespark.table.clock import Clock, new_ulid
 from slatespark.table.commit.job import WriteJob
 from slatespark.table.records.leases import LEASE_LIFETIME_MS, fetch_lease, lease_path, renew_lease
@@ -22,6 +23,8 @@ from slatespark.table.stores import TableStores
 from slatespark.units import HOUR_MS
 
 LEASE_MARGIN_MS: Final = HOUR_MS  # a collector's clock may be ahead of the local one
+
+Refresh: TypeAlias = Callable[[Iterable[NewFile]], tuple[NewFile, ...]]  # replaces files by those to publish
 
 
 @dataclass(slots=True)
@@ -43,7 +46,7 @@ class FileGuard:
     count_lapses: Callable[[], int] | None = None
     lapses: int = 0
 
-    def check(self, *, renews_lease: bool) -> Callable[[Iterable[NewFile]], tuple[NewFile, ...]]:
+    def check(self, *, renews_lease: bool) -> Refresh:
         """Return the function that replaces files of the job by those to publish: copies, where one may be collected.
 
         All are copied if a collector may have listed them as abandoned.
@@ -91,7 +94,7 @@ def copy_under_new_ids(stores: TableStores, clock: Clock, files: Iterable[NewFil
         When one was collected.
     """
     try:
-        return tuple(_copied(stores, clock, file) for file in files)
+        return _copied(stores, clock, list(files))
     except SnapshotExpiredError as exc:
         raise CommitConflictError(
             f"{stores.url}: files of this write were collected before its commit.",
@@ -110,12 +113,27 @@ def refresh_expiring_ids(
     SnapshotExpiredError
         When one was collected already.
     """
-    oldest_ms = clock.now_ms() - gc_min_age_ms // 2
-    return tuple(file if file.handle.id.timestamp_ms >= oldest_ms else _copied(stores, clock, file) for file in files)
+    oldest_ms, given = clock.now_ms() - gc_min_age_ms // 2, list(files)
+    copies = iter(_copied(stores, clock, [file for file in given if file.handle.id.timestamp_ms < oldest_ms]))
+    return tuple(file if file.handle.id.timestamp_ms >= oldest_ms else next(copies) for file in given)
 
 
-def _copied(stores: TableStores, clock: Clock, file: NewFile) -> NewFile:
-    return file.renamed(copy_sst(stores, clock, file.handle, clock.now_ms()).id)
+def refresh_groups(refresh: Refresh, groups: Sequence[Sequence[NewFile]]) -> tuple[tuple[NewFile, ...], ...]:
+    """Return groups of files with their files replaced, all together: a copy of each takes seconds on a remote store.
+
+    Parameters
+    ----------
+    refresh : what `FileGuard.check` returns, or the like
+    """
+    fresh = iter(refresh([file for files in groups for file in files]))
+    return tuple(tuple(next(fresh) for _ in files) for files in groups)
+
+
+def _copied(stores: TableStores, clock: Clock, files: Sequence[NewFile]) -> tuple[NewFile, ...]:
+    def copied(file: NewFile) -> NewFile:
+        return file.renamed(copy_sst(stores, clock, file.handle, clock.now_ms()).id)
+
+    return tuple(run_concurrently([partial(copied, file) for file in files], is_remote=stores.main.is_remote))
 
 
 def copy_sst(stores: TableStores, clock: Clock, handle: SstHandle, at_ms: int) -> SstHandle:

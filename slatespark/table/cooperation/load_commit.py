@@ -32,7 +32,7 @@ from slatespark.table.clock import Clock, now_or
 from slatespark.table.commit.definition_run import publish_growth
 from slatespark.table.commit.discard import delete_files
 from slatespark.table.commit.empty_commit import end_without_commit
-from slatespark.table.commit.expiring_ids import FileGuard
+from slatespark.table.commit.expiring_ids import FileGuard, refresh_groups
 from slatespark.table.commit.file_facts import count_rows
 from slatespark.table.commit.handed_loads import changes_something, find_commit_of, record_load
 from slatespark.table.commit.idempotence import find_earlier
@@ -277,10 +277,10 @@ class _LoadCommit:
 
     def _refresh_files(self) -> None:
         """Renew the lease, and copy files that a collector may soon remove; after a wait, which may have been long."""
-        refreshed = self.guard.check(renews_lease=True)
+        uploaded = [[file for file in files if file.root != SCRATCH_ROOT] for files in self.groups]
+        fresh = chain.from_iterable(refresh_groups(self.guard.check(renews_lease=True), uploaded))
         self.groups = tuple(
-            tuple(file if file.root == SCRATCH_ROOT else refreshed([file])[0] for file in files)
-            for files in self.groups
+            tuple(file if file.root == SCRATCH_ROOT else next(fresh) for file in files) for files in self.groups
         )
 
     def _await_sources(self) -> tuple[LoadSources, ...]:

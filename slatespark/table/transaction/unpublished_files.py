@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from slatespark.format.ulid import Ulid
 from slatespark.options import WriteOptions
 from slatespark.table.clock import Clock
 from slatespark.table.commit.discard import delete_files, delete_unshown
-from slatespark.table.commit.expiring_ids import copy_under_new_ids, refresh_expiring_ids
+from slatespark.table.commit.expiring_ids import copy_under_new_ids, refresh_expiring_ids, refresh_groups
 from slatespark.table.commit.held_lease import HeldLease
 from slatespark.table.commit.job import WriteJob
 from slatespark.table.commit.row_times import RowTimes
@@ -74,14 +75,15 @@ class UnpublishedFiles:
         """
         self._renew_lease()
         age_ms = self._options.gc_min_age_ms
-        kept = [refresh_expiring_ids(self._stores, self._clock, files, age_ms) for files in self._writes.outputs]
+        refresh = partial(refresh_expiring_ids, self._stores, self._clock, gc_min_age_ms=age_ms)
+        kept = refresh_groups(refresh, self._writes.outputs)
         self.replace_writes(self._writes.with_files(kept))
 
     def _renew_lease(self) -> None:
         """Renew the lease if it is due; if it has lapsed, copy all files under new ids."""
         self._lease.renew()
         if self._lease.lapses > self._settled_lapses:
-            saved = [copy_under_new_ids(self._stores, self._clock, files) for files in self._writes.outputs]
+            saved = refresh_groups(partial(copy_under_new_ids, self._stores, self._clock), self._writes.outputs)
             self.replace_writes(self._writes.with_files(saved))
             self._settled_lapses = self._lease.lapses
 

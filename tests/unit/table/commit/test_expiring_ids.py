@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import threading
+from functools import partial
+
 import pytest
 
 from slatespark.errors import CommitConflictError, SnapshotExpiredError
 from slatespark.format.paths import sst_path
 from slatespark.format.row import Row
 from slatespark.storage.memory_store import MemoryStore
-from slatespark.table.commit.expiring_ids import copy_under_new_ids, refresh_expiring_ids, renew_and_check_lease
+from slatespark.table.commit.expiring_ids import (
+    copy_under_new_ids,
+    refresh_expiring_ids,
+    refresh_groups,
+    renew_and_check_lease,
+)
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.records.leases import fetch_lease, lease_path, publish_lease
 from slatespark.table.rows.sst_upload import NewFile
@@ -99,6 +107,34 @@ def test_after_an_expired_lease_every_file_is_copied(stores: TableStores) -> Non
     assert not {file.handle.id for file in copies} & {file.handle.id for file in files}
     assert [rows_of(stores, file) for file in copies] == [rows_of(stores, file) for file in files]
     assert copy_under_new_ids(stores, clock, []) == ()
+
+
+class SlowCopies(MemoryStore):
+    """A store with latency, in which no copy ends before `copies` of them have begun."""
+
+    copies: threading.Barrier
+
+    @property
+    def is_remote(self) -> bool:
+        """True."""
+        return True
+
+    def copy(self, source: str, target: str) -> None:
+        """Copy an object once the others are asked for too."""
+        self.copies.wait(60)
+        super().copy(source, target)
+
+
+def test_the_files_of_all_tasks_are_copied_together() -> None:
+    """One after the other, thousands take so long that the first ones may be collected again before the commit."""
+    store, clock = SlowCopies("slow-copies/db"), FakeClock(START_MS)
+    store.copies = threading.Barrier(3)
+    stores = TableStores(main=store, wal=store)
+    groups = [[upload(stores, clock, b"a"), upload(stores, clock, b"b")], [], [upload(stores, clock, b"c")]]
+    clock.advance(5000)
+    renewed = refresh_groups(partial(refresh_expiring_ids, stores, clock, gc_min_age_ms=1000), groups)
+    assert [[rows_of(stores, file)[0].key for file in files] for files in renewed] == [[b"a", b"b"], [], [b"c"]]
+    assert {file.handle.id.timestamp_ms for files in renewed for file in files} == {START_MS + 5000}
 
 
 def test_a_drain_that_takes_long_counts() -> None:
