@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable
-from functools import partial
 
 from slatespark.errors import SlateError
 from slatespark.format.paths import copy_path, sst_path
 from slatespark.format.ulid import Ulid
-from slatespark.storage import run_concurrently
+from slatespark.storage import run_in_groups
 from slatespark.table.log.manifests import fetch_latest_manifest, fetch_manifest
 from slatespark.table.stores import TableStores
 
@@ -30,9 +29,14 @@ def delete_unshown(stores: TableStores, ids: Iterable[Ulid], version: int) -> No
 
     If one of these versions cannot be read, all files are left to vacuum.
     """
+    left = set(ids)
+
+    def fetch_shown(number: int) -> set[Ulid]:
+        return left.intersection(fetch_manifest(stores, number).ssts)
+
     with contextlib.suppress(SlateError):
         latest_id, latest = fetch_latest_manifest(stores)
-        fetches = [partial(fetch_manifest, stores, number) for number in range(version + 1, latest_id)]
-        between = run_concurrently(fetches, is_remote=stores.main.is_remote)
-        shown = {sst_id for manifest in (latest, *between) for sst_id in manifest.ssts}
-        delete_files(stores, set(ids) - shown)
+        shown = left.intersection(latest.ssts)
+        for _, found in run_in_groups(fetch_shown, range(version + 1, latest_id), is_remote=stores.main.is_remote):
+            shown |= found
+        delete_files(stores, left - shown)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 
 from slatespark.errors import CommitConflictError, SnapshotExpiredError
 from slatespark.format.compactions import Compactions
 from slatespark.format.envelope import refuse_unknown_fields
 from slatespark.format.manifest import Manifest
-from slatespark.storage import run_concurrently
+from slatespark.storage import run_in_groups
 from slatespark.table.commit.active_jobs import has_fresh_heartbeat, is_own_job
 from slatespark.table.log.compactions import fetch_compactions
 from slatespark.table.log.manifests import decode_version, manifest_log
@@ -152,12 +151,15 @@ def _raised_by_claims(stores: TableStores, latest: Version[Manifest], baseline: 
     if len(raised) > 1 or sum(raised) > len(claims):
         return False
     log = manifest_log(stores)
-    fetches = [partial(log.get, number) for number in claims]
+
+    def fetch_digest(number: int) -> str:
+        return manifest_digest(bytes(log.get(number)))
+
     try:
-        found = run_concurrently(fetches, is_remote=stores.main.is_remote)
+        digests = run_in_groups(fetch_digest, list(claims), is_remote=stores.main.is_remote)
+        ours = sum(digest in claims[number] for number, digest in digests)
     except SnapshotExpiredError:
         return False
-    ours = sum(manifest_digest(bytes(data)) in claims[number] for number, data in zip(claims, found, strict=True))
     return raised == {ours}
 
 

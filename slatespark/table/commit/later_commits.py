@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeAlias
 
@@ -146,7 +146,7 @@ def find_later_commits(
     before, now = since.value, latest.value
     if before.last_l0_seq == now.last_l0_seq and before.ssts.keys() == now.ssts.keys():
         return
-    versions = [_known(*since)]
+    versions = [_known(*since)]  # of all but the last one the files are not needed, which may be many
     trees, filters = _Segments(before), _Filters(stores, filtered_jobs)
     removals = fetch_claimed_removals(stores.main, since.number + 1, latest.number)
     for version, decode in _versions_after(stores, since.number, latest):
@@ -157,6 +157,7 @@ def find_later_commits(
             drained = trees.drained_by(manifest)
             if changes or drained:
                 yield _commit(stores, versions, version, manifest, removals, load_seq, (*drained, *filtered))
+        versions[-1] = replace(versions[-1], sst_ids=frozenset())
         versions.append(version)
 
 
