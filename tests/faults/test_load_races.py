@@ -9,6 +9,11 @@ from typing import Any
 import pytest
 
 from slatespark import InvalidRequestError, SlateStore, TransactionConflictError, UnavailableError
+from slatespark.format.manifest import Manifest
+from slatespark.format.manifest_codec import encode_manifest
+from slatespark.format.paths import manifest_path
+from slatespark.format.references import SortedRun, SstMap, SstView
+from slatespark.format.row import Row
 from slatespark.storage.local_store import LocalStore
 from slatespark.storage.object_store import ObjectStore
 from slatespark.table.cooperation import load_commit
@@ -16,10 +21,11 @@ from slatespark.table.cooperation.claimed_job import ClaimedJob
 from slatespark.table.records.handed_loads import fetch_handed_loads
 from slatespark.table.records.idempotent_writes import fetch_txn_record
 from tests.faults.busy_database import our_pairs
-from tests.faults.jobs import Pair, store_on, table_of
+from tests.faults.jobs import Pair, store_on, stores_of, table_of
 from tests.simulation.coordinator import Coordinator
 from tests.support.failing_store import FailingStore
 from tests.support.fake_clock import FakeClock
+from tests.unit.table.layers import upload_rows
 
 BASE: list[Pair] = [(b"k%02d" % number, b"base") for number in range(10)]
 LOADED: list[Pair] = [(b"k03", b"loaded"), (b"k07", b"loaded")]
@@ -128,6 +134,24 @@ def test_a_transaction_notices_rows_that_a_load_deleted(deleted: list[bytes], tm
         with pytest.raises(TransactionConflictError, match="6b3033"):
             transaction.commit()
     assert our_pairs(tmp_path / "db") == [pair for pair in BASE if pair[0] not in deleted]
+
+
+def test_a_transaction_notices_a_load_without_a_number_above_zero(tmp_path: Path) -> None:
+    """Rows of a bulk load may have the number 0; a load that is merged with them has it too."""
+    store = LocalStore(tmp_path / "db")
+    (file,) = upload_rows(stores_of(store), [Row(key, 0, value=value) for key, value in BASE], FakeClock())
+    run = SortedRun(0, (SstView(file.handle.id, file.handle.id),))
+    store.put(manifest_path(1), [encode_manifest(Manifest(ssts=SstMap([file.handle]), compacted=(run,)))])
+    client = Coordinator(store, FakeClock(seed=1), sources=9)
+    client.start()
+    with SlateStore.open(str(tmp_path / "db")).begin(ifClientActive="fence") as transaction:
+        assert transaction.getForUpdate([b"k03"]).read_all().num_rows == 1
+        load = store_on(FailingStore(store), SteppedClock(client.tick))
+        load.write(table_of(LOADED), ifClientActive="cooperate")
+        transaction.write(table_of([(b"k03", b"derived from what it was")]))
+        with pytest.raises(TransactionConflictError, match="6b3033"):
+            transaction.commit()
+    assert our_pairs(tmp_path / "db") == sorted({**dict(BASE), **dict(LOADED)}.items())
 
 
 def test_deletes_where_no_rows_are_left(tmp_path: Path) -> None:

@@ -229,7 +229,8 @@ class ReadCheck:
 
     def _later_keys(self, rows: RowColumns, low: int, high: int) -> Iterator[bytes]:
         """Yield the keys of rows [low, high) that were committed after the read, once for each such row."""
-        later = rows.seqs[low:high] > np.uint64(self.reads.read_seq)
+        seqs, read_seq = rows.seqs[low:high], self.reads.read_seq  # -1 where the rows of a load have the number 0
+        later = seqs > np.uint64(read_seq) if read_seq >= 0 else np.ones(len(seqs), np.bool_)
         if self.reads.read_ts_ms is not None:
             stamped = (rows.flags[low:high] & HAS_CREATE) != 0
             later |= stamped & (rows.create_ts[low:high] >= self.reads.read_ts_ms)
