@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, TypeAlias
 
-from slatespark.errors import UnsupportedFormatError
+from slatespark.errors import TableNotFoundError, UnsupportedFormatError
 from slatespark.format.envelope import refuse_unknown_fields
 from slatespark.format.invariants import check_manifest
 from slatespark.format.manifest import Manifest
@@ -168,10 +168,20 @@ def _fence_wal(stores: TableStores, claim: Claim) -> bool:
 
 
 def fetch_held(stores: TableStores, claim: Claim) -> Version[Manifest]:
-    """Return the newest version, which must carry the claimed epochs; raises `RaceLostError` if it does not."""
+    """Return the newest version, which must carry the claimed epochs.
+
+    Raises
+    ------
+    RaceLostError
+        When it does not.
+    TableNotFoundError
+        When a drop has declared all versions dead; a writer that tried again would make more of them.
+    """
     try:
         newest = fetch_newest_since(stores, claim.version, confirm=not claim.is_confirmed)
     except CollectedNumberError as exc:
+        if not manifest_log(stores).numbers():
+            raise TableNotFoundError(f"{stores.url}: the table is being removed.") from exc
         raise RaceLostError(f"manifest {claim.version.number} was claimed and collected before") from exc
     if not claim.holds(newest.value):
         own = claim.version.value

@@ -9,7 +9,13 @@ from dataclasses import replace
 
 import pytest
 
-from slatespark.errors import CommitConflictError, CorruptDataError, InternalError, UnsupportedFormatError
+from slatespark.errors import (
+    CommitConflictError,
+    CorruptDataError,
+    InternalError,
+    TableNotFoundError,
+    UnsupportedFormatError,
+)
 from slatespark.format.compactions import (
     Compaction,
     Compactions,
@@ -170,6 +176,15 @@ def test_a_claim_at_a_number_that_was_claimed_and_collected_does_not_count(
     with pytest.raises(RaceLostError, match="collected"):
         claim(stores, clock)
     assert [meta.path for meta in store.list("wal/")] == [wal_path(5)]
+
+
+def test_a_claim_of_a_table_that_is_being_dropped_is_not_repeated(clock: FakeClock) -> None:
+    """A remote listing still shows the versions that the boundary has passed."""
+    store = FailingStore(RemoteMemoryStore(f"protocol/{next(_names)}"))
+    put_manifest(store, 7, BASE)
+    store.put(boundary_path("manifest"), [b"%d" % (2**64 - 1)])
+    with pytest.raises(TableNotFoundError, match="being removed"):
+        claim(TableStores(main=store, wal=store), clock)
 
 
 def test_a_lost_race_for_the_manifest_leaves_no_fence(
