@@ -16,13 +16,16 @@ from slatespark.format.columnar_copy import CopyBuilder
 from slatespark.format.paths import copy_path
 from slatespark.format.ulid import Ulid
 from slatespark.options import ReadOptions
+from slatespark.spark.frames import parquet
 from slatespark.spark.frames.parquet import refusal
 from slatespark.table.columns import write as copy_writing
 from slatespark.table.columns.read import fetch_copy
+from slatespark.table.read import parquet_share
 from tests.spark.test_parquet_frames import assert_same
+from tests.support.client import Client, ClientOptions, Location, Put
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = pytest.mark.spark
 
@@ -166,3 +169,57 @@ def test_the_ends_of_time(spark: SparkSession, tmp_path: Path, now: int) -> None
     table = SlateTable.forPath(spark, tmp_path / "t")
     assert_same(table, files=1, now=now)
     assert table.toDF(now=now).count() == ROWS - (now > 0)
+
+
+# --- how our tasks read them ------------------------------------------------------------------------------------------
+
+
+def is_of_data_source(rows: DataFrame) -> bool:
+    """Tell whether Spark plans a read in a process of its own, at the first action."""
+    return "slate" in rows._jdf.queryExecution().logical().toString()
+
+
+def test_a_read_whose_plan_is_there_is_not_planned_again(spark: SparkSession, tmp_path: Path) -> None:
+    store = filled(tmp_path / "t")
+    newer = pa.table({"id": range(0, ROWS, 2), "n": [-1] * (ROWS // 2), "f": [0.5] * (ROWS // 2)}, SCHEMA)
+    store.write(newer)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parquet_share, "LEAST_SHADOW_BYTES", 1)
+        table = SlateTable.forPath(spark, tmp_path / "t")
+        rows = table.toDF(columns=["id", "n"], where="id < 100", splitSize="4k")
+        assert table.explain().as_parquet == {"many newer rows, or operands, may lie above": 1}
+        assert not is_of_data_source(rows)
+        assert is_of_data_source(table.toDF(pushdown=True)), "which takes conditions of Spark"
+        assert is_of_data_source(table.toDF(useCopies=False))
+        assert_same(table, files=0)
+        assert_same(table, files=0, splitSize="4k", where="n < 50")
+    store.write(pa.table({"id": [0], "n": [7], "f": [0.5]}, SCHEMA))
+    expected = [(number, -1 if number % 2 == 0 else number) for number in range(100)]
+    assert sorted(map(tuple, rows.collect())) == expected, "the snapshot is that of the call"
+
+
+def test_of_a_large_plan_each_task_gets_its_part_alone(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = filled(tmp_path / "t")
+    store.write(pa.table({"id": range(ROWS), "n": [-1] * ROWS, "f": [0.5] * ROWS}, SCHEMA))
+    monkeypatch.setattr(parquet_share, "LEAST_SHADOW_BYTES", 1)
+    monkeypatch.setattr(parquet, "_MOST_SENT", 1)
+    table = SlateTable.forPath(spark, tmp_path / "t")
+    assert not is_of_data_source(table.toDF())
+    assert is_of_data_source(table.toDF(splitSize="1k"))
+    assert_same(table, files=0, splitSize="1k")
+
+
+def test_rows_of_a_wal_are_decoded_once_for_all_tasks(spark: SparkSession, tmp_path: Path) -> None:
+    store = SlateStore.create(str(tmp_path / "t"), columnar=True, autoCompact=False)
+    keys = [b"%05d" % number for number in range(ROWS)]
+    store.write(pa.table({"key": keys, "value": [b"v" * 50] * ROWS}))
+    store.compact(full=True)
+    with Client.open(Location.local(tmp_path / "t"), ClientOptions()) as client:
+        client.write([Put(key, b"w" * 6000) for key in keys])
+        client.flush_wal()
+        client.close(flush=False)
+    table = SlateTable.forPath(spark, tmp_path / "t")
+    assert is_of_data_source(table.toDF())
+    assert_same(table, files=0)

@@ -30,7 +30,7 @@ from slatespark.table.clock import Clock
 from slatespark.table.columns.nans import has_floats
 from slatespark.table.read.arrow import CREATE_TS, EXPIRE_TS, Projection
 from slatespark.table.read.parquet_share import ParquetFile, ParquetShare, plan_parquet_share
-from slatespark.table.read.reader import bind_condition, fetch_read_plan
+from slatespark.table.read.reader import ReadPlan, bind_condition, fetch_read_plan
 from slatespark.table.read.scan import scan_split
 from slatespark.table.read.scan_settings import ScanSettings
 from slatespark.table.stores import TableStores
@@ -67,6 +67,8 @@ _WORD_BITS: Final = 64
 _BITS_PER_KEY: Final = 32  # one in as many numbers that are not keys is looked up all the same
 _MAX_BITS: Final = 1 << 21  # fits the cache of a core
 
+_MOST_SENT: Final = 256  # splits of which each task gets all
+
 # So few rows are read where the read is planned: to start a task in Python takes longer.
 _FEW_BYTES: Final = 1 << 20  # as stored
 _FEW_ROWS_BYTES: Final = 8 << 20  # decoded
@@ -88,12 +90,14 @@ class ParquetRead:
 
     Attributes
     ----------
+    plan : the plan of the whole read
     share : the division, bound to a version; None if slatespark's tasks read all
     columns : columns that are read, those of the filter included
     where : the option `filter`, which SQL understands as we do; None without one
     reasons : how many files of the lowest runs Spark reads as Parquet, and how many it does not, by reason
     """
 
+    plan: ReadPlan
     share: ParquetShare | None
     columns: tuple[str, ...]
     where: str | None
@@ -149,13 +153,14 @@ def plan_parquet_read(spark: SparkSession, stores: TableStores, options: ReadOpt
         why = "the filter may mean something else to Spark"
     elif (other := _unread_type(Projection(columns, codec=codec).schema)) is not None:
         why = f"Spark does not read the type of {other} from Parquet as it is stored"
-    elif share.rest_bytes > share.stored_bytes:
+    elif share.files and share.rest_bytes > share.stored_bytes:
         why = "most stored bytes are those of other files"
     elif any(file.has_shadows for file in share.files) and _has_float_keys(codec):
         why = "Spark compares floating-point keys in another way"
     if not share.files or why is not None:
-        return ParquetRead(None, columns, None, share.reasons if why is None else {why: sum(share.reasons.values())})
-    return ParquetRead(share, columns, options.filter, share.reasons)
+        reasons = share.reasons if why is None else {why: sum(share.reasons.values())}
+        return ParquetRead(plan, None, columns, None, reasons)
+    return ParquetRead(plan, share, columns, options.filter, share.reasons)
 
 
 def _has_float_keys(codec: RowCodec) -> bool:
@@ -179,15 +184,19 @@ def _is_common(kind: pa.DataType) -> bool:
 # --- the DataFrame ----------------------------------------------------------------------------------------------------
 
 
-def parquet_frame(spark: SparkSession, location: TableLocation, url: str, read: ParquetRead) -> DataFrame:
-    """Return the rows of a divided read.
+def parquet_frame(spark: SparkSession, location: TableLocation, url: str, read: ParquetRead) -> DataFrame | None:
+    """Return the rows of a read; None if it is better planned anew, by the data source.
+
+    That sends each task its own split alone, with its rows of the WAL, but has to start a process that plans.
 
     Parameters
     ----------
     location, url : where the table is, for slatespark's tasks and for Spark's reader
     """
     share = read.share
-    assert share is not None
+    if share is None:
+        is_small = len(read.plan.splits) <= _MOST_SENT and not read.plan.settings.has_tail
+        return plan_frame(spark, location, read.plan) if is_small else None
     settings = share.rest.settings
     names = [quoted(name) for name in settings.projection.names]
     frames: list[DataFrame] = []

@@ -131,10 +131,12 @@ class TableFrames:
         if parsed.read_change_feed and find_context(self.spark) is not None:
             return self._changes(parsed)
         read = self._plan_parquet(parsed)
-        if read is None or read.share is None:
-            return self.read(options)
-        with own_errors():
-            return parquet_frame(self.spark, self.location(), self.stores().url, read)
+        if read is not None and (read.share is not None or not parsed.pushdown):
+            with own_errors():
+                found = parquet_frame(self.spark, self.location(), self.stores().url, read)
+            if found is not None:
+                return found
+        return self.read(options)
 
     def _changes(self, options: ReadOptions) -> DataFrame:
         """Return changes, planned by this process: it has imported what the data source's own would have to."""

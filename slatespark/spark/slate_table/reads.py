@@ -26,6 +26,7 @@ class TableReads(OpenTable):
         """Return the rows as a DataFrame; it keeps the snapshot of its first action.
 
         Spark's own reader of Parquet takes what the table has columnar copies of; then it is the snapshot of the call.
+        With the property `columnar` it may be that of the call in any case.
 
         Parameters
         ----------
