@@ -231,7 +231,8 @@ class WriteOptions:
     if_last_seq: int | None = option(
         "ifLastSeq",
         doc="Commit only if nothing was committed above this sequence number: `resolve().seq` of the read, not the "
-        "`_seq` of a row. Every commit raises it, including compactions (also those of `autoCompact`).",
+        "`_seq` of a row. Every commit raises it, including compactions (also those of `autoCompact`), but for loads "
+        "that a live client commits (`cooperate`): beside these, use a transaction.",
         parse=parse_natural,
         calls=(Call.WRITE, *_CHANGES, Call.INGEST, *_REMOVALS),
     )

@@ -215,6 +215,17 @@ def test_a_read_as_of_an_instant_between_loads(live: LiveClient) -> None:
         rows_as_of(live, timestampAsOf=instants[1])
 
 
+def test_a_last_sequence_number_does_not_tell_of_the_load(live: LiveClient) -> None:
+    """Not sound: what was computed from the old row undoes the load."""
+    flushed(live, a="1")
+    store = SlateStore.open(str(live.location.folder))
+    seq = store.resolve().seq
+    load_beside(live.location.folder, {b"a": b"load"})
+    assert store.resolve().seq == seq
+    store.write(pa.table({"key": [b"a"], "value": [b"2"]}), ifLastSeq=seq, ifClientActive="fence")
+    assert store.scan().read_all().to_pylist() == [{"key": b"a", "value": b"2"}]
+
+
 @pytest.mark.parametrize("recorded", [True, False])
 def test_our_transactions_notice_the_load(live: LiveClient, recorded: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """By its record, since the numbers of its rows do not tell; also if the job died before the commit record."""
