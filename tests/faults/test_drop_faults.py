@@ -12,6 +12,7 @@ from slatespark import CommitConflictError, InvalidRequestError, SlateError, Sla
 from slatespark.errors import UnavailableError
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.table.clock import SystemClock
+from slatespark.table.commit.commit import commit_write
 from slatespark.table.commit.same_table import LOOK_AGAIN_AFTER_MS
 from slatespark.table.gc.drop import drop_table
 from slatespark.table.log.manifests import fetch_manifest, list_manifests
@@ -168,6 +169,28 @@ def test_a_table_that_is_replaced_during_a_long_check_is_not_overwritten(is_crea
         job.commit()
     assert rows(place) == ([(b"n", b"new")] if is_created_again else None)
     assert is_created_again or not place.list_below("manifest/")
+
+
+class SlowClock(FakeClock):
+    """A clock by which each wait takes long."""
+
+    def sleep_ms(self, duration_ms: int) -> None:
+        """Wait."""
+        super().sleep_ms(max(duration_ms, LOOK_AGAIN_AFTER_MS))
+
+
+def test_a_table_that_is_replaced_during_the_wait_for_a_sibling_is_not_overwritten() -> None:
+    """The sibling has claimed the table and gone."""
+    place = made(has_boundary=False)
+    sibling = Job(FailingStore(place).fail("create", "wal/*", error=KilledError())).upload(table_of([(b"s", b"")]))
+    with pytest.raises(KilledError):
+        commit_write(sibling.stores, sibling.clock, sibling.plan, sibling.outputs, sibling.options)
+    clock = SlowClock()
+    job = Job(place, clock, timestamp=clock.now_ms()).upload(table_of([(b"c", b"late")]))
+    job.stores = stores_of(FailingStore(place).run(lambda: another_table(place), "head", "manifest/*"))
+    with pytest.raises(CommitConflictError, match="removed and created again"):
+        job.commit()
+    assert rows(place) == [(b"n", b"new")]
 
 
 def test_the_client_reads_the_whole_table_or_none(tmp_path: Path) -> None:

@@ -204,7 +204,7 @@ class _Commit:
     def _attempt(self, number: int) -> CommitRecord:
         self._refresh_ids(has_table=not self.job.creates)
         prefetch = CommitPrefetch(self.stores)
-        found = find_latest_manifest(self.stores)
+        seen_ms, found = self.clock.now_ms(), find_latest_manifest(self.stores)
         if found is None and not self.job.creates:
             raise TableNotFoundError(f"{self.stores.url}: the table was removed during the write.")
         if found is None:
@@ -226,7 +226,7 @@ class _Commit:
             return earlier
         definition = self._check(latest, prefetch, claims_first=claims_first)
         retention_ms = definition.version_retention_ms
-        check_still_there(self.stores, self.clock, latest, began_ms)
+        check_still_there(self.stores, self.clock, latest, seen_ms)
         claim, held, jobs = claim_epochs(
             self.stores,
             self.clock,
