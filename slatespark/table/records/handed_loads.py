@@ -12,9 +12,25 @@ from typing import Any, Final
 from slatespark.errors import CorruptDataError
 from slatespark.storage import ObjectStore
 from slatespark.table.records.commit_record import CommitRecord, commit_of
-from slatespark.table.records.json_objects import JSON_SUFFIX, ROOT, encode_json, find_checked, with_checksum
+from slatespark.table.records.json_objects import (
+    JSON_SUFFIX,
+    ROOT,
+    check_types,
+    encode_json,
+    find_checked,
+    with_checksum,
+)
 
 HANDED_LOADS_DIR: Final = f"{ROOT}loads/"
+
+_PART_KINDS: Final = {
+    "job_id": str,
+    "segment": str,
+    "destination": int,
+    "l0_views": list,
+    "run_files": list,
+    "outputs": list,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +116,13 @@ def fetch_handed_load(store: ObjectStore, path: str) -> HandedLoad | None:
     content = find_checked(store, path, "record of a load")
     if content is None:
         return None
+    kinds = {"base": int, "parts": list, "record": dict, **_pair_kinds(content)}
+    check_types(content, kinds, "record of a load", path)
+    if not content["parts"]:
+        raise CorruptDataError("record of a load has no part.", path=path)
     try:
+        for part in content["parts"]:
+            check_types(part, _PART_KINDS, "part of a load", path)
         return HandedLoad(
             base=content["base"],
             parts=tuple(map(_part_of, content["parts"])),
@@ -108,8 +130,14 @@ def fetch_handed_load(store: ObjectStore, path: str) -> HandedLoad | None:
             version=content["version"],
             record=commit_of(path, content["record"]),
         )
-    except (KeyError, TypeError) as exc:
-        raise CorruptDataError(f"record of a load lacks {exc}.", path=path) from exc
+    except (KeyError, TypeError, AttributeError) as exc:
+        raise CorruptDataError(f"record of a load is malformed: {exc!r}.", path=path) from exc
+
+
+def _pair_kinds(content: dict[str, Any]) -> dict[str, type]:
+    """Return the types of the pair of an idempotent write, which both have, or none."""
+    has_pair = content.get("app") is not None or content.get("version") is not None
+    return {"app": str, "version": int} if has_pair else {}
 
 
 def _part_of(content: dict[str, Any]) -> HandedPart:

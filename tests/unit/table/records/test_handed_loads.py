@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
+
 import pytest
 
 from slatespark.errors import CorruptDataError
@@ -15,6 +18,7 @@ from slatespark.table.records.handed_loads import (
     fetch_handed_loads,
     publish_handed_load,
 )
+from slatespark.table.records.json_objects import encode_json, with_checksum
 
 RECORD = CommitRecord(0, "cooperativeWrite", "0123456789abcdef", "slatespark", 5, 4, 9, 9, {"put": 1})
 FIRST = HandedPart("01M82BFQ5TC5DGSMW160FNH9A1", "6162", 3, ("a", "b"), (), ("c",))
@@ -46,5 +50,29 @@ def test_damage_is_named(damage: bytes | None) -> None:
     publish_handed_load(store, LOAD)
     data = bytes(store.get(LOAD.path))
     store.put(LOAD.path, [data.replace(b'"base":7', b'"base":8') if damage is None else damage])
+    with pytest.raises(CorruptDataError, match=HANDED_LOADS_DIR):
+        fetch_handed_loads(store)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"base": "7"},
+        {"base": None},
+        {"parts": []},
+        {"parts": {}},
+        {"parts": ["c"]},
+        {"parts": [{**asdict(FIRST), "destination": "3"}]},
+        {"parts": [{**asdict(FIRST), "outputs": "c"}]},
+        {"app": "app", "version": None},
+        {"app": 1},
+        {"version": "2"},
+        {"record": []},
+    ],
+)
+def test_a_record_of_other_types_is_damaged_whatever_its_checksum(damage: dict[str, object]) -> None:
+    store = MemoryStore(f"mistyped load {damage}".replace("/", "-"))
+    content = json.loads(encode_json(asdict(LOAD)))
+    store.put(LOAD.path, [encode_json(with_checksum({**content, **damage}))])
     with pytest.raises(CorruptDataError, match=HANDED_LOADS_DIR):
         fetch_handed_loads(store)
