@@ -158,7 +158,11 @@ class Explanations(Reads, Maintenance):
         from slatespark.table.explain.meter import Meter
 
         meter, began_ms = Meter.on(self._stores), self._clock.now_ms()
-        report = getattr(self._on(meter), facts.operation)(**options)
+        try:
+            report = getattr(self._on(meter), facts.operation)(**options)
+        finally:
+            if self._kept is not None:  # which does not know what other stores have written
+                self._kept.forget()
         measured, elapsed_ms = facts.planning + meter.requests - again, self._clock.now_ms() - began_ms
         return replace(facts, measured=measured, elapsed_ms=elapsed_ms, report=report)
 

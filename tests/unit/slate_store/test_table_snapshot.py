@@ -140,6 +140,17 @@ def test_own_writes_and_chosen_versions_are_read_at_once() -> None:
         store.scan(readChangeFeed=True, startingVersion=1)
 
 
+def test_an_operation_that_is_run_to_be_explained_is_an_own_write() -> None:
+    clock = FakeClock(NOW_MS)
+    writer = new_store(clock)
+    put(writer, b"a", b"1")
+    put(writer, b"b", b"1")
+    store = reopened(writer, clock, "1h")
+    assert keys(store.scan()) == [b"a", b"b"]
+    store.explain("erase", keys=[b"a"], analyze=True)
+    assert (keys(store.scan()), store.get(b"a")) == ([b"b"], None)
+
+
 def test_expiry_is_judged_by_the_present() -> None:
     clock = FakeClock(NOW_MS)
     writer = new_store(clock)
