@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import shutil
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -112,6 +113,14 @@ def test_a_table_is_created_once(spark: SparkSession, path: str) -> None:
     assert stored(SlateTable.forPath(spark, path)) == [ADA]
     with pytest.raises(InvalidRequestError, match="tenant"):
         SlateTable.createIfNotExists(spark, path, SCHEMA, "id")
+
+
+def test_an_unfinished_creation_of_another_table_is_named(spark: SparkSession, path: str) -> None:
+    SlateTable.create(spark, path, SCHEMA, "id")
+    for later in ("manifest", "slatespark/commits"):  # as if the job had died before
+        shutil.rmtree(Path(path) / later)
+    with pytest.raises(TableExistsError, match="unfinished creation of another table"):
+        SlateTable.createIfNotExists(spark, path, SCHEMA, KEYS)
 
 
 def test_a_path_is_text_or_a_path_object(spark: SparkSession, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 from pyspark.sql.types import StructType
 
 from slatespark.display.progress import AskedProgress
-from slatespark.errors import TableExistsError
+from slatespark.errors import TableExistsError, TableNotFoundError
 from slatespark.options.keywords import Instant, WriteKeywords
 from slatespark.options.values import parse_text
 from slatespark.slate_store import SlateStore
@@ -100,11 +100,16 @@ class SlateTable(TableReads, TableVersions, TableUpkeep):
         ------
         InvalidRequestError
             When the existing table has other key columns.
+        TableExistsError
+            When another table is being created there, or its creation was left unfinished.
         """
         try:
             return cls.create(spark, path, schema, keyColumns, **properties)
-        except TableExistsError:
-            table = cls.forPath(spark, path, **arguments.storage_arguments(properties))
+        except TableExistsError as exc:
+            try:
+                table = cls.forPath(spark, path, **arguments.storage_arguments(properties))
+            except TableNotFoundError:  # it has a definition alone, of which the first error tells
+                raise exc from None
         creation.require_key_columns(table._store.url, table._frames.key_columns(), keyColumns)
         return table
 
