@@ -106,6 +106,7 @@ class OpenTable:
         """Return the version that a call published; the newest one that it has seen if it published none."""
         self._last_commit = record
         if record is not None:
+            self._stores.heads.note_created()  # perhaps by a live client, after the last object of ours
             return record.manifest_id
         seen = seen_manifest(self._stores)
         return fetch_latest_manifest(self._stores).number if seen is None else seen.number

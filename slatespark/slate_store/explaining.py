@@ -161,8 +161,7 @@ class Explanations(Reads, Maintenance):
         try:
             report = getattr(self._on(meter), facts.operation)(**options)
         finally:
-            if self._kept is not None:  # which does not know what other stores have written
-                self._kept.forget()
+            self._stores.heads.note_created()
         measured, elapsed_ms = facts.planning + meter.requests - again, self._clock.now_ms() - began_ms
         return replace(facts, measured=measured, elapsed_ms=elapsed_ms, report=report)
 

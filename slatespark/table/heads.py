@@ -62,7 +62,7 @@ class Heads:
 
     Attributes
     ----------
-    creations : how many versions of anything this process has created
+    creations : how many versions of anything this process has created, or had created
     keeps_tail : whether it pays to keep rows of the WAL: for a table that stays open after a call
     tail : the rows of the WAL that a read keeps, a `HeldTail`; None if none are kept
     properties : of files, by id and size: of all files of some version, and of those that were committed here since
@@ -119,6 +119,10 @@ class Heads:
     def put_created(self, url: str, folder: str, number: int, data: Buffer) -> None:
         """Remember a version that this process has created."""
         self._created[url, folder] = number, data
+        self.creations += 1
+
+    def note_created(self) -> None:
+        """Remember that a version was created for this process: by a live client, or through other stores."""
         self.creations += 1
 
     def created(self, url: str, folder: str, number: int) -> Buffer | None:

@@ -6,6 +6,7 @@ docs/explanation/cooperative-writes.md, also for what is not sound: it is docume
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -27,6 +28,7 @@ from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.records.handed_loads import HandedLoad
 from slatespark.table.stores import TableStores
+from slatespark.table.tasks import running
 from slatespark.table.transaction import transaction as transaction_module
 from slatespark.table.transaction.transaction import Transaction
 from slatespark.table.write import load_commit as write_commit
@@ -64,6 +66,20 @@ def shows(live: LiveClient, rows: dict[str, str]) -> None:
 
 
 # --- who sees what --------------------------------------------------------------------------------------------------
+
+
+def test_a_kept_state_shows_own_loads_at_once(live: LiveClient) -> None:
+    """Another thread reads after the last object of ours, and before the client commits."""
+    flushed(live, a="old")
+    store, has_ended = SlateStore.open(live.location.folder, refresh="1h"), threading.Event()
+
+    def read() -> None:
+        while not has_ended.is_set():
+            store.get(b"a")
+
+    with running([threading.Thread(target=read)], has_ended.set):
+        store.write(pa.table({"key": [b"a"], "value": [b"load"]}), ifClientActive="cooperate")
+        assert store.get(b"a") == {"key": b"a", "value": b"load"}
 
 
 def test_rows_written_after_the_sources_win(live: LiveClient) -> None:
