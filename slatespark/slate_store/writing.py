@@ -176,8 +176,8 @@ class Writes(OpenTable):
         ----------
         condition : a condition like the read option `filter`: `tenant = 'a' AND day < '2026-01-01'`
         keys : instead, the keys: rows as for `write` with the key columns, or a list of keys, each a value, or a tuple
-            of one for each key column. They are looked up: if none has a row, nothing is committed; otherwise each of
-            them gets a deletion
+            of one for each key column. They are looked up: if none has a row, be it hidden, nothing is committed;
+            otherwise each of them gets a deletion
         progress : the progress bar; see `SlateStore.compact`
         options : write options that apply to a deletion: `timestamp`, sizes, options of the commit
 

@@ -47,7 +47,7 @@ def delete_listed_keys(stores: TableStores, clock: Clock, condition: str, option
 def delete_keys(
     stores: TableStores, clock: Clock, keys: Any, common: Mapping[str, Any], options: Mapping[str, Any]
 ) -> CommitRecord | None:
-    """Delete the rows of some keys; None when none of them has a row, which commits nothing and fences nobody.
+    """Delete the rows of some keys; None when none of them has one, be it hidden: that commits nothing, fences nobody.
 
     If one has, every key gets a tombstone, so that the deletion is a write like any other: it depends on no read, and
     rows that others write meanwhile are deleted too.
@@ -85,14 +85,18 @@ def _have_a_row(
     common: Mapping[str, Any],
     write: WriteOptions,
 ) -> bool:
-    """Tell whether one of the keys has a visible row at the time of the deletion; no value is decoded."""
-    at: Mapping[str, Any] = {} if write.timestamp_ms is None else {"now": write.timestamp_ms}
+    """Tell whether one of the keys has a row at the time of the deletion; no value is decoded.
+
+    Hidden rows count: a client shows expired ones, and a longer retention would show those past the present one.
+    """
+    at: Mapping[str, Any] = {}
     if definition.has_history:
         state = choose_state_at_write(stores, clock, write)
         if state.empty is not None:
             return False
         at = state.read
-    read = {"columns": list(definition.codec().key_columns), "mergeOperator": _empty_value, **at}
+    columns = list(definition.codec().key_columns)
+    read = {"columns": columns, "mergeOperator": _empty_value, "includeExpired": True, **at}
     plan = fetch_look_up_plan(stores, keys, ReadOptions.parse({**common, **read}), clock)
     return any(len(batch) for split in plan.splits for batch in scan_split(stores, split, plan.settings))
 

@@ -43,11 +43,14 @@ def test_typed_keys(tmp_path: Path) -> None:
     assert done("delete", tmp_path / "t", "a", "-3") == "Deleted 1 row; version 5.\n"
 
 
-def test_an_expired_row_is_no_row(tmp_path: Path) -> None:
+def test_an_expired_row_is_deleted_too(tmp_path: Path) -> None:
+    """A SlateDB client shows it."""
     store = SlateStore.create(str(tmp_path / "t"))
     store.write(pa.table({"key": [b"a"], "value": [b"1"]}), ttl="1ms", timestamp="2026-01-01")
+    assert done("delete", tmp_path / "t", "a", "--text").startswith("Deleted 1 row; ")
+    assert version(tmp_path / "t") == 5
     assert done("delete", tmp_path / "t", "a", "--text").startswith(NO_ROW)
-    assert version(tmp_path / "t") == 3
+    assert version(tmp_path / "t") == 5
 
 
 def test_rows_in_the_wal_count(tmp_path: Path) -> None:
@@ -97,8 +100,9 @@ def test_tables_with_a_clock_of_their_own(tmp_path: Path) -> None:
     table = tmp_path / "t"
     store = SlateStore.create(str(table), clock="custom")
     store.write(pa.table({"key": [b"a", b"b"], "value": [b"1", b"2"]}), timestamp=1000, ttl=500)
-    assert done("delete", table, "a", "--text", "--option", "timestamp=1500").startswith(NO_ROW)
     assert done("delete", table, "b", "--text", "--option", "timestamp=1499").startswith("Deleted 1 row; ")
+    assert done("delete", table, "a", "--text", "--option", "timestamp=1500").startswith("Deleted 1 row; ")
+    assert [row["key"] for row in store.scan(now=1000).read_all().to_pylist()] == [], "expired or not"
 
 
 def test_the_number_is_known_beside_an_automatic_compaction(tmp_path: Path) -> None:

@@ -19,6 +19,8 @@ from slatespark import (
 )
 from slatespark.slate_store.base import last_commit
 from slatespark.table.write import key_deletes, load_plan
+from slatespark.units import DAY_MS
+from tests.support.fake_clock import FakeClock
 
 SCHEMA = pa.schema(
     [pa.field("tenant", pa.string(), nullable=False), pa.field("id", pa.int64(), nullable=False), ("n", pa.int32())]
@@ -67,6 +69,30 @@ def test_without_a_row_nothing_is_committed() -> None:
     for keys in ([("c", 1), ("a", 3)], []):
         assert store.delete(keys=keys) == version
     assert store.detail().version == version
+
+
+@pytest.mark.parametrize("history", [False, True])
+def test_a_row_past_retention_is_deleted_too(history: bool) -> None:
+    clock = FakeClock(1_700_000_000_000)
+    store = new_store(clock=clock, retention="1d", history=history)
+    clock.advance(2 * DAY_MS)
+    assert keys_of(store) == []
+    version = store.detail().version
+    assert store.delete(keys=[("a", 1), ("c", 1)]) > version
+    store.setProperties(retention="none")
+    assert keys_of(store) == [("a", 2), ("b", 1)]
+
+
+def test_an_expired_row_is_deleted_too() -> None:
+    """A SlateDB client shows it until a compaction."""
+    clock = FakeClock(1_700_000_000_000)
+    store = new_store(clock=clock, defaultTtl="1d")
+    clock.advance(2 * DAY_MS)
+    version = store.detail().version
+    assert store.delete(keys=[("a", 1)]) > version
+    shown = store.scan(includeExpired=True).read_all().to_pylist()
+    assert [(row["tenant"], row["id"]) for row in shown] == [("a", 2), ("b", 1)]
+    assert store.delete(keys=[("a", 1)]) == store.detail().version, "once"
 
 
 def test_a_key_that_gets_its_row_meanwhile_is_deleted_with_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
