@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -34,6 +35,7 @@ from slatespark.table.write.load_commit import commit_load
 from slatespark.table.write.load_plan import begin_load
 from slatespark.table.write.load_task import run_task
 from tests.faults.jobs import stores_of
+from tests.support.client import Client, Location, Put
 from tests.support.failing_store import FailingStore
 from tests.support.fake_clock import FakeClock
 
@@ -115,6 +117,7 @@ def test_the_same_creation_twice(store: FailingStore) -> None:
         (people(a=[2], b=["y"]), {"keyColumns": "a", "valueFormat": "json"}),
         (people(a=[2], c=["y"]), {"keyColumns": "a"}),
         (people(a=[2], b=["y"]), {"keyColumns": "a", "defaultTtl": "1h"}),
+        (people(a=[2], b=["y"], c=[1]), {"keyColumns": "a", "retention": "1d", "mergeSchema": True}),
         (people(key=[b"k"], value=[b"v"]), {}),
     ],
 )
@@ -140,6 +143,23 @@ def test_another_creation_of_the_same_table_is_refused(
         lose()
     assert failures == [TableExistsError]
     assert rows_in(store) == [{"a": 1, "b": "x"}]
+
+
+@pytest.mark.parametrize(
+    ("properties", "joins"),
+    [({}, True), ({"autoCompact": True}, True), ({"retention": "7d"}, False), ({"columnar": True}, False)],
+)
+def test_a_client_that_creates_the_table_first_gives_it_no_properties(
+    store: FailingStore, properties: dict[str, Any], joins: bool, tmp_path: Path
+) -> None:
+    rows = people(key=[b"k"], value=[b"v"])
+    job = TypedJob(store, rows, FakeClock(), ifClientActive="fence", **properties)
+    with Client.open(Location.local(tmp_path / "table")) as client:
+        client.write([Put(b"c", b"1")])
+        client.flush_memtable()
+    with contextlib.nullcontext() if joins else pytest.raises(TableExistsError, match="properties"):
+        job.commit()
+    assert len(rows_in(store)) == 1 + joins
 
 
 def test_creations_that_differ_in_columns_join_if_told_so(store: FailingStore) -> None:

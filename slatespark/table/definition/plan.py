@@ -230,6 +230,17 @@ def _same_times(one: TableDefinition, other: TableDefinition) -> bool:
     return (one.has_own_time, one.has_history) == (other.has_own_time, other.has_history)
 
 
+def _same_properties(one: TableDefinition, other: TableDefinition) -> bool:
+    """Tell whether two definitions agree on all properties; one that is not set has its default."""
+    names = {*one.properties, *other.properties}
+    return all(_meaning(one, name) == _meaning(other, name) for name in names)
+
+
+def _meaning(definition: TableDefinition, name: str) -> object:
+    text = definition.properties.get(name, definition.default_of(name))
+    return None if text is None else parse_property(name, text)
+
+
 def _check_spelling(schema: pa.Schema, wanted: pa.Schema) -> None:
     """Refuse rows whose columns are spelled differently from the table's: values are read by their exact names."""
     known = set(_paths(schema))
@@ -297,13 +308,14 @@ def join_created(current: TableDefinition, planned: TableDefinition, *, merge_sc
     Raises
     ------
     TableExistsError
-        When keys differ, or columns or properties differ and `mergeSchema` does not allow merging.
+        When keys or properties differ, which the table has already, or when columns do and `mergeSchema` does not allow
+        merging. A table that a client created has no properties.
     """
-    same = current.schema == planned.schema and (current == NO_DEFINITION or current.properties == planned.properties)
-    same = same or (planned.created_by != "" and current.created_by == planned.created_by)
+    is_own = planned.created_by != "" and current.created_by == planned.created_by
     alike = current.same_keys(planned) and _same_times(current, planned)
     alike = alike and current.segment_extractor == planned.segment_extractor
-    if not alike or not (same or (merge_schema and current.is_typed)):
+    alike = alike and (is_own or _same_properties(current, planned))
+    if not alike or not (is_own or current.schema == planned.schema or (merge_schema and current.is_typed)):
         raise TableExistsError(
             "Another job created this table first, with other columns or properties.",
             todo="Write to it again, with mergeSchema=true if only columns differ.",
