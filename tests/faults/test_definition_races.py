@@ -145,6 +145,27 @@ def test_another_creation_of_the_same_table_is_refused(
     assert rows_in(store) == [{"a": 1, "b": "x"}]
 
 
+@pytest.mark.parametrize("if_exists", ["error", "ignore"])
+@pytest.mark.parametrize("moment", ["after manifest 1", "before manifest 1"])
+def test_a_table_that_another_job_creates_first_exists(store: FailingStore, if_exists: str, moment: str) -> None:
+    late = TypedJob(store, people(a=[2], b=["y"]), FakeClock(seed=2), keyColumns="a", ifExists=if_exists)
+    first = TypedJob(store, people(a=[1], b=["x"]), FakeClock(), keyColumns="a")
+
+    if moment == "before manifest 1":
+        store.run(first.commit, "create", "manifest/*1.manifest")
+    else:
+        first.commit()
+    with pytest.raises(TableExistsError) if if_exists == "error" else contextlib.nullcontext():
+        late.commit()
+    assert rows_in(store) == [{"a": 1, "b": "x"}]
+    assert len(store.list(LEASES_DIR)) == (if_exists == "error"), "its caller removes it after an error"
+
+
+def test_a_table_that_may_not_exist_is_created(store: FailingStore) -> None:
+    TypedJob(store, people(a=[1], b=["x"]), FakeClock(), keyColumns="a", ifExists="error").commit()
+    assert rows_in(store) == [{"a": 1, "b": "x"}]
+
+
 @pytest.mark.parametrize(
     ("properties", "joins"),
     [({}, True), ({"autoCompact": True}, True), ({"retention": "7d"}, False), ({"columnar": True}, False)],

@@ -10,7 +10,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from slatespark.encoding.row_codec import RowCodec
-from slatespark.errors import ConflictError, SnapshotExpiredError, TableNotFoundError, UnavailableError
+from slatespark.errors import (
+    ConflictError,
+    SnapshotExpiredError,
+    TableExistsError,
+    TableNotFoundError,
+    UnavailableError,
+)
 from slatespark.format.compactions import Compactions
 from slatespark.format.manifest import Manifest
 from slatespark.format.segments import WHOLE, KeySegments
@@ -96,9 +102,9 @@ def commit_write(
 
     Returns
     -------
-    The record of the commit; None when there was nothing to commit: no rows, and the table exists. If the write was
-    committed before under its `txnAppId` and `txnVersion`, nothing is published; the record holds the known facts of
-    that commit.
+    The record of the commit; None when there was nothing to commit: no rows, and the table exists, or with
+    `ifExists=ignore` another process created it meanwhile. If the write was committed before under its `txnAppId` and
+    `txnVersion`, nothing is published; the record holds the known facts of that commit.
 
     Raises
     ------
@@ -131,6 +137,11 @@ def commit_write(
     name = f"{stores.url}: the table"
     try:
         record = retry_lost_races(clock, commit.attempt, name, pause=back_off, max_attempts=MAX_COMMIT_ATTEMPTS)
+    except TableExistsError:
+        if options.if_exists != "ignore" or find_latest_manifest(stores) is None:
+            raise
+        delete_lease(stores.main, job.write_id)
+        return None
     except ConflictError:  # perhaps with an earlier attempt of this write, committed since we looked for it
         if (earlier := fetch_earlier(stores, options, job.operation)) is None:
             raise
@@ -173,7 +184,7 @@ class _Commit:
     def own_requirements(self, depends_on: ReadSet | None) -> Iterator[Requirement]:
         """Yield the requirements of every commit of this kind."""
         stores, job, buffer_bytes = self.stores, self.job, self.options.write_buffer_bytes
-        if job.operation is Operation.CREATE:
+        if job.operation is Operation.CREATE or (job.creates and self.options.if_exists is not None):
             yield NoTable()
         if self.options.if_last_seq is not None:
             yield LastSeq(self.options.if_last_seq)
