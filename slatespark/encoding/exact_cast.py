@@ -15,6 +15,7 @@ from slatespark.encoding.type_names import sql_type
 from slatespark.errors import SchemaError
 
 _ANY_INTEGER: Final = pa.decimal128(19, 0)
+_ANY_DIGITS: Final = 76  # of a decimal with more decimals: as many as 256 bits hold, twice those that a table has
 
 
 def takes_rows(target: pa.DataType, rows: pa.Field) -> bool:
@@ -102,12 +103,21 @@ def cast_array(array: pa.Array, target: pa.DataType) -> pa.Array:
         return _cast_struct(array, target)
     if kinds.is_map(target) or kinds.is_list(target):
         return _cast_list(array, target)
-    if kinds.is_integer(array.type) and kinds.is_decimal(target):
-        array = array.cast(_ANY_INTEGER)  # Arrow requires a precision for all digits of the integer type
+    if kinds.is_decimal(target):
+        return _cast_decimal(array, target)
     narrowed = array.cast(target)
     if kinds.is_floating(array.type) and kinds.is_floating(target):
         _require_same_floats(array, narrowed)
     return narrowed
+
+
+def _cast_decimal(array: pa.Array, target: pa.DataType) -> pa.Array:
+    """Return whole numbers or decimals as another decimal."""
+    if kinds.is_integer(array.type):
+        array = array.cast(_ANY_INTEGER)  # Arrow requires a precision for all digits of the integer type
+    if array.type.scale < target.scale:  # in 128 bits a number may wrap around, and Arrow notices few that do
+        array = array.cast(pa.decimal256(_ANY_DIGITS, target.scale))
+    return array.cast(target)
 
 
 def _require_same_floats(array: pa.Array, narrowed: pa.Array) -> None:

@@ -24,6 +24,8 @@ def cast(values: pa.Array | pa.ChunkedArray, kind: pa.DataType) -> Any:
     return column.to_pylist()
 
 
+_WRAPPING = (2**128 + 10**37) // 10**18  # times 10^18 it is about 10^37 in 128 bits
+
 NESTED = pa.struct([("a", pa.int8()), ("B", list_of(pa.string()))])
 
 
@@ -35,6 +37,8 @@ NESTED = pa.struct([("a", pa.int8()), ("B", list_of(pa.string()))])
         (pa.array([0.5, float("inf"), -0.0], pa.float64()), pa.float32(), [0.5, float("inf"), -0.0]),
         (pa.array([7, None], pa.int32()), pa.decimal128(10, 2), [Decimal("7.00"), None]),
         (pa.array([Decimal("1.50")], pa.decimal128(5, 2)), pa.decimal128(4, 1), [Decimal("1.5")]),
+        (pa.array([Decimal(10**19)], pa.decimal128(38, 0)), pa.decimal128(38, 18), [Decimal(10**19)]),
+        (pa.array([-(10**7), None]), pa.decimal128(38, 30), [Decimal(-(10**7)), None]),
         (pa.nulls(2), NESTED, [None, None]),
         (pa.array(["a", None, "a"]).dictionary_encode(), pa.string(), ["a", None, "a"]),
         (
@@ -79,6 +83,10 @@ def test_values_that_fit(values: pa.Array, kind: pa.DataType, expected: list[Any
         (pa.array([1e300]), pa.float32()),
         (pa.array([Decimal("1.55")]), pa.decimal128(4, 1)),
         (pa.array([12345]), pa.decimal128(4, 2)),
+        (pa.array([10**18]), pa.decimal128(38, 30)),
+        (pa.array([Decimal(_WRAPPING)], pa.decimal128(38, 0)), pa.decimal128(38, 18)),
+        (pa.array([-Decimal(_WRAPPING)], pa.decimal256(38, 0)), pa.decimal128(38, 18)),
+        (pa.array([[Decimal(_WRAPPING)]], pa.list_(pa.decimal128(38, 0))), list_of(pa.decimal128(38, 18))),
         (pa.array([1], pa.timestamp("ns")), pa.timestamp("us")),
         (pa.array([1], pa.date64()), pa.date32()),
         (pa.array([[300]]), list_of(pa.int8())),
