@@ -36,6 +36,10 @@ _SIMPLE_DURATION: Final = re.compile(r"(\d+)\s*(ms|s|m|h|d|w)", _ANY_CASE)
 _ISO_DURATION: Final = re.compile(
     r"P(?:(\d+)W)?(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:\.(\d{1,3}))?S)?)?", _ANY_CASE
 )
+# A date without hyphens, maybe with a time: as ms it would be one of 1970, or of the far future.
+_DATE_DIGITS: Final = re.compile(
+    r"(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])(([01]\d|2[0-3])[0-5]\d[0-5]\d)?", re.ASCII
+)
 _SIZE: Final = re.compile(r"(\d+)\s*([kmgt]?)(?:i?b)?", _ANY_CASE)
 
 
@@ -113,12 +117,17 @@ def parse_time_ms(value: str | int | datetime, *, name: str = "time") -> int:
     Raises
     ------
     OptionError
-        The value has another form or does not fit 64 bits.
+        The value has another form, may be a date or a number, or does not fit 64 bits.
     """
     if isinstance(value, datetime) and value == value:  # unlike NaT of pandas, which is a datetime too
         return datetime_to_ms(value)
     if isinstance(value, str):
         text = _stripped(value, name)
+        if _DATE_DIGITS.fullmatch(text):
+            raise OptionError(
+                f"{name}: {text!r} is a date without hyphens, or ms since 1970.",
+                todo=f"Write {text[:4]}-{text[4:6]}-{text[6:8]} for the date, or +{text} for ms.",
+            )
         if re.fullmatch(r"[+-]?\d+", text, re.ASCII):
             value = int(text)
         else:

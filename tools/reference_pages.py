@@ -40,7 +40,7 @@ same table below that the call does not take; in `setProperties` it is `none`.
 | flag | `true`, `false` |
 | size | bytes as a number, or `512k`, `64m`, `64MiB`, `1g`, `1t`; factors of 1024 |
 | duration | ms as a number, or `500ms`, `90m`, `7d`, `2w`, `P7D`, `PT1H30M` |
-| instant | ms since 1970 as a number, or ISO-8601; without an offset it is UTC |
+| instant | ms since 1970 as a number, or ISO-8601 with hyphens; without an offset it is UTC |
 | key | hexadecimal text; in Python also `bytes` |
 | list | names separated by commas; in Python also a list |
 

@@ -59,6 +59,10 @@ def test_wrong_durations_are_refused_by_name(text: Any) -> None:
         ("1970-01-02", DAY_MS),
         ("1970-01-01 01:00:00+01:00", 0),
         ("-5", -5),
+        ("+20260131", 20_260_131),
+        ("20261301", 20_261_301),
+        ("1769860800000", 1_769_860_800_000),
+        (20_260_131, 20_260_131),
         (17, 17),
         (np.int64(17), 17),
         (datetime(1970, 1, 1, 0, 0, 1), 1000),  # noqa: DTZ001  # a naive time is UTC
@@ -69,7 +73,9 @@ def test_instants(value: str | int | datetime, ms: int) -> None:
     assert parse_time_ms(value) == ms
 
 
-@pytest.mark.parametrize("value", ["", "yesterday", "2026-13-01", 2**63, True, 1.5, "9" * 5000])
+@pytest.mark.parametrize(
+    "value", ["", "yesterday", "2026-13-01", "20260131", "20260131235959", 2**63, True, 1.5, "9" * 5000]
+)
 def test_wrong_instants_are_refused(value: str | int) -> None:
     with pytest.raises(OptionError, match="now"):
         parse_time_ms(value, name="now")
