@@ -328,15 +328,8 @@ class _Commit:
         return prepare
 
     def _publish_growth(self, latest: Manifest, found: Version[TableDefinition]) -> TableDefinition:
-        return publish_growth(
-            self.stores,
-            self.clock,
-            latest,
-            self.job.definition,
-            created=self.job.creates,
-            merge=self.options.merge_schema,
-            found=found,
-        )
+        given = self.stores, self.clock, latest, self.job.definition
+        return publish_growth(*given, created=self.job.creates, merge=self.options.merge_schema, found=found)
 
     def _refresh_ids(self, *, has_table: bool = True) -> None:
         """Give new ids to files that a collector may delete before the commit.
