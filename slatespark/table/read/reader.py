@@ -31,7 +31,7 @@ from slatespark.table.read.merge.validity import ValiditySettings
 from slatespark.table.read.ordered_threads import ordered_batches
 from slatespark.table.read.planning.layers import fetch_layers
 from slatespark.table.read.planning.metadata_filter import file_test
-from slatespark.table.read.planning.plan import Layer, Sample, Split, plan_points, plan_ranges
+from slatespark.table.read.planning.plan import Layer, Sample, Split, plan_points, plan_ranges, stored_bytes
 from slatespark.table.read.planning.skipping import SkipRule, skip_files
 from slatespark.table.read.scan import scan_split
 from slatespark.table.read.scan_settings import ScanSettings
@@ -131,7 +131,8 @@ def fetch_read_plan(
     ranges = (chosen_range(options, codec),) if keys is None else keys
     seeks_copies = definition.columnar != "false" if options.use_copies is None else options.use_copies
     copies = KnownCopies(stores, settings, seeks_copies)
-    splits, residual = plan_key_splits(stores, layers, options, ranges, codec, condition, skip, copies.sample)
+    given = stores, layers, options, ranges, codec, condition, skip, copies.sample
+    splits, residual = plan_key_splits(*given, wal_bytes=settings.shared_wal_bytes)
     settings, splits = replace(settings, residual=residual), copies.add_to(splits)
     splits = share_tail(stores, splits, settings)
     return _plan_of(snapshot, settings, splits, layers, seeks_copies=seeks_copies)
@@ -247,6 +248,8 @@ def plan_key_splits(
     condition: Filter | None,
     skip: Callable[[Sequence[Layer]], Sequence[Layer]],
     sample: Sample | None = None,
+    *,
+    wal_bytes: int = 0,
 ) -> tuple[tuple[Split, ...], Filter | None]:
     """Return the splits, and the part of the condition that they do not fulfil by themselves.
 
@@ -255,6 +258,7 @@ def plan_key_splits(
     ranges : key ranges to read, ascending, apart from each other
     skip : leaves out files that a scan does not need; a lookup of keys asks their filters instead
     sample : as for `plan_splits`; by default cut points are those of the indexes
+    wal_bytes : size of the WAL, of which each split will get a part: its keys are taken to lie like those of the files
     """
     residual = condition
     if condition is not None:
@@ -266,10 +270,11 @@ def plan_key_splits(
             points = [key for key in found.points if key and any(keys.contains(key) for keys in ranges)]
             return plan_points(layers, points, target_bytes=options.split_bytes), residual
         ranges = [keys.intersect(each) for keys in found.ranges for each in overlapping_ranges(ranges, keys)]
+    file_bytes = stored_bytes(layers) if wal_bytes else 1
     splits = plan_ranges(
         skip(layers),
         [keys for keys in ranges if not keys.is_empty()],
-        target_bytes=options.split_bytes,
+        target_bytes=max(1, options.split_bytes * file_bytes // (file_bytes + wal_bytes)),
         sample=sample or partial(sample_indexes, stores),
         measure=partial(measure_slices, stores),
     )

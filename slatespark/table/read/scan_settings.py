@@ -54,6 +54,12 @@ class ScanSettings:
         return self.wal.last_seq > self.wal_above_seq
 
     @property
+    def shared_wal_bytes(self) -> int:
+        """Size of the WAL if it is decoded once for all splits; 0 if each decodes it by itself."""
+        size = sum(self.wal.sizes)
+        return size if self.has_tail and size <= self.wal_buffer_bytes else 0
+
+    @property
     def reads_values(self) -> bool:
         """Whether the scan looks at values: for a column, or to merge operands."""
         codec = self.projection.codec

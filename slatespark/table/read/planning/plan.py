@@ -26,7 +26,7 @@ MAX_SAMPLED_INDEXES = 64
 POINTS_PER_SPLIT = 16  # how finely an index is sampled: a split is off its target by about 1/16
 MAX_POINTS = 1 << 14  # of all files, but for those that the line above asks for: many splits need no finer ones
 POINT_BYTES = 4096  # the client's block size, which the lookup of one key reads
-EVEN_COUNTS: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)  # of more splits the last ones matter little
+EVEN_COUNTS: Final = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64)  # of more splits the last ones matter little
 OWN_WRITES: Final = "own writes"  # layers with the rows of the transaction, which are the newest
 
 
@@ -365,7 +365,7 @@ def plan_splits(
 def even_bytes(total_bytes: int, target_bytes: int) -> int:
     """Return a size up to the target of which there are as many as the processors of most machines divide.
 
-    So that all processors end at about the same time: of seven tasks on two, the last one would run alone.
+    So that all processors end at about the same time: of three tasks on two, the last one would run alone.
     """
     wanted = -(-total_bytes // target_bytes)
     count = next((each for each in EVEN_COUNTS if each >= wanted), wanted)

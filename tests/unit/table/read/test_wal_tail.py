@@ -472,3 +472,22 @@ def test_small_files_are_requested_together_and_large_ones_within_bounds(file_by
     assert next(objects)[0] == 1
     assert far.asked == expected
     assert [number for number, _ in objects] == list(range(2, count + 1))
+
+
+# --- the number of splits ---------------------------------------------------------------------------------------------
+
+
+def test_rows_of_the_wal_count_as_stored_bytes(live: Path) -> None:
+    stores, plan = plan_of(live)
+    size = sum(part.file.data_bytes for layer in plan.layers for part in layer.slices)
+    wal_bytes = sum(plan.settings.wal.sizes)
+    assert wal_bytes > size // 20
+
+    def splits(target_bytes: int, **options: str) -> int:
+        _, found = plan_of(live, splitSize=str(target_bytes), **options)
+        assert values(stores, found) == EXPECTED
+        return len(found.splits)
+
+    assert splits(size + wal_bytes) == 1
+    assert splits(size) == 2, "the rows of the WAL are left for another one"
+    assert splits(size, walBuffer="1k") == 1, "each split would decode all of the WAL"

@@ -37,7 +37,7 @@ def split_sizes(layers: int, splits: int) -> list[int]:
 
 
 @pytest.mark.parametrize("layers", [1, 3, 25])
-@pytest.mark.parametrize("splits", [2, 6])
+@pytest.mark.parametrize("splits", [2, 8])
 def test_splits_are_of_one_size(layers: int, splits: int) -> None:
     sizes = split_sizes(layers, splits)
     assert len(sizes) == splits
@@ -51,13 +51,13 @@ def test_only_reads_round_the_number_up() -> None:
     layers = fetch_layers(store, fetch_latest_manifest(store).value)
     total = sum(part.file.data_bytes for layer in layers for part in layer.slices)
     sample = partial(sample_indexes, store)
-    for evenly, count in ((False, 5), (True, 6)):
+    for evenly, count in ((False, 5), (True, 8)):
         splits = plan_splits(layers, ALL_KEYS, target_bytes=-(-total // 5), sample=sample, evenly=evenly)
         assert len(splits) == count
 
 
 @pytest.mark.parametrize(
-    ("wanted", "planned"), [(1, 1), (2, 2), (5, 6), (7, 8), (9, 12), (17, 24), (64, 64), (65, 65), (100, 100)]
+    ("wanted", "planned"), [(1, 1), (2, 2), (3, 4), (5, 8), (7, 8), (9, 12), (17, 24), (64, 64), (65, 65), (100, 100)]
 )
 def test_processors_share_the_splits_evenly(wanted: int, planned: int) -> None:
     size = even_bytes(wanted * 1000, 1000)
