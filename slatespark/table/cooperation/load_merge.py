@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from slatespark.errors import CommitConflictError
 from slatespark.format.manifest import Manifest
 from slatespark.format.properties import SstProperties
 from slatespark.format.references import SstHandle
@@ -114,6 +115,8 @@ def run_pieces(
     ------
     OptionError
         When an operand of the load meets a row with its sequence number, and there is no operator.
+    CommitConflictError
+        When it meets one that expires at another time.
     CorruptDataError, SnapshotExpiredError, UnavailableError
         When the sources cannot be read.
     """
@@ -211,15 +214,30 @@ def _without_ties(
 
 
 def _fold_tie(operand: Row, stored: Row, keeper: RowKeeper) -> Row:
-    """Return one row for an operand of the load and a stored row with its number, as a read shows both."""
-    now_ms, expire_ms = keeper.retention.now_ms, stored.expire_ts_ms
+    """Return one row for an operand of the load and a stored row with its number, as a read shows both, now and later.
+
+    Raises `CommitConflictError` if no row can: both are live, and expire at different times.
+    """
+    now_ms = keeper.retention.now_ms
     if keeper.fold is None:
         raise no_operator(operand.key)
-    is_expired = now_ms is not None and expire_ms is not None and expire_ms <= now_ms
-    if stored.kind is RowKind.MERGE:
-        return operand if is_expired else replace(fold_rows([operand, stored], keeper.fold), kind=RowKind.MERGE)
-    is_base = stored.kind is RowKind.PUT and not is_expired
-    return fold_rows([operand, stored] if is_base else [operand], keeper.fold)  # nothing older shows through
+    if _is_expired(stored, now_ms) or stored.kind is RowKind.DELETE:
+        return operand if stored.kind is RowKind.MERGE else fold_rows([operand], keeper.fold)  # nothing older shows
+    if _is_expired(operand, now_ms):
+        return stored
+    if operand.expire_ts_ms != stored.expire_ts_ms:  # folded, both would go when the first one does
+        raise CommitConflictError(
+            f"Key {operand.key.hex()}: the merge operand of this write and the row that is there have one sequence "
+            "number, and expire at different times.",
+            why="A live client takes one row for both.",
+            todo="Write again once the client has written and flushed a row, or give both rows the same expiry.",
+        )
+    folded = fold_rows([operand, stored], keeper.fold)
+    return folded if stored.kind is RowKind.PUT else replace(folded, kind=RowKind.MERGE)
+
+
+def _is_expired(row: Row, now_ms: int | None) -> bool:
+    return now_ms is not None and row.expire_ts_ms is not None and row.expire_ts_ms <= now_ms
 
 
 def _kept(sources: list[RowColumns], rows: NDArray[np.int64], keeper: RowKeeper) -> SortedRows:

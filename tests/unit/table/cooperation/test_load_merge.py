@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slatespark.errors import OptionError, SnapshotExpiredError
+from slatespark.errors import CommitConflictError, OptionError, SnapshotExpiredError
 from slatespark.format.codecs import Compression
 from slatespark.format.paths import sst_path
 from slatespark.format.references import SstHandle
@@ -92,17 +92,36 @@ def later(row: Row, seq: int) -> Row:
 
 
 def tied(row: Row, stored: Row) -> Row:
-    """One row for two of one number: a put or a deletion replaces, an operand appends to what is not expired."""
+    """One row for two of one number: a put or a deletion replaces, an operand appends to what lives as long."""
     if row.kind is not RowKind.MERGE:
         return row
-    expired = stored.expire_ts_ms is not None and stored.expire_ts_ms <= NOW_MS
-    if expired or stored.kind is RowKind.DELETE:
+    if is_over(stored) or stored.kind is RowKind.DELETE:
         return row if stored.kind is RowKind.MERGE else replace(row, kind=RowKind.PUT)
+    if is_over(row):
+        return stored
+    if row.expire_ts_ms != stored.expire_ts_ms:
+        raise CommitConflictError("no row can stand for both")
     times = [time for time in (row.create_ts_ms, stored.create_ts_ms) if time is not None]
-    ends = [time for time in (row.expire_ts_ms, stored.expire_ts_ms) if time is not None]
-    return Row(
-        row.key, row.seq, stored.kind, stored.value + row.value, max(times, default=None), min(ends, default=None)
-    )
+    value = stored.value + row.value
+    return Row(row.key, row.seq, stored.kind, value, max(times, default=None), row.expire_ts_ms)
+
+
+def is_over(row: Row) -> bool:
+    return row.expire_ts_ms is not None and row.expire_ts_ms <= NOW_MS
+
+
+def check(load: list[Row], sources: Shape, seq: int, min_seq: int, window_bytes: int, *, lowest: bool = False) -> None:
+    """The load becomes what is expected, or is refused where that cannot be."""
+    given = rules(seq, min_seq, lowest=lowest)
+    try:
+        wanted = expected(load, sources, seq, min_seq, lowest=lowest)
+    except CommitConflictError:
+        with pytest.raises(CommitConflictError, match="expire at different times"):
+            merged(load, sources, given, window_bytes)
+        return
+    found = merged(load, sources, given, window_bytes)
+    assert found == wanted
+    assert len({(row.key, row.seq) for row in found}) == len(found)
 
 
 @st.composite
@@ -126,8 +145,7 @@ def test_the_load_is_the_newest_layer_at_the_highest_number(data: st.DataObject)
     seq = max(row.seq for layer in sources.layers for row in layer)
     min_seq = data.draw(st.sampled_from([0, seq // 2, seq]))
     lowest, window_bytes = data.draw(st.booleans()), data.draw(st.sampled_from([1, 200, 1 << 20]))
-    found = merged(load, sources, rules(seq, min_seq, lowest=lowest), window_bytes)
-    assert found == expected(load, sources, seq, min_seq, lowest=lowest)
+    check(load, sources, seq, min_seq, window_bytes, lowest=lowest)
 
 
 @given(st.data())
@@ -161,22 +179,22 @@ def test_without_an_operator_versions_of_operands_stay(data: st.DataObject) -> N
 
 
 @pytest.mark.parametrize("window_bytes", [1, 1 << 20])
+@pytest.mark.parametrize("ends", [None, 48, 148])
 @pytest.mark.parametrize("expires", [None, 50, 150])
 @pytest.mark.parametrize("stored", [RowKind.PUT, RowKind.MERGE, RowKind.DELETE])
 @pytest.mark.parametrize("kind", [RowKind.PUT, RowKind.MERGE, RowKind.DELETE])
 def test_a_stored_row_with_the_number_of_the_load(
-    kind: RowKind, stored: RowKind, expires: int | None, window_bytes: int
+    kind: RowKind, stored: RowKind, expires: int | None, ends: int | None, window_bytes: int
 ) -> None:
+    """Where the load is a deletion, it has no expiry. The expiry of others moves by two milliseconds."""
     newest = Row(b"k", 9, stored, b"" if stored is RowKind.DELETE else b"new,", 5)
     if stored is not RowKind.DELETE:
         newest = replace(newest, expire_ts_ms=expires)
     older = [Row(b"k", number, value=b"old,") for number in (4, 3)]
     sources = Shape(((newest,), tuple(older)), ((), ()), 1, Compression.NONE)
-    load = [Row(b"k", 1, kind, b"" if kind is RowKind.DELETE else b"load,", 7, None)]
+    load = [Row(b"k", 1, kind, b"", 7) if kind is RowKind.DELETE else Row(b"k", 1, kind, b"load,", 7, ends)]
     for min_seq in (0, 9):
-        found = merged(load, sources, rules(9, min_seq), window_bytes)
-        assert found == expected(load, sources, 9, min_seq, lowest=False)
-        assert len({(row.key, row.seq) for row in found}) == len(found)
+        check(load, sources, 9, min_seq, window_bytes)
 
 
 def test_without_an_operator_a_number_occurs_once() -> None:
