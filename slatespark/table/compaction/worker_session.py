@@ -87,8 +87,12 @@ class ServedDatabase:
         return self.jobs.stores.url
 
     def may_try(self, what: Ulid | None, now_ms: int) -> bool:
-        """Tell whether a job, or with None the database, is not to be left alone for now."""
-        return self.pauses.get(what, (0, 0))[1] <= now_ms
+        """Tell whether a job, or with None the database, is not to be left alone for now.
+
+        No pause ends so far ahead that the clock must have been set back since.
+        """
+        ends_ms = self.pauses.get(what, (0, 0))[1]
+        return not now_ms < ends_ms <= now_ms + LONGEST_PAUSE_MS
 
     def pause(self, what: Ulid | None, now_ms: int) -> None:
         """Leave a job or the database alone for a while, after a failure."""
@@ -166,7 +170,7 @@ class WorkerSession:
     def _refresh(self, database: ServedDatabase, now_ms: int) -> None:
         try:
             listed = database.jobs.refresh().value
-            if database.backlog is None or now_ms - database.logged_ms >= BACKLOG_MS:
+            if database.backlog is None or abs(now_ms - database.logged_ms) >= BACKLOG_MS:
                 manifest = fetch_latest_manifest(database.jobs.stores).value
                 database.backlog, database.logged_ms = backlog_of(manifest, listed), now_ms
                 _log.info("%s: %s", database.url, database.backlog)

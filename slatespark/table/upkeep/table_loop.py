@@ -21,6 +21,16 @@ T = TypeVar("T")  # what is known of a table
 R = TypeVar("R")  # what comes of a step
 
 
+def set_back_by(now_ms: int, latest_ms: int) -> int:
+    """Return by how much a clock was set back, as a number below 0; 0 if it was not, or only a little.
+
+    Parameters
+    ----------
+    now_ms, latest_ms : the present, and that time
+    """
+    return now_ms - latest_ms if now_ms < latest_ms - MAX_SLEEP_MS else 0
+
+
 @dataclass(frozen=True, slots=True)
 class StepResult(Generic[R]):
     """What a step left.
@@ -58,6 +68,7 @@ class TableLoop(Generic[T, R]):
         self._agenda: Agenda[_Entry[T]] = Agenda()
         self._lock = threading.Lock()
         self._stop = StopRequest()
+        self._latest_ms = 0  # when a step was last looked for
 
     def add(self, path: str, table: T) -> None:
         """Register a table, which is due at once; it replaces one of the same path."""
@@ -130,13 +141,12 @@ class TableLoop(Generic[T, R]):
         end_ms: int | None = None,
     ) -> None:
         """Serve the tables of an agenda; a table whose round has ended goes into the loop's own."""
-        latest_ms = 0
         while not self._stop.consume() and not is_over():
             now_ms = read_clock(self._clock)
-            if now_ms < latest_ms - MAX_SLEEP_MS:  # the clock was set back: no table waits until it is as late again
+            if (by_ms := set_back_by(now_ms, self._latest_ms)) < 0:  # no table waits until it is as late again
                 for waiting in {agenda, self._agenda}:
-                    waiting.shift(now_ms - latest_ms)
-            latest_ms = now_ms
+                    waiting.shift(by_ms)
+            self._latest_ms = now_ms
             entry = agenda.pop_due(now_ms)
             if entry is None:
                 self._wait(agenda, end_ms)

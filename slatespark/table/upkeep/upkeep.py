@@ -26,7 +26,7 @@ from slatespark.table.stores import table_paths
 from slatespark.table.upkeep.duties import DUTIES, FOLLOWS_CHANGES, DutyContext, DutyOutcome, DutyReport
 from slatespark.table.upkeep.registered_table import OpenedTable, RegisteredTable
 from slatespark.table.upkeep.service import TableService
-from slatespark.table.upkeep.table_loop import StepResult
+from slatespark.table.upkeep.table_loop import StepResult, set_back_by
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -76,6 +76,7 @@ class _Table:
     known : its newest version, when it was last looked at
     changed_ms : when that changed
     checked_ms : when all duties that follow changes were last due without one
+    seen_ms : when it last had its turn
     plans : plans by duty, in the order in which they had their turn: that of the longest ago first
     round : the duties that are left of a `runOnce`; empty at other times
     failures : consecutive ones of looking at it
@@ -87,10 +88,18 @@ class _Table:
     known: Version[Manifest] | None = None
     changed_ms: int = 0
     checked_ms: int = 0
+    seen_ms: int = 0
     plans: dict[str, _Plan] = field(default_factory=dict)
     round: deque[str] = field(default_factory=deque)
     failures: int = 0
     reaping: Reaping | None = None
+
+    def follow_clock(self, now_ms: int) -> None:
+        """Move its times with a clock that was set back: no duty waits until it is as late again."""
+        by_ms, self.seen_ms = set_back_by(now_ms, self.seen_ms), now_ms
+        self.changed_ms, self.checked_ms = self.changed_ms + by_ms, self.checked_ms + by_ms
+        for plan in self.plans.values():
+            plan.due_ms = None if plan.due_ms is None else plan.due_ms + by_ms
 
 
 class Upkeep(TableService[_Table, UpkeepOutcome]):
@@ -191,6 +200,7 @@ class Upkeep(TableService[_Table, UpkeepOutcome]):
         Returns the outcome if that fails.
         """
         known, now_ms = table.known, read_clock(self._clock)
+        table.follow_clock(now_ms)
         try:
             stores = self._opened(table).stores
             # Looked for again now and then: a table that was dropped and created again may have lower versions.

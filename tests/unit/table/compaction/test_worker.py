@@ -9,8 +9,12 @@ import pytest
 
 from slatespark.format.compactions import Compaction, CompactionStatus, TieredSpec
 from slatespark.format.ulid import Ulid
+from slatespark.options import WriteOptions
+from slatespark.table.clock import SystemClock
 from slatespark.table.compaction.worker import Worker
-from slatespark.table.compaction.worker_session import ServedDatabase, WorkerSession
+from slatespark.table.compaction.worker_session import FIRST_PAUSE_MS, ServedDatabase, WorkerSession
+from slatespark.table.cooperation.job_list import JobList
+from slatespark.table.stores import open_stores
 
 PATIENCE_S = 60.0
 
@@ -50,3 +54,15 @@ def test_a_job_that_fails_while_others_are_forgotten() -> None:
     database.pause(Ulid(3), 0)
     database.forget_ended([Compaction(Ulid(2), TieredSpec((), (), 0), CompactionStatus.SCHEDULED)])
     assert set(database.pauses) == {Ulid(2)}
+
+
+def test_a_clock_that_is_set_back_does_not_prolong_a_pause() -> None:
+    """A machine without a network, whose clock is wrong until it has one."""
+    stores = open_stores("memory://set-back", storage={})
+    database = ServedDatabase("set-back", JobList(stores, SystemClock()), WriteOptions.parse({"path": "set-back"}))
+    later_ms = 1_900_000_000_000
+    for what in (None, Ulid(1)):
+        database.pause(what, later_ms)
+        assert not database.may_try(what, later_ms + 1)
+        assert database.may_try(what, later_ms + FIRST_PAUSE_MS)
+        assert database.may_try(what, later_ms - 365 * 86_400_000)

@@ -104,6 +104,14 @@ def test_a_clock_that_is_set_back_delays_no_table() -> None:
     assert ("b*", 5030) in [(name, at + minutes_ms) for name, at in loop.served[3:]], "as if it had not been"
 
 
+def test_a_clock_that_is_set_back_between_two_runs_delays_no_table() -> None:
+    loop = Loop(Work("a", pause_ms=1000))
+    loop.loop.run(START_MS + 500, None)
+    loop.clock.advance(-600_000)
+    loop.loop.run(loop.clock.now_ms() + 5000, None)
+    assert len(loop.served) > 4
+
+
 def test_long_waits_are_cut() -> None:
     loop = Loop(Work("a", pause_ms=100_000))
     loop.loop.run(START_MS + 60_000, None)

@@ -358,3 +358,14 @@ def test_the_vacuum_is_that_of_the_store() -> None:
     for name in ("minAge", "fences"):
         own, of_store = (signature(call).parameters[name] for call in (Upkeep, SlateStore.vacuum))
         assert (own.default, own.annotation) == (of_store.default, of_store.annotation)
+
+
+def test_a_clock_that_is_set_back_delays_no_duty(clock: FakeClock) -> None:
+    table, told = create(clock), list[UpkeepOutcome]()
+    put(table, 1)
+    upkeep = Upkeep([table.url], duties="vacuum", clock=clock, minAge="1h")
+    upkeep.run(clock.now_ms() + MINUTE_MS, listener=told.append)
+    assert len(told) == 1
+    clock.advance(-DAY_MS)
+    upkeep.run(clock.now_ms() + HOUR_MS, listener=told.append)
+    assert len(told) >= 4, "every quarter of an hour"
