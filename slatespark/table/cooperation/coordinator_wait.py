@@ -11,6 +11,7 @@ from slatespark.format.compactions import Compaction, Compactions, CompactionSta
 from slatespark.format.ulid import Ulid
 from slatespark.table.clock import Clock
 from slatespark.table.cooperation.outcome import poll_ms
+from slatespark.table.cooperation.timed_wait import TimedWait
 from slatespark.table.stores import TableStores
 from slatespark.texts import name_some
 
@@ -36,11 +37,11 @@ class CoordinatorWait:
     timeout_ms: int
     is_answered: bool = False
     refused: int = 0
-    _end_ms: int = field(init=False)
+    _wait: TimedWait = field(init=False)
     _seen: dict[Ulid, CompactionStatus] | None = None
 
     def __post_init__(self) -> None:
-        self._end_ms = self.clock.now_ms() + self.timeout_ms
+        self._wait = TimedWait(self.clock, self.timeout_ms)
 
     def observe(self, listed: Compactions) -> None:
         """Look for a sign of a coordinator: a job in a state that only it gives, and that the job did not have."""
@@ -58,9 +59,9 @@ class CoordinatorWait:
         blockers : jobs in the way
         in_turn : jobs for which a client that runs few at once may let ours wait
         """
-        if self.clock.now_ms() >= self._end_ms:
+        if self._wait.is_over:
             raise self._given_up(blockers, in_turn)
-        self.clock.sleep_ms(poll_ms(self.stores) if self.stores.main.is_remote else LOCAL_POLL_MS)
+        self._wait.pause(poll_ms(self.stores) if self.stores.main.is_remote else LOCAL_POLL_MS)
 
     def _given_up(self, blockers: Sequence[Compaction], in_turn: Sequence[Compaction]) -> CommitConflictError:
         if not self.is_answered and not any(job.status in _WITH_WORKER for job in (*blockers, *in_turn)):

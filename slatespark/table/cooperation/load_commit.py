@@ -56,6 +56,7 @@ from slatespark.table.cooperation.load_plan import (
 from slatespark.table.cooperation.load_removals import record_load_removals
 from slatespark.table.cooperation.outcome import await_end, have_ended, poll_ms, withdraw
 from slatespark.table.cooperation.submission import JobMovedError, Submitter
+from slatespark.table.cooperation.timed_wait import TimedWait
 from slatespark.table.cooperation.unflushed_rows import await_flush
 from slatespark.table.definition.plan import join_growth
 from slatespark.table.definition.versions import resolve_definition
@@ -285,15 +286,15 @@ class _LoadCommit:
 
     def _await_sources(self) -> tuple[LoadSources, ...]:
         """Return what the load replaces; raises `CommitConflictError` if there is nothing within the time-out."""
-        end_ms = self.clock.now_ms() + self.options.client_timeout_ms
+        wait = TimedWait(self.clock, self.options.client_timeout_ms)
         while True:
             sources = self._find_sources(fetch_latest_manifest(self.stores).value)
             missing = self._segments_without(sources)
             if not missing:
                 return sources
-            if self.clock.now_ms() >= end_ms:
+            if wait.is_over:
                 raise self._no_sources(missing)
-            self.clock.sleep_ms(poll_ms(self.stores))
+            wait.pause(poll_ms(self.stores))
 
     def _no_sources(self, segments: Sequence[bytes]) -> CommitConflictError:
         named = name_some((prefix.hex() for prefix in segments), ", ")
@@ -433,9 +434,9 @@ class _LoadCommit:
         """Take an earlier attempt back, unless the client has committed it; then return the record of the commit."""
         for job_id in _jobs_of(load):
             withdraw(self.submitter.jobs, job_id)
-        end_ms = self.clock.now_ms() + self.options.client_timeout_ms
-        while not self._is_ended(load) and self.clock.now_ms() < end_ms:
-            self.clock.sleep_ms(poll_ms(self.stores))
+        wait = TimedWait(self.clock, self.options.client_timeout_ms)
+        while not self._is_ended(load) and not wait.is_over:
+            wait.pause(poll_ms(self.stores))
         return self._resolve_load(load)
 
     def _resolve_load(self, load: HandedLoad) -> CommitRecord | None:

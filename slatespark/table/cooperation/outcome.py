@@ -18,6 +18,7 @@ from slatespark.table.cooperation.claimed_job import ClaimedJob
 from slatespark.table.cooperation.job_list import JobList
 from slatespark.table.cooperation.job_rules import NOT_BEGUN, VOID, as_failed, find_job, with_job
 from slatespark.table.cooperation.rivals import hold_off, release
+from slatespark.table.cooperation.timed_wait import TimedWait
 from slatespark.table.log.manifests import later_manifests
 from slatespark.table.stores import TableStores
 
@@ -48,10 +49,10 @@ def await_commit(job: ClaimedJob, outputs: Sequence[SstHandle], *, timeout_ms: i
 def await_end(claimed: Sequence[ClaimedJob], *, timeout_ms: int) -> None:
     """Wait until jobs that were handed over have ended; after the time-out they are withdrawn."""
     jobs = claimed[0].jobs
-    end_ms = jobs.clock.now_ms() + timeout_ms
+    wait = TimedWait(jobs.clock, timeout_ms)
     with _without_rivals(claimed) as poll:
-        while (is_active := poll()) and jobs.clock.now_ms() < end_ms:
-            jobs.clock.sleep_ms(poll_ms(jobs.stores))
+        while (is_active := poll()) and not wait.is_over:
+            wait.pause(poll_ms(jobs.stores))
         if is_active:
             for job in claimed:
                 with suppress(CommitConflictError):  # then it stays active

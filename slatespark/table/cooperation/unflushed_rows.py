@@ -20,6 +20,7 @@ from slatespark.options import WriteOptions
 from slatespark.ranges import ALL_KEYS, KeyRange
 from slatespark.table.clock import Clock
 from slatespark.table.cooperation.outcome import poll_ms
+from slatespark.table.cooperation.timed_wait import TimedWait
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read.fetch import fetch_wal_rows
 from slatespark.table.read.planning.key_prefixes import name_key
@@ -71,10 +72,10 @@ def await_flush(
     unflushed = None if rows is None else _with_keys_of(stores, rows, files, options.write_buffer_bytes)
     if unflushed is None:
         return
-    end_ms = clock.now_ms() + options.client_timeout_ms
+    wait = TimedWait(clock, options.client_timeout_ms)
     while fetch_latest_manifest(stores).value.last_l0_seq < unflushed.last_seq:
-        if clock.now_ms() < end_ms:
-            clock.sleep_ms(poll_ms(stores))
+        if not wait.is_over:
+            wait.pause(poll_ms(stores))
             continue
         if options.unflushed_rows == "win":
             return

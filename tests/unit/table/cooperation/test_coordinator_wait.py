@@ -7,8 +7,9 @@ import pytest
 from slatespark.errors import CommitConflictError
 from slatespark.format.compactions import Compaction, Compactions, CompactionStatus, TieredSpec
 from slatespark.storage.memory_store import MemoryStore
-from slatespark.table.cooperation.coordinator_wait import CoordinatorWait
+from slatespark.table.cooperation.coordinator_wait import LOCAL_POLL_MS, CoordinatorWait
 from slatespark.table.stores import TableStores
+from tests.support.clock_set_back import ClockSetBack
 from tests.support.fake_clock import FakeClock
 from tests.unit.table.cooperation.lists import job, view_ids
 
@@ -51,3 +52,12 @@ def test_the_client_has_been_busy_with_its_own(answers: list[Compaction]) -> Non
     message = given_up(answers)
     assert "no coordinator" not in message
     assert "came first" in message
+
+
+def test_a_clock_that_is_set_back_does_not_prolong_the_wait() -> None:
+    store, clock = MemoryStore("turn"), ClockSetBack()
+    wait = CoordinatorWait(TableStores(main=store, wal=store), clock, timeout_ms=100)
+    for _ in range(100 // LOCAL_POLL_MS):
+        wait.pause()
+    with pytest.raises(CommitConflictError, match="no coordinator"):
+        wait.pause()

@@ -21,6 +21,7 @@ from slatespark.table.cooperation.job_rules import VOID, as_failed
 from slatespark.table.cooperation.outcome import await_commit, await_end, find_commit, have_ended, withdraw
 from slatespark.table.log.compactions import fetch_compactions
 from slatespark.table.stores import TableStores
+from tests.support.clock_set_back import ClockSetBack
 from tests.support.fake_clock import FakeClock
 from tests.unit.table.cooperation.lists import change, database, job, job_id, manifest, publish, sst, view_ids
 
@@ -143,8 +144,9 @@ def test_lost_races_for_the_list_do_not_deny_a_commit(
     assert [each.status for each in fetch_compactions(stores).value.jobs] == [status]
 
 
-def test_a_job_that_nobody_commits_is_withdrawn() -> None:
-    stores, clock = database(f"outcome-{next(_names)}", BEFORE, job(1, SPEC)), FakeClock()
+@pytest.mark.parametrize("make_clock", [FakeClock, ClockSetBack])
+def test_a_job_that_nobody_commits_is_withdrawn(make_clock: type[FakeClock]) -> None:
+    stores, clock = database(f"outcome-{next(_names)}", BEFORE, job(1, SPEC)), make_clock()
     with handed_over(stores, clock) as claimed:
         [handed] = fetch_compactions(stores).value.jobs
         assert await_commit(claimed, OUTPUTS, timeout_ms=TIMEOUT_MS) is None

@@ -15,6 +15,7 @@ from slatespark.options import WriteOptions
 from slatespark.table.cooperation.unflushed_rows import await_flush
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.stores import TableStores
+from tests.support.clock_set_back import ClockSetBack
 from tests.support.fake_clock import FakeClock
 from tests.support.wal_files import encode_wal
 from tests.unit.table.cooperation.lists import publish
@@ -51,3 +52,13 @@ def test_every_row_with_a_key_of_the_load_is_waited_for(flushed: int, is_enough:
     else:
         with pytest.raises(CommitConflictError, match="key 61; key 63 before"):
             await_flush(stores, clock, 4, RAW_CODEC, options, files=files)
+
+
+def test_a_clock_that_is_set_back_does_not_prolong_the_wait() -> None:
+    stores, clock = new_stores(), ClockSetBack()
+    publish(stores, 1, Manifest(last_l0_seq=4))
+    stores.main.put(wal_path(1), [encode_wal([Row(b"a", 5)])])
+    options = WriteOptions.parse({"path": stores.url, "clientTimeout": "1s"})
+    with pytest.raises(CommitConflictError, match="has not flushed them"):
+        await_flush(stores, clock, 2, RAW_CODEC, options)
+    assert sum(clock.slept_ms) == 1000
