@@ -33,6 +33,7 @@ from slatespark.table.read.merge.merge_function import (
     fold_max,
     fold_min,
     fold_sum,
+    folded_value,
     no_operator,
 )
 from slatespark.units import MAX_MS, MIN_MS
@@ -86,7 +87,7 @@ def fold_groups(
     Raises
     ------
     OptionError
-        Without an operator.
+        Without an operator, or when it returns no bytes.
     """
     taken, starts = take_rows(sources, rows), np.flatnonzero(first)
     if fold is None:
@@ -132,7 +133,8 @@ def _fold_one_by_one(taken: RowColumns, starts: NDArray[np.int64], fold: MergeFu
     results = []
     for start, end in pairwise([*starts.tolist(), len(values)]):
         oldest = end - has_base[end - 1]
-        results.append(fold(values[oldest] if oldest < end else None, values[start:oldest][::-1]))
+        base = values[oldest] if oldest < end else None
+        results.append(folded_value(fold, base, values[start:oldest][::-1], taken.key(start)))
     offsets = np.cumsum([0, *map(len, results)], dtype=np.int64)
     return np.frombuffer(b"".join(results), np.uint8), offsets
 

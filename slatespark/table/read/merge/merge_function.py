@@ -51,7 +51,7 @@ def fold_rows(group: Sequence[Row], fold: MergeFunction | None) -> Row:
     Raises
     ------
     OptionError
-        Without an operator.
+        Without an operator, or when it returns no bytes.
     """
     if fold is None:
         raise no_operator(group[0].key)
@@ -63,9 +63,26 @@ def fold_rows(group: Sequence[Row], fold: MergeFunction | None) -> Row:
         key=group[0].key,
         seq=group[0].seq,
         kind=RowKind.PUT,
-        value=fold(None if base is None else base.value, operands),
+        value=folded_value(fold, None if base is None else base.value, operands, group[0].key),
         create_ts_ms=max(created, default=None),
         expire_ts_ms=min(expiring, default=None),
+    )
+
+
+def folded_value(fold: MergeFunction, existing: bytes | None, operands: list[bytes], key: bytes) -> bytes:
+    """Return what an operator makes of a value and operands; raises `OptionError` where that is not bytes.
+
+    Other things count as bytes for Python, such as arrays of numbers. Their length is that of something else, so the
+    values of the rows behind would be cut in the wrong places.
+    """
+    found: object = fold(existing, operands)
+    if isinstance(found, bytes):
+        return found
+    if isinstance(found, bytearray | memoryview):
+        return bytes(found)
+    raise OptionError(
+        f"mergeOperator: for key {key.hex()} the function returned an object of the type {type(found).__name__}.",
+        todo="Let it return bytes.",
     )
 
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -73,6 +75,25 @@ def test_a_group_takes_the_newest_seq_the_latest_creation_and_the_earliest_expir
     assert fold_rows(group[:1], fold) == Row(b"k", 9, value=b"3", create_ts_ms=5)
     with pytest.raises(OptionError, match="mergeOperator"):
         fold_rows(group, None)
+
+
+@pytest.mark.parametrize("made", [np.array([5], "<i8"), np.int64(5), "text", None, 5, [b"a"]])
+def test_an_operator_returns_bytes_and_nothing_that_is_like_them(made: Any) -> None:
+    """The length of an array is not that of its bytes, so values behind it would be cut in the wrong places."""
+    operands = [Row(key, 2 - at, RowKind.MERGE, b"x") for key in (b"a", b"b") for at in range(2)]
+    first = np.array([True, False, True, False])
+    with pytest.raises(OptionError, match="61 the function returned an object of the type"):
+        fold_groups([rows_to_columns(operands)], np.arange(4), first, lambda existing, operands: made)
+    with pytest.raises(OptionError, match="61 the function returned an object of the type"):
+        fold_rows(operands[:2], lambda existing, operands: made)
+
+
+@pytest.mark.parametrize("made", [bytearray(b"abc"), memoryview(b"abc"), np.array([5], "<i8").data])
+def test_buffers_of_bytes_are_taken_whole(made: Any) -> None:
+    operands = [Row(key, 1, RowKind.MERGE, b"x") for key in (b"a", b"b")]
+    folded = fold_groups([rows_to_columns(operands)], np.arange(2), np.array([True, True]), lambda *_: made)
+    assert [row.value for row in columns_to_rows(folded)] == [bytes(made)] * 2
+    assert fold_rows(operands[:1], lambda *_: made).value == bytes(made)
 
 
 def test_groups_next_to_each_other_and_plain_rows() -> None:
