@@ -1,4 +1,7 @@
-"""Whether two rows have equal values: by their bytes, and where these differ, by what they say in today's schema."""
+"""Whether two rows have equal values: by their bytes, and where these differ, by what they say in today's schema.
+
+Some values are compared at a time: those of all keys of a lookup may be more than an array holds.
+"""
 
 from __future__ import annotations
 
@@ -13,15 +16,16 @@ from slatespark.encoding.row_codec import WITH_COLUMNS, RowCodec
 from slatespark.encoding.without_pandas import numpy_of
 from slatespark.kernels import gather_values, value_lengths
 from slatespark.kernels.columns import RowColumns
+from slatespark.table.read.batch_cuts import cut_sizes
 
 
 def same_values(sources: Sequence[RowColumns], left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Return for pairs of packed rows whether their values have the same bytes."""
     same: NDArray[np.bool_] = value_lengths(sources, left) == value_lengths(sources, right)
     indices = np.flatnonzero(same)
-    if len(indices):
-        equal = pc.equal(_values(sources, left[indices]), _values(sources, right[indices]))
-        same[indices] = numpy_of(equal)
+    for start, end in cut_sizes(value_lengths(sources, left[indices])):
+        part = indices[start:end]
+        same[part] = numpy_of(pc.equal(_values(sources, left[part]), _values(sources, right[part])))
     return same
 
 
@@ -36,7 +40,10 @@ def same_rows(
     same = same_values(sources, left, right)
     indices = np.flatnonzero(~same)
     if len(indices) and codec.value_format in WITH_COLUMNS:
-        same[indices] = _decode_equal(sources, left[indices], right[indices], codec)
+        lengths = value_lengths(sources, left[indices]) + value_lengths(sources, right[indices])
+        for start, end in cut_sizes(lengths):
+            part = indices[start:end]
+            same[part] = _decode_equal(sources, left[part], right[part], codec)
     return same
 
 

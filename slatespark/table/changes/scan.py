@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from slatespark.encoding.predicates.row_filter import RowTest
 from slatespark.encoding.without_pandas import array_of_numpy, words_of
-from slatespark.kernels import take_rows
+from slatespark.kernels import take_rows, value_lengths
 from slatespark.kernels.columns import ROW_BITS, ROW_MASK, RowColumns
 from slatespark.kernels.lifetimes import TimedRows, expired, is_live, retired
 from slatespark.table.changes.candidates import Candidates, find_candidates
@@ -21,6 +21,7 @@ from slatespark.table.changes.pairs import Rows, aligned, in_key_order, pair_row
 from slatespark.table.changes.plan import ChangeSettings, ChangeSplit
 from slatespark.table.changes.sides import shown_rows
 from slatespark.table.read.arrow import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION, decode_columns, instants
+from slatespark.table.read.batch_cuts import cut_sizes
 from slatespark.table.read.fetch import fetch_wal_rows
 from slatespark.table.read.materialise import Materialiser, join_small
 from slatespark.table.read.planning.plan import Split
@@ -170,7 +171,11 @@ class _Feed:
         settings = self.settings
         if self.passes is None or settings.condition is None or not len(rows[1]):
             return np.ones(len(rows[1]), np.bool_)
-        return self.passes(decode_columns(*rows, settings.condition.columns, settings.projection, settings.new.table))
+        sources, packed = rows
+        columns, projection = settings.condition.columns, settings.projection
+        parts = (packed[start:end] for start, end in cut_sizes(value_lengths(sources, packed)))
+        tested = (decode_columns(sources, part, columns, projection, settings.new.table) for part in parts)
+        return np.concatenate([self.passes(each) for each in tested])
 
 
 def _compared(old: Rows, new: Rows, feed: _Feed) -> _Changes:
