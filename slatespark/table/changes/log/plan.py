@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from slatespark.options import ReadOptions
@@ -18,8 +18,8 @@ from slatespark.table.clock import Clock
 from slatespark.table.definition.versions import resolve_definition
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read.arrow import Projection, project
-from slatespark.table.read.fetch import sample_index
-from slatespark.table.read.planning.plan import FileSlice, SstFile
+from slatespark.table.read.fetch import sample_indexes
+from slatespark.table.read.planning.plan import FileSlice, Layer, cut_layers, plan_splits, stored_bytes
 from slatespark.table.read.reader import bind_condition, chosen_range, renewed
 from slatespark.table.stores import TableStores
 
@@ -53,7 +53,7 @@ class CommitPart:
     Attributes
     ----------
     version, committed_ms : the version of the commit, and when it was published
-    slices : parts of its files
+    slices : parts of its files, by their first keys; no other part has any of these keys
     after_seq, last_seq : only writes with sequence numbers (after_seq, last_seq]
     """
 
@@ -219,9 +219,17 @@ class _Cutter:
             yield WalPart(files, shown, stretch.after_seq, stretch.last_seq), size
 
     def _of_commit(self, commit: LoggedCommit, survey: LogSurvey) -> Iterator[tuple[CommitPart, int]]:
+        """Yield the parts of a commit by keys: the writes of a key are in one part, in whichever files they are."""
         after_seq, last_seq = commit.start_seq - 1, commit.end_seq - 1
-        for slices, size in self._grouped(self._slices(survey.files[commit.version])):
-            yield CommitPart(commit.version, commit.committed_ms, slices, after_seq, last_seq), size
+        whole = (Layer("commit", (file.whole(),)) for file in survey.files[commit.version])
+        layers = cut_layers(list(whole), self.keys)
+        sample = partial(sample_indexes, self.stores)
+        splits = plan_splits(layers, self.keys, target_bytes=self.target_bytes, sample=sample)
+        size = stored_bytes(layers) // len(splits)
+        for split in splits:
+            slices = tuple(part for layer in split.layers for part in layer.slices)
+            if slices:
+                yield CommitPart(commit.version, commit.committed_ms, slices, after_seq, last_seq), size
 
     def _grouped(self, sized: Iterable[tuple[T, int]]) -> Iterator[tuple[tuple[T, ...], int]]:
         """Yield items with their sizes in groups of at most `target_bytes`, unless one item alone is larger."""
@@ -235,14 +243,3 @@ class _Cutter:
             filled += size
         if group:
             yield tuple(group), filled
-
-    def _slices(self, files: Sequence[SstFile]) -> Iterator[tuple[FileSlice, int]]:
-        """Yield the parts of files with keys of the options; a large file is cut."""
-        for file in files:
-            points = [] if file.data_bytes <= self.target_bytes else sample_index(self.stores, file, self.target_bytes)
-            sizes = [point.stored_bytes for point in points] or [file.data_bytes]
-            bounds = [None, *(point.key for point in points[1:]), None]
-            for (start, end), size in zip(pairwise(bounds), sizes, strict=True):
-                keys = KeyRange(start or b"", end).intersect(self.keys)
-                if not keys.is_empty():
-                    yield FileSlice(file, keys), size
