@@ -26,6 +26,7 @@ from slatespark.table.stores import TableStores
 MERGE_OPERAND: Final = "merge"
 
 _WORDS: Final = (UPSERT, DELETE, MERGE_OPERAND)
+_ROW_BYTES: Final = 57  # of a decoded row, without its key and value
 
 
 def scan_log(stores: TableStores, split: LogSplit, settings: LogSettings) -> Iterator[pa.RecordBatch]:
@@ -64,25 +65,42 @@ def _wal_batches(
 def _commit_batches(
     stores: TableStores, part: CommitPart, settings: LogSettings, made: Materialiser
 ) -> Iterator[pa.RecordBatch]:
-    sources = list(_commit_rows(stores, part, settings))
-    chosen = all_rows(sources)
-    if not len(chosen):
-        return
-    seqs = np.concatenate([rows.seqs for rows in sources])
-    chosen = chosen[np.argsort(seqs, kind="stable")]
-    fields = gather_fields(sources, chosen)
-    times = instants(np.full(len(chosen), part.committed_ms, np.int64), np.zeros(len(chosen), np.bool_))
-    yield from made.batches(sources, chosen, _known(fields, part.version, times))
+    for sources in _commit_rows(stores, part, settings):
+        chosen = all_rows(sources)
+        seqs = np.concatenate([rows.seqs for rows in sources])
+        chosen = chosen[np.argsort(seqs, kind="stable")]
+        fields = gather_fields(sources, chosen)
+        times = instants(np.full(len(chosen), part.committed_ms, np.int64), np.zeros(len(chosen), np.bool_))
+        yield from made.batches(sources, chosen, _known(fields, part.version, times))
 
 
-def _commit_rows(stores: TableStores, part: CommitPart, settings: LogSettings) -> Iterator[RowColumns]:
-    """Yield the rows of a commit in some of its files, without those that others wrote."""
-    for each in part.slices:
+def _commit_rows(stores: TableStores, part: CommitPart, settings: LogSettings) -> Iterator[list[RowColumns]]:
+    """Yield the rows of a commit in some of its files, without those that others wrote, some at a time.
+
+    They are put in order later, so all rows of a key come together: more than `readBuffer` where these are more, or
+    where files overlap.
+    """
+    held, size, last_key = list[RowColumns](), 0, b""
+    starts = [each.keys.start for each in part.slices]  # ascending
+    for number, each in enumerate(part.slices):
+        following = next(iter(starts[number + 1 :]), None)
         for window in layer_windows(stores, Layer("commit", (each,)), window_size(settings.buffer_bytes, 1)):
             inside = window.indices
             inside = inside[_between(window.rows, part.after_seq, part.last_seq)[window.low : window.high]]
+            is_apart = window.rows.key(window.low) > last_key and (following is None or following > last_key)
+            if held and size >= settings.buffer_bytes and is_apart:
+                yield held
+                held, size = [], 0
             if len(inside):
-                yield take_rows([window.rows], inside)
+                held.append(take_rows([window.rows], inside))
+                size += _memory_of(held[-1])
+                last_key = max(last_key, window.rows.key(window.high - 1))
+    if held:
+        yield held
+
+
+def _memory_of(rows: RowColumns) -> int:
+    return len(rows.key_bytes) + len(rows.value_bytes) + _ROW_BYTES * len(rows)
 
 
 def _between(rows: RowColumns, after_seq: int, last_seq: int) -> NDArray[np.bool_]:

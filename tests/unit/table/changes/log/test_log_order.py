@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import tracemalloc
 from collections import defaultdict
 from typing import Any
 
@@ -52,3 +53,26 @@ def test_versions_of_a_key_come_in_their_order_and_in_one_part(store: SlateStore
     assert len(parts) == (1 if split_bytes > 100_000 else KEYS)
     assert [key for part in parts for key in part] == list(range(KEYS))
     assert all(times == list(range(1, TIMES + 1)) for part in parts for times in part.values())
+
+
+def test_rows_that_decompress_to_more_than_the_buffer_come_some_at_a_time() -> None:
+    """The keys of a commit are divided by stored bytes, of which there are few; each key is whole all the same."""
+    found = SlateStore.create("memory://log-memory", autoCompact=False)
+    keys = [b"%04d" % number for number in range(1000)]
+    rows = pa.table({"key": keys, "value": [b"v" * 100_000] * len(keys)})  # 100 MB
+    found.write(rows, compression="zstd")
+    feed = found.changes(changes="log", startingVersion=1, readBuffer="4m", columns="key")
+    tracemalloc.start()
+    try:
+        shown = [key for batch in feed for key in batch.column("key").to_pylist()]
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert shown == keys
+    assert peak < 32_000_000
+
+
+@pytest.mark.parametrize("buffer", [1, 3000, 30_000])
+def test_a_small_buffer_parts_no_key(store: SlateStore, buffer: int) -> None:
+    rows = store.changes(changes="log", startingVersion=1, readBuffer=buffer).read_all().to_pylist()
+    assert versions(rows) == {key: list(range(1, TIMES + 1)) for key in range(KEYS)}
