@@ -5,12 +5,13 @@ Scans skip files, and reaps drop them, on the basis of these records; hence the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from slatespark.errors import CorruptDataError
 from slatespark.table.records.json_objects import CHECKSUM, JSON_SUFFIX, ROOT, with_checksum
+from slatespark.units import MAX_MS, MIN_MS
 
 COMMITS_DIR: Final = f"{ROOT}commits/"
 BATCHES_DIR: Final = f"{COMMITS_DIR}batches/"
@@ -33,6 +34,8 @@ _CHECKED_IF_THERE: Final = {
     "forgotten": bool,
     "snapshot_seq": int | None,
 }
+_TIMES: Final = ("committed_ms", "write_time_ms")
+_MOST: Final = 1 << 64  # of all other numbers: the end of sequence numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,12 +113,26 @@ def commit_of(path: str, content: Mapping[str, Any]) -> CommitRecord:
     for name, one_of in _CHECKED_IF_THERE.items():
         if name in content and not isinstance(content[name], one_of):
             raise CorruptDataError(f"commit record has {name} = {content[name]!r}.", path=path)
+    for name, number in _numbers(content):
+        least, most = (MIN_MS, MAX_MS) if name in _TIMES else (0, _MOST)
+        if not (isinstance(number, int) and least <= number <= most):
+            raise CorruptDataError(f"commit record has {name} = {number!r}.", path=path)
     try:
         known = {name: content[name] for name in CommitRecord.__slots__ if name in content}
         replaced = tuple(tuple(bounds) for bounds in content.get("replaced", ()))
         return CommitRecord(**{**known, "removed": tuple(content.get("removed", ())), "replaced": replaced})
     except TypeError as exc:  # a field without a default
         raise CorruptDataError(f"commit record lacks {exc}.", path=path) from exc
+
+
+def _numbers(content: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
+    """Yield the numbers in a record, by the names of their fields; a field that is null has none."""
+    for name in (*_CHECKED, *_CHECKED_IF_THERE):
+        value = content.get(name)
+        if isinstance(value, int):
+            yield name, value
+    for count in content["rows"].values():
+        yield "rows", count
 
 
 def merge_counts(parts: Sequence[Mapping[str, int]]) -> dict[str, int]:

@@ -74,9 +74,17 @@ def test_failures_to_write_a_record_or_lease_are_ignored(store: FailingStore, er
         {"replaced": [5]},
         {"compactor_epoch": None},
         {"write_time_ms": "x"},
+        {"committed_ms": 2**63},
+        {"write_time_ms": -(2**63) - 1},
+        {"end_seq": 2**64 + 1},
+        {"start_seq": -1},
+        {"fence": -1},
+        {"rows": {"put": "x"}},
+        {"rows": {"put": None}},
+        {"rows": {"put": 2**70}},
     ],
 )
-def test_a_record_with_values_of_another_type_is_damaged(store: FailingStore, change: dict[str, object]) -> None:
+def test_a_record_with_values_that_no_commit_has_is_damaged(store: FailingStore, change: dict[str, object]) -> None:
     publish_commit_record(store, record(1))
     path = f"{COMMITS_DIR}{1:020d}.json"
     content = json.loads(bytes(store.get(path)))
