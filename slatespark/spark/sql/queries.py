@@ -6,7 +6,6 @@ parses the rest as it was written.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from slatespark.spark.table_location import TableLocation
 
 _MAKE_VIEW: Final = "Make a temporary view of the table, and name that in the query."
-_TEMPORAL: Final = re.compile(r"\s*(?:FOR\s+)?(?:VERSION|TIMESTAMP)\s+AS\s+OF\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -100,7 +98,14 @@ def _may_be_ours(text: str, mention: _TableMention) -> bool:
     """Tell whether a table is named by its path, or by a name without dots and a version."""
     if names_path(mention.name):
         return text[mention.end - 1] == "`"
-    return len(mention.name) == 1 and _TEMPORAL.match(text, mention.end) is not None
+    return len(mention.name) == 1 and _is_versioned(text, mention.end)
+
+
+def _is_versioned(text: str, at: int) -> bool:
+    """Tell whether `VERSION AS OF` or `TIMESTAMP AS OF` comes next; there may be comments between the words."""
+    words = [token.text.upper() for token in find_tokens(text[at:])[:4]]
+    words = words[1:] if words[:1] == ["FOR"] else words
+    return words[:1] in (["VERSION"], ["TIMESTAMP"]) and words[1:3] == ["AS", "OF"]
 
 
 def instant_ms(spark: SparkSession, text: str) -> int:
@@ -182,7 +187,7 @@ def _parse_error(text: str, details: Mapping[str, Any]) -> OptionError:
 
 def _version(text: str, mention: _TableMention, spark: SparkSession) -> tuple[dict[str, Any], int]:
     """Return the read options of a `VERSION AS OF` or `TIMESTAMP AS OF` behind a table's name, and the end of both."""
-    if not _TEMPORAL.match(text, mention.end):
+    if not _is_versioned(text, mention.end):
         return {}, mention.end
     rest = Statement(text[mention.end :])
     rest.take("FOR")

@@ -28,6 +28,11 @@ def found(text: str) -> list[tuple[str, dict[str, Any]]]:
         (f"SELECT * FROM {T}", [(T, {})]),
         (f"SELECT * FROM {T} VERSION AS OF 3 AS a", [(f"{T} VERSION AS OF 3", {"versionAsOf": 3})]),
         (f"SELECT * FROM {T}\n FOR version as  of 3 a", [(f"{T}\n FOR version as  of 3", {"versionAsOf": 3})]),
+        (
+            f"SELECT * FROM {T} /* of\nold */ FOR -- it\n VERSION/**/AS OF 3 a",
+            [(f"{T} /* of\nold */ FOR -- it\n VERSION/**/AS OF 3", {"versionAsOf": 3})],
+        ),
+        (f"SELECT * FROM {T} -- VERSION AS OF 3", [(T, {})]),
         (f"SELECT {T} FROM x", [("x", {})]),  # a column
         (f"SELECT '{{}} {T}' /* {T} */ FROM x -- {T}", [("x", {})]),
         (f"SELECT /*+ BROADCAST({T}), MERGE(t) */ * FROM {T} t", [(T, {})]),
