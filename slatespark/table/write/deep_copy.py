@@ -57,7 +57,7 @@ from slatespark.table.commit.tree_edit import add_runs, new_runs
 from slatespark.table.commit.wal_place import fetch_state_with_wal
 from slatespark.table.definition.table_definition import NO_DEFINITION, TableDefinition
 from slatespark.table.definition.versions import fetch_definition, publish_definition, refuse_newer
-from slatespark.table.log.manifests import draw_nonce, fetch_manifest, publish_manifest
+from slatespark.table.log.manifests import draw_nonce, fetch_manifest, find_latest_manifest, publish_manifest
 from slatespark.table.log.versioned_object import RaceLostError, Version, retry_lost_races
 from slatespark.table.progress import Progress, Step
 from slatespark.table.read.copies.stored import list_copies
@@ -361,6 +361,9 @@ def _publish_definition(guard: _Guard, planned: TableDefinition) -> None:
     def attempt(_: int) -> None:
         newest, current = _refuse_other_definition(made, clock, planned)
         if replace(current, created_by=planned.created_by) != planned:
+            # A table that was created since the copy began keeps its own. Its manifest comes before its lease ends.
+            if find_latest_manifest(made) is not None:
+                raise _occupied(made)
             publish_definition(made, Version(newest + 1, planned))
             raise RaceLostError("another creator may have published the next definition already")
         if not has_lease(made.main, guard.write_id, clock.now_ms()):

@@ -208,6 +208,28 @@ def test_the_first_of_two_copies_wins(original: Original) -> None:
         copy_table(original.stores, SystemClock(), stores_of(target))
 
 
+@pytest.mark.parametrize("is_typed", [True, False])
+def test_a_table_that_is_created_meanwhile_keeps_its_definition(original: Original, is_typed: bool) -> None:
+    """A copy takes long. The lease of a creator is gone by the end, and a client puts no definition at all."""
+    schema = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("name", pa.string())])
+    table = SlateStore.create(original.at("typed"), schema, "id", retention="1d")
+    table.write(pa.table({"id": [1], "name": ["x"]}, schema))
+    inner = MemoryStore(original.at("c").removeprefix("memory://"))
+
+    def create() -> None:
+        if is_typed:
+            SlateStore.create(original.at("c"), schema, "id", defaultTtl="2d")
+        else:
+            inner.create(manifest_path(1), encode_manifest(Manifest()))
+
+    target = FailingStore(inner).run(create, "put", "compacted/*")
+    with pytest.raises(TableExistsError):
+        copy_table(original.of("typed"), SystemClock(), stores_of(target))
+    newest, definition = fetch_definition(original.of("c"))
+    assert newest == (1 if is_typed else 0)
+    assert "retention" not in definition.properties
+
+
 # --- failures -------------------------------------------------------------------------------------------------------
 
 STEPS = [("put", "compacted/*", 1), ("put", "compacted/*", 2), ("put", "compacted/*", 3), ("create", "manifest/*", 1)]
