@@ -7,6 +7,8 @@ docs/reference/table-metadata.md.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from slatespark.errors import InvalidRequestError
 from slatespark.format.paths import COLUMNS_DIR, COMPACTED_DIR
 from slatespark.table.commit.earlier_table import find_earlier_objects
@@ -42,7 +44,9 @@ def collect_leftovers(stores: TableStores, *, now_ms: int, min_age_ms: int, dry_
             why="There was a table here, and its manifests are missing.",
             todo="Restore them; nothing was deleted.",
         )
-    needs = Needs(now_ms=now_ms, min_age_ms=min_age_ms, replay_after=0, versions=(), leases=leases.live)
+    # A copy takes up files of one that died, which are older than its lease.
+    live = tuple(replace(lease, created_ms=None) for lease in leases.live)
+    needs = Needs(now_ms=now_ms, min_age_ms=min_age_ms, replay_after=0, versions=(), leases=live)
     verdicts = [
         *(("columns", verdict) for verdict in judge_copies(stores.main.list(COLUMNS_DIR), needs)),
         *(("sst", verdict) for verdict in judge_ssts(ssts, needs)),

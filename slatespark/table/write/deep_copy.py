@@ -129,6 +129,8 @@ def copy_table(
     TableExistsError, InvalidRequestError
         When the place is not empty, but for what a copy left that died; when there is no such version; or when rows of
         the WAL need a new segment, and the segment extractor is not declared.
+    ConflictError
+        When a vacuum of the place removed files of the copy, or its lease.
     HistoryTrimmedError
         When the version, or a file of it, was collected.
     CorruptDataError
@@ -153,6 +155,7 @@ def copy_table(
         drained = upload_tail(stores, clock, source.value, tail, target=made.main, segments=segments, options=options)
         manifest = plan_copy(source.value, drained, tail, draw_nonce(clock), segments)
         guard.renew()
+        _refuse_collected(made, manifest)
         return _publish(guard, source.value, manifest, definition, drained)
 
 
@@ -296,6 +299,20 @@ def _copy_columns(store: ObjectStore, target: ObjectStore, file: CopiedFile) -> 
         data = store.get(path)
         if open_copy(data).footer.label.is_of(file.handle.id, file.handle.info):
             target.put(path, [data])
+
+
+def _refuse_collected(made: TableStores, manifest: Manifest) -> None:
+    """Raise `ConflictError` if files of the copy are gone.
+
+    A vacuum of the place removes what a dead copy left. It may have begun before this copy took such files up, or while
+    the lease of a suspended one had expired.
+    """
+    there = {meta.path for meta in made.main.list(COMPACTED_DIR)}
+    if gone := [sst_id for sst_id in manifest.ssts if sst_path(sst_id) not in there]:
+        raise ConflictError(
+            f"{made.url}: a vacuum removed {len(gone)} files of this copy, {sst_path(gone[0])} among them.",
+            todo="Copy again.",
+        )
 
 
 def _groups(files: Sequence[CopiedFile], target_bytes: int) -> list[list[CopiedFile]]:

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from slatespark import (
+    ConflictError,
     CorruptDataError,
     HistoryTrimmedError,
     InvalidRequestError,
@@ -24,6 +25,7 @@ from slatespark.format.paths import manifest_path, sst_path
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.table.clock import SystemClock
 from slatespark.table.definition.versions import fetch_definition
+from slatespark.table.gc.run import vacuum_table
 from slatespark.table.log.manifests import fetch_latest_manifest, find_latest_manifest
 from slatespark.table.records.commits import fetch_commit_record
 from slatespark.table.stores import TableStores
@@ -278,6 +280,42 @@ def test_what_a_killed_copy_leaves_is_taken_up_or_removed(original: Original, tm
     clock = FakeClock(SystemClock().now_ms() + 2 * HOLD_MS)
     copy_table(stores, clock, original.of("other"))
     assert fetch_definition(original.of("other")).value.properties["defaultTtl"] == "1d"
+
+
+def leave_files(original: Original, clock: FakeClock) -> MemoryStore:
+    """A copy that fails before its manifest, two days ago."""
+    inner = MemoryStore(original.at("c").removeprefix("memory://"), clock.now_ms)
+    with pytest.raises(UnavailableError):
+        copy_table(original.stores, clock, stores_of(FailingStore(inner).fail("create", "manifest/*")))
+    clock.advance(2 * HOLD_MS)
+    return inner
+
+
+def test_a_vacuum_keeps_the_files_that_a_running_copy_takes_up(original: Original) -> None:
+    """They are older than its lease."""
+    clock = FakeClock(SystemClock().now_ms())
+    inner = leave_files(original, clock)
+    target = FailingStore(inner).run(lambda: vacuum_table(stores_of(inner), clock), "put", "compacted/*")
+    target.run(lambda: vacuum_table(stores_of(inner), clock, min_age_ms=0), "create", "manifest/*")
+    copy_table(original.stores, clock, stores_of(target))
+    assert store_on(inner).verify().findings == ()
+    assert rows(store_on(inner)) == {b"a": b"3", b"b": b"2"}
+
+
+def test_a_vacuum_that_began_before_a_copy_cannot_damage_it(original: Original) -> None:
+    clock = FakeClock(SystemClock().now_ms())
+    inner = leave_files(original, clock)
+
+    def remove() -> None:
+        for meta in inner.list("compacted/"):
+            inner.delete(meta.path)
+
+    target = FailingStore(inner).run(remove, "put", "compacted/*")
+    with pytest.raises(ConflictError, match="vacuum"):
+        copy_table(original.stores, clock, stores_of(target))
+    assert find_latest_manifest(stores_of(inner)) is None
+    copy_table(original.stores, clock, stores_of(inner))
+    assert rows(store_on(inner)) == {b"a": b"3", b"b": b"2"}
 
 
 def test_the_definition_of_another_table_is_in_the_way(original: Original) -> None:
