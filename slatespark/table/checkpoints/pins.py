@@ -66,7 +66,14 @@ def _pin(stores: TableStores, clock: Clock, snapshot: Snapshot, lifetime_ms: int
     """Keep a snapshot; raises `RaceLostError` when a later version may no longer need some of its WAL files."""
     manifest, seen = snapshot.manifest, snapshot.manifest.wal_id_last_seen
     if snapshot.wal.end - 1 <= seen or not snapshot.wal.last_seq:  # its manifest covers all of it
-        add_checkpoint(stores, clock, name=PIN_NAME, lifetime_ms=lifetime_ms, manifest_id=snapshot.manifest_id)
+        add_checkpoint(
+            stores,
+            clock,
+            name=PIN_NAME,
+            lifetime_ms=lifetime_ms,
+            manifest_id=snapshot.manifest_id,
+            refuses_released=True,
+        )
         return
     refuse_unfinished(stores, manifest)
     now_ms, new_id = read_clock(clock), snapshot.manifest_id + 1

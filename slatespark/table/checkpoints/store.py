@@ -101,11 +101,9 @@ def create_checkpoint(
     """
     if name is not None:
         _check_name(name)
-    if manifest_id is not None:
-        newest_id, newest = fetch_latest_manifest(stores)
-        if manifest_id < newest_id and newest.external_dbs:
-            refuse_released(stores, fetch_manifest(stores, manifest_id), newest)
-    return add_checkpoint(stores, clock, name=name, lifetime_ms=lifetime_ms, manifest_id=manifest_id)
+    return add_checkpoint(
+        stores, clock, name=name, lifetime_ms=lifetime_ms, manifest_id=manifest_id, refuses_released=True
+    )
 
 
 def add_checkpoint(
@@ -116,8 +114,14 @@ def add_checkpoint(
     name: str | None = None,
     lifetime_ms: int | None = None,
     manifest_id: int | None = None,
+    refuses_released: bool = False,
 ) -> CheckpointFacts:
-    """Do the same as `create_checkpoint`; the caller may choose the id, and a reserved name."""
+    """Do the same as `create_checkpoint`; the caller may choose the id, and a reserved name.
+
+    Parameters
+    ----------
+    refuses_released : raise `HistoryTrimmedError` for a version with files that no checkpoint of ours can keep
+    """
     now_ms = read_clock(clock)
     point = Checkpoint(
         id=checkpoint_id or new_uuid(clock),
@@ -136,7 +140,9 @@ def add_checkpoint(
         if manifest_id is None:
             point = replace(point, manifest_id=new_id)
         else:
-            refuse_missing_version(stores, manifest_id, new_id - 1, manifest)
+            source = refuse_missing_version(stores, manifest_id, new_id - 1, manifest)
+            if refuses_released:
+                refuse_released(stores, source, manifest)
             pinned = {other.manifest_id for other in manifest.checkpoints}
             is_kept = manifest_id == new_id - 1 or manifest_id in pinned
             if not is_kept and manifest_id <= manifest_log(stores).dead_up_to():
@@ -347,13 +353,15 @@ def refuse_unfinished(stores: TableStores, manifest: Manifest) -> None:
         )
 
 
-def refuse_missing_version(stores: TableStores, number: int, latest_id: int, latest: Manifest) -> None:
-    """Refuse a version that does not exist yet or no longer, or that lacks files."""
+def refuse_missing_version(stores: TableStores, number: int, latest_id: int, latest: Manifest) -> Manifest:
+    """Return a version; refuse one that does not exist yet or no longer, or that lacks files."""
     if number > latest_id:
         raise InvalidRequestError(
             f"{stores.url}: version {number} does not exist yet.", todo=f"The newest version is {latest_id}."
         )
-    refuse_collected_files(stores, number, fetch_manifest(stores, number), latest)
+    manifest = fetch_manifest(stores, number)
+    refuse_collected_files(stores, number, manifest, latest)
+    return manifest
 
 
 def present_s(now_ms: int) -> int:

@@ -243,3 +243,25 @@ def test_a_version_of_a_clone_that_needs_released_files() -> None:
         clone.clone(target, version=version)
     assert not [*open_stores(target, storage={}).main.list("")]
     clone.createCheckpoint("newest", version=clone.detail().version)
+
+
+def test_a_clone_that_no_longer_names_its_parent() -> None:
+    """The collector of a client removes the entry of a parent whose files the newest version does not show."""
+    parent = SlateStore.create(f"memory://{place()}")
+    parent.write(pa.table({"key": [b"a"], "value": [b"1"]}))
+    path = place()
+    clone = parent.clone(f"memory://{path}")
+    version = clone.write(pa.table({"key": [b"b"], "value": [b"1"]}))
+    clone.compact(full=True, force=True)
+    for point in parent.checkpoints():
+        parent.deleteCheckpoint(point.id)
+    stores = open_stores(f"memory://{path}", storage={})
+    number, newest = fetch_latest_manifest(stores)
+    stores.main.create(manifest_path(number + 1), encode_manifest(replace(newest, external_dbs=())))
+    before = clone.checkpoints()
+    with pytest.raises(HistoryTrimmedError):
+        clone.createCheckpoint("empty", version=version)
+    with pytest.raises(HistoryTrimmedError):
+        clone.scan(versionAsOf=version, pin="1h")
+    assert clone.checkpoints() == before
+    assert clone.createCheckpoint("newest", version=number).version == number
