@@ -98,8 +98,8 @@ def clone_table(
     made = open_stores(target, storage=stores.storage)
     refuse_occupied(made, _exists(made))
     root = _common_root(stores, made, latest)
-    began_ms = clock.now_ms() if version is None and checkpoint is None else None
     number, source_id = _hold(stores, clock, version, checkpoint)
+    fixed_ms = clock.now_ms() if version is None and checkpoint is None else None
     source = fetch_manifest(stores, number)
     refuse_released(stores, source, latest)  # before anything is at the target
     if not used_databases(latest):  # else all external paths of the table have its root
@@ -107,7 +107,7 @@ def clone_table(
     owners = _plan_owners(stores, clock, source, source_id, root)
     definition = definition_of(stores, Version(number, source))
     if history and not definition.has_history:
-        definition = _with_history(stores, Version(number, source), definition, began_ms)
+        definition = _with_history(stores, Version(number, source), definition, fixed_ms)
     unfinished = plan_clone(source, [owner.entry for owner in owners], draw_nonce(clock))
     with _undone_on_error(_Attempt(made, clock, owners, unfinished, definition)) as attempt:
         _publish(made, clock, 1, unfinished, source)
@@ -228,7 +228,7 @@ def definition_of(stores: TableStores, source: Version[Manifest]) -> TableDefini
 
 
 def _with_history(
-    stores: TableStores, source: Version[Manifest], definition: TableDefinition, began_ms: int | None
+    stores: TableStores, source: Version[Manifest], definition: TableDefinition, fixed_ms: int | None
 ) -> TableDefinition:
     """Return the definition of a history table whose past is that of a plain one.
 
@@ -237,7 +237,7 @@ def _with_history(
 
     Parameters
     ----------
-    began_ms : when the newest state was fixed; None for an older version
+    fixed_ms : when the newest state had been fixed; None for an older version
     """
     tail = fetch_wal_tail(stores, source.value, source.value.wal_id_last_seen + 1)
     tick_ms = TableState(*source, tail).tick_ms
@@ -247,7 +247,7 @@ def _with_history(
         return replace(definition, properties=properties)
     floor_ms = tick_ms
     if not definition.has_own_time:
-        floor_ms = max(tick_ms, KeptVersions(stores).time_ms(source.number) if began_ms is None else began_ms)
+        floor_ms = max(tick_ms, KeptVersions(stores).time_ms(source.number) if fixed_ms is None else fixed_ms)
     return replace(definition, properties=properties, full_history_ts_low_ms=floor_ms)
 
 

@@ -9,8 +9,12 @@ import pyarrow as pa
 import pytest
 
 from slatespark import CommitConflictError, HistoryTrimmedError, SlateStore
+from slatespark.storage.memory_store import MemoryStore
 from slatespark.table.read.versions.floor import HistoryFloors
+from slatespark.table.write.clone import clone_table
 from slatespark.units import ms_to_text
+from tests.faults.jobs import stores_of
+from tests.support.failing_store import FailingStore
 from tests.support.fake_clock import FakeClock
 from tests.support.our_reads import to_ms
 
@@ -77,6 +81,24 @@ def test_its_history_begins_with_the_clone() -> None:
     states = [shown(store, timestampAsOf=began_ms + later) for later in (4, 5, 6, 7)]
     assert states == [{b"a": b"1", b"b": b"2"}, {b"a": b"3", b"b": b"2"}, {b"a": b"3"}, {b"a": b"4"}]
     assert not store.verify().has_damage
+
+
+def test_it_begins_behind_what_others_remove_while_the_state_is_fixed() -> None:
+    """A range that is cut away leaves no trace, not even a clock tick."""
+    family = Family()
+    inner = MemoryStore(f"{family.folder}/plain".removeprefix("memory://"))
+
+    def cut() -> None:
+        family.clock.advance(MINUTE_MS)
+        family.plain.deleteRange(startKey=b"b")
+
+    stores, target = stores_of(FailingStore(inner).run(cut, "create", "manifest/*")), f"{family.folder}/clone"
+    began_ms = family.clock.now_ms()
+    clone_table(stores, family.clock, target, history=True)
+    store = SlateStore.open(target, clock=family.clock)
+    assert shown(store) == {b"a": b"1"}
+    with pytest.raises(HistoryTrimmedError):  # b was there then
+        shown(store, timestampAsOf=began_ms)
 
 
 def test_of_an_older_version_it_begins_with_that() -> None:
