@@ -103,9 +103,12 @@ def drop_table(
     found = _find_table(stores, is_forced=force)
     if not force:
         refuse_newer(stores)
-    blockers = () if found is None else tuple(find_blockers(stores, clock, found, is_forced=force))
     drop = _Drop(stores, clock, found, progress)
-    report = replace(drop.plan(), blockers=blockers)
+    planned = drop.plan()
+    # Last, and of the version that is the newest one now: the listings of a large table take long.
+    newest = found if found is None else _find_newest(stores, found)
+    blockers = () if newest is None else tuple(find_blockers(stores, clock, newest, is_forced=force))
+    report = replace(planned, blockers=blockers)
     if dry_run:
         return report
     refuse_blocked(report, force=force)
@@ -200,6 +203,13 @@ def _find_listed(stores: TableStores) -> Version[Manifest] | None:
         return Version(max(listed), decode_manifest(stores.main.get(listed[max(listed)].path)))
     except (CorruptDataError, UnsupportedFormatError, FileNotFoundError):
         return None
+
+
+def _find_newest(stores: TableStores, found: Version[Manifest]) -> Version[Manifest]:
+    """Return the newest version by now; `found`, the newest one before, if there is none that can be read."""
+    with contextlib.suppress(TableNotFoundError, CorruptDataError, UnsupportedFormatError):
+        return fetch_latest_manifest(stores)
+    return found
 
 
 @dataclass(slots=True)

@@ -278,6 +278,20 @@ def test_a_clone_needs_its_parent_whatever_is_forced(url: str) -> None:
     assert objects(url) == []
 
 
+@pytest.mark.parametrize("force", [False, True])
+def test_a_clone_that_is_made_while_a_drop_plans_keeps_its_parent(force: bool) -> None:
+    """The listings of a large table take long."""
+    place = Place()
+    place.write(b"a")
+    clones: list[SlateStore] = []
+    slow = FailingStore(place.store)
+    slow.run(lambda: clones.append(place.table.clone(f"{place.store.url}-clone")), "list", "gc/")
+    with pytest.raises(InvalidRequestError, match="slatespark/clone/"):
+        drop_table(stores_of(slow), place.clock, force=force)
+    assert clones[0].scan().read_all() == place.table.scan().read_all()
+    assert not clones[0].verify().has_damage
+
+
 def test_a_clone_whose_parent_is_gone(url: str) -> None:
     parent = busy_table(url)
     clone = parent.clone(f"{url}-clone")
