@@ -38,6 +38,7 @@ from slatespark.units import ms_to_s, ms_to_text, s_to_ms
 
 OWN_NAMES: Final = "slatespark/"  # prefix of the names that only slatespark gives
 PIN_NAME: Final = f"{OWN_NAMES}pin"
+COPY_NAME: Final = f"{OWN_NAMES}copy"  # of a running copy, which deletes it at its end
 
 LAST_S: Final = (1 << 32) - 1  # seconds of a checkpoint are u32 on disk
 

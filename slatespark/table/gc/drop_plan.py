@@ -9,12 +9,11 @@ from typing import Final
 from slatespark.format.manifest import Checkpoint, Manifest
 from slatespark.shown import Shown
 from slatespark.storage import ObjectMeta
-from slatespark.table.checkpoints.store import PIN_NAME, CheckpointFacts, checkpoint_facts
+from slatespark.table.checkpoints.store import COPY_NAME, PIN_NAME, CheckpointFacts, checkpoint_facts
 from slatespark.table.commit.idempotence import is_outcome
 from slatespark.table.commit.own_names import is_own
 from slatespark.table.commit.version_retention import UNDO_NAMES, is_retained
 from slatespark.table.write.clone import CLONE_NAMES
-from slatespark.table.write.deep_copy import COPY_NAME
 from slatespark.table.write.restore import HOLD_NAMES
 from slatespark.units import ms_to_text
 

@@ -37,7 +37,7 @@ from slatespark.options.values import STORAGE_PREFIX, normalize_name
 from slatespark.storage.object_store import ObjectStore
 from slatespark.table.checkpoints.resolve import resolve_checkpoint
 from slatespark.table.checkpoints.store import (
-    OWN_NAMES,
+    COPY_NAME,
     add_checkpoint,
     delete_checkpoint,
     expire_time_s,
@@ -73,7 +73,6 @@ from slatespark.table.tasks import THREADS, TaskRunner
 from slatespark.table.write.clone import definition_of
 from slatespark.table.write.restore import is_kept
 
-COPY_NAME: Final = f"{OWN_NAMES}copy"
 HOLD_MS: Final = LEASE_LIFETIME_MS
 RENEW_MS: Final = HOLD_MS // 4
 TASK_BYTES: Final = 256 << 20

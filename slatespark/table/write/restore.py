@@ -21,6 +21,7 @@ from slatespark.format.ulid import Ulid
 from slatespark.options import WriteOptions
 from slatespark.table.checkpoints.released import refuse_released, used_databases
 from slatespark.table.checkpoints.store import (
+    COPY_NAME,
     OWN_NAMES,
     add_checkpoint,
     delete_checkpoint,
@@ -150,9 +151,9 @@ def _held(stores: TableStores, clock: Clock, version: int) -> Iterator[None]:
 
 
 def is_kept(latest: Manifest, version: int, until_s: int) -> bool:
-    """Tell whether a checkpoint that no commit drops keeps a version until some second."""
+    """Tell whether a checkpoint that no commit drops, nor a copy at its end, keeps a version until some second."""
     return any(
         point.manifest_id == version and (point.expire_time_s == 0 or point.expire_time_s >= until_s)
         for point in latest.checkpoints
-        if not (point.name or "").startswith((RETAINED_NAMES, TXN_NAMES))
+        if not (point.name or "").startswith((RETAINED_NAMES, TXN_NAMES, COPY_NAME))
     )

@@ -360,6 +360,24 @@ def test_a_long_copy_renews_what_protects_it(original: Original) -> None:
     assert [expires_ms is not None and expires_ms > began_ms + HOLD_MS + RENEW_MS for expires_ms in expiries] == [True]
 
 
+def test_a_copy_does_not_rely_on_the_checkpoint_of_another_one(original: Original) -> None:
+    """The other one deletes it at its end; both began in the same second."""
+    clock = FakeClock(SystemClock().now_ms())
+    found: list[int] = []
+
+    def look() -> None:
+        found.append(sum(point.name == "slatespark/copy" for point in original.table.checkpoints()))
+
+    second = FailingStore(MemoryStore(original.at("d").removeprefix("memory://"))).run(look, "create", "manifest/*")
+
+    def copy_too() -> None:
+        copy_table(original.stores, clock, stores_of(second), version=original.first)
+
+    first = FailingStore(MemoryStore(original.at("c").removeprefix("memory://"))).run(copy_too, "create", "manifest/*")
+    copy_table(original.stores, clock, stores_of(first), version=original.first)
+    assert found == [2]
+
+
 def test_a_copy_stops_when_its_checkpoint_is_gone(original: Original) -> None:
     clock = FakeClock(SystemClock().now_ms())
 
