@@ -371,12 +371,21 @@ def _refuse_other_definition(made: TableStores, clock: Clock, planned: TableDefi
 
 
 def _publish_definition(guard: _Guard, planned: TableDefinition) -> None:
-    """Make `planned` the newest definition; an equal one of another copy serves too."""
+    """Make `planned` the newest definition; an equal one of another copy serves too.
+
+    That is one whose lease lasts: a vacuum may have begun to remove any other one before this copy began.
+    """
     made, clock = guard.made, guard.clock
+
+    def serves(current: TableDefinition) -> bool:
+        if current == planned:
+            return True
+        is_equal = replace(current, created_by=planned.created_by) == planned
+        return is_equal and has_lease(made.main, current.created_by, clock.now_ms())
 
     def attempt(_: int) -> None:
         newest, current = _refuse_other_definition(made, clock, planned)
-        if replace(current, created_by=planned.created_by) != planned:
+        if not serves(current):
             # A table that was created since the copy began keeps its own. Its manifest comes before its lease ends.
             if find_latest_manifest(made) is not None:
                 raise _occupied(made)

@@ -282,11 +282,11 @@ def test_what_a_killed_copy_leaves_is_taken_up_or_removed(original: Original, tm
     assert fetch_definition(original.of("other")).value.properties["defaultTtl"] == "1d"
 
 
-def leave_files(original: Original, clock: FakeClock) -> MemoryStore:
+def leave_files(original: Original, clock: FakeClock, name: str = "p") -> MemoryStore:
     """A copy that fails before its manifest, two days ago."""
     inner = MemoryStore(original.at("c").removeprefix("memory://"), clock.now_ms)
     with pytest.raises(UnavailableError):
-        copy_table(original.stores, clock, stores_of(FailingStore(inner).fail("create", "manifest/*")))
+        copy_table(original.of(name), clock, stores_of(FailingStore(inner).fail("create", "manifest/*")))
     clock.advance(2 * HOLD_MS)
     return inner
 
@@ -316,6 +316,17 @@ def test_a_vacuum_that_began_before_a_copy_cannot_damage_it(original: Original) 
     assert find_latest_manifest(stores_of(inner)) is None
     copy_table(original.stores, clock, stores_of(inner))
     assert rows(store_on(inner)) == {b"a": b"3", b"b": b"2"}
+
+
+def test_a_vacuum_that_began_before_a_copy_leaves_it_its_definition(original: Original) -> None:
+    """It may remove that of a copy which died, as late as right before the manifest."""
+    clock = FakeClock(SystemClock().now_ms())
+    SlateStore.create(original.at("typed"), "id BIGINT, name STRING", "id")
+    inner = leave_files(original, clock, "typed")
+    (left,) = [meta.path for meta in inner.list("slatespark/table/")]
+    target = FailingStore(inner).run(lambda: inner.delete(left), "create", "manifest/*")
+    copy_table(original.of("typed"), clock, stores_of(target))
+    assert store_on(inner).definition.key_columns == ("id",)
 
 
 def test_the_definition_of_another_table_is_in_the_way(original: Original) -> None:
