@@ -30,6 +30,8 @@ from slatespark.table.checkpoints.store import (
     repeat_checkpoint,
 )
 from slatespark.table.clock import Clock, new_uuid
+from slatespark.table.commit.active_jobs import hold_exactly
+from slatespark.table.commit.claim import Claim
 from slatespark.table.commit.earlier_table import refuse_occupied
 from slatespark.table.commit.job import draw_write_id
 from slatespark.table.definition.definition_json import encode_definition
@@ -115,7 +117,10 @@ def clone_table(
         _publish_definition(made, definition)
         _copy_wal(stores, made, source, attempt.copied)
         attempt.may_be_finished = True
-        _publish(made, clock, 2, replace(unfinished, initialized=True, nonce=draw_nonce(clock)), unfinished)
+        finished = replace(unfinished, initialized=True, nonce=draw_nonce(clock))
+        _publish(made, clock, 2, finished, unfinished)
+    if definition.holds_history:  # a compactor of a client may come before our next commit
+        hold_exactly(made, clock, Claim(Version(2, finished), fence_id=0), finished)
     record = _record(source, clock)
     publish_commit_record(made.main, record)
     return record

@@ -10,7 +10,11 @@ import pytest
 
 from slatespark import CommitConflictError, HistoryTrimmedError, SlateStore
 from slatespark.storage.memory_store import MemoryStore
+from slatespark.table.commit.hold import is_hold
+from slatespark.table.log.compactions import fetch_compactions
+from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read.versions.floor import HistoryFloors
+from slatespark.table.stores import open_stores
 from slatespark.table.write.clone import clone_table
 from slatespark.units import ms_to_text
 from tests.faults.jobs import stores_of
@@ -134,3 +138,18 @@ def test_of_a_history_table_it_changes_nothing() -> None:
     store = first.clone(f"{folder}/clone", history=True)
     assert shown(store, timestampAsOf=10) == {b"a": b"1"}
     assert store.definition.full_history_ts_low_ms is None
+
+
+def test_a_clone_keeps_the_schedulers_of_clients_off_from_the_beginning() -> None:
+    folder = f"memory://history-clones-{next(_numbers)}"
+    store = SlateStore.create(f"{folder}/held", history=True, holdHistory=True)
+    store.write(pa.table({"key": [b"a"], "value": [b"1"]}))
+    clone = store.clone(f"{folder}/clone")
+    stores = open_stores(clone.url, storage={})
+    listed, manifest = fetch_compactions(stores).value, fetch_latest_manifest(stores).value
+    (job,) = listed.active_jobs()
+    assert is_hold(job)
+    assert set(job.spec.sorted_runs) == set(manifest.run_ids())
+    assert listed.compactor_epoch == manifest.compactor_epoch
+    clone.write(pa.table({"key": [b"a"], "value": [b"2"]}))
+    assert not clone.verify().has_damage
