@@ -35,7 +35,7 @@ from slatespark.table.commit.claim import Claim
 from slatespark.table.commit.earlier_table import refuse_occupied
 from slatespark.table.commit.job import draw_write_id
 from slatespark.table.definition.definition_json import encode_definition
-from slatespark.table.definition.table_definition import NO_DEFINITION, TableDefinition
+from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.definition.versions import (
     definition_path,
     publish_definition,
@@ -257,8 +257,7 @@ def _with_history(
 
 
 def _publish_definition(made: TableStores, definition: TableDefinition) -> None:
-    if definition == NO_DEFINITION:
-        return
+    """Publish the definition, also that of a table which stores none: a clone without one is read with its parent's."""
     try:
         publish_definition(made, Version(1, definition))
     except RaceLostError as exc:

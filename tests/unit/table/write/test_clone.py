@@ -26,8 +26,10 @@ from slatespark.table.definition.versions import definition_path
 from slatespark.table.log.manifests import fetch_latest_manifest, fetch_manifest
 from slatespark.table.stores import open_stores
 from slatespark.table.write.clone import clone_table
+from slatespark.units import HOUR_MS
 from tests.faults.jobs import stores_of, table_of
 from tests.support.failing_store import FailingStore, Moment, Operation
+from tests.support.fake_clock import FakeClock
 from tests.unit.table.write.original import Original, rows
 
 
@@ -53,6 +55,21 @@ def test_the_two_manifests(family: Original) -> None:
     assert rows(clone) == {b"a": b"1", b"b": b"2", b"w": b"3"}
     assert [meta.path for meta in family.of("c").main.list("wal/")] == [wal_path(family.wal_id)]
     assert family.of("c").main.list("compacted/") == []
+
+
+def test_a_clone_of_a_table_without_definition_does_not_get_that_of_later(family: Original) -> None:
+    """As one that a client created: its parent may get properties, and a definition with them."""
+    family.of("raw").main.create(manifest_path(1), encode_manifest(Manifest()))
+    raw = SlateStore.open(family.at("raw"), clock=(clock := FakeClock()))
+    raw.write(table_of([(b"a", b"1")]))
+    clone = raw.clone(family.at("c"))
+    raw.setProperties(retention="1h", defaultTtl="1h")
+    clock.advance(2 * HOUR_MS)
+    assert (rows(raw), rows(clone)) == ({}, {b"a": b"1"})
+    again = SlateStore.open(family.at("c"), clock=clock)
+    assert (again.definition.properties, rows(again)) == ({}, {b"a": b"1"})
+    again.setProperties(retention="1d")
+    assert raw.definition.properties["retention"] == "1h"
 
 
 def test_versions_and_checkpoints(family: Original) -> None:
