@@ -8,6 +8,7 @@ from __future__ import annotations
 import secrets
 import time
 from abc import abstractmethod
+from dataclasses import dataclass, field
 from typing import Final, Protocol, runtime_checkable
 from uuid import UUID
 
@@ -195,3 +196,36 @@ def back_off_ms(clock: Clock, attempt: int) -> int:
 def back_off(clock: Clock, attempt: int) -> None:
     """Wait before retry number `attempt`, as long as `back_off_ms` says."""
     clock.sleep_ms(back_off_ms(clock, attempt))
+
+
+@dataclass(slots=True)
+class TimedWait:
+    """A wait for something that is looked at in turns; a clock that is set back does not prolong it.
+
+    Attributes
+    ----------
+    timeout_ms : its longest duration
+    """
+
+    clock: Clock
+    timeout_ms: int
+    _began_ms: int = field(init=False)
+    _slept_ms: int = 0
+
+    def __post_init__(self) -> None:
+        self._began_ms = self.clock.now_ms()
+
+    @property
+    def waited_ms(self) -> int:
+        """How long it has lasted, at least what was slept."""
+        return max(self._slept_ms, self.clock.now_ms() - self._began_ms)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether so much time has passed."""
+        return self.waited_ms >= self.timeout_ms
+
+    def pause(self, duration_ms: int) -> None:
+        """Sleep until the next look."""
+        self.clock.sleep_ms(duration_ms)
+        self._slept_ms += duration_ms

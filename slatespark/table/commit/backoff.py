@@ -19,7 +19,7 @@ from typing import Final
 
 from slatespark.errors import CorruptDataError, SlateError
 from slatespark.format.manifest import Manifest
-from slatespark.table.clock import Clock
+from slatespark.table.clock import Clock, TimedWait
 from slatespark.table.commit.claim import MIN_PATIENCE_MS
 from slatespark.table.heads import OwnCommits
 from slatespark.table.log.manifests import fetch_newest_since, manifest_log, may_be_claim
@@ -176,12 +176,9 @@ class CommitBackoff:
 
     def _await_later(self, newest: Version[Manifest], patience_ms: int) -> Version[Manifest] | None:
         """Return the version after a claim; None if none appears in time."""
-        log, began_ms, slept_ms, waited_ms = manifest_log(self.stores), self.clock.now_ms(), 0, 0
-        while waited_ms < patience_ms:
+        log, wait = manifest_log(self.stores), TimedWait(self.clock, patience_ms)
+        while not wait.is_over:
             if log.has(newest.number + 1):
                 return fetch_newest_since(self.stores, newest)
-            pause_ms = min(MAX_POLL_MS, MIN_POLL_MS + waited_ms // 16)
-            self.clock.sleep_ms(pause_ms)
-            slept_ms += pause_ms
-            waited_ms = max(slept_ms, self.clock.now_ms() - began_ms)  # a clock that is set back prolongs no wait
+            wait.pause(min(MAX_POLL_MS, MIN_POLL_MS + wait.waited_ms // 16))
         return None

@@ -11,7 +11,6 @@
     coordinator_wait.py  the wait until the client takes it, and why it did not
     following.py         the version that the commit of a job in the way will make. Pure
     abandoned_jobs.py    jobs in the way that nobody works on any more
-    timed_wait.py        a wait with an end
     outcome.py           after the hand-over: was it committed, and in which version
     claimed_job.py       a job between claim and hand-over, with its heartbeat
     job_list.py          the list of jobs: read and changed version by version

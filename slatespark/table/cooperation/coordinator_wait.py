@@ -9,9 +9,8 @@ from typing import Final
 from slatespark.errors import CommitConflictError
 from slatespark.format.compactions import Compaction, Compactions, CompactionStatus
 from slatespark.format.ulid import Ulid
-from slatespark.table.clock import Clock
+from slatespark.table.clock import Clock, TimedWait
 from slatespark.table.cooperation.outcome import poll_ms
-from slatespark.table.cooperation.timed_wait import TimedWait
 from slatespark.table.stores import TableStores
 from slatespark.texts import name_some
 

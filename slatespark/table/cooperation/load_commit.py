@@ -28,7 +28,7 @@ from slatespark.format.manifest import Manifest
 from slatespark.format.ulid import Ulid
 from slatespark.options import WriteOptions
 from slatespark.storage import run_concurrently
-from slatespark.table.clock import Clock, now_or
+from slatespark.table.clock import Clock, TimedWait, now_or
 from slatespark.table.commit.definition_run import publish_growth
 from slatespark.table.commit.discard import delete_files
 from slatespark.table.commit.empty_commit import end_without_commit
@@ -56,7 +56,6 @@ from slatespark.table.cooperation.load_plan import (
 from slatespark.table.cooperation.load_removals import record_load_removals
 from slatespark.table.cooperation.outcome import await_end, have_ended, poll_ms, withdraw
 from slatespark.table.cooperation.submission import JobMovedError, Submitter
-from slatespark.table.cooperation.timed_wait import TimedWait
 from slatespark.table.cooperation.unflushed_rows import await_flush
 from slatespark.table.definition.plan import join_growth
 from slatespark.table.definition.versions import resolve_definition

@@ -14,11 +14,11 @@ from slatespark.format.compactions import Compactions, TieredSpec
 from slatespark.format.manifest import Manifest
 from slatespark.format.references import SstHandle
 from slatespark.format.ulid import Ulid
+from slatespark.table.clock import TimedWait
 from slatespark.table.cooperation.claimed_job import ClaimedJob
 from slatespark.table.cooperation.job_list import JobList
 from slatespark.table.cooperation.job_rules import NOT_BEGUN, VOID, as_failed, find_job, with_job
 from slatespark.table.cooperation.rivals import hold_off, release
-from slatespark.table.cooperation.timed_wait import TimedWait
 from slatespark.table.log.manifests import later_manifests
 from slatespark.table.stores import TableStores
 

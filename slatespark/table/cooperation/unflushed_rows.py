@@ -18,9 +18,8 @@ from slatespark.kernels import new_key_mask
 from slatespark.kernels.columns import RowColumns
 from slatespark.options import WriteOptions
 from slatespark.ranges import ALL_KEYS, KeyRange
-from slatespark.table.clock import Clock
+from slatespark.table.clock import Clock, TimedWait
 from slatespark.table.cooperation.outcome import poll_ms
-from slatespark.table.cooperation.timed_wait import TimedWait
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read.fetch import fetch_wal_rows
 from slatespark.table.read.planning.key_prefixes import name_key

@@ -270,11 +270,14 @@ def plan_key_splits(
             points = [key for key in found.points if key and any(keys.contains(key) for keys in ranges)]
             return plan_points(layers, points, target_bytes=options.split_bytes), residual
         ranges = [keys.intersect(each) for keys in found.ranges for each in overlapping_ranges(ranges, keys)]
-    file_bytes = stored_bytes(layers) if wal_bytes else 1
+    target_bytes = options.split_bytes
+    if wal_bytes:  # each split leaves room for its rows of the WAL
+        file_bytes = stored_bytes(layers)
+        target_bytes = max(1, target_bytes * file_bytes // (file_bytes + wal_bytes))
     splits = plan_ranges(
         skip(layers),
         [keys for keys in ranges if not keys.is_empty()],
-        target_bytes=max(1, options.split_bytes * file_bytes // (file_bytes + wal_bytes)),
+        target_bytes=target_bytes,
         sample=sample or partial(sample_indexes, stores),
         measure=partial(measure_slices, stores),
     )

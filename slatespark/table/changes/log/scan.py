@@ -17,6 +17,7 @@ from slatespark.table.changes.log.plan import CommitPart, LogSettings, LogSplit,
 from slatespark.table.changes.log.wal import fetch_wal_log
 from slatespark.table.changes.scan import DELETE, UPSERT
 from slatespark.table.read.arrow import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION, instants
+from slatespark.table.read.held_tail import decoded_bytes
 from slatespark.table.read.materialise import Materialiser, join_small
 from slatespark.table.read.merge.cursor import layer_windows, window_size
 from slatespark.table.read.planning.plan import Layer
@@ -26,7 +27,6 @@ from slatespark.table.stores import TableStores
 MERGE_OPERAND: Final = "merge"
 
 _WORDS: Final = (UPSERT, DELETE, MERGE_OPERAND)
-_ROW_BYTES: Final = 57  # of a decoded row, without its key and value
 
 
 def scan_log(stores: TableStores, split: LogSplit, settings: LogSettings) -> Iterator[pa.RecordBatch]:
@@ -93,14 +93,10 @@ def _commit_rows(stores: TableStores, part: CommitPart, settings: LogSettings) -
                 held, size = [], 0
             if len(inside):
                 held.append(take_rows([window.rows], inside))
-                size += _memory_of(held[-1])
+                size += decoded_bytes(held[-1])
                 last_key = max(last_key, window.rows.key(window.high - 1))
     if held:
         yield held
-
-
-def _memory_of(rows: RowColumns) -> int:
-    return len(rows.key_bytes) + len(rows.value_bytes) + _ROW_BYTES * len(rows)
 
 
 def _between(rows: RowColumns, after_seq: int, last_seq: int) -> NDArray[np.bool_]:

@@ -15,6 +15,13 @@ from slatespark.table.rows.task_sorter import TaskSorter
 from tests.support.effort import examples
 from tests.unit.table.rows.test_task_sorter import ENCODER, Change, batches, model, run
 
+SIZES = (  # buffer in bytes, rows of a batch, threads, and how many chunks are merged at a time
+    st.sampled_from([1, 200, 500, 2000, 1 << 20]),
+    st.sampled_from([1, 3, 1000]),
+    st.integers(1, 3),
+    st.sampled_from([2, 3, 64]),
+)
+
 
 def changes() -> st.SearchStrategy[list[Change]]:
     key = st.sampled_from([b"a", b"b", b"b\0", b"c", b"\xff", b"long" * 20])
@@ -22,13 +29,7 @@ def changes() -> st.SearchStrategy[list[Change]]:
 
 
 @settings(max_examples=examples(75))
-@given(
-    changes(),
-    st.sampled_from([1, 200, 500, 2000, 1 << 20]),
-    st.sampled_from([1, 3, 1000]),
-    st.integers(1, 3),
-    st.sampled_from([2, 3, 64]),
-)
+@given(changes(), *SIZES)
 def test_the_last_row_of_a_key_wins_and_operands_fold(
     changed: list[Change], buffer: int, batch_rows: int, threads: int, most_merged: int
 ) -> None:

@@ -10,6 +10,7 @@ from slatespark.encoding.row_codec import RowCodec
 from slatespark.format.row import Row, RowKind
 from slatespark.table.rows.encoder import RowEncoder
 from slatespark.units import MAX_MS, MIN_MS
+from tests.property.table.rows.test_task_sorter import SIZES
 from tests.support.effort import examples
 from tests.unit.table.rows.test_task_sorter_times import Change, model, rows_of, run
 
@@ -24,13 +25,7 @@ def changes(*, ops: tuple[str, ...] = ("put", "delete", "merge"), keys: list[byt
 
 
 @settings(max_examples=examples(40))
-@given(
-    changes(),
-    st.sampled_from([1, 200, 500, 2000, 1 << 20]),
-    st.sampled_from([1, 3, 1000]),
-    st.integers(1, 3),
-    st.sampled_from([2, 3, 64]),
-)
+@given(changes(), *SIZES)
 def test_all_times_of_a_key_are_kept_in_their_order(
     changed: list[Change], buffer: int, batch_rows: int, threads: int, most_merged: int
 ) -> None:

@@ -110,16 +110,26 @@ def encoded(path: Path, number: int) -> tuple[bytes, bytes]:
     return row.key, row.value
 
 
-def test_a_reader_waits_for_another_that_has_begun(store: SlateStore, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def slow_reader(monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, threading.Event]:
+    """The first reader has found its snapshot at the first event, and goes on at the second one."""
     began, may_end = threading.Event(), threading.Event()
 
     def slowly(*args: Any) -> Any:
         found = resolve_held(*args)
-        began.set()
-        assert may_end.wait(30)
+        if not began.is_set():
+            began.set()
+            assert may_end.wait(30)
         return found
 
     monkeypatch.setattr(load_point, "resolve_held", slowly)
+    return began, may_end
+
+
+def test_a_reader_waits_for_another_that_has_begun(
+    store: SlateStore, slow_reader: tuple[threading.Event, threading.Event]
+) -> None:
+    began, may_end = slow_reader
     source = load(store)
     with ThreadPoolExecutor(2) as threads:
         first = threads.submit(ids, source, store)
@@ -131,18 +141,9 @@ def test_a_reader_waits_for_another_that_has_begun(store: SlateStore, monkeypatc
 
 
 def test_a_note_that_is_waited_for_is_never_too_old(
-    store: SlateStore, folder: Path, monkeypatch: pytest.MonkeyPatch
+    store: SlateStore, folder: Path, slow_reader: tuple[threading.Event, threading.Event]
 ) -> None:
-    began, may_end = threading.Event(), threading.Event()
-
-    def slowly(*args: Any) -> Any:
-        found = resolve_held(*args)
-        if not began.is_set():  # of the first reader alone
-            began.set()
-            assert may_end.wait(30)
-        return found
-
-    monkeypatch.setattr(load_point, "resolve_held", slowly)
+    began, may_end = slow_reader
     source = load(store)
     with ThreadPoolExecutor(2) as threads:
         first = threads.submit(ids, source, store)
