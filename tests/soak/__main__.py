@@ -1,7 +1,8 @@
 """Let everybody work on one table for a while: `make soak SECONDS=600`.
 
 A real client, loads of ours and of Spark, a stream, a worker, upkeep and readers share a table on versitygw, a real S3
-server. Ours reach it through a proxy that loses requests and answers, cuts answers, and says that it is busy.
+server. Ours reach it through a proxy that loses requests and answers, cuts answers, and says that it is busy. With
+`--rivals` nobody cooperates, and others share it: see `rivals`.
 """
 
 from __future__ import annotations
@@ -20,6 +21,17 @@ import psutil
 
 from slatespark import SlateStore
 from tests.soak.actors import Actor, ClientWriter, Keeper, Place, Reader, SparkWriter, StoreWriter, Stream, numbers_of
+from tests.soak.rivals import (
+    Accountants,
+    Deleter,
+    FencedClient,
+    Group,
+    LogMirror,
+    Mirror,
+    RivalKeeper,
+    RivalReader,
+    open_accounts,
+)
 from tests.support.s3_process import KEY, REGION, SECRET, S3Process
 from tests.support.server_process import find_program, free_port
 from tests.support.versitygw import PROGRAM
@@ -36,6 +48,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--faults", type=float, default=0.01, help="share of requests of ours that go wrong")
     parser.add_argument("--without-spark", action="store_true")
+    parser.add_argument("--rivals", action="store_true", help="nobody cooperates: each writer fences the others")
     given = parser.parse_args(arguments)
     port = free_port()
     place = ["--port", f"127.0.0.1:{port}", "--region", REGION, "--keep-alive", "--quiet", "posix", "."]
@@ -47,7 +60,9 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _run(place: Place, proxy: FaultyProxy, given: argparse.Namespace) -> int:
-    SlateStore.create(place.url, **place.storage)
+    SlateStore.create(place.url, versionRetention="1h", **place.storage)
+    if given.rivals:
+        return _run_rivals(place, proxy, given)
     actors: list[Actor] = [ClientWriter("client", place), StoreWriter("store", place), Keeper("upkeep", place)]
     actors += [Reader("reader", place), Reader("second reader", place)]
     stream: Stream | None = None
@@ -69,20 +84,43 @@ def _run(place: Place, proxy: FaultyProxy, given: argparse.Namespace) -> int:
     process = subprocess.Popen(worker, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     meter = _Meter(proxy, given.faults)
     began_s = time.monotonic()
+    _let_work(place, meter, actors, given.seconds)
+    if stream is not None and stream.failure is None:
+        stream.catch_up(_CATCH_UP_S)
+    process.terminate()
+    process.wait()
+    acknowledged, _ = place.ledger.state()
+    place.ledger.compare("the end", numbers_of(place.store().scan().read_all()), acknowledged)
+    return _report(place, meter, actors, time.monotonic() - began_s)
+
+
+def _run_rivals(place: Place, proxy: FaultyProxy, given: argparse.Namespace) -> int:
+    open_accounts(place)
+    groups = [Group("group-a", place), Group("group-b", place)]
+    readers = [RivalReader("reader", place, groups), RivalReader("second reader", place, groups)]
+    actors: list[Actor] = [FencedClient("client", place), Deleter("deleter", place), RivalKeeper("upkeep", place)]
+    actors += [*groups, *readers, *(Accountants(f"bank-{number}", place) for number in range(2))]
+    actors += [Mirror("mirror", place), LogMirror("log mirror", place)]
+    meter = _Meter(proxy, given.faults)
+    began_s = time.monotonic()
+    _let_work(place, meter, actors, given.seconds)
+    before, _ = place.ledger.state()
+    readers[0].compare(place.store().scan().read_all(), before)
+    return _report(place, meter, actors, time.monotonic() - began_s)
+
+
+def _let_work(place: Place, meter: _Meter, actors: Sequence[Actor], seconds: float) -> None:
+    """Let all work for a while, or until one fails."""
+    began_s = time.monotonic()
     for actor in actors:
         actor.start()
-    while time.monotonic() - began_s < given.seconds and all(actor.failure is None for actor in actors):
+    while time.monotonic() - began_s < seconds and all(actor.failure is None for actor in actors):
         time.sleep(_SAMPLE_S)
         meter.sample()
     meter.share = 0.0
     place.is_over.set()
     for actor in actors:
         actor.join(_CATCH_UP_S)
-    if stream is not None and stream.failure is None:
-        stream.catch_up(_CATCH_UP_S)
-    process.terminate()
-    process.wait()
-    return _report(place, meter, actors, time.monotonic() - began_s)
 
 
 class _Meter:
@@ -124,8 +162,6 @@ class _Meter:
 def _report(place: Place, meter: _Meter, actors: Sequence[Actor], took_s: float) -> int:
     ledger = place.ledger
     acknowledged, _ = ledger.state()
-    final = numbers_of(place.store().scan().read_all())
-    ledger.compare("the end", final, acknowledged)
     findings = place.store().verify().findings
     print(
         f"{took_s:.0f} s; {meter.requests:,} requests of ours, {meter.faults:,} went wrong, {meter.proxy.bytes:,} bytes"

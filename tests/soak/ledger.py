@@ -7,6 +7,10 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Final
+
+DELETER: Final = b"deleter-"  # begins the keys that are deleted now and then
+DELETES_EVERY: Final = 5  # numbers
 
 
 @dataclass
@@ -58,12 +62,19 @@ class Ledger:
         with self._lock:
             return dict(self.acknowledged), dict(self.attempted)
 
+    @staticmethod
+    def deletes(key: bytes, number: int) -> bool:
+        """Whether a number of a key stands for its deletion."""
+        return key.startswith(DELETER) and number % DELETES_EVERY == 0
+
     def compare(self, who: str, shown: Mapping[bytes, int], before: Mapping[bytes, int]) -> None:
         """Judge a read: it shows what was acknowledged before it began, and nothing that nobody has written."""
         _, attempted = self.state()
         for key, number in before.items():
+            if key not in shown and any(self.deletes(key, later) for later in range(number, attempted[key] + 1)):
+                continue
             if shown.get(key, 0) < number:
                 self.lost.append(f"{who}: {key!r} shows {shown.get(key)}, and {number} was acknowledged")
         for key, number in shown.items():
-            if number > attempted.get(key, 0):
+            if number > attempted.get(key, 0) or self.deletes(key, number):
                 self.wrong.append(f"{who}: {key!r} shows {number}, and {attempted.get(key)} was the last one written")

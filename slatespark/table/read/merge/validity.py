@@ -131,8 +131,8 @@ class _Tracker:
         closings[heads] = _OPEN
         for at in np.flatnonzero(~heads & (starts > closings)).tolist():  # rare: newer, and yet of an earlier time
             after = at + 1
-            while after < len(rows) and not heads[after]:
-                closings[after] = min(closings[after], closings[after - 1])
+            while after < len(rows) and not heads[after] and closings[after] > closings[after - 1]:
+                closings[after] = closings[after - 1]
                 after += 1
         self._key = key_at(sources, int(rows[-1]))
         self._closing = int(min(closings[-1], starts[-1]))
