@@ -26,9 +26,9 @@ def import_function(name: str, option: str) -> Callable[..., Any]:
         raise OptionError(f"{option}: {name!r} names no module.", todo="Give it as module:function.")
     try:
         function = getattr(importlib.import_module(module_name), function_name)
-    except (ImportError, AttributeError) as exc:
+    except Exception as exc:  # whatever the module raises while it is imported
         raise OptionError(
-            f"{option}: {name!r} cannot be imported: {exc}.",
+            f"{option}: {name!r} cannot be imported: {type(exc).__name__}: {exc}.",
             todo="Install the module for every Python that runs the job, on executors too.",
         ) from exc
     if not callable(function):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
-from slatespark.errors import OptionError, SchemaError
+from slatespark.errors import OptionError, SchemaError, SlateError
 from slatespark.format.row import Row, RowKind
 from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, ROW_BITS, ROW_MASK, RowColumns
 from slatespark.options.named_function import import_function
@@ -70,12 +70,20 @@ def fold_rows(group: Sequence[Row], fold: MergeFunction | None) -> Row:
 
 
 def folded_value(fold: MergeFunction, existing: bytes | None, operands: list[bytes], key: bytes) -> bytes:
-    """Return what an operator makes of a value and operands; raises `OptionError` where that is not bytes.
+    """Return what an operator makes of a value and operands; raises `OptionError` where it fails, or returns no bytes.
 
     Other things count as bytes for Python, such as arrays of numbers. Their length is that of something else, so the
     values of the rows behind would be cut in the wrong places.
     """
-    found: object = fold(existing, operands)
+    try:
+        found: object = fold(existing, operands)
+    except (SlateError, MemoryError):
+        raise
+    except Exception as exc:  # whatever a user's function raises
+        raise OptionError(
+            f"mergeOperator: for key {key.hex()} the function failed: {type(exc).__name__}: {exc}.",
+            todo="Let it take any value and operands that the table has.",
+        ) from exc
     if isinstance(found, bytes):
         return found
     if isinstance(found, bytearray | memoryview):

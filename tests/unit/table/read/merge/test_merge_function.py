@@ -77,6 +77,19 @@ def test_a_group_takes_the_newest_seq_the_latest_creation_and_the_earliest_expir
         fold_rows(group, None)
 
 
+@pytest.mark.parametrize("error", [ValueError("no number"), KeyError(b"x"), StopIteration()], ids=repr)
+def test_an_operator_that_fails_is_named_with_the_key(error: Exception) -> None:
+    def fails(existing: bytes | None, operands: list[bytes]) -> bytes:
+        raise error
+
+    operands = [Row(b"a", 2 - at, RowKind.MERGE, b"x") for at in range(2)]
+    sources, rows, first = [rows_to_columns(operands)], np.arange(2), np.array([True, False])
+    for fold in (lambda: fold_groups(sources, rows, first, fails), lambda: fold_rows(operands, fails)):
+        with pytest.raises(OptionError, match=f"mergeOperator: for key 61 .* {type(error).__name__}") as caught:
+            fold()
+        assert caught.value.__cause__ is error
+
+
 @pytest.mark.parametrize("made", [np.array([5], "<i8"), np.int64(5), "text", None, 5, [b"a"]])
 def test_an_operator_returns_bytes_and_nothing_that_is_like_them(made: Any) -> None:
     """The length of an array is not that of its bytes, so values behind it would be cut in the wrong places."""
