@@ -18,7 +18,14 @@ from numpy.typing import NDArray
 from slatespark.encoding.without_pandas import array_of_numpy
 from slatespark.errors import CorruptDataError
 from slatespark.kernels.columns import RowColumns
-from slatespark.table.read.arrow import SMALL_BATCH_BYTES, SMALL_BATCH_ROWS, Projection, make_batch
+from slatespark.table.read.arrow import (
+    MAX_BATCH_BYTES,
+    MAX_BATCH_ROWS,
+    SMALL_BATCH_BYTES,
+    SMALL_BATCH_ROWS,
+    Projection,
+    make_batch,
+)
 from slatespark.table.read.batch_cuts import cut_batches
 from slatespark.table.read.copies.rows import read_columns
 
@@ -133,10 +140,13 @@ class _Rows:
 
 
 def join_small(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the same rows, with consecutive small batches joined to larger ones."""
+    """Yield the same rows, with consecutive small batches joined to larger ones, up to the limits of a batch."""
     waiting: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
+        if waiting and (rows + len(batch) > MAX_BATCH_ROWS or size + batch.nbytes > MAX_BATCH_BYTES):
+            yield _joined(waiting)
+            waiting, rows, size = [], 0, 0
         if not waiting and _is_large(len(batch), batch.nbytes):
             yield batch
             continue

@@ -16,7 +16,7 @@ from slatespark.options import ReadOptions
 from slatespark.table.clock import SystemClock
 from slatespark.table.definition.versions import publish_definition
 from slatespark.table.log.versioned_object import Version
-from slatespark.table.read.arrow import project
+from slatespark.table.read.arrow import MAX_BATCH_BYTES, MAX_BATCH_ROWS, project
 from slatespark.table.read.materialise import UndecodableRowsWarning, join_small
 from slatespark.table.read.reader import fetch_read_plan
 from tests.support.typed_tables import define, encoded, make_typed, stores_of, write_raw
@@ -244,6 +244,25 @@ def test_small_batches_are_joined() -> None:
     assert [len(batch) for batch in join_small(batches)] == [9030, 8197, 1]
     assert [len(batch) for batch in join_small(batches[2:3])] == [9000]
     assert list(join_small([])) == []
+
+
+def test_joined_batches_are_no_larger_than_others() -> None:
+    many = [
+        pa.record_batch({"a": pa.nulls(size, pa.int8())}) for size in (5, MAX_BATCH_ROWS, 7, 8, MAX_BATCH_ROWS - 15)
+    ]
+    assert [len(batch) for batch in join_small(many)] == [5, MAX_BATCH_ROWS, MAX_BATCH_ROWS]
+    large = [pa.record_batch({"a": [b"x" * size]}) for size in (900_000, MAX_BATCH_BYTES - 100_000, 1000)]
+    assert [len(batch) for batch in join_small(large)] == [1, 1, 1]
+
+
+def test_batches_of_small_rows_have_the_size_that_is_promised() -> None:
+    """A window of a scan has more rows than a batch, and what is left of it goes with the next window."""
+    schema = pa.schema([pa.field("id", pa.int64(), nullable=False), ("text", pa.string())])
+    store = SlateStore.create(f"memory://small-rows-{next(_numbers)}", schema, "id")
+    store.write(pa.table({"id": range(300_000), "text": ["x" * 12] * 300_000}, schema))
+    sizes = [len(batch) for batch in store.scan(parallelism=1)]
+    assert sum(sizes) == 300_000
+    assert max(sizes) <= MAX_BATCH_ROWS
 
 
 def test_a_filter_is_prepared_once_for_all_batches(monkeypatch: pytest.MonkeyPatch) -> None:
