@@ -114,7 +114,9 @@ def plan_parquet_share(stores: TableStores, plan: ReadPlan, options: ReadOptions
         reasons[part] = found if isinstance(found, str) else WHOLE
         if isinstance(found, CopyFooter):
             footers[part] = found
-    shadows = _fetch_shadows(stores, plan, keep_slices(layers, lambda part: part not in footers), footers)
+    # No two of the lowest slices share keys, so those that stay with the rest hide nothing of those that are taken.
+    above = keep_slices(layers, lambda part: part not in covered)
+    shadows = _fetch_shadows(stores, plan, above, footers)
     if shadows is None:
         for part in [part for part in footers if covered[part]]:
             reasons[part] = "many newer rows, or operands, may lie above"

@@ -10,6 +10,8 @@ import pyarrow as pa
 import pytest
 
 from slatespark import SlateStore
+from slatespark.format.paths import copy_path
+from slatespark.format.ulid import Ulid
 from slatespark.options import ReadOptions
 from slatespark.table.clock import SystemClock
 from slatespark.table.log.manifests import fetch_latest_manifest
@@ -98,6 +100,23 @@ def test_files_under_many_newer_rows_stay_with_the_rest(monkeypatch: pytest.Monk
     taken = sum(file.rows for file in share.files)
     assert 0 < taken < 3000
     assert rest_of(store, share) == list(range(3000 - taken)), "the first file, with the newer row"
+
+
+def test_files_beside_those_that_are_taken_are_no_newer_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file of the same run without a copy, or of which a part is hidden, hides nothing of its neighbours."""
+    store = filled()
+    files = store.files()
+    store._stores.main.delete(copy_path(Ulid.parse(files[1].id)))
+    store.deleteRange("id >= 1500 AND id < 1510")
+    store.write(rows(range(1, 2), "new"))
+    store.write(rows(range(2998, 2999), "new"))
+    newer_bytes = sum(file.stored_bytes for file in store.files()[:2])
+    monkeypatch.setattr(parquet_share, "SHADOW_BYTES", newer_bytes)
+    share = share_of(store)
+    assert share.reasons.get(SHADOWED) == 2
+    assert share.shadows.to_pylist() == [{"id": 1}, {"id": 2998}]
+    taken = sum(file.rows for file in share.files)
+    assert taken + len(rest_of(store, share)) == 3000 - 10 + 2, "the old rows that are hidden are counted twice"
 
 
 @pytest.mark.parametrize(("share", "is_taken"), [(1, True), (1 << 20, False)])
