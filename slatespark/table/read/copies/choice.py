@@ -23,6 +23,7 @@ from slatespark.table.read.arrow import CREATE_TS, EXPIRE_TS, SEQ, type_of
 from slatespark.table.read.copies.part import CopyPart
 from slatespark.table.read.copies.row_groups import choose_groups
 from slatespark.table.read.copies.stored import UNUSABLE, cached_footer, warn_unusable
+from slatespark.table.read.fetch import measure_slice
 from slatespark.table.read.planning.plan import FileSlice, Split
 from slatespark.table.read.scan_settings import ScanSettings
 from slatespark.table.stores import TableStores
@@ -117,13 +118,26 @@ def _cheaper(
     key_names = tuple(name for name in codec.key_columns if name not in chosen)
     with_keys = is_covered or "_key" in names
     found = CopyPart(part, meta, footer, groups, chosen, key_names, is_covered, with_keys)
-    sst_bytes = part.file.data_bytes * rows // max(1, footer.label.rows)
+    sst_bytes = _sst_bytes(stores, found, rows)
     if found.stored_bytes >= sst_bytes:
         return "the copy has more bytes to read"
     is_plain = part.file.info.compression is Compression.NONE and not stores.main.is_remote
     if is_covered and is_plain and found.stored_bytes * MERGE_FACTOR >= sst_bytes:
         return "newer rows are merged faster with the SST"
     return found
+
+
+def _sst_bytes(stores: TableStores, found: CopyPart, rows: int) -> int:
+    """Return about how many stored bytes of the SST are read instead.
+
+    Parameters
+    ----------
+    rows : of all row groups that the slice meets
+    """
+    part = found.part
+    if found.groups and all(group.is_cut for group in found.groups):  # maybe few rows of them: the index tells
+        return measure_slice(stores, part)
+    return part.file.data_bytes * rows // max(1, found.footer.label.rows)
 
 
 def _needed_times(settings: ScanSettings) -> list[str]:

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from slatespark.format.paths import COLUMNS_DIR, COMPACTED_DIR
 from slatespark.storage.memory_store import MemoryStore
+from slatespark.table.columns import write as copy_writing
 from slatespark.table.read.copies import choice
 from slatespark.table.read.copies.choice import USED
 from tests.unit.table.read.copies.copied_table import ROWS, Place, rows
@@ -45,3 +47,15 @@ def test_it_serves_all_columns_where_the_sst_takes_time_to_fetch_or_decompress(
     monkeypatch.setattr(MemoryStore, "is_remote", is_remote)
     place = with_newer_rows(monkeypatch, compression=compression)
     assert (place.check() == {USED: 1}) == (is_remote or compression == "zstd")
+
+
+def test_a_few_rows_of_a_row_group_come_from_the_sst(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(copy_writing, "GROUP_ROWS", ROWS)
+    place = Place(monkeypatch)
+    place.load()
+    few = {"filter": "tenant = 'a' AND id >= 100 AND id < 103"}
+    assert USED not in place.check(**few)
+    place.scan(**few)
+    assert place.bytes_of(COLUMNS_DIR) == 0
+    assert 0 < place.bytes_of(COMPACTED_DIR) <= 3 * 4096, "some blocks"
+    assert place.check(filter="tenant = 'a'", columns="c1") == {USED: 1}, "half of the row group"
