@@ -434,9 +434,10 @@ def options_for_order(order: str, options: Mapping[str, Any], *, threads: int = 
     if order not in ("asc", "desc"):
         raise OptionError(f"order: {order!r} is not valid.", todo="Choose asc or desc.")
     small = DESCENDING_SPLIT_BYTES if order == "desc" else PARALLEL_SPLIT_BYTES if threads > 1 else None
-    if small is None or "splitsize" in map(normalize_name, options):
-        return dict(options)
-    return {"splitSize": small, **options}
+    given = {name: value for name, value in options.items() if normalize_name(name) != "splitsize" or value is not None}
+    if small is None or "splitsize" in map(normalize_name, given):
+        return given
+    return {"splitSize": small, **given}
 
 
 def open_batches(stores: TableStores, plan: ReadPlan, order: str = "asc", *, threads: int = 1) -> pa.RecordBatchReader:

@@ -15,6 +15,7 @@ from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read import descending
 from slatespark.table.read.planning import plan
 from slatespark.table.read.planning.plan import Split
+from slatespark.table.read.reader import options_for_order
 from slatespark.table.read.scan import scan_split
 from tests.support.wal_files import encode_wal, forget_own_commits
 
@@ -86,3 +87,11 @@ def test_the_last_rows_read_one_part(held_rows: list[int]) -> None:
     reader = scan(store, "desc")
     assert reader.read_next_batch()["key"][0].as_py() == key(ROWS + 10)
     assert len(held_rows) <= 2
+
+
+def test_a_split_size_of_none_is_not_given() -> None:
+    small = descending.DESCENDING_SPLIT_BYTES
+    assert options_for_order("desc", {"splitSize": None, "columns": "id"}) == {"splitSize": small, "columns": "id"}
+    assert options_for_order("desc", {"split_size": None}) == {"splitSize": small}
+    assert options_for_order("desc", {"split_size": "1g"}) == {"split_size": "1g"}
+    assert options_for_order("asc", {"splitSize": "1g"}, threads=2) == {"splitSize": "1g"}
