@@ -254,29 +254,47 @@ def plan_ranges(
     splits: list[Split] = []
     waiting: list[KeyRange] = []
     filled = 0
-    for keys, size in zip(ranges, _range_sizes(layers, ranges, measure), strict=True):
+    cut = cut_to_ranges(layers, ranges)  # once: there may be thousands of files, and as many ranges
+    for keys, size in zip(ranges, _range_sizes(cut, ranges, measure), strict=True):
         if waiting and filled + size > target_bytes:
-            splits.append(_joined_split(layers, waiting))
+            splits.append(_joined_split(cut, waiting))
             waiting, filled = [], 0
         if size > target_bytes:
-            splits.extend(plan_splits(layers, keys, target_bytes=target_bytes, sample=sample, evenly=True))
+            inside = _whole_slices(cut, keys)
+            splits.extend(plan_splits(inside, keys, target_bytes=target_bytes, sample=sample, evenly=True))
         else:
             waiting.append(keys)
             filled += size
     if waiting:
-        splits.append(_joined_split(layers, waiting))
+        splits.append(_joined_split(cut, waiting))
     return tuple(splits)
 
 
-def _joined_split(layers: Sequence[Layer], ranges: Sequence[KeyRange]) -> Split:
+def _joined_split(cut: Sequence[Layer], ranges: Sequence[KeyRange]) -> Split:
     several = tuple(ranges) if len(ranges) > 1 else ()
-    return Split(KeyRange(ranges[0].start, ranges[-1].end), cut_to_ranges(layers, ranges), several)
+    keys = KeyRange(ranges[0].start, ranges[-1].end)
+    return Split(keys, _whole_slices(cut, keys), several)
 
 
-def _range_sizes(layers: Sequence[Layer], ranges: Sequence[KeyRange], measure: Measure) -> list[int]:
+def _whole_slices(layers: Sequence[Layer], keys: KeyRange) -> tuple[Layer, ...]:
+    """Return the layers with their slices in a range. Requires: no slice reaches beyond it."""
+    found = []
+    for layer in layers:
+        first = bisect_left(layer.slices, keys.start, key=_start_of)
+        end = len(layer.slices) if keys.end is None else bisect_left(layer.slices, keys.end, first, key=_start_of)
+        if first < end:
+            found.append(Layer(layer.name, layer.slices[first:end]))
+    return tuple(found)
+
+
+def _start_of(part: FileSlice) -> bytes:
+    return part.keys.start
+
+
+def _range_sizes(cut: Sequence[Layer], ranges: Sequence[KeyRange], measure: Measure) -> list[int]:
     """Return about how many stored bytes each range has; slices that are not measured count as the average."""
     starts = [keys.start for keys in ranges]
-    slices = (part for layer in cut_to_ranges(layers, ranges) for part in layer.slices)
+    slices = (part for layer in cut for part in layer.slices)
     parts = [(bisect_right(starts, part.keys.start) - 1, part) for part in slices]
     files = {part.file.id: part.file for _, part in parts}
     largest = sorted(files.values(), key=lambda file: (-file.data_bytes, file.id.value))[:MAX_SAMPLED_INDEXES]
