@@ -27,7 +27,7 @@ from slatespark.table.read.merge.cursor import LayerCursor, RowSpan, memory_wind
 from slatespark.table.read.planning.plan import FileSlice, Layer, SstFile, cut_layers
 from slatespark.table.stores import TableStores, object_context
 
-CHUNK_KEYS: Final = 1 << 14  # looked up together, if their blocks fit the buffer
+CHUNK_KEYS: Final = 1 << 14  # whose blocks are found together, and read together if they fit the buffer
 
 
 def key_cursors(
@@ -55,21 +55,19 @@ def key_cursors(
     """
     sought = SoughtKeys.of(keys)
     window_bytes = window_size(buffer_bytes, len(layers)) if window_bytes is None else window_bytes
-    start = 0
-    while start < len(sought):
+    for start in range(0, len(sought), CHUNK_KEYS):
         end = min(start + CHUNK_KEYS, len(sought))
         blocks = _find_blocks(stores, layers, sought, start, end)
-        end, needed_bytes = _fitting(blocks, start, end, buffer_bytes)
-        wanted = sought.between(start, end)
-        newest = [found for rows in tail for found in _matching(rows, wanted)]
-        if needed_bytes > buffer_bytes:  # a single key
-            cut = cut_layers(layers, point_range(sought.keys[start]))
-            cursors = open_cursors(stores, cut, newest, window_bytes)
-        else:
-            found = _fetch_layers(stores, blocks, sought, end, window_bytes)
-            cursors = [LayerCursor(memory_windows(rows)) for rows in (*newest, *found)]
-        yield cursors
-        start = end
+        for span, needed_bytes in _fitting(blocks, start, end, buffer_bytes):
+            wanted = sought.between(*span)
+            newest = [found for rows in tail for found in _matching(rows, wanted)]
+            if needed_bytes > buffer_bytes:  # a single key
+                cut = cut_layers(layers, point_range(sought.keys[span[0]]))
+                cursors = open_cursors(stores, cut, newest, window_bytes)
+            else:
+                found = _fetch_layers(stores, blocks, sought, span, window_bytes)
+                cursors = [LayerCursor(memory_windows(rows)) for rows in (*newest, *found)]
+            yield cursors
 
 
 def key_rows(
@@ -150,10 +148,10 @@ class _FileBlocks:
     edges: NDArray[np.int64]
     encoded_bytes: NDArray[np.int64]
 
-    def up_to(self, number: int) -> _FileBlocks:
-        """Return the same for the keys before `number`."""
-        count = int(np.searchsorted(self.numbers, number))
-        return replace(self, numbers=self.numbers[:count], first=self.first[:count], end=self.end[:count])
+    def within(self, start: int, end: int) -> _FileBlocks:
+        """Return the same for the keys number start to end - 1."""
+        some = slice(*np.searchsorted(self.numbers, (start, end)).tolist())
+        return replace(self, numbers=self.numbers[some], first=self.first[some], end=self.end[some])
 
     def blocks(self) -> NDArray[np.int64]:
         """Return the blocks of all keys, ascending."""
@@ -204,28 +202,38 @@ def _find_file_blocks(stores: TableStores, part: FileSlice, sought: SoughtKeys, 
     return _FileBlocks(part.file, numbers[held], first[held], stop[held], edges, index.encoded_bytes)
 
 
-def _fitting(layers: Sequence[Sequence[_FileBlocks]], start: int, end: int, buffer_bytes: int) -> tuple[int, int]:
-    """Return the end of the keys whose blocks fit the buffer, at least one key, and the bytes of these blocks."""
+def _fitting(
+    layers: Sequence[Sequence[_FileBlocks]], start: int, end: int, buffer_bytes: int
+) -> Iterator[tuple[tuple[int, int], int]]:
+    """Yield spans of keys whose blocks fit the buffer, or of one key, and the bytes of these blocks."""
     needed = np.zeros(end - start, np.int64)
     for blocks in (blocks for files in layers for blocks in files):
         np.add.at(needed, blocks.numbers - start, blocks.edges[blocks.end] - blocks.edges[blocks.first])
-    reach = np.cumsum(needed)
-    count = max(1, int(np.searchsorted(reach, buffer_bytes, side="right")))
-    return start + count, int(reach[count - 1])
+    reach = np.append(np.zeros(1, np.int64), np.cumsum(needed))
+    low = 0
+    while low < len(needed):
+        fits = int(np.searchsorted(reach, reach[low] + buffer_bytes, side="right")) - 1
+        high = max(fits, low + 1)
+        yield (start + low, start + high), int(reach[high] - reach[low])
+        low = high
 
 
 # --- their rows -----------------------------------------------------------------------------------------------------
 
 
 def _fetch_layers(
-    stores: TableStores, layers: Sequence[Sequence[_FileBlocks]], sought: SoughtKeys, end: int, window_bytes: int
+    stores: TableStores,
+    layers: Sequence[Sequence[_FileBlocks]],
+    sought: SoughtKeys,
+    span: tuple[int, int],
+    window_bytes: int,
 ) -> list[RowColumns]:
-    """Return the sought rows of each layer that has any."""
+    """Return the sought rows of each layer that has any of the keys of a span."""
     tasks = [
         (number, cut.file, partial(_fetch_rows, stores, cut, sought, window_bytes))
         for number, files in enumerate(layers)
         for blocks in files
-        if len((cut := blocks.up_to(end)).numbers)
+        if len((cut := blocks.within(*span)).numbers)
     ]
     answers = run_concurrently([task for *_, task in tasks], is_remote=stores.main.is_remote)
     pieces: dict[int, list[tuple[SstFile, RowColumns]]] = {}

@@ -8,10 +8,12 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 import pytest
+from numpy.typing import NDArray
 
 from slatespark import SlateStore
 from slatespark.errors import CorruptDataError
 from slatespark.format.codecs import Compression
+from slatespark.format.filter import FilterSet
 from slatespark.format.row import Row, RowKind
 from slatespark.kernels import take_rows
 from slatespark.kernels.columns import RowColumns, Visibility
@@ -202,6 +204,25 @@ def test_many_keys_are_one_request_a_file() -> None:
     assert [row.key for row in looked_up(stores, split, buffer_bytes=64 << 20)] == wanted
     assert files > 3
     assert counter.count("get_ranges", "compacted/*") == files
+
+
+@pytest.mark.parametrize("buffer_bytes", [1, 4096, 1 << 20])
+def test_a_small_buffer_asks_no_filter_twice_for_a_key(monkeypatch: pytest.MonkeyPatch, buffer_bytes: int) -> None:
+    """Filters and indexes were searched for all keys each time that the blocks of some had filled the buffer."""
+    stores = compacted_table(f"points-probed-{buffer_bytes}", 10_000)
+    layers = plan_layers(fetch_latest_manifest(stores).value, {})
+    wanted = [b"%08d" % number for number in range(0, 20_000, 100)]
+    probed, probe = 0, FilterSet.probe
+
+    def counted(filters: FilterSet, hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        nonlocal probed
+        probed += len(hashes)
+        return probe(filters, hashes)
+
+    monkeypatch.setattr(FilterSet, "probe", counted)
+    [split] = plan_points(layers, wanted, target_bytes=64 << 20)
+    assert [row.key for row in looked_up(stores, split, buffer_bytes=buffer_bytes)] == wanted
+    assert probed == len(wanted)
 
 
 def test_ranges_of_one_file_are_read_ahead() -> None:
