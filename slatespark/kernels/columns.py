@@ -79,6 +79,11 @@ class RowColumns:
         return self.key_bytes[self.key_offsets[row] : self.key_offsets[row + 1]].tobytes()
 
     @property
+    def nbytes(self) -> int:
+        """What the rows take in memory, with the whole buffer behind their values."""
+        return sum(getattr(self, item.name).nbytes for item in fields(self) if item.init)
+
+    @property
     def longest(self) -> tuple[int, int]:
         """The lengths of the longest key and of the longest value, 0 without rows."""
         if not self._longest:

@@ -157,10 +157,4 @@ def _keep(
 
 
 def _held_bytes(level: WalShare) -> int:
-    return level.order.nbytes + sum(map(decoded_bytes, level.sources))
-
-
-def decoded_bytes(rows: RowColumns) -> int:
-    """Return what decoded rows take in memory."""
-    columns = (rows.key_offsets, rows.seqs, rows.flags, rows.create_ts, rows.expire_ts, rows.value_starts)
-    return len(rows.key_bytes) + len(rows.value_bytes) + sum(column.nbytes for column in columns) + 8 * len(rows)
+    return level.order.nbytes + sum(rows.nbytes for rows in level.sources)

@@ -6,9 +6,10 @@ blocks need not be decodable, foldable or complete.
 
 from __future__ import annotations
 
+import threading
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
 from typing import Final
@@ -17,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slatespark.errors import CorruptDataError
+from slatespark.fork_lock import fork_lock
 from slatespark.format.block_group import unpack_blocks
 from slatespark.kernels import decode_blocks, gather_keys, hash_keys, match_keys, take_rows
 from slatespark.kernels.columns import RowColumns, all_rows
@@ -28,6 +30,7 @@ from slatespark.table.read.planning.plan import FileSlice, Layer, SstFile, cut_l
 from slatespark.table.stores import TableStores, object_context
 
 CHUNK_KEYS: Final = 1 << 14  # whose blocks are found together, and read together if they fit the buffer
+_DECODED: Final = 4  # buffers that the rows of a span may take: far more only where blocks are compressed well
 
 
 def key_cursors(
@@ -46,7 +49,8 @@ def key_cursors(
     layers : newest first
     keys : ascending and distinct
     tail : rows in memory, in key order, newer than every layer; newer ones first
-    buffer_bytes : bound of the stored bytes that a chunk reads; a key whose versions exceed it is read in windows
+    buffer_bytes : bound of the stored bytes that a chunk reads, and a fourth of the bound of the decoded rows that it
+        holds; a key whose versions exceed one of them is read in windows
     window_bytes : bytes that are decoded at a time; by default the share of each layer in the buffer
 
     Raises
@@ -58,16 +62,22 @@ def key_cursors(
     for start in range(0, len(sought), CHUNK_KEYS):
         end = min(start + CHUNK_KEYS, len(sought))
         blocks = _find_blocks(stores, layers, sought, start, end)
-        for span, needed_bytes in _fitting(blocks, start, end, buffer_bytes):
-            wanted = sought.between(*span)
-            newest = [found for rows in tail for found in _matching(rows, wanted)]
-            if needed_bytes > buffer_bytes:  # a single key
-                cut = cut_layers(layers, point_range(sought.keys[span[0]]))
-                cursors = open_cursors(stores, cut, newest, window_bytes)
+        spans = list(_fitting(blocks, start, end, buffer_bytes))[::-1]
+        while spans:
+            (low, high), needed_bytes = spans.pop()
+            room = _Room(_DECODED * buffer_bytes)
+            if needed_bytes <= buffer_bytes:
+                found = _fetch_layers(stores, blocks, sought, (low, high), window_bytes, room)
+            if room.left < 0 and high - low > 1:
+                middle = (low + high) // 2
+                spans += [((middle, high), needed_bytes), ((low, middle), needed_bytes)]
+                continue
+            newest = [rows for held in tail for rows in _matching(held, sought.between(low, high))]
+            if needed_bytes > buffer_bytes or room.left < 0:  # a single key
+                cut = cut_layers(layers, point_range(sought.keys[low]))
+                yield open_cursors(stores, cut, newest, window_bytes)
             else:
-                found = _fetch_layers(stores, blocks, sought, span, window_bytes)
-                cursors = [LayerCursor(memory_windows(rows)) for rows in (*newest, *found)]
-            yield cursors
+                yield [LayerCursor(memory_windows(rows)) for rows in (*newest, *found)]
 
 
 def key_rows(
@@ -221,29 +231,47 @@ def _fitting(
 # --- their rows -----------------------------------------------------------------------------------------------------
 
 
+@dataclass(slots=True)
+class _Room:
+    """The memory that is left for decoded rows; threads share it. Once it is negative, what they return is no use."""
+
+    left: int
+    lock: threading.Lock = field(default_factory=fork_lock)
+
+    def take(self, rows: Sequence[RowColumns]) -> None:
+        """Note that rows are held."""
+        with self.lock:
+            self.left -= sum(each.nbytes for each in rows)
+
+
 def _fetch_layers(
     stores: TableStores,
     layers: Sequence[Sequence[_FileBlocks]],
     sought: SoughtKeys,
     span: tuple[int, int],
     window_bytes: int,
+    room: _Room,
 ) -> list[RowColumns]:
-    """Return the sought rows of each layer that has any of the keys of a span."""
+    """Return the sought rows of each layer that has any of the keys of a span; some, or none, if there is no room."""
     tasks = [
-        (number, cut.file, partial(_fetch_rows, stores, cut, sought, window_bytes))
+        (number, cut.file, partial(_fetch_rows, stores, cut, sought, window_bytes, room))
         for number, files in enumerate(layers)
         for blocks in files
         if len((cut := blocks.within(*span)).numbers)
     ]
     answers = run_concurrently([task for *_, task in tasks], is_remote=stores.main.is_remote)
+    if room.left < 0:
+        return []
     pieces: dict[int, list[tuple[SstFile, RowColumns]]] = {}
     for (number, file, _), rows in zip(tasks, answers, strict=True):
         pieces.setdefault(number, []).extend((file, part) for part in rows)
     return [_joined(pieces[number]) for number in sorted(pieces) if pieces[number]]
 
 
-def _fetch_rows(stores: TableStores, blocks: _FileBlocks, sought: SoughtKeys, window_bytes: int) -> list[RowColumns]:
-    """Return the sought rows of a file."""
+def _fetch_rows(
+    stores: TableStores, blocks: _FileBlocks, sought: SoughtKeys, window_bytes: int, room: _Room
+) -> list[RowColumns]:
+    """Return the sought rows of a file, or some of them if there is no room."""
     file, store = blocks.file, stores.at(blocks.file.root)
     numbers = blocks.blocks()
     starts, ends = blocks.edges[numbers], blocks.edges[numbers + 1]
@@ -253,7 +281,7 @@ def _fetch_rows(stores: TableStores, blocks: _FileBlocks, sought: SoughtKeys, wi
     with object_context(store, file.path):
         data = _concatenated(store.get_ranges(file.path, block_spans(starts, ends)))
         at = 0
-        while at < len(numbers):
+        while at < len(numbers) and room.left >= 0:
             try:
                 opened = unpack_blocks(data, edges[at:], encoded[at:], file.info.compression, limit_bytes=window_bytes)
                 rows = decode_blocks(opened.data, opened.starts, opened.ends, version=file.format_version)
@@ -262,7 +290,9 @@ def _fetch_rows(stores: TableStores, blocks: _FileBlocks, sought: SoughtKeys, wi
                 block = min(max(block, 0), len(numbers) - 1)
                 raise exc.located(f"{store.url}/{file.path}", int(starts[block] - edges[block])) from exc
             at += len(opened.starts)
-            found.extend(_matching(rows, keys))
+            matching = _matching(rows, keys)
+            room.take(matching)
+            found.extend(matching)
     return found
 
 

@@ -17,7 +17,6 @@ from slatespark.table.changes.log.plan import CommitPart, LogSettings, LogSplit,
 from slatespark.table.changes.log.wal import fetch_wal_log
 from slatespark.table.changes.scan import DELETE, UPSERT
 from slatespark.table.read.arrow import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION, instants
-from slatespark.table.read.held_tail import decoded_bytes
 from slatespark.table.read.materialise import Materialiser, join_small
 from slatespark.table.read.merge.cursor import layer_windows, window_size
 from slatespark.table.read.planning.plan import Layer
@@ -93,7 +92,7 @@ def _commit_rows(stores: TableStores, part: CommitPart, settings: LogSettings) -
                 held, size = [], 0
             if len(inside):
                 held.append(take_rows([window.rows], inside))
-                size += decoded_bytes(held[-1])
+                size += held[-1].nbytes
                 last_key = max(last_key, window.rows.key(window.high - 1))
     if held:
         yield held

@@ -225,6 +225,21 @@ def test_a_small_buffer_asks_no_filter_twice_for_a_key(monkeypatch: pytest.Monke
     assert probed == len(wanted)
 
 
+@pytest.mark.parametrize("versions", [1, 40])
+def test_rows_that_compress_well_are_held_in_several_spans(versions: int) -> None:
+    stores, buffer_bytes, value_bytes = new_stores(), 1 << 16, 20_000
+    keys = [b"%04d" % number for number in range(60)]
+    rows = [Row(key, seq, RowKind.PUT, bytes(value_bytes)) for key in keys for seq in range(versions, 0, -1)]
+    layer = Layer("run 0", (put_file(stores, rows, compression=Compression.ZSTD),))
+    held = []
+    for cursors in key_cursors(stores, [layer], keys, (), buffer_bytes=buffer_bytes, window_bytes=value_bytes):
+        spans = [span for cursor in cursors for span in cursor.spans()]
+        held += [int(row.value_lengths[low:high].sum()) for row, low, high in spans]
+    assert sum(held) == len(rows) * value_bytes
+    assert max(held) <= 4 * buffer_bytes
+    assert len(held) < len(rows) or versions > 1  # those of one key are read in windows
+
+
 def test_ranges_of_one_file_are_read_ahead() -> None:
     stores = compacted_table("points-ahead", 10_000)
     _, manifest = fetch_latest_manifest(stores)
