@@ -364,11 +364,11 @@ class _Commit:
         if not any(self.rows.outputs):
             manifest = replace(empty, nonce=draw_nonce(self.clock))
         manifest = self._with_outcome(manifest, 1)
-        publish_manifest(self.stores, 1, manifest, None, self.clock, own_time=self._has_own_time)
-        note_own_commit(self.stores, 1, manifest)
+        made = Version(1, manifest)
+        digest = self._publish(made, None)
         if self.job.definition.holds_history:
-            hold_exactly(self.stores, self.clock, Claim(Version(1, manifest), fence_id=0), manifest)
-        return self._record(Version(1, manifest), change, empty, reached_seq=0, now_ms=now_ms)
+            hold_exactly(self.stores, self.clock, Claim(made, fence_id=0), manifest)
+        return replace(self._record(made, change, empty, reached_seq=0, now_ms=now_ms), manifest_sha256=digest)
 
     def _publish_claimed(
         self, claim: Claim, held: Version[Manifest], jobs: FetchJobs, retention_ms: int | None, *, holds: bool
@@ -408,19 +408,25 @@ class _Commit:
             now_ms = self.clock.now_ms()
             manifest = next_manifest(base, change, now_ms=now_ms, nonce=draw_nonce(self.clock))
             manifest = self._with_outcome(self._with_own_checkpoint(manifest, base_id + 1, retention_ms), base_id + 1)
+            made = Version(base_id + 1, manifest)
             try:
-                publish_manifest(self.stores, base_id + 1, manifest, base, self.clock, own_time=self._has_own_time)
+                digest = self._publish(made, base)
             except ManifestCollectedError:
                 raise
             except RaceLostError:
                 base_id, base = fetch_held(self.stores, claim)
                 continue
-            note_own_commit(self.stores, base_id + 1, manifest)
             hold_own(self.stores, ((file.handle, file.properties) for file in change.files))
             if holds and not set(base.run_ids()) <= set(manifest.run_ids()):
                 hold_exactly(self.stores, self.clock, claim, manifest)
-            made = Version(base_id + 1, manifest)
-            return self._record(made, change, base, reached_seq=drained.last_seq, now_ms=now_ms)
+            record = self._record(made, change, base, reached_seq=drained.last_seq, now_ms=now_ms)
+            return replace(record, manifest_sha256=digest)
+
+    def _publish(self, made: Version[Manifest], base: Manifest | None) -> str:
+        """Publish a version on top of `base`, and return its digest."""
+        digest = publish_manifest(self.stores, *made, base, self.clock, own_time=self._has_own_time)
+        note_own_commit(self.stores, *made)
+        return digest
 
     def _clear_jobs(
         self, claim: Claim, base: Manifest, change: CommitChange, listed: Version[Compactions] | None, *, holds: bool

@@ -11,9 +11,9 @@ from slatespark.format.manifest import Manifest
 from slatespark.storage import run_in_groups
 from slatespark.table.commit.active_jobs import has_fresh_heartbeat, is_own_job
 from slatespark.table.log.compactions import fetch_compactions
-from slatespark.table.log.manifests import decode_version, manifest_log
+from slatespark.table.log.manifests import decode_version, manifest_digest, manifest_log
 from slatespark.table.log.versioned_object import Version
-from slatespark.table.records.claims import fetch_digests_between, find_claim, manifest_digest
+from slatespark.table.records.claims import fetch_digests_between, find_claim
 from slatespark.table.records.commits import is_own_commit
 from slatespark.table.snapshot import newest_wal_sizes
 from slatespark.table.stores import TableStores

@@ -26,10 +26,10 @@ from slatespark.format.ulid import Ulid
 from slatespark.ranges import ALL_KEYS, KeyRange, merge_ranges, prefix_range
 from slatespark.storage import run_in_groups
 from slatespark.table.commit.handed_loads import find_load_seq
-from slatespark.table.log.manifests import decode_version, manifest_log
+from slatespark.table.log.manifests import decode_version, manifest_digest, manifest_log
 from slatespark.table.log.versioned_object import Version
 from slatespark.table.read.planning.plan import FileSlice, SstFile
-from slatespark.table.records.claims import fetch_claimed_removals, manifest_digest
+from slatespark.table.records.claims import fetch_claimed_removals
 from slatespark.table.records.filtered_jobs import FilteredJob, fetch_filtered_jobs
 from slatespark.table.stores import OWN_ROOT, TableStores, external_roots, object_context
 

@@ -13,6 +13,7 @@ Layout (do not change; other clients read it, docs/reference/table-metadata.md):
     droppedColumns  names that must not come back
     fullHistoryTsLow, lostThrough, reapedThrough    ms since the epoch, or null
     earlierBounds   the first two for versions up to `through`, in its order; absent in early releases
+    checksum        as of a commit record; absent in early releases
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from slatespark.errors import CorruptDataError, OptionError, SchemaError, Unsupp
 from slatespark.options.properties import parse_property
 from slatespark.table.definition.plan import check_formats
 from slatespark.table.definition.table_definition import EarlierBounds, TableDefinition
+from slatespark.table.records.json_objects import matches_checksum, with_checksum
 
 FORMAT_VERSION: Final = 1
 
@@ -57,7 +59,7 @@ def encode_definition(definition: TableDefinition) -> bytes:
             for earlier in definition.earlier_bounds
         ],
     }
-    return json.dumps(content, indent=1, ensure_ascii=False).encode()
+    return json.dumps(with_checksum(content), indent=1, ensure_ascii=False).encode()
 
 
 def decode_definition(data: bytes) -> TableDefinition:
@@ -77,6 +79,7 @@ def decode_definition(data: bytes) -> TableDefinition:
         raise _corrupt(f"it is not JSON: {exc}") from exc
     _check(isinstance(content, dict), "it is not a JSON object")
     _check_version(content.get("formatVersion"))
+    _check(matches_checksum(content), "it does not match its checksum")
     try:
         arguments = _arguments(content)
     except KeyError as exc:

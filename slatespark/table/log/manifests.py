@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -29,6 +30,11 @@ NONCE_BITS = 64
 _CLAIM_BIT = 1  # on disk; see docs/adr/0001
 PLAIN_NAME: Final = "Give the database a name of letters, digits, '-', '_' and '.', which means the same to both."
 MAX_AHEAD_MS = 10_000  # the client waits this long for its clock to pass the last tick: slatedb src/clock.rs
+
+
+def manifest_digest(data: bytes) -> str:
+    """Return the SHA-256 that identifies a manifest in its claim, and in its commit record."""
+    return hashlib.sha256(data).hexdigest()
 
 
 # A commit reads each version several times: the one that it is planned on, its claim, and what it has published.
@@ -264,8 +270,8 @@ def publish_manifest(
     clock: Clock,
     *,
     own_time: bool = False,
-) -> None:
-    """Check the invariants of a manifest and create it as version `manifest_id`.
+) -> str:
+    """Check the invariants of a manifest and create it as version `manifest_id`; return its digest.
 
     Parameters
     ----------
@@ -290,6 +296,7 @@ def publish_manifest(
         raise ManifestCollectedError(manifest_id) from exc
     except FileExistsError as exc:
         raise RaceLostError(f"manifest {manifest_id} exists") from exc
+    return manifest_digest(data)
 
 
 def manifest_object(

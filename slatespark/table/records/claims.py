@@ -6,7 +6,6 @@ They distinguish slatespark's epochs from those of other clients.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import itertools
 import re
 from collections.abc import Mapping, Sequence
@@ -18,6 +17,7 @@ from slatespark.errors import CorruptDataError
 from slatespark.format.paths import numbered
 from slatespark.ranges import KeyRange
 from slatespark.storage import ObjectStore, run_in_groups
+from slatespark.table.log.manifests import manifest_digest
 from slatespark.table.records.json_objects import (
     JSON_SUFFIX,
     ROOT,
@@ -30,11 +30,6 @@ from slatespark.table.records.json_objects import (
 CLAIMS_DIR: Final = f"{ROOT}claims/"
 _NAME: Final = re.compile(rf"(\d{{20}})-([^-]+)-(\d{{1,9}}){re.escape(JSON_SUFFIX)}")
 PATIENCE_MS: Final = 3_000  # with a claim whose record does not say; about ten requests follow until its commit
-
-
-def manifest_digest(data: bytes) -> str:
-    """Return the SHA-256 that identifies a manifest in its claim."""
-    return hashlib.sha256(data).hexdigest()
 
 
 def publish_claim(

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from slatespark.errors import CorruptDataError
-from slatespark.table.records.json_objects import CHECKSUM, JSON_SUFFIX, ROOT, with_checksum
+from slatespark.table.records.json_objects import CHECKSUM, JSON_SUFFIX, ROOT, matches_checksum
 from slatespark.units import MAX_MS, MIN_MS
 
 COMMITS_DIR: Final = f"{ROOT}commits/"
@@ -33,6 +33,7 @@ _CHECKED_IF_THERE: Final = {
     "fence": int | None,
     "forgotten": bool,
     "snapshot_seq": int | None,
+    "manifest_sha256": str | None,
 }
 _TIMES: Final = ("committed_ms", "write_time_ms")
 _MOST: Final = 1 << 64  # of all other numbers: the end of sequence numbers
@@ -61,6 +62,8 @@ class CommitRecord:
     forgotten : whether an erasure removed some of the replaced intervals, as their bounds named its keys
     snapshot_seq : sequence number above which a compaction kept hidden versions, for a snapshot of a client; None if it
         kept none for that, and in records of old releases
+    manifest_sha256 : digest of the manifest, which has no checksum of its own; None if a client made it, and in records
+        of old releases
     """
 
     manifest_id: int
@@ -82,6 +85,7 @@ class CommitRecord:
     fence: int | None = None
     forgotten: bool = False
     snapshot_seq: int | None = None
+    manifest_sha256: str | None = None
 
     @property
     def replaces(self) -> bool:
@@ -101,11 +105,7 @@ def commit_path(manifest_id: int) -> str:
 
 def commit_of(path: str, content: Mapping[str, Any]) -> CommitRecord:
     """Return the commit record in decoded JSON; raises `CorruptDataError` when it is damaged."""
-    try:
-        is_sound = CHECKSUM not in content or content == with_checksum(content)
-    except RecursionError:  # it was barely shallow enough to decode
-        is_sound = False
-    if not is_sound:
+    if not matches_checksum(content):
         raise CorruptDataError(f"commit record does not match its checksum {content[CHECKSUM]!r}.", path=path)
     for name, kind in _CHECKED.items():
         if not isinstance(content.get(name), kind):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -9,12 +10,14 @@ from functools import partial
 from itertools import chain
 
 from slatespark.format.paths import COMPACTED_DIR, SST_EXTENSION, WAL_DIR, manifest_path, numbered, wal_path
+from slatespark.format.properties import SstProperties
 from slatespark.format.ulid import Ulid
 from slatespark.storage.object_store import ObjectStore
 from slatespark.table.progress import Progress, Step
 from slatespark.table.read.merge.cursor import FILE_WINDOW_BYTES
 from slatespark.table.read.planning.plan import SstFile
-from slatespark.table.stores import TableStores
+from slatespark.table.read.versions.file_properties import RecordedFile, find_recorded
+from slatespark.table.stores import OWN_ROOT, TableStores
 from slatespark.table.tasks import TaskRunner
 from slatespark.table.verify.copies import CopyCheck
 from slatespark.table.verify.findings import Findings
@@ -42,6 +45,7 @@ class FileCheck:
     unsound : files that are damaged or missing
     incomplete : versions that lack files which the garbage collector was free to delete
     lost : URL, section and text for missing or stray objects: damage, unless the table has changed meanwhile
+    recorded : what commit records tell of files, by SST id
     """
 
     stores: TableStores
@@ -52,6 +56,7 @@ class FileCheck:
     unsound: set[SstFile] = field(default_factory=set)
     incomplete: set[int] = field(default_factory=set)
     lost: list[tuple[str, str, str]] = field(default_factory=list)
+    recorded: dict[str, RecordedFile] = field(default_factory=dict)
     done_bytes: int = 0
     total_bytes: int = 0
 
@@ -62,6 +67,8 @@ class FileCheck:
         sizes = {root: _sizes(self.stores.at(root), COMPACTED_DIR) for root in {task.file.root for task in tasks}}
         wal_sizes = _sizes(self.stores.wal, WAL_DIR)
         copies = CopyCheck.of(self.stores, self.findings)
+        own = {str(task.file.id) for task in tasks if task.file.root == OWN_ROOT}
+        self.recorded = find_recorded(self.stores, own, limit=sys.maxsize)
         wal_ids = self._wal_ids(versions, wal_sizes)
         self.total_bytes = sum(sizes[task.file.root].get(task.file.path, 0) for task in tasks)
         self.total_bytes += sum(wal_sizes[wal_path(number)] for number in wal_ids)
@@ -69,6 +76,7 @@ class FileCheck:
         for task, checked in zip(tasks, self.runner(check, [task.file for task in tasks]), strict=True):
             self._settle(task, self._taken(checked), versions)
         self._check_wal(wal_ids, wal_sizes)
+        self._check_replay_position(survey.newest, wal_sizes)
 
     def _taken(self, checked: _CheckedFile) -> SstOutcome | None:
         """Add what was found in a file to the rest, and return the outcome."""
@@ -86,8 +94,18 @@ class FileCheck:
             url = f"{self.stores.at(file.root).url}/{file.path}"
             self._note_missing(url, [version.number for version in shown_in], is_needed=task.is_needed)
             return
+        if outcome.is_sound:
+            self._check_recorded(file, outcome.properties)
         for version in shown_in:
             self._check_seq(version, file, outcome.totals.max_seq)
+
+    def _check_recorded(self, file: SstFile, found: SstProperties | None) -> None:
+        """Compare a sound file with the entry of its commit record, by which scans skip it."""
+        recorded = self.recorded.get(str(file.id)) if file.root == OWN_ROOT else None
+        if recorded is not None and recorded.describes(file.handle) and recorded.properties != found:
+            self.unsound.add(file)
+            what = "It is not the file that its commit record describes: it was replaced by another."
+            self.findings.damage(f"{self.stores.url}/{file.path}", "properties", what)
 
     def _check_seq(self, version: VerifiedVersion, file: SstFile, highest: int | None) -> None:
         reached = version.last_l0_seq
@@ -154,6 +172,24 @@ class FileCheck:
                 what = f"Its lowest seq is {totals.min_seq}, but an earlier file reached {reached}."
                 self.findings.damage(target.url, "WAL", what)
             reached = max(reached, totals.max_seq if totals.max_seq is not None else -1)
+
+    def _check_replay_position(self, newest: VerifiedVersion, sizes: dict[str, int]) -> None:
+        """Check that the rows which the replay leaves out are in the trees, by the last WAL file with such rows."""
+        numbers = (numbered(path, SST_EXTENSION) for path, size in sizes.items() if size)  # others are fences
+        before = [number for number in numbers if number is not None and number <= newest.replay_after_wal_id]
+        for number in sorted(before, reverse=True):
+            path = wal_path(number)
+            outcome = _check_sst(SstTarget(self.stores.wal, path, sizes[path])).outcome  # its damage would harm nobody
+            highest = None if outcome is None else outcome.totals.max_seq
+            if highest is None:
+                continue
+            if highest > newest.last_l0_seq:
+                what = (
+                    f"replay_after_wal_id is {newest.replay_after_wal_id}, but WAL file {number} holds seq {highest}, "
+                    f"above last_l0_seq {newest.last_l0_seq}: such rows are invisible."
+                )
+                self.findings.damage(f"{self.stores.url}/{manifest_path(newest.number)}", "manifest", what)
+            return
 
 
 def _check_file(

@@ -126,15 +126,25 @@ class VersionSurvey:
         """The newest version; requires that there is one."""
         return self.versions[-1]
 
-    def add(self, number: int, manifest: Manifest, roots: Mapping[Ulid, str], *, is_needed: bool) -> Iterator[str]:
+    def add(
+        self,
+        number: int,
+        manifest: Manifest,
+        roots: Mapping[Ulid, str],
+        *,
+        is_needed: bool,
+        before: Manifest | None = None,
+    ) -> Iterator[str]:
         """Add a version, newer than all others, and yield the faults of its manifest.
 
         Parameters
         ----------
         roots : owners of the SSTs of a clone that other databases own
         is_needed : as in `VerifiedVersion`
+        before : the version right before, if it is known and was not added
         """
-        before = self.manifest if self.versions and self.newest.number == number - 1 else None
+        if self.versions and self.newest.number == number - 1:
+            before = self.manifest
         yield from find_broken_rules(number, manifest, before)
         layers = tuple(
             replace(layer, slices=tuple(self._slices.setdefault(part, part) for part in layer.slices))

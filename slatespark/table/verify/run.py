@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 
 from slatespark.errors import (
     CorruptDataError,
@@ -24,7 +25,7 @@ from slatespark.format.paths import (
 from slatespark.format.ulid import Ulid
 from slatespark.table.clock import Clock
 from slatespark.table.definition.versions import DEFINITION_DIR, resolve_definition
-from slatespark.table.log.manifests import fetch_latest_manifest
+from slatespark.table.log.manifests import fetch_latest_manifest, manifest_digest
 from slatespark.table.log.numbered_log import by_number
 from slatespark.table.progress import Progress, Step
 from slatespark.table.read.gaps import find_empty_views
@@ -38,6 +39,7 @@ from slatespark.table.verify.history import check_time_order
 from slatespark.table.verify.layers import Pair, check_layer_order
 from slatespark.table.verify.logs import check_compactions, fetch_boundary, fetch_noted
 from slatespark.table.verify.plan import VersionSurvey, pinned_numbers
+from slatespark.table.verify.records import check_definition, check_manifests
 
 
 def verify_table(
@@ -82,12 +84,16 @@ class _Verification:
     runner: TaskRunner
     findings: Findings
     files: FileCheck
+    digests: dict[int, str] = field(default_factory=dict)  # of the manifests, by version
 
     def run(self) -> VerifyReport:
         passed, alive = self._manifest_numbers()
         survey = self._survey(passed, alive)
+        if self.digests:
+            check_manifests(self.stores, self.digests, self.findings)
         if survey.versions:
             self._check_newest(survey, [*passed, *alive])
+            check_definition(self.stores, self.findings)
             self.files.run(survey)
             self._check_layers(survey)
             self._check_times(survey)
@@ -150,17 +156,33 @@ class _Verification:
             manifest = self._manifest(number)
             if manifest is not None:
                 self._add(survey, number, manifest, is_needed=number in pinned)
-        self._add(survey, alive[-1], newest, is_needed=True)
+        has_before = alive[-1] - 1 in (passed + alive)[-2:-1]
+        before = self._find_sound(alive[-1] - 1) if has_before and not self.all_versions else None
+        self._add(survey, alive[-1], newest, is_needed=True, before=before)
         return survey
 
-    def _add(self, survey: VersionSurvey, number: int, manifest: Manifest, *, is_needed: bool) -> None:
-        for fact in survey.add(number, manifest, self._roots(number, manifest), is_needed=is_needed):
+    def _add(
+        self, survey: VersionSurvey, number: int, manifest: Manifest, *, is_needed: bool, before: Manifest | None = None
+    ) -> None:
+        roots = self._roots(number, manifest)
+        for fact in survey.add(number, manifest, roots, is_needed=is_needed, before=before):
             self.findings.damage(self._url(manifest_path(number)), "manifest", fact)
+
+    def _find_sound(self, number: int) -> Manifest | None:
+        """Return a version that is not verified itself; None if it is gone, or cannot be read."""
+        with suppress(CorruptDataError, FileNotFoundError, UnsupportedFormatError):
+            return decode_manifest(bytes(self.stores.main.get(manifest_path(number))))
+        return None
 
     def _manifest(self, number: int) -> Manifest | None:
         path = manifest_path(number)
+
+        def decode(data: bytes) -> Manifest:
+            self.digests[number] = manifest_digest(data)
+            return decode_manifest(data)
+
         try:
-            return fetch_noted(self.stores, path, "manifest", decode_manifest, self.findings)
+            return fetch_noted(self.stores, path, "manifest", decode, self.findings)
         except FileNotFoundError:
             self.findings.unchecked(self._url(path), "manifest", "It was garbage-collected during the verification.")
         return None

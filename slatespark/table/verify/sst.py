@@ -76,10 +76,12 @@ class SstOutcome:
     ----------
     is_sound : no fault was found
     totals : of the rows that could be read
+    properties : of the file; None if it has none, or they are damaged
     """
 
     is_sound: bool
     totals: RowTotals
+    properties: SstProperties | None = None
 
 
 def check_sst(target: SstTarget, findings: Findings, *, window_bytes: int) -> SstOutcome:
@@ -91,12 +93,12 @@ def check_sst(target: SstTarget, findings: Findings, *, window_bytes: int) -> Ss
         From the store.
     """
     before = len(findings.items) + findings.omitted
-    totals = _SstCheck(target, findings, window_bytes, _Content(target)).run()
+    totals, properties = _SstCheck(target, findings, window_bytes, _Content(target)).run()
     findings.count(target.size)
     findings.rows += totals.rows
     if target.handle is None:
         findings.wal_rows += totals.rows
-    return SstOutcome(len(findings.items) + findings.omitted == before, totals)
+    return SstOutcome(len(findings.items) + findings.omitted == before, totals, properties)
 
 
 class _Content:
@@ -134,7 +136,7 @@ class _SstCheck:
     window_bytes: int
     content: _Content
 
-    def run(self) -> RowTotals:
+    def run(self) -> tuple[RowTotals, SstProperties | None]:
         footer = self._footer()
         own_info = None if footer is None else self._own_info(footer)
         handle = self.target.handle
@@ -142,7 +144,7 @@ class _SstCheck:
             self._compare(footer, own_info, handle)
             info, version = handle.info, handle.format_version
         elif footer is None or own_info is None:  # of a WAL file the footer is the only source
-            return RowTotals()
+            return RowTotals(), None
         else:
             info, version = own_info, footer.version
         return self._check_sections(info, version, footer)
@@ -202,7 +204,9 @@ class _SstCheck:
             return None
         return self._section("properties", span, decode_properties)
 
-    def _check_sections(self, info: SstInfo, version: int, footer: Footer | None) -> RowTotals:
+    def _check_sections(
+        self, info: SstInfo, version: int, footer: Footer | None
+    ) -> tuple[RowTotals, SstProperties | None]:
         is_fence = self.target.handle is None and is_old_fence(info)
         index = self._section(
             "index", info.index_range, lambda data: decode_index_section(data, info, may_be_empty=is_fence)
@@ -210,12 +214,13 @@ class _SstCheck:
         filters = self._section("filter", info.filter_range, lambda data: decode_filter_section(data, info))
         stats = self._section("stats", info.stats_range, lambda data: decode_stats_section(data, info))
         properties = self._properties(info, footer)
+        stated = None if properties is None else properties[0]
         if index is None:
             self.findings.unchecked(self.target.url, "blocks", "Without the index the data blocks cannot be found.")
-            return RowTotals()
+            return RowTotals(), stated
         check = RowCheck(StatedParts(info, index, filters, stats, properties), self._report)
         self._check_blocks(check, version)
-        return check.finish()
+        return check.finish(), stated
 
     def _report(self, section: str, offset: int | None, what: str) -> None:
         self.findings.damage(self.target.url, section, what, offset)

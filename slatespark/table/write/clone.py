@@ -118,10 +118,10 @@ def clone_table(
         _copy_wal(stores, made, source, attempt.copied)
         attempt.may_be_finished = True
         finished = replace(unfinished, initialized=True, nonce=draw_nonce(clock))
-        _publish(made, clock, 2, finished, unfinished)
+        digest = _publish(made, clock, 2, finished, unfinished)
     if definition.holds_history:  # a compactor of a client may come before our next commit
         hold_exactly(made, clock, Claim(Version(2, finished), fence_id=0), finished)
-    record = _record(source, clock)
+    record = _record(source, digest, clock)
     publish_commit_record(made.main, record)
     return record
 
@@ -156,9 +156,9 @@ def _plan_owners(stores: TableStores, clock: Clock, source: Manifest, source_id:
     return owners
 
 
-def _publish(made: TableStores, clock: Clock, number: int, manifest: Manifest, before: Manifest) -> None:
+def _publish(made: TableStores, clock: Clock, number: int, manifest: Manifest, before: Manifest) -> str:
     try:
-        publish_manifest(made, number, manifest, before, clock)
+        return publish_manifest(made, number, manifest, before, clock)
     except RaceLostError as exc:
         raise _lost_place(made) from exc
 
@@ -278,7 +278,7 @@ def _copy_wal(stores: TableStores, made: TableStores, source: Manifest, copied: 
         made.main.put(path, [data])
 
 
-def _record(source: Manifest, clock: Clock) -> CommitRecord:
+def _record(source: Manifest, digest: str, clock: Clock) -> CommitRecord:
     now_ms = clock.now_ms()
     return CommitRecord(
         manifest_id=2,
@@ -290,6 +290,7 @@ def _record(source: Manifest, clock: Clock) -> CommitRecord:
         first_seq=None,
         last_seq=None,
         compactor_epoch=source.compactor_epoch,
+        manifest_sha256=digest,
     )
 
 

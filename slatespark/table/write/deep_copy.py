@@ -342,12 +342,12 @@ def _publish(
     # Nobody has opened the copy, and its WAL is not that of the original.
     before = replace(source, writer_epoch=0, compactor_epoch=0, replay_after_wal_id=0, wal_id_last_seen=0)
     try:
-        publish_manifest(made, 1, manifest, before, clock, own_time=definition.has_own_time)
+        digest = publish_manifest(made, 1, manifest, before, clock, own_time=definition.has_own_time)
     except RaceLostError as exc:
         raise _occupied(made) from exc
     if definition.holds_history:
         hold_exactly(made, clock, Claim(Version(1, manifest), fence_id=0), manifest)
-    record = _record(guard, manifest, drained)
+    record = _record(guard, manifest, digest, drained)
     publish_commit_record(made.main, record)
     return record
 
@@ -397,7 +397,7 @@ def _publish_definition(guard: _Guard, planned: TableDefinition) -> None:
     retry_lost_races(clock, attempt, f"{made.url}: the definition", pause=lambda *_: None)
 
 
-def _record(guard: _Guard, manifest: Manifest, drained: tuple[NewFile, ...]) -> CommitRecord:
+def _record(guard: _Guard, manifest: Manifest, digest: str, drained: tuple[NewFile, ...]) -> CommitRecord:
     """Return the record of a copy, with the known properties of its files."""
     known = recorded_properties(guard.stores, manifest.ssts.values())
     files = {
@@ -416,6 +416,7 @@ def _record(guard: _Guard, manifest: Manifest, drained: tuple[NewFile, ...]) -> 
         last_seq=None,
         files=files,
         compactor_epoch=manifest.compactor_epoch,
+        manifest_sha256=digest,
     )
 
 

@@ -9,6 +9,7 @@ import pytest
 from slatespark.ranges import ALL_KEYS, KeyRange
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.storage.object_store import ObjectStore
+from slatespark.table.log.manifests import manifest_digest
 from slatespark.table.records.claims import (
     CLAIMS_DIR,
     announced_version,
@@ -16,7 +17,6 @@ from slatespark.table.records.claims import (
     fetch_digests_between,
     find_claim,
     find_lost_claims,
-    manifest_digest,
     publish_claim,
 )
 

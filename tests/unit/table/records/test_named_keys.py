@@ -9,7 +9,8 @@ import pyarrow as pa
 from slatespark import SlateStore
 from slatespark.ranges import ALL_KEYS, KeyRange, point_range
 from slatespark.storage.memory_store import MemoryStore
-from slatespark.table.records.claims import CLAIMS_DIR, fetch_claimed_removals, manifest_digest, publish_claim
+from slatespark.table.log.manifests import manifest_digest
+from slatespark.table.records.claims import CLAIMS_DIR, fetch_claimed_removals, publish_claim
 from slatespark.table.records.commit_batches import batch_commit_records, list_commit_objects
 from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.records.commits import newest_commit_records, publish_commit_record
