@@ -38,7 +38,7 @@ def find_named(store: ObjectStore, ranges: Sequence[KeyRange]) -> Iterator[tuple
     ----------
     ranges : ascending, not overlapping
     """
-    for path, content in _fetch_records(store):
+    for path, _, content in _fetch_records(store):
         if content is None:
             yield path, None
         elif (key := first_named(_names(content), ranges)) is not None:
@@ -47,23 +47,39 @@ def find_named(store: ObjectStore, ranges: Sequence[KeyRange]) -> Iterator[tuple
 
 def forget_keys(store: ObjectStore, ranges: Sequence[KeyRange]) -> int:
     """Rewrite the records that name keys in some ranges without them, and return their number; ranges as above."""
-    changed = 0
-    for path, content in _fetch_records(store):
-        if content is not None and first_named(_names(content), ranges) is not None:
-            store.put(path, [encode_json(_without(content, ranges))])
-            changed += 1
-    return changed
+    return sum(_forget_in(store, ranges, *found) for found in _fetch_records(store))
 
 
-def _fetch_records(store: ObjectStore) -> Iterator[tuple[str, dict[str, Any] | None]]:
-    """Yield path and content of all commit records, batches of them, and claims; None for a damaged one."""
+def _forget_in(
+    store: ObjectStore, ranges: Sequence[KeyRange], path: str, data: bytes | None, content: dict[str, Any] | None
+) -> bool:
+    """Rewrite a record if it names keys in some ranges; another erasure may rewrite it at the same time."""
+    while content is not None and first_named(_names(content), ranges) is not None:
+        assert data is not None  # there is a content
+        try:
+            store.replace(path, encode_json(_without(content, ranges)), data)
+        except FileNotFoundError:
+            return False
+        except FileExistsError:
+            data = find_object(store, path)
+            content = None if data is None else _decoded(path, data)
+        else:
+            return True
+    return False
+
+
+def _fetch_records(store: ObjectStore) -> Iterator[tuple[str, bytes, dict[str, Any] | None]]:
+    """Yield path, bytes and content of all commit records, batches of them, and claims; None for a damaged one."""
     paths = [meta.path for folder in _FOLDERS for meta in store.list(folder) if meta.size]
     for path, data in run_in_groups(partial(find_object, store), paths, is_remote=store.is_remote):
         if data is not None:
-            content = None
-            with contextlib.suppress(CorruptDataError):
-                content = decode_json(path, data)
-            yield path, content
+            yield path, data, _decoded(path, data)
+
+
+def _decoded(path: str, data: bytes) -> dict[str, Any] | None:
+    with contextlib.suppress(CorruptDataError):
+        return decode_json(path, data)
+    return None
 
 
 def _names(content: dict[str, Any]) -> Iterator[NamedKey]:

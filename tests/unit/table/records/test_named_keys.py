@@ -12,10 +12,11 @@ from slatespark.storage.memory_store import MemoryStore
 from slatespark.table.log.manifests import manifest_digest
 from slatespark.table.records.claims import CLAIMS_DIR, fetch_claimed_removals, publish_claim
 from slatespark.table.records.commit_batches import batch_commit_records, list_commit_objects
-from slatespark.table.records.commit_record import CommitRecord
+from slatespark.table.records.commit_record import CommitRecord, commit_path
 from slatespark.table.records.commits import newest_commit_records, publish_commit_record
 from slatespark.table.records.json_objects import hex_bounds
 from slatespark.table.records.named_keys import find_named, forget_keys
+from tests.support.failing_store import FailingStore
 
 _names = itertools.count()
 AN, BOB, CYD = KeyRange(b"an", b"ao"), point_range(b"bob"), KeyRange(b"c", b"cyd")
@@ -53,6 +54,24 @@ def test_a_claim_then_covers_every_key() -> None:
     assert forget_keys(store, [BOB]) == 1
     removed = fetch_claimed_removals(store, 3, 4)
     assert removed == {manifest_digest(b"manifest"): (ALL_KEYS,), manifest_digest(b"other"): (CYD,)}
+
+
+def test_two_erasures_at_a_time_bring_no_key_back() -> None:
+    store = new_store()
+    publish_commit_record(store, record(7, AN, BOB, CYD))
+    slower = FailingStore(store).run(lambda: forget_keys(store, [BOB]), "get", "slatespark/commits/*", moment="after")
+    assert forget_keys(slower, [point_range(b"cyd")]) == 1
+    assert list(find_named(store, [BOB, point_range(b"cyd")])) == []
+
+
+def test_a_record_that_goes_meanwhile_names_nothing() -> None:
+    store = new_store()
+    publish_commit_record(store, record(7, BOB))
+    slower = FailingStore(store).run(
+        lambda: store.delete(commit_path(7)), "get", "slatespark/commits/*", moment="after"
+    )
+    assert forget_keys(slower, [BOB]) == 0
+    assert store.list("slatespark/commits/") == []
 
 
 def test_damaged_records_are_told_and_left() -> None:
