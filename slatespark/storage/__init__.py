@@ -167,4 +167,6 @@ def _local_folder(url: str) -> Path:
                 todo=f"Use file:///{host}{slash}{rest}.",
             )
         place = slash + rest
+    if not place.strip():  # else it would be the working folder
+        raise InvalidRequestError(f"{url} names no folder.", todo="Give a path, or a URL like file:///path.")
     return Path(place)

@@ -8,6 +8,7 @@ import os
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from slatespark.errors import InvalidRequestError, UnavailableError
@@ -165,10 +166,16 @@ class LocalStore:
     def _folders(self, prefix: str) -> Iterator[str]:
         """Yield a folder, whether or not it exists, and all below it; links to folders are not followed."""
         yield check_folder(prefix)
-        for folder, _, _ in os.walk(self._root / prefix):
+        for folder, _, _ in os.walk(self._root / prefix, onerror=partial(self._refuse_unread, prefix)):
             below = f"{Path(folder).relative_to(self._root).as_posix()}/"
             if below not in (prefix, "./"):
                 yield below
+
+    def _refuse_unread(self, prefix: str, error: OSError) -> None:
+        """Raise the error of a folder that cannot be listed, unless it is not there."""
+        with self._translated_errors("list", prefix):
+            if not isinstance(error, FileNotFoundError | NotADirectoryError):
+                raise error
 
     def _file(self, path: str) -> Path:
         return self._root / check_path(path)

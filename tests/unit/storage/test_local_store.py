@@ -299,6 +299,12 @@ def test_urls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         open_store("file://data/t")
 
 
+@pytest.mark.parametrize("url", ["file://", "file:", "local://", "file://localhost", "FILE:// "])
+def test_a_url_without_a_folder_is_not_the_working_folder(url: str) -> None:
+    with pytest.raises(InvalidRequestError):
+        open_store(url)
+
+
 def test_a_relative_path_in_a_folder_that_is_gone_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     gone = tmp_path / "gone"
     gone.mkdir()
@@ -359,6 +365,22 @@ def test_nothing_is_listed_behind_a_link(tmp_path: Path) -> None:
     (tmp_path / "elsewhere" / "y").write_bytes(b"2")
     (tmp_path / "root" / "a" / "link").symlink_to(tmp_path / "elsewhere")
     assert [meta.path for meta in store.list_below("a/")] == ["a/x"]
+
+
+def test_a_folder_that_cannot_be_listed_is_not_passed_over(tmp_path: Path) -> None:
+    # Its path is too long: missing permissions would keep nobody away who runs the tests as root.
+    (tmp_path / "a").mkdir()
+    above = os.open(tmp_path / "a", os.O_RDONLY)
+    for _ in range(20):
+        os.mkdir("d" * 250, dir_fd=above)
+        below = os.open("d" * 250, os.O_RDONLY, dir_fd=above)
+        os.close(above)
+        above = below
+    os.close(above)
+    store = LocalStore(tmp_path)
+    for call in (store.list_below, store.list_unfinished):
+        with pytest.raises(InvalidRequestError):
+            call("a/")
 
 
 def test_an_absolute_location(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
