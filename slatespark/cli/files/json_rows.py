@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from slatespark.cli.files.input_values import array_of_json
 from slatespark.cli.files.target_columns import TargetColumns
+from slatespark.encoding.plain_values import VALUE_ERRORS
 from slatespark.errors import InvalidRequestError, SchemaError
 
 CHUNK_ROWS: Final = 8192
@@ -92,7 +93,7 @@ def schema_of_objects(items: Sequence[Mapping[str, Any]], target: TargetColumns)
 def _infer_type(items: Sequence[Mapping[str, Any]], name: str) -> pa.DataType:
     try:
         kind = pa.infer_type([_with_floats(item.get(name)) for item in items])
-    except (ValueError, TypeError, OverflowError) as exc:
+    except VALUE_ERRORS as exc:
         raise SchemaError(f"Column {name}: its type cannot be inferred: {exc}.", todo="Give it with --type.") from exc
     return pa.string() if pa.types.is_null(kind) else kind
 

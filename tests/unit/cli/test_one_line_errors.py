@@ -50,6 +50,15 @@ def test_keys_that_are_not_utf8(table: Path, command: str, exit_code: int) -> No
     assert result.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize("depth", [150, 480, 900, 100_000])
+@pytest.mark.parametrize("brackets", ["[]", ('{"a":', "}")])
+def test_values_that_are_nested_too_deep(tmp_path: Path, depth: int, brackets: str) -> None:
+    (tmp_path / "in.jsonl").write_text(f'{{"id": 1, "v": {brackets[0] * depth}1{brackets[1] * depth}}}')
+    result = run("import", tmp_path / "t", tmp_path / "in.jsonl", "--key-columns", "id")
+    assert result.exit_code == 1
+    assert result.stderr.count("\n") == 1
+
+
 def test_file_names_that_are_not_utf8(table: Path, tmp_path: Path) -> None:
     file = f"{tmp_path}/{NOT_UTF8}"
     refused("InvalidRequestError", "import", table, file, "--format", "parquet")
