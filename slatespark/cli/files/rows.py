@@ -29,8 +29,9 @@ def limit_batches(batches: Iterable[pa.RecordBatch], limit: int | None) -> Itera
         if left is None:
             yield batch
             continue
-        yield batch.slice(0, left)
-        left -= min(left, batch.num_rows)
+        taken = min(left, batch.num_rows)  # the limit may be beyond what Arrow counts to
+        yield batch.slice(0, taken)
+        left -= taken
         if not left:
             return
 

@@ -56,6 +56,7 @@ def test_scan_ranges_limit_and_order() -> None:
     assert [row["key"] for row in rows(table, "--text", "--limit", "3")] == everything[:3]
     assert [row["key"] for row in rows(table, "--text", "--limit", "3", "--desc")] == everything[:-4:-1]
     assert rows(table, "--limit", "0") == []
+    assert [row["key"] for row in rows(table, "--text", "--limit", str(1 << 64))] == everything
     users = [key for key in everything if str(key).startswith("user/0001")]
     assert users
     assert [row["key"] for row in rows(table, "--text", "--prefix", "user/0001")] == users
