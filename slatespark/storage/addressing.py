@@ -65,6 +65,12 @@ def check_bucket(protocol: str, place: str) -> None:
             why="Drivers and other programs do not agree on the objects that it means.",
             todo=f"Use {protocol}://bucket/path.",
         )
+    if PROVIDERS.get(protocol) == AZURE and "\\" in root:
+        raise InvalidRequestError(
+            f"{protocol}://{place} has a backslash.",
+            why="Azure stores a slash instead, and then finds nothing under the name that was asked for.",
+            todo="Use a slash.",
+        )
     is_access_point = place.startswith("arn:")  # of Amazon
     if protocol in PROVIDERS and not is_access_point and not _NAMES[PROVIDERS[protocol]].fullmatch(name):
         raise InvalidRequestError(

@@ -6,6 +6,7 @@ import pytest
 
 from slatespark.errors import CorruptDataError, InvalidRequestError
 from slatespark.ranges import ByteRange
+from slatespark.storage import open_store
 from slatespark.storage.addressing import check_folder, check_path, check_span, client_name, client_urls
 
 
@@ -21,6 +22,13 @@ def test_what_is_no_path(path: str) -> None:
         check_path(path)
     with pytest.raises(InvalidRequestError):
         check_folder(f"{path}/")
+
+
+@pytest.mark.parametrize("protocol", ["az", "abfs", "abfss"])
+def test_azure_has_no_backslashes(protocol: str) -> None:
+    with pytest.raises(InvalidRequestError):
+        open_store(f"{protocol}://container/a\\b", {"account_name": "a"})
+    assert open_store("s3://bucket/a\\b").url == "s3://bucket/a\\b"
 
 
 def test_folders() -> None:
