@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -16,7 +15,7 @@ from slatespark.storage.object_store import ObjectStore
 from slatespark.table.progress import Progress, Step
 from slatespark.table.read.merge.cursor import FILE_WINDOW_BYTES
 from slatespark.table.read.planning.plan import SstFile
-from slatespark.table.read.versions.file_properties import RecordedFile, find_recorded
+from slatespark.table.read.versions.file_properties import MAX_COMMIT_RECORDS, RecordedFile, find_recorded
 from slatespark.table.stores import OWN_ROOT, TableStores
 from slatespark.table.tasks import TaskRunner
 from slatespark.table.verify.copies import CopyCheck
@@ -68,7 +67,7 @@ class FileCheck:
         wal_sizes = _sizes(self.stores.wal, WAL_DIR)
         copies = CopyCheck.of(self.stores, self.findings)
         own = {str(task.file.id) for task in tasks if task.file.root == OWN_ROOT}
-        self.recorded = find_recorded(self.stores, own, limit=sys.maxsize)
+        self.recorded = find_recorded(self.stores, own, limit=MAX_COMMIT_RECORDS)
         wal_ids = self._wal_ids(versions, wal_sizes)
         self.total_bytes = sum(sizes[task.file.root].get(task.file.path, 0) for task in tasks)
         self.total_bytes += sum(wal_sizes[wal_path(number)] for number in wal_ids)

@@ -1,4 +1,4 @@
-"""What only slatespark's commit records tell: manifests changed, replaced or lost, and files that were replaced."""
+"""What the version before and slatespark's commit records tell: manifests changed, replaced or lost, files replaced."""
 
 from __future__ import annotations
 
@@ -52,6 +52,14 @@ def test_a_manifest_of_a_client_that_goes_back(copy_of: CopyMaker) -> None:
     copy = copy_of("l0_basic")
     copy.newest("manifest").write_bytes((copy.folder / manifest_path(copy.manifest_id - 3)).read_bytes())
     assert {finding.section for finding in copy.findings() if finding.is_damage} >= {"manifest"}
+
+
+@pytest.mark.parametrize("all_versions", [False, True])
+def test_decreasing_epochs_are_found_across_versions(copy_of: CopyMaker, all_versions: bool) -> None:
+    copy = copy_of("l0_basic")
+    copy.publish(replace(copy.manifest(), writer_epoch=0))
+    found = copy.findings(all_versions=all_versions)
+    assert ["epochs_do_not_decrease" in finding.what for finding in found] == [True]
 
 
 @pytest.mark.parametrize("lost", [1, 2])

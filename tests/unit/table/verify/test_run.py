@@ -319,14 +319,6 @@ def test_every_broken_rule_is_listed(copy_of: CopyMaker) -> None:
     assert "invisible" in found[2]
 
 
-@pytest.mark.parametrize("all_versions", [False, True])
-def test_decreasing_epochs_are_found_across_versions(copy_of: CopyMaker, all_versions: bool) -> None:
-    copy = copy_of("l0_basic")
-    copy.publish(replace(copy.manifest(), writer_epoch=0))
-    found = copy.findings(all_versions=all_versions)
-    assert ["epochs_do_not_decrease" in finding.what for finding in found] == [True]
-
-
 def test_rows_above_the_last_seq(copy_of: CopyMaker) -> None:
     copy = copy_of("no_wal")
     copy.publish(replace(copy.manifest(), last_l0_seq=1, recent_snapshot_min_seq=0))
