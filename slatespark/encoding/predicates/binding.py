@@ -12,7 +12,7 @@ import pyarrow as pa
 from slatespark.encoding.predicates import operators
 from slatespark.encoding.predicates.coercion import compares_as_double, equal_ordinals
 from slatespark.encoding.predicates.grammar import Comparison, RowComparison
-from slatespark.encoding.predicates.intervals import Interval, Intervals, complement, intersect, union
+from slatespark.encoding.predicates.intervals import Interval, Intervals, complement, intersect, parts_within, union
 from slatespark.encoding.predicates.literals import NULL
 from slatespark.encoding.predicates.ordering import has_bytes, universe
 from slatespark.encoding.predicates.row_filter import Condition, Filter, RowSet
@@ -68,7 +68,7 @@ def _bind_rows(rows: RowComparison, schema: pa.Schema, passing: Mapping[str, _Pa
     kept: dict[tuple[Interval, ...], None] = {}
     for row in dict.fromkeys(zip(*values, strict=True)):
         parts = [
-            () if item is None else intersect((item,), passing[name][0]) for item, name in zip(row, names, strict=True)
+            () if item is None else parts_within(passing[name][0], item) for item, name in zip(row, names, strict=True)
         ]
         kept.update(dict.fromkeys(itertools.product(*parts)))
     return RowSet(tuple(names), tuple(field.type for field in fields), tuple(kept))

@@ -6,6 +6,7 @@ of a list keep one interval each.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 
@@ -39,6 +40,14 @@ def intersect(one: Intervals, other: Intervals) -> Intervals:
     return tuple(found)
 
 
+def parts_within(intervals: Intervals, interval: Interval) -> Intervals:
+    """Return the parts of a set that lie in an interval; unlike `intersect`, looks at no other intervals of the set."""
+    start, end = interval
+    first = max(0, bisect_right(intervals, start, key=_start_of) - 1)
+    stop = len(intervals) if end is None else bisect_left(intervals, end, first, key=_start_of)
+    return intersect((interval,), intervals[first:stop])
+
+
 def complement(intervals: Intervals, universe: Interval) -> Intervals:
     """Return the complement of a set in the universe. Requires: the set lies in the universe."""
     found: list[Interval] = []
@@ -69,6 +78,10 @@ def is_single(interval: Interval) -> bool:
     if isinstance(start, bytes):
         return bool(end == start + b"\0")
     return bool(end == start + 1)
+
+
+def _start_of(interval: Interval) -> Any:
+    return interval[0]
 
 
 def _is_empty(interval: Interval) -> bool:

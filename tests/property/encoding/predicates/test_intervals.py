@@ -12,6 +12,7 @@ from slatespark.encoding.predicates.intervals import (
     complement,
     intersect,
     join_touching,
+    parts_within,
     union,
 )
 
@@ -36,6 +37,11 @@ def test_union(parts: list[tuple[int, int]]) -> None:
 @given(SETS, SETS)
 def test_intersection(one: Intervals, other: Intervals) -> None:
     assert members(intersect(one, other)) == members(one) & members(other)
+
+
+@given(SETS, NUMBERS, st.one_of(NUMBERS, st.none()))
+def test_parts_within_an_interval(some: Intervals, start: int, end: int | None) -> None:
+    assert parts_within(some, (start, end)) == intersect(((start, end),), some)
 
 
 @given(SETS)

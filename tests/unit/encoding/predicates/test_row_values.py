@@ -10,7 +10,16 @@ import pyarrow as pa
 import pytest
 
 from slatespark import OptionError, SlateStore
-from slatespark.encoding.predicates import Filter, RowComparison, bind_filter, parse_filter, plan_keys
+from slatespark.encoding.predicates import (
+    Filter,
+    RowComparison,
+    bind_filter,
+    binding,
+    intervals,
+    parse_filter,
+    plan_keys,
+)
+from slatespark.encoding.predicates.intervals import Intervals, intersect
 from slatespark.encoding.predicates.key_plan import MAX_RANGES
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.ranges import KeyRange
@@ -44,6 +53,23 @@ def test_forms(text: str, columns: tuple[str, ...], rows: int) -> None:
 
 def test_beside_other_comparisons() -> None:
     assert len(parse_filter("v > 1 AND ((tenant, id) IN (('a', 1)) AND (day = 2)) AND (id, day) = (1, 2)")) == 4
+
+
+@pytest.mark.parametrize("text", ["(tenant, id) IN ({})", "id > 3 AND (tenant, id) IN ({})"])
+def test_a_long_list_is_bound_row_by_row(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    """Each row was compared with the values of all rows: a list of 50,000 took minutes."""
+    count, looks = 500, 0
+
+    def counted(one: Intervals, other: Intervals) -> Intervals:
+        nonlocal looks
+        looks += len(one) + len(other)
+        return intersect(one, other)
+
+    for module in (binding, intervals):
+        monkeypatch.setattr(module, "intersect", counted)
+    found = bound(text.format(", ".join(f"('t{number % 7}', {number})" for number in range(count))))
+    assert len(found.row_sets[0].rows) == count - 4 * text.startswith("id")
+    assert looks < 20 * count
 
 
 @pytest.mark.parametrize(
