@@ -30,7 +30,7 @@ from slatespark.table.read.planning.plan import FileSlice, Layer, SstFile, cut_l
 from slatespark.table.stores import TableStores, object_context
 
 CHUNK_KEYS: Final = 1 << 14  # whose blocks are found together, and read together if they fit the buffer
-_DECODED: Final = 4  # buffers that the rows of a span may take: far more only where blocks are compressed well
+_DECODED: Final = 8  # buffers that the rows of a span may take: more only where blocks are compressed well
 
 
 def key_cursors(
@@ -49,7 +49,7 @@ def key_cursors(
     layers : newest first
     keys : ascending and distinct
     tail : rows in memory, in key order, newer than every layer; newer ones first
-    buffer_bytes : bound of the stored bytes that a chunk reads, and a fourth of the bound of the decoded rows that it
+    buffer_bytes : bound of the stored bytes that a chunk reads, and an eighth of that of the decoded rows that it
         holds; a key whose versions exceed one of them is read in windows
     window_bytes : bytes that are decoded at a time; by default the share of each layer in the buffer
 
@@ -215,16 +215,30 @@ def _find_file_blocks(stores: TableStores, part: FileSlice, sought: SoughtKeys, 
 def _fitting(
     layers: Sequence[Sequence[_FileBlocks]], start: int, end: int, buffer_bytes: int
 ) -> Iterator[tuple[tuple[int, int], int]]:
-    """Yield spans of keys whose blocks fit the buffer, or of one key, and the bytes of these blocks."""
-    needed = np.zeros(end - start, np.int64)
+    """Yield spans of keys whose blocks fit the buffer, or of one key, and the bytes of these blocks.
+
+    A block that several keys of a span need counts once: of a small file all keys need the same one.
+    """
+    alone, shared = np.zeros(end - start, np.int64), np.zeros(end - start, np.int64)
+    held = np.zeros(end - start + 1, np.int64)  # at a key: what it and later keys share with earlier ones
     for blocks in (blocks for files in layers for blocks in files):
-        np.add.at(needed, blocks.numbers - start, blocks.edges[blocks.end] - blocks.edges[blocks.first])
-    reach = np.append(np.zeros(1, np.int64), np.cumsum(needed))
+        edges, at = blocks.edges, blocks.numbers - start
+        alone[at] += edges[blocks.end] - edges[blocks.first]
+        before = edges[np.maximum(blocks.end[:-1], blocks.first[1:])] - edges[blocks.first[1:]]
+        shared[at[1:]] += before
+        held[at[:-1] + 1] += before
+        held[at[1:] + 1] -= before
+    reach = np.append(np.zeros(1, np.int64), np.cumsum(alone - shared))
+    held = np.cumsum(held)
     low = 0
-    while low < len(needed):
-        fits = int(np.searchsorted(reach, reach[low] + buffer_bytes, side="right")) - 1
-        high = max(fits, low + 1)
-        yield (start + low, start + high), int(reach[high] - reach[low])
+    while low < len(alone):
+        room = buffer_bytes - held[low]  # the earlier keys are not of this span
+        high = int(np.searchsorted(reach, reach[low] + room, side="right")) - 1
+        if high > low + 1:
+            yield (start + low, start + high), int(reach[high] - reach[low] + held[low])
+        else:
+            high = low + 1
+            yield (start + low, start + high), int(alone[low])
         low = high
 
 
