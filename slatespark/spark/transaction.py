@@ -184,7 +184,7 @@ class SlateTransaction:
             return self._frame(self._core.planForUpdate(local_keys(keys, self._codec), None, **given))
         refuse_filter(readOptions)
         needed = {} if named is None else {"columns": self._with_all(named)}
-        narrowed = narrowing(where, self._codec().schema, self._spark)
+        narrowed = narrowing(where, self._codec().schema, self._spark, self._name)
         plan = self._core.planScan(**{**readOptions, **needed, **narrowed})
         rows = self._frame(plan).where(expression(where))
         self._core.lock(plan)
@@ -239,7 +239,7 @@ class SlateTransaction:
         if keys is not None:
             raise OptionError("delete: give a condition or keys, and not both.", todo="Give one of them.")
         write = delete_options(writeOptions)
-        narrowed = narrowing(condition, self._codec().schema, self._spark)
+        narrowed = narrowing(condition, self._codec().schema, self._spark, self._name)
         plan = self._core.planScan(**{**operator_of(writeOptions), **narrowed})
         rows = self._frame(plan).where(expression(condition))
         names = resolve_columns(self._codec().key_columns, rows.columns)

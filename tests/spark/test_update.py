@@ -12,6 +12,7 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 
+import slatespark
 from slatespark import InvalidRequestError, SchemaError, SlateStore, SlateTable, TransactionConflictError
 from slatespark.spark.frames.table_frames import TableFrames
 
@@ -52,6 +53,8 @@ def test_what_is_refused(table: SlateTable) -> None:
         ("n = 5", InvalidRequestError, "maps"),
         ({"ID": "1"}, InvalidRequestError, "key column"),
         ({"n": 5}, InvalidRequestError, "expression"),
+        ({1: "5"}, InvalidRequestError, "text"),
+        ({None: "5"}, InvalidRequestError, "text"),
         ({"color": "1"}, SchemaError, "color"),
         ({"n": "'x'"}, SchemaError, "n"),
         ({"n": "n + 10000000000"}, SchemaError, "n"),
@@ -103,6 +106,28 @@ def test_a_change_after_the_read_is_a_conflict(
     with pytest.raises(TransactionConflictError, match="id=2"):
         table.update("tenant = 'a'", {"n": "0"})
     assert shown(table) == START
+
+
+def test_a_condition_by_the_alias_depends_on_the_same_keys(
+    spark: SparkSession, table: SlateTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, other = TableFrames.read, spark.createDataFrame([START[1]], table.toDF().schema)
+
+    def overtaken(frames: TableFrames, options: Any) -> DataFrame:
+        SlateTable.forPath(spark, frames.path).write(other)
+        return read(frames, options)
+
+    named = table.alias("t")
+    with monkeypatch.context() as patched:
+        patched.setattr(TableFrames, "read", overtaken)
+        named.update("`T`.tenant = 'b' AND t.n > 1", {"n": "t.n + 1"})
+        slatespark.sql(spark, f"DELETE FROM slate.`{table._store.url}` AS x WHERE x.tenant = 'a' AND x.id = 1")
+    with named.begin() as txn:
+        locked = txn.getForUpdate("t.tenant = 'b'", columns="n").collect()
+        table.write(other)
+        txn.delete("t.tenant = 'b' AND t.id = 7")
+    assert locked == [(31,)]
+    assert shown(table) == [START[1], ("b", 1, 31, "three")]
 
 
 def test_an_update_that_runs_again_takes_effect_once(table: SlateTable) -> None:

@@ -12,6 +12,7 @@ import pyarrow as pa
 from slatespark.encoding.predicates import Literal, RowComparison, bind_filter, parse_filter
 from slatespark.encoding.predicates.literals import MAX_DIGITS
 from slatespark.errors import OptionError, SchemaError
+from slatespark.spark.expressions.sql_text import without_qualifier
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -67,9 +68,18 @@ def _has_legacy_meaning(condition: str, spark: SparkSession) -> bool:
     )
 
 
-def narrowing(condition: object, schema: pa.Schema, spark: SparkSession) -> dict[str, str]:
-    """Return the read option that excludes only rows for which a condition is not true; Spark still decides."""
-    return {"filter": condition} if isinstance(condition, str) and is_filter(condition, schema, spark) else {}
+def narrowing(condition: object, schema: pa.Schema, spark: SparkSession, alias: str | None) -> dict[str, str]:
+    """Return the read option that excludes only rows for which a condition is not true; Spark still decides.
+
+    Parameters
+    ----------
+    schema : the columns that may be named
+    alias : the alias of the table, by which the condition may call its columns; None without one
+    """
+    if not isinstance(condition, str):
+        return {}
+    plain = without_qualifier(condition, alias)
+    return {"filter": plain} if is_filter(plain, schema, spark) else {}
 
 
 def is_case_sensitive(spark: SparkSession) -> bool:

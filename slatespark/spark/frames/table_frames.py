@@ -325,7 +325,7 @@ class TableFrames:
 
     def _change_read(self, condition: Expression | None, options: Mapping[str, Any]) -> dict[str, Any]:
         """Return the options by which a change with these write options reads the rows that its condition is about."""
-        return {**operator_of(options), **narrowing(condition, self.codec().schema, self.spark)}
+        return {**operator_of(options), **narrowing(condition, self.codec().schema, self.spark, self.name)}
 
     def _aliased(self, rows: DataFrame) -> DataFrame:
         return rows if self.name is None else rows.alias(self.name)
