@@ -478,6 +478,13 @@ def test_what_is_no_expression_is_refused_everywhere(table: SlateTable, conditio
     assert stored(table) == START
 
 
+def test_names_of_columns_are_text(table: SlateTable) -> None:
+    merge = table.merge(table.toDF().alias("s"), "true")
+    for clause in (merge.whenMatchedUpdate, merge.whenNotMatchedInsert, merge.whenNotMatchedBySourceUpdate):
+        with pytest.raises(InvalidRequestError):
+            clause(None, {1: "5"})  # type: ignore[dict-item]
+
+
 @pytest.mark.parametrize("rows", [None, [1], pa.table({"id": [1]})], ids=["none", "list", "arrow"])
 def test_other_rows_than_those_of_spark_are_refused(table: SlateTable, rows: Any) -> None:
     calls: list[Callable[[], object]] = [

@@ -34,7 +34,7 @@ def require_expression(given: object) -> None:
 
 
 def checked(assigned: Mapping[str, Expression] | None, method: str, argument: str) -> Mapping[str, Expression]:
-    """Return the assignments of a method; refuse none, and values that are not expressions."""
+    """Return the assignments of a method; refuse none, names that are not text, and values that are not expressions."""
     if not assigned:
         raise InvalidRequestError(f"{method} sets nothing.", todo=f"Give {argument}={{'column': expression}}.")
     if not isinstance(assigned, Mapping):
@@ -44,6 +44,11 @@ def checked(assigned: Mapping[str, Expression] | None, method: str, argument: st
             todo=f"Give {argument}={{'column': expression}}.",
         )
     for name, value in assigned.items():
+        if not isinstance(name, str):
+            raise InvalidRequestError(
+                f"{method}: {argument} names a column by {name!r}, of the type {type(name).__name__}.",
+                todo="Give the name of each column as text.",
+            )
         if not isinstance(value, str | Column):
             raise InvalidRequestError(
                 f"{method} sets column {name} to {value!r}, which is not an expression.",

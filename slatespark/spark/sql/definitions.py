@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from slatespark.encoding.predicates.tokens import END, SIGN, STRING
 from slatespark.errors import OptionError
+from slatespark.options.values import normalize_name
 from slatespark.spark.expressions.sql_text import cut_sql
 from slatespark.spark.slate_table import SlateTable
 from slatespark.spark.sql.replacements import AS_SELECT, CLONE
@@ -14,7 +15,7 @@ from slatespark.spark.sql.statement import FORMAT, Statement
 from slatespark.spark.sql.tables import Catalog
 
 _IN_LINE_KEY: Final = re.compile(r"\s+PRIMARY\s+KEY\s*\Z", re.IGNORECASE)
-_ARGUMENTS: Final = ("spark", "path", "schema", "keyColumns")  # of SlateTable.create
+_ARGUMENTS: Final = ("cls", "spark", "path", "schema", "keyColumns")  # of SlateTable.create
 _REFUSED: Final = ("COMMENT", "DEFAULT", "GENERATED", "CHECK", "REFERENCES", "UNIQUE", "COLLATE", "MASK")
 
 
@@ -106,6 +107,8 @@ def _properties(statement: Statement) -> dict[str, Any]:
     for part in statement.list_in_parentheses("a property"):
         read = Statement(part)
         name = read.string() if read.next.kind == STRING else read.name()
+        if normalize_name(name) in map(normalize_name, found):
+            raise OptionError(f"sql: the property {name} is given twice.", todo="Give it once.")
         read.take_sign("=")
         found[name] = read.string() if read.next.kind == STRING else read.text_until(called="a value")
         read.end()

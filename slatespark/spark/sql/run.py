@@ -39,7 +39,7 @@ def sql(spark: SparkSession, statement: str, args: Arguments | None = None, **st
     Parameters
     ----------
     spark : the session that knows the temporary views, and runs what Spark runs
-    statement : one statement; a semicolon may follow it
+    statement : one statement; semicolons and comments may follow it
     args : values for its parameters, as in `spark.sql`: by name for `:name`, or a list for `?`
     storage : as for `SlateTable.forPath`, for tables that are named by their path
 
@@ -65,8 +65,8 @@ def sql(spark: SparkSession, statement: str, args: Arguments | None = None, **st
     """
     if not isinstance(statement, str):
         raise OptionError(f"sql: the statement is of the type {type(statement).__name__}.", todo="Give it as text.")
-    statement = with_variables(spark, statement)
-    catalog, tokens = Catalog(spark, storage), find_tokens(statement)
+    catalog, statement = Catalog(spark, storage), _without_semicolons(with_variables(spark, statement))
+    tokens = find_tokens(statement)
     if args:
         try:
             statement = with_literals(statement, tokens, args)
@@ -80,7 +80,7 @@ def sql(spark: SparkSession, statement: str, args: Arguments | None = None, **st
         if begin is not None:
             return _insert_with(statement, begin, catalog, tokens)
         if tokens and (tokens[0].is_sign("(") or tokens[0].is_word(*QUERY_BEGINS)):
-            return run_query(_without_semicolon(statement), catalog)
+            return run_query(statement, catalog)
         try:
             read = Statement(statement)
         except OptionError:
@@ -221,8 +221,12 @@ def _refuse_catalog_table(read: Statement, tokens: Sequence[Token]) -> None:
         )
 
 
-def _without_semicolon(statement: str) -> str:
-    return statement.rstrip().removesuffix(";")
+def _without_semicolons(statement: str) -> str:
+    """Return a statement without the semicolons that end it, and what is said behind them."""
+    tokens = find_tokens(statement)
+    while tokens and tokens[-1].is_sign(";"):
+        statement = statement[: tokens.pop().span.start]
+    return statement
 
 
 def _nothing(spark: SparkSession) -> DataFrame:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from slatespark.errors import OptionError
+from slatespark.options import no_path
 from slatespark.options.values import STORAGE_PREFIX, WAL_PATH
 from slatespark.spark.frame_columns import dotted
 from slatespark.spark.pyspark_api import view_options, working_folder
@@ -63,7 +64,9 @@ class Catalog:
             )
         folder = working_folder(self.spark)  # the view reads there, wherever this process is
         here = {key: absolute_location(value, folder) if _is_path(key) else value for key, value in place.items()}
-        path = next(here.pop(key) for key in list(here) if key.lower() == "path")
+        path = next((here.pop(key) for key in list(here) if key.lower() == "path"), None)
+        if path is None:  # it was created with a list of columns, for which Spark does not ask the source
+            raise no_path(f"The view {view} has no path.")
         table = SlateTable.forPath(self.spark, path, **_spelled(here)).alias(name[-1])
         if needs_columns:
             _require_columns(view, self.view_columns(*name), frames_of(table).codec().schema.names)
