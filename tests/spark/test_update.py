@@ -130,6 +130,17 @@ def test_a_condition_by_the_alias_depends_on_the_same_keys(
     assert shown(table) == [START[1], ("b", 1, 31, "three")]
 
 
+def test_a_column_called_like_the_alias_but_for_its_case(spark: SparkSession, tmp_path: Path) -> None:
+    table = SlateTable.create(spark, tmp_path / "t", "id BIGINT, T STRUCT<id: BIGINT>", "id")
+    table.write(spark.sql("SELECT id, named_struct('id', id + 5) AS T FROM range(3)"))
+    try:
+        spark.conf.set("spark.sql.caseSensitive", True)
+        table.alias("t").delete("T.id = 6")
+    finally:
+        spark.conf.unset("spark.sql.caseSensitive")
+    assert [row[0] for row in shown(table)] == [0, 2]
+
+
 def test_an_update_that_runs_again_takes_effect_once(table: SlateTable) -> None:
     for _ in range(2):
         table.update("tenant = 'b'", {"n": "n + 1"}, txnAppId="fees", txnVersion=1)

@@ -78,7 +78,8 @@ def narrowing(condition: object, schema: pa.Schema, spark: SparkSession, alias: 
     """
     if not isinstance(condition, str):
         return {}
-    plain = without_qualifier(condition, alias)
+    # Where case counts, a column may be called like the alias but for its case.
+    plain = condition if is_case_sensitive(spark) else without_qualifier(condition, alias)
     return {"filter": plain} if is_filter(plain, schema, spark) else {}
 
 
