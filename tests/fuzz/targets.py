@@ -9,7 +9,7 @@ import json
 import struct
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final, TypeAlias
 from unittest.mock import patch
 
@@ -209,12 +209,14 @@ def boundary(data: bytes) -> None:
 
 
 def definition(data: bytes) -> None:
-    """The fingerprints of schemas are made right."""
+    """The fingerprints of schemas and the checksum are made right."""
     content = _json(data)
-    schemas = content.get("writerSchemas") if isinstance(content, dict) else None
-    if isinstance(schemas, dict):
-        content["writerSchemas"] = {_fingerprint(schema): schema for schema in schemas.values()}
-        data = json.dumps(content).encode()
+    if isinstance(content, dict):
+        schemas = content.get("writerSchemas")
+        if isinstance(schemas, dict):
+            content["writerSchemas"] = {_fingerprint(schema): schema for schema in schemas.values()}
+        with suppress(RecursionError):
+            data = json.dumps(with_checksum(content)).encode()
     found = decode_definition(data)
     assert decode_definition(encode_definition(found)) == found
     found.codec()

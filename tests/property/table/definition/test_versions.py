@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 import json
 from typing import Any
 
@@ -17,7 +16,8 @@ from tests.unit.table.definition.test_versions import TYPED, read
 
 @given(st.data())
 def test_any_changed_part_is_read_or_refused(data: st.DataObject) -> None:
-    content: Any = copy.deepcopy(json.loads(encode_definition(TYPED)))
+    content: Any = json.loads(encode_definition(TYPED))
+    del content["checksum"]  # which would find any change
     part = content
     while True:
         key = data.draw(st.sampled_from(sorted(part) if isinstance(part, dict) else list(range(len(part)))))
@@ -33,7 +33,9 @@ def test_any_changed_part_is_read_or_refused(data: st.DataObject) -> None:
 
 @given(st.integers(0, 2**20), st.binary(min_size=1, max_size=3))
 def test_any_changed_bytes_are_read_or_refused(at: int, put: bytes) -> None:
-    data = bytearray(encode_definition(TYPED))
+    content = json.loads(encode_definition(TYPED))
+    del content["checksum"]
+    data = bytearray(json.dumps(content, ensure_ascii=False).encode())
     at %= len(data)
     data[at : at + len(put)] = put
     with contextlib.suppress(CorruptDataError, UnsupportedFormatError):
