@@ -22,7 +22,7 @@ from slatespark.table.explain.cost import NOTHING, RequestRange
 from slatespark.table.read.copies.part import CopyPart
 from slatespark.table.read.fetch import filter_sets, indexes
 from slatespark.table.read.merge.cursor import window_size
-from slatespark.table.read.merge.layer_reads import group_blocks
+from slatespark.table.read.merge.layer_reads import byte_ranges, group_slices
 from slatespark.table.read.planning.plan import POINT_BYTES, FileSlice, Layer, Split, SstFile, keep_slices
 from slatespark.table.read.points import SoughtKeys, cached_blocks
 from slatespark.table.read.section_cache import SectionCache, metadata_limit
@@ -71,8 +71,7 @@ class SplitCosts:
         for layer in layers:
             for file, parts in groupby(layer.slices, key=lambda part: part.file):
                 total += self._section(indexes, file, file.info.index_range)
-                for part in parts:
-                    total += self._slice(part, window_bytes)
+                total += self._slices(file, list(parts), window_bytes)
         return total
 
     # --- sections ---------------------------------------------------------------------------------------------------
@@ -101,18 +100,19 @@ class SplitCosts:
 
     # --- scans ------------------------------------------------------------------------------------------------------
 
-    def _slice(self, part: FileSlice, window_bytes: int) -> RequestRange:
-        file = part.file
+    def _slices(self, file: SstFile, parts: Sequence[FileSlice], window_bytes: int) -> RequestRange:
+        """Return the requests for the blocks of some slices of a file."""
         index = indexes.peek(self.stores.at(file.root), file.path)
         if index is not None:
             edges = index.block_edges(file.info)
-            groups = group_blocks(edges, *index.blocks_for(part.keys), window_bytes)
-            return RequestRange.of(_sum(Requests(get=1, read_bytes=int(edges[b] - edges[a])) for a, b in groups))
+            groups = group_slices(index, edges, parts, window_bytes)
+            return RequestRange.of(_sum(range_requests(byte_ranges(edges, group)) for group in groups))
         size = file.data_bytes
         least = Requests(get=-(-size // window_bytes), read_bytes=size)
-        # Two neighbouring windows hold more than one, or their blocks would be in one.
-        most = Requests(get=1 if size <= window_bytes else 2 * size // window_bytes + 1, read_bytes=size)
-        return RequestRange(least if part.is_whole else Requests(), most)
+        # Two neighbouring groups hold more than one window, or their blocks would be in one.
+        groups_at_most = 1 if size <= window_bytes else 2 * size // window_bytes + 1
+        most = Requests(get=groups_at_most + len(parts) - 1, read_bytes=size)
+        return RequestRange(least if parts[0].is_whole else Requests(), most)
 
     # --- lookups ----------------------------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from slatespark.table.read.fetch import fetch_index
 from slatespark.table.read.merge.cursor import MIN_WINDOW_BYTES, layer_windows
 from slatespark.table.read.planning.layers import view_slices
 from slatespark.table.read.planning.plan import FileSlice, Layer, SstFile
+from slatespark.table.read.planning.row_cuts import spans_within
 from slatespark.table.read.points import key_rows
 from slatespark.table.stores import TableStores
 from slatespark.thread_pool import ThreadPool
@@ -152,6 +153,7 @@ def _held_ranges(stores: TableStores, file: SstFile, ranges: Sequence[KeyRange])
     small = [keys for keys, (first, end) in zip(ranges, spans, strict=True) if 0 < end - first < _SURE_BLOCKS]
     layer = Layer("gaps", tuple(FileSlice(file, keys) for keys in small))
     for window in layer_windows(stores, layer, MIN_WINDOW_BYTES):
-        key = window.rows.key(window.low)
-        held.append(small[bisect_right(small, key, key=lambda keys: keys.start) - 1])
+        for first, _ in spans_within(window.rows, window.low, window.high, small):
+            key = window.rows.key(first)
+            held.append(small[bisect_right(small, key, key=lambda keys: keys.start) - 1])
     return held

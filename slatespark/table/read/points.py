@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 
 from slatespark.errors import CorruptDataError
 from slatespark.fork_lock import fork_lock
-from slatespark.format.block_group import unpack_blocks
-from slatespark.kernels import decode_blocks, gather_keys, hash_keys, match_keys, take_rows
+from slatespark.kernels import gather_keys, hash_keys, match_keys, take_rows
 from slatespark.kernels.columns import RowColumns, all_rows
 from slatespark.ranges import ByteRange, point_range
 from slatespark.storage import run_concurrently
+from slatespark.table.read.block_rows import decoded_rows
 from slatespark.table.read.fetch import fetch_filter, fetch_index, filter_sets, indexes
 from slatespark.table.read.merge.cursor import LayerCursor, RowSpan, memory_windows, open_cursors, window_size
 from slatespark.table.read.planning.plan import FileSlice, Layer, SstFile, cut_layers
@@ -287,26 +287,19 @@ def _fetch_rows(
 ) -> list[RowColumns]:
     """Return the sought rows of a file, or some of them if there is no room."""
     file, store = blocks.file, stores.at(blocks.file.root)
-    numbers = blocks.blocks()
-    starts, ends = blocks.edges[numbers], blocks.edges[numbers + 1]
-    edges = np.append(np.zeros(1, np.int64), np.cumsum(ends - starts))  # of the blocks, one behind the other
-    encoded, keys = blocks.encoded_bytes[numbers], sought.some(blocks.numbers)
+    numbers, keys = blocks.blocks(), sought.some(blocks.numbers)
     found: list[RowColumns] = []
     with object_context(store, file.path):
-        data = _concatenated(store.get_ranges(file.path, block_spans(starts, ends)))
-        at = 0
-        while at < len(numbers) and room.left >= 0:
-            try:
-                opened = unpack_blocks(data, edges[at:], encoded[at:], file.info.compression, limit_bytes=window_bytes)
-                rows = decode_blocks(opened.data, opened.starts, opened.ends, version=file.format_version)
-            except CorruptDataError as exc:
-                block = int(np.searchsorted(edges, exc.offset or 0, side="right")) - 1
-                block = min(max(block, 0), len(numbers) - 1)
-                raise exc.located(f"{store.url}/{file.path}", int(starts[block] - edges[block])) from exc
-            at += len(opened.starts)
+        spans = block_spans(blocks.edges[numbers], blocks.edges[numbers + 1])
+        data, url = _concatenated(store.get_ranges(file.path, spans)), f"{store.url}/{file.path}"
+        for _, rows in decoded_rows(
+            file, url, numbers, data, blocks.edges, blocks.encoded_bytes, window_bytes=window_bytes
+        ):
             matching = _matching(rows, keys)
             room.take(matching)
             found.extend(matching)
+            if room.left < 0:
+                break
     return found
 
 

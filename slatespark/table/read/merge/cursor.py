@@ -14,14 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slatespark.errors import CorruptDataError
-from slatespark.format.block_group import unpack_blocks
-from slatespark.format.index import SstIndex
-from slatespark.kernels import decode_blocks, key_span, lower_bound, lower_bound_in_each
+from slatespark.kernels import key_span, lower_bound, lower_bound_in_each, take_rows
 from slatespark.kernels.columns import RowColumns
+from slatespark.ranges import KeyRange
 from slatespark.storage import Buffer
+from slatespark.table.read.block_rows import decoded_rows
 from slatespark.table.read.merge.freed_memory import keep_freed_memory
-from slatespark.table.read.merge.layer_reads import FileReads, Groups, LayerReads
-from slatespark.table.read.planning.plan import FileSlice, Layer
+from slatespark.table.read.merge.layer_reads import FileReads, Group, LayerReads
+from slatespark.table.read.planning.plan import Layer, SstFile
+from slatespark.table.read.planning.row_cuts import spans_within
 from slatespark.table.stores import TableStores, object_context
 
 # How far a window reaches: (key, 1) includes the key, (key, 0) ends before it, None is the end of the layer. As tuples
@@ -164,63 +165,67 @@ def open_cursors(
 
 def _windows(stores: TableStores, layer: Layer, reads: LayerReads, window_bytes: int) -> Iterator[Window]:
     last: Window | None = None
-    followers = iter([*layer.slices[1:], None])
+    done = 0
     for find in reads.files:
         found = find()
-        for part, groups in zip(found.slices, found.groups, strict=True):
-            following = next(followers)
-            goes_on_at = following.keys.start if following is not None else None
-            chunks = _decoded_chunks(stores, found, groups, reads.buffers, window_bytes)
-            for window in _slice_windows(part, goes_on_at, found.index, groups, chunks):
-                if last is not None:
-                    _check_order(last, window, part)
-                yield window
-                last = window
+        done += len(found.slices)
+        goes_on_at = layer.slices[done].keys.start if done < len(layer.slices) else None
+        for window in _file_windows(stores, found, goes_on_at, reads.buffers, window_bytes):
+            if last is not None:
+                _check_order(last, window, found.file)
+            yield window
+            last = window
 
 
-def _check_order(last: Window, window: Window, part: FileSlice) -> None:
+def _check_order(last: Window, window: Window, file: SstFile) -> None:
     """Refuse descending keys: the index, or the views of a run, would hide rows."""
     before, after = last.rows.key(last.high - 1), window.rows.key(window.low)
     whole = last.bound is not None and last.bound[1] == 1
     if after < before or (whole and after == before):
-        raise CorruptDataError(
-            f"key {after.hex()} follows {before.hex()} of an earlier block or file.", path=part.file.path
-        )
+        raise CorruptDataError(f"key {after.hex()} follows {before.hex()} of an earlier block or file.", path=file.path)
 
 
-def _slice_windows(
-    part: FileSlice, goes_on_at: bytes | None, index: SstIndex, groups: Groups, chunks: Iterator[tuple[int, RowColumns]]
+def _file_windows(
+    stores: TableStores, found: FileReads, goes_on_at: bytes | None, buffers: Iterator[Buffer], window_bytes: int
 ) -> Iterator[Window]:
-    """Yield the windows of a slice; `goes_on_at` is where the next one starts."""
-    end = groups[-1][1] if groups else 0
-    for block, rows in chunks:
-        low, high = key_span(rows, part.keys)
-        if low == high:
-            continue
-        last_key = rows.key(high - 1)
-        goes_on = index.spans_key(block, last_key) if block < end else goes_on_at == last_key
-        if not goes_on:
-            yield Window(rows, low, high, (last_key, 1))
-            continue
-        split = lower_bound(rows, last_key, low, high)
-        if split > low:
-            yield Window(rows, low, split, (rows.key(split - 1), 1))
-        yield Window(rows, split, high, (last_key, 0))
+    """Yield the windows of the slices of a file; `goes_on_at` is where the next file starts."""
+    ranges = [part.keys for part in found.slices]
+    end = found.groups[-1][-1][1] if found.groups else 0
+    for group in found.groups:
+        for block, decoded in _decoded_chunks(stores, found, group, buffers, window_bytes):
+            rows, low, high = _within(decoded, ranges)
+            if low == high:
+                continue
+            last_key = rows.key(high - 1)
+            goes_on = found.index.spans_key(block, last_key) if block < end else goes_on_at == last_key
+            if not goes_on:
+                yield Window(rows, low, high, (last_key, 1))
+                continue
+            split = lower_bound(rows, last_key, low, high)
+            if split > low:
+                yield Window(rows, low, split, (rows.key(split - 1), 1))
+            yield Window(rows, split, high, (last_key, 0))
+
+
+def _within(rows: RowColumns, ranges: Sequence[KeyRange]) -> RowSpan:
+    """Return the rows with keys in some ranges: as they are if they follow each other, else a copy."""
+    if len(ranges) == 1:
+        return (rows, *key_span(rows, ranges[0]))
+    spans = list(spans_within(rows, 0, len(rows), ranges))
+    if len(spans) < 2:
+        return (rows, *spans[0]) if spans else (rows, 0, 0)
+    found = take_rows([rows], np.concatenate([np.arange(*span, dtype=np.int64) for span in spans]))
+    return found, 0, len(found)
 
 
 def _decoded_chunks(
-    stores: TableStores, reads: FileReads, groups: Groups, buffers: Iterator[Buffer], window_bytes: int
+    stores: TableStores, reads: FileReads, group: Group, buffers: Iterator[Buffer], window_bytes: int
 ) -> Iterator[tuple[int, RowColumns]]:
-    """Yield (number of the block after it, rows) of consecutive groups of blocks."""
+    """Yield (number of the block after them, rows) of the blocks of a group."""
     file, edges = reads.file, reads.edges
     store = stores.at(file.root)
-    for block, stop in groups:
-        start = int(edges[block])
-        with object_context(store, file.path, start):
-            data = np.frombuffer(next(buffers), np.uint8)
-            while block < stop:
-                inside, encoded = edges[block : stop + 1] - start, reads.index.encoded_bytes[block:stop]
-                opened = unpack_blocks(data, inside, encoded, file.info.compression, limit_bytes=window_bytes)
-                rows = decode_blocks(opened.data, opened.starts, opened.ends, version=file.format_version)
-                block += len(opened.starts)
-                yield block, rows
+    numbers = np.concatenate([np.arange(*span, dtype=np.int64) for span in group])
+    with object_context(store, file.path, int(edges[group[0][0]])):
+        data = np.frombuffer(next(buffers), np.uint8)
+        url = f"{store.url}/{file.path}"
+        yield from decoded_rows(file, url, numbers, data, edges, reads.index.encoded_bytes, window_bytes=window_bytes)

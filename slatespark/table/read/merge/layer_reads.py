@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from slatespark.errors import SlateError
 from slatespark.format.index import SstIndex
 from slatespark.ranges import ByteRange
-from slatespark.storage import Begun, Buffer, begin_in_order, may_read_ahead, run_ahead, run_in_order
+from slatespark.storage import Begun, Buffer, ObjectStore, begin_in_order, may_read_ahead, run_ahead, run_in_order
 from slatespark.table.read.fetch import fetch_index
 from slatespark.table.read.planning.plan import FileSlice, Layer, SstFile
 from slatespark.table.stores import TableStores
@@ -27,7 +27,8 @@ MAX_READS_AHEAD: Final = 16  # of a layer, where its ranges are small; large one
 INDEX_BYTES_AHEAD: Final = 1 << 20  # of the indexes of the next files, as they are stored
 MAX_INDEXES_AHEAD: Final = 8
 
-Groups: TypeAlias = list[tuple[int, int]]
+BlockSpan: TypeAlias = tuple[int, int]  # blocks [a, b)
+Group: TypeAlias = tuple[BlockSpan, ...]
 Item = TypeVar("Item")
 
 
@@ -39,7 +40,7 @@ class FileReads:
     ----------
     slices : slices in key order
     edges : (n + 1,) where the blocks of the file lie
-    groups : of each slice, the blocks [a, b) that are read and decoded together
+    groups : the blocks that are read and decoded together; their spans ascend, and so do the groups
     begun : its first reads, if they were started as soon as the index was there; they are taken out
     """
 
@@ -47,12 +48,8 @@ class FileReads:
     slices: Sequence[FileSlice]
     index: SstIndex
     edges: NDArray[np.int64]
-    groups: Sequence[Groups]
+    groups: Sequence[Group]
     begun: deque[Begun[Buffer]] = field(default_factory=deque)
-
-    def spans(self) -> list[ByteRange]:
-        """Return the ranges that are read, in order."""
-        return [ByteRange(int(self.edges[a]), int(self.edges[b])) for each in self.groups for a, b in each]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +96,7 @@ class _LayerPlan:
     def _find(self, file: SstFile, slices: Sequence[FileSlice], *, begins: bool) -> FileReads:
         index = fetch_index(self._stores, file)
         edges = index.block_edges(file.info)
-        groups = [group_blocks(edges, *index.blocks_for(part.keys), self._window_bytes) for part in slices]
+        groups = group_slices(index, edges, slices, self._window_bytes)
         reads = FileReads(file, slices, index, edges, groups)
         if begins:
             reads.begun.extend(begin_in_order(self._tasks(reads), depth=MAX_READS_AHEAD, max_bytes=self._max_bytes))
@@ -107,8 +104,11 @@ class _LayerPlan:
 
     def _tasks(self, reads: FileReads) -> Iterator[tuple[Callable[[], Buffer], int]]:
         """Yield a task for each read, and the bytes that it returns."""
-        store = self._stores.at(reads.file.root)
-        return ((partial(store.get_range, reads.file.path, span), len(span)) for span in reads.spans())
+        store, path = self._stores.at(reads.file.root), reads.file.path
+        for group in reads.groups:
+            spans = byte_ranges(reads.edges, group)
+            get = partial(store.get_range, path, *spans) if len(spans) == 1 else partial(_joined, store, path, spans)
+            yield get, sum(map(len, spans))
 
     def in_order(self) -> Iterator[Callable[[], FileReads]]:
         """Yield the reads of each file; the indexes of the next ones are fetched meanwhile."""
@@ -168,9 +168,60 @@ def _one_of_two(items: Iterator[Item], own: deque[Item], other: deque[Item]) -> 
         yield own.popleft()
 
 
-def group_blocks(edges: NDArray[np.int64], first: int, end: int, window_bytes: int) -> Groups:
+def _joined(store: ObjectStore, path: str, spans: Sequence[ByteRange]) -> Buffer:
+    """Return some ranges of an object, one behind the other."""
+    return b"".join(store.get_ranges(path, spans))
+
+
+def byte_ranges(edges: NDArray[np.int64], group: Group) -> list[ByteRange]:
+    """Return where the blocks of a group lie."""
+    return [ByteRange(int(edges[a]), int(edges[b])) for a, b in group]
+
+
+def group_slices(
+    index: SstIndex, edges: NDArray[np.int64], slices: Sequence[FileSlice], window_bytes: int
+) -> list[Group]:
+    """Return the blocks that slices of a file need, each once, in groups of at most `window_bytes` stored bytes.
+
+    A group of one block may be larger. Hundreds of small slices would otherwise be hundreds of windows, each with its
+    own read, and a merge of every layer.
+
+    Parameters
+    ----------
+    edges : of the blocks, as from `SstIndex.block_edges`
+    slices : in key order
+    """
+    groups: list[Group] = []
+    waiting: list[BlockSpan] = []
+    filled = 0
+    for first, end in _needed_blocks(index, slices):
+        for a, b in group_blocks(edges, first, end, window_bytes):
+            size = int(edges[b] - edges[a])
+            if waiting and filled + size > window_bytes:
+                groups.append(tuple(waiting))
+                waiting, filled = [], 0
+            waiting.append((a, b))
+            filled += size
+    return [*groups, tuple(waiting)] if waiting else groups
+
+
+def _needed_blocks(index: SstIndex, slices: Sequence[FileSlice]) -> list[BlockSpan]:
+    """Return the blocks that slices need, ascending, apart from each other."""
+    found: list[BlockSpan] = []
+    for part in slices:
+        first, end = index.blocks_for(part.keys)
+        if first == end:
+            continue
+        if found and first <= found[-1][1]:
+            found[-1] = (found[-1][0], max(end, found[-1][1]))
+        else:
+            found.append((first, end))
+    return found
+
+
+def group_blocks(edges: NDArray[np.int64], first: int, end: int, window_bytes: int) -> list[BlockSpan]:
     """Return block numbers [a, b) of consecutive groups of at most `window_bytes` stored bytes, or of one block."""
-    groups: Groups = []
+    groups: list[BlockSpan] = []
     block = first
     while block < end:
         fits = int(np.searchsorted(edges, edges[block] + window_bytes, side="right")) - 1

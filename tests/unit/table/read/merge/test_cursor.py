@@ -9,6 +9,7 @@ from slatespark.format.row import Row
 from slatespark.ranges import ALL_KEYS, KeyRange
 from slatespark.table.read.merge.cursor import layer_windows
 from slatespark.table.read.planning.plan import FileSlice, Layer
+from tests.support.row_values import columns_to_rows
 from tests.unit.table.layers import new_stores, put_file
 
 
@@ -34,3 +35,16 @@ def test_keys_ascend_from_file_to_file(
             list(windows)
     else:
         assert sum(window.high - window.low for window in windows) == len(before) + len(behind)
+
+
+@pytest.mark.parametrize("step", [2, 5, 40])
+def test_small_slices_of_a_file_share_windows(step: int) -> None:
+    """Each was a window with a read of its own, and a merge of every layer for each was slower than a whole scan."""
+    stores, window_bytes = new_stores(), 16_384
+    rows = [Row(b"%05d" % (number // 3), 9 - number % 3, value=bytes(50)) for number in range(9000)]
+    file = put_file(stores, rows, block_size=512).file
+    ranges = [KeyRange(b"%05d" % start, b"%05d" % (start + 1)) for start in range(0, 3000, step)]
+    windows = list(layer_windows(stores, Layer("run 0", tuple(FileSlice(file, keys) for keys in ranges)), window_bytes))
+    found = [row for window in windows for row in columns_to_rows(window.rows)[window.low : window.high]]
+    assert found == [row for row in rows if int(row.key) % step == 0]
+    assert len(windows) <= 5 * file.data_bytes // window_bytes
