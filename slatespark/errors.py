@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import errno
-from typing import Self
+from typing import Final, Self
+
+MAKE_ROOM: Final = "Make room there, or write to another place."
 
 
 class SlateError(Exception):
@@ -123,6 +125,11 @@ def _sentences(*parts: str) -> list[str]:
     return closed + said[-1:]
 
 
+def is_disk_full(exc: Exception) -> bool:
+    """Tell whether an error says that a disk, or its user's share of it, is full."""
+    return isinstance(exc, OSError) and exc.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
 def as_slate_error(exc: Exception, where: str = "") -> SlateError:
     """Return an error as a `SlateError`: itself, or one that names `where`, if given, and has it as its cause.
 
@@ -139,8 +146,7 @@ def as_slate_error(exc: Exception, where: str = "") -> SlateError:
             "writeBuffer to write or compact, splitSize for tasks of Spark, or fewer rows in a batch.",
         )
     else:
-        is_full = isinstance(exc, OSError) and exc.errno in (errno.ENOSPC, errno.EDQUOT)
-        todo = "Make room there, or write to another place." if is_full else ""
+        todo = MAKE_ROOM if is_disk_full(exc) else ""
         if isinstance(exc, ImportError):
             todo = "Install it in each Python that needs it, on Spark's executors too."
         error = SlateError(f"{prefix}{type(exc).__name__}: {exc}", todo=todo)

@@ -22,7 +22,7 @@ _INTEGER_BITS: Final = {pa.int8(): 8, pa.int16(): 16, pa.int32(): 32, pa.int64()
 
 _DATE: Final = re.compile(r"(-?\d{4,7})-\d\d-\d\d", re.ASCII)
 _CLOCK: Final = re.compile(r"(\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?", re.ASCII)
-_OFFSET: Final = re.compile(r"Z|([+-])(\d\d):(\d\d)", re.ASCII)
+_OFFSET: Final = re.compile(r"(?:Z|([+-])(\d\d):([0-5]\d))\Z", re.ASCII)
 _INT64_MIN: Final = -(2**63)
 
 
@@ -225,13 +225,10 @@ def _local_micros(value: Any) -> int:
 
 
 def _micros(value: Any) -> int:
-    found = re.search(r"(?:Z|[+-]\d\d:\d\d)$", _require_type(str, value))
+    found = _OFFSET.search(_require_type(str, value))
     if found is None:
         raise ValueError("not a time with an offset")
-    offset = _OFFSET.fullmatch(found[0])
-    minutes = 0
-    if offset is not None and offset[1]:
-        minutes = (int(offset[2]) * 60 + int(offset[3])) * (1 if offset[1] == "+" else -1)
+    minutes = (int(found[2]) * 60 + int(found[3])) * (1 if found[1] == "+" else -1) if found[1] else 0
     return _require_range(_local_micros(value[: found.start()]) - minutes * 60_000_000)
 
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from slatespark.errors import InvalidRequestError, UnavailableError
+from slatespark.errors import MAKE_ROOM, InvalidRequestError, UnavailableError, is_disk_full
 from slatespark.ranges import ByteRange
 from slatespark.storage.addressing import (
     check_folder,
@@ -232,7 +232,7 @@ class LocalStore:
                 raise InvalidRequestError(what, why=why, todo="Check the permissions of the folder.") from exc
             if exc.errno in _NOT_THERE and exc.errno != errno.ENOENT:  # the path is a folder, or a parent is a file
                 raise InvalidRequestError(what, why=why, todo="Choose another path.") from exc
-            raise UnavailableError(what, why=why) from exc
+            raise UnavailableError(what, why=why, todo=MAKE_ROOM if is_disk_full(exc) else "") from exc
 
 
 def _meta_of(file: str | Path, path: str) -> ObjectMeta | None:
