@@ -127,6 +127,7 @@ def undeclared(busy: tuple[Path, Rows]) -> tuple[Path, Rows]:
     folder, rows = busy
     compact(SlateStore.open(str(folder)))
     shutil.rmtree(folder / "slatespark" / "table")
+    shutil.rmtree(folder / "slatespark" / "commits")
     return folder, rows
 
 

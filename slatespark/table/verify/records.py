@@ -12,6 +12,7 @@ from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.records.commit_record import COMMITS_DIR, CommitRecord, commit_path
 from slatespark.table.records.commits import fetch_records_between, newest_commit_records
 from slatespark.table.records.json_objects import list_numbered
+from slatespark.table.records.operations import Operation
 from slatespark.table.stores import TableStores
 from slatespark.table.verify.findings import Findings
 
@@ -34,10 +35,13 @@ def check_manifests(stores: TableStores, digests: Mapping[int, str], findings: F
 
 
 def check_definition(stores: TableStores, findings: Findings) -> None:
-    """Note that there is no definition, though slatespark made the table: each table that it makes has one."""
+    """Note that there is no definition, though slatespark made the table: each table that it makes has one.
+
+    A clone, whose first version has no record, is read as its parent. A copy has one only if the original has.
+    """
     if stores.main.list(DEFINITION_DIR):
         return
-    if fetch_records_between(stores.main, 1, 1):  # a clone, whose first version has none, is read as its parent
+    if any(record.operation != Operation.COPY for record in fetch_records_between(stores.main, 1, 1).values()):
         what = "There is no definition, but slatespark made this table: a typed one shows its rows as bytes."
         findings.damage(f"{stores.url}/{DEFINITION_DIR}", "definition", what)
 
