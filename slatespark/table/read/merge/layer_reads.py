@@ -24,6 +24,7 @@ from slatespark.table.read.planning.plan import FileSlice, Layer, SstFile
 from slatespark.table.stores import TableStores
 
 MAX_READS_AHEAD: Final = 16  # of a layer, where its ranges are small; large ones are bounded by their bytes
+MAX_GAP_BYTES: Final = 64 << 10  # read needlessly between two blocks to save a request
 INDEX_BYTES_AHEAD: Final = 1 << 20  # of the indexes of the next files, as they are stored
 MAX_INDEXES_AHEAD: Final = 8
 
@@ -108,7 +109,7 @@ class _LayerPlan:
         for group in reads.groups:
             spans = byte_ranges(reads.edges, group)
             get = partial(store.get_range, path, *spans) if len(spans) == 1 else partial(_joined, store, path, spans)
-            yield get, sum(map(len, spans))
+            yield get, spans[-1].end - spans[0].start
 
     def in_order(self) -> Iterator[Callable[[], FileReads]]:
         """Yield the reads of each file; the indexes of the next ones are fetched meanwhile."""
@@ -181,10 +182,10 @@ def byte_ranges(edges: NDArray[np.int64], group: Group) -> list[ByteRange]:
 def group_slices(
     index: SstIndex, edges: NDArray[np.int64], slices: Sequence[FileSlice], window_bytes: int
 ) -> list[Group]:
-    """Return the blocks that slices of a file need, each once, in groups of at most `window_bytes` stored bytes.
+    """Return the blocks that slices of a file need, each once, in groups that reach over at most `window_bytes`.
 
     A group of one block may be larger. Hundreds of small slices would otherwise be hundreds of windows, each with its
-    own read, and a merge of every layer.
+    own read, and a merge of every layer. A store may read what lies between the blocks of a group, so it counts.
 
     Parameters
     ----------
@@ -193,15 +194,14 @@ def group_slices(
     """
     groups: list[Group] = []
     waiting: list[BlockSpan] = []
-    filled = 0
     for first, end in _needed_blocks(index, slices):
         for a, b in group_blocks(edges, first, end, window_bytes):
-            size = int(edges[b] - edges[a])
-            if waiting and filled + size > window_bytes:
+            if waiting and (
+                edges[b] - edges[waiting[0][0]] > window_bytes or edges[a] - edges[waiting[-1][1]] > MAX_GAP_BYTES
+            ):
                 groups.append(tuple(waiting))
-                waiting, filled = [], 0
+                waiting = []
             waiting.append((a, b))
-            filled += size
     return [*groups, tuple(waiting)] if waiting else groups
 
 
