@@ -57,7 +57,7 @@ from slatespark.table.gc.survey import list_unfinished
 from slatespark.table.log.manifests import fetch_latest_manifest, find_manifest, manifest_log
 from slatespark.table.log.numbered_log import by_number
 from slatespark.table.progress import Progress, Step
-from slatespark.table.read.fetch import fetch_index, fetch_wal_file
+from slatespark.table.read.fetch import fetch_wal_file
 from slatespark.table.read.merge.cursor import FILE_WINDOW_BYTES, layer_windows
 from slatespark.table.read.planning.plan import FileSlice, Layer, SstFile
 from slatespark.table.read.planning.row_cuts import spans_within
@@ -68,7 +68,6 @@ from slatespark.table.records.named_keys import find_named
 from slatespark.table.stores import OWN_ROOT, TableStores, external_roots, object_context
 
 _ATTEMPTS: Final = 10
-MAX_GAP_BYTES: Final = 64 << 10  # read needlessly between the blocks of two keys to save a request
 _TOGETHER: Final = 8  # objects that are searched at a time, each in windows of `FILE_WINDOW_BYTES`
 
 
@@ -258,27 +257,9 @@ class _AbsenceSearch:
         return SstFile(OWN_ROOT, ulid, info, footer.version)
 
     def _count_sst(self, file: SstFile, count: _AbsenceCount) -> None:
-        parts = self._read_together(file, parts_within(self.keys, file.handle.key_range()))
+        parts = tuple(FileSlice(file, keys) for keys in parts_within(self.keys, file.handle.key_range()))
         for window in layer_windows(self.stores, Layer("file", parts), FILE_WINDOW_BYTES):
-            for low, high in spans_within(window.rows, window.low, window.high, self.keys):
-                count.add(window.rows, low, high)
-
-    def _read_together(self, file: SstFile, parts: Sequence[KeyRange]) -> tuple[FileSlice, ...]:
-        """Return slices with all of some ranges; those whose blocks lie close together are read at once."""
-        if len(parts) < 2:
-            return tuple(FileSlice(file, keys) for keys in parts)
-        index = fetch_index(self.stores, file)
-        edges = index.block_edges(file.info).tolist()
-        joined: list[KeyRange] = []
-        reached = 0
-        for keys in parts:
-            first, end = index.blocks_for(keys)
-            if joined and edges[first] - edges[reached] <= MAX_GAP_BYTES:
-                joined[-1] = KeyRange(joined[-1].start, keys.end)
-            else:
-                joined.append(keys)
-            reached = end
-        return tuple(FileSlice(file, keys) for keys in joined)
+            count.add(window.rows, window.low, window.high)
 
     def _count_copy(self, path: str, count: _AbsenceCount) -> None:
         """Count the rows of a columnar copy, whether or not its SST still exists."""
