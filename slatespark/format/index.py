@@ -24,6 +24,7 @@ from slatespark.kernels import decode_indexes, encode_index, lower_bounds
 from slatespark.kernels.reference.index import decode_index
 from slatespark.ranges import KeyRange
 
+_FEW_RANGES: Final = 4  # which are found sooner one by one
 _SMALL_BYTES: Final = 512  # up to which going field by field is cheaper than the fixed cost of going by columns
 
 
@@ -71,6 +72,21 @@ class SstIndex:
         # The block before the first separator at or above the start may end with that key.
         first = bisect_left(numbers, keys.start, key=self.first_key) - 1
         return (max(first, 0), end) if end else (0, 0)
+
+    def blocks_for_each(self, ranges: Sequence[KeyRange]) -> list[tuple[int, int]]:
+        """Return for each of some ranges what `blocks_for` returns; many at once are faster."""
+        if len(ranges) < _FEW_RANGES:
+            return [self.blocks_for(keys) for keys in ranges]
+        first = np.maximum(self._blocks_from([keys.start for keys in ranges]) - 1, 0)
+        end = self._blocks_from([keys.end or b"" for keys in ranges])
+        end[[keys.end is None for keys in ranges]] = len(self)
+        found = zip(ranges, first.tolist(), end.tolist(), strict=True)
+        return [(0, 0) if not end or keys.is_empty() else (first, end) for keys, first, end in found]
+
+    def _blocks_from(self, keys: Sequence[bytes]) -> NDArray[np.int64]:
+        """Return for each key the first block whose separator is at least that key, or the number of blocks."""
+        offsets = np.cumsum([0, *map(len, keys)], dtype=np.int64)
+        return lower_bounds(self.key_bytes, self.key_offsets, np.frombuffer(b"".join(keys), np.uint8), offsets)
 
     def blocks_for_keys(
         self, key_bytes: NDArray[np.uint8], key_offsets: NDArray[np.int64]

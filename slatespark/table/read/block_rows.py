@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,15 @@ from slatespark.errors import CorruptDataError
 from slatespark.format.block_group import unpack_blocks
 from slatespark.kernels import decode_blocks
 from slatespark.kernels.columns import RowColumns
+from slatespark.ranges import ByteRange
+from slatespark.storage import ObjectStore
 from slatespark.table.read.planning.plan import SstFile
+
+
+def joined_ranges(store: ObjectStore, path: str, spans: Sequence[ByteRange]) -> NDArray[np.uint8]:
+    """Return some ranges of an object, one behind the other."""
+    parts = store.get_ranges(path, spans)
+    return np.frombuffer(parts[0] if len(parts) == 1 else b"".join(parts), np.uint8)
 
 
 def decoded_rows(

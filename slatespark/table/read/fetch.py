@@ -77,15 +77,28 @@ def fetch_stats(stores: TableStores, file: SstFile) -> SstStats | None:
 
 def measure_slices(stores: TableStores, parts: Sequence[FileSlice]) -> list[int]:
     """Return the stored bytes of the blocks that each slice needs; indexes of a remote store are fetched together."""
-    measured = run_in_groups(partial(measure_slice, stores), parts, is_remote=stores.main.is_remote)
-    return [size for _, size in measured]
+    by_file: dict[tuple[str, str], list[int]] = {}
+    for at, part in enumerate(parts):
+        by_file.setdefault((part.file.root, part.file.path), []).append(at)
+
+    def measure(numbers: Sequence[int]) -> list[int]:
+        file = parts[numbers[0]].file
+        index = fetch_index(stores, file)
+        edges = index.block_edges(file.info)
+        spans = np.array(index.blocks_for_each([parts[at].keys for at in numbers]))
+        sizes: list[int] = (edges[spans[:, 1]] - edges[spans[:, 0]]).tolist()
+        return sizes
+
+    measured = [0] * len(parts)
+    for numbers, sizes in run_in_groups(measure, [*by_file.values()], is_remote=stores.main.is_remote):
+        for at, size in zip(numbers, sizes, strict=True):
+            measured[at] = size
+    return measured
 
 
 def measure_slice(stores: TableStores, part: FileSlice) -> int:
     """Return the stored bytes of the blocks that a slice needs."""
-    index = fetch_index(stores, part.file)
-    edges, (first, end) = index.block_edges(part.file.info), index.blocks_for(part.keys)
-    return int(edges[end] - edges[first])
+    return measure_slices(stores, [part])[0]
 
 
 def sample_indexes(stores: TableStores, files: Sequence[SstFile], spacing_bytes: int) -> list[list[CutPoint]]:

@@ -148,7 +148,7 @@ def _held_ranges(stores: TableStores, file: SstFile, ranges: Sequence[KeyRange])
     if not ranges:
         return []
     index = fetch_index(stores, file)
-    spans = [index.blocks_for(keys) for keys in ranges]
+    spans = index.blocks_for_each(ranges)
     held = [keys for keys, (first, end) in zip(ranges, spans, strict=True) if end - first >= _SURE_BLOCKS]
     small = [keys for keys, (first, end) in zip(ranges, spans, strict=True) if 0 < end - first < _SURE_BLOCKS]
     layer = Layer("gaps", tuple(FileSlice(file, keys) for keys in small))

@@ -23,7 +23,8 @@ from slatespark.kernels import gather_keys, hash_keys, match_keys, take_rows
 from slatespark.kernels.columns import RowColumns, all_rows
 from slatespark.ranges import ByteRange, point_range
 from slatespark.storage import run_concurrently
-from slatespark.table.read.block_rows import decoded_rows
+from slatespark.storage.remote_store import MAX_GAP_BYTES
+from slatespark.table.read.block_rows import decoded_rows, joined_ranges
 from slatespark.table.read.fetch import fetch_filter, fetch_index, filter_sets, indexes
 from slatespark.table.read.merge.cursor import LayerCursor, RowSpan, memory_windows, open_cursors, window_size
 from slatespark.table.read.planning.plan import FileSlice, Layer, SstFile, cut_layers
@@ -62,7 +63,8 @@ def key_cursors(
     for start in range(0, len(sought), CHUNK_KEYS):
         end = min(start + CHUNK_KEYS, len(sought))
         blocks = _find_blocks(stores, layers, sought, start, end)
-        spans = list(_fitting(blocks, start, end, buffer_bytes))[::-1]
+        gap_bytes = MAX_GAP_BYTES if stores.main.is_remote else 0
+        spans = list(_fitting(blocks, start, end, buffer_bytes, gap_bytes))[::-1]
         while spans:
             (low, high), needed_bytes = spans.pop()
             room = _Room(_DECODED * buffer_bytes)
@@ -213,22 +215,26 @@ def _find_file_blocks(stores: TableStores, part: FileSlice, sought: SoughtKeys, 
 
 
 def _fitting(
-    layers: Sequence[Sequence[_FileBlocks]], start: int, end: int, buffer_bytes: int
+    layers: Sequence[Sequence[_FileBlocks]], start: int, end: int, buffer_bytes: int, gap_bytes: int
 ) -> Iterator[tuple[tuple[int, int], int]]:
-    """Yield spans of keys whose blocks fit the buffer, or of one key, and the bytes of these blocks.
+    """Yield spans of keys whose blocks fit the buffer, or of one key, and at least the bytes that these blocks take.
 
-    A block that several keys of a span need counts once: of a small file all keys need the same one.
+    A block that several keys of a span need counts once: of a small file all keys need the same one. A gap of at most
+    `gap_bytes` between two blocks counts too, as it is read with them.
     """
-    alone, shared = np.zeros(end - start, np.int64), np.zeros(end - start, np.int64)
+    alone, more = np.zeros(end - start, np.int64), np.zeros(end - start, np.int64)  # more: what a key adds to others
     held = np.zeros(end - start + 1, np.int64)  # at a key: what it and later keys share with earlier ones
     for blocks in (blocks for files in layers for blocks in files):
         edges, at = blocks.edges, blocks.numbers - start
-        alone[at] += edges[blocks.end] - edges[blocks.first]
-        before = edges[np.maximum(blocks.end[:-1], blocks.first[1:])] - edges[blocks.first[1:]]
-        shared[at[1:]] += before
+        own = edges[blocks.end] - edges[blocks.first]
+        alone[at] += own
+        between = edges[blocks.first[1:]] - edges[blocks.end[:-1]]
+        before = np.maximum(-between, 0)
+        more[at] += own
+        more[at[1:]] += np.where(between > gap_bytes, 0, between)  # negative where blocks are shared
         held[at[:-1] + 1] += before
         held[at[1:] + 1] -= before
-    reach = np.append(np.zeros(1, np.int64), np.cumsum(alone - shared))
+    reach = np.append(np.zeros(1, np.int64), np.cumsum(more))
     held = np.cumsum(held)
     low = 0
     while low < len(alone):
@@ -291,7 +297,7 @@ def _fetch_rows(
     found: list[RowColumns] = []
     with object_context(store, file.path):
         spans = block_spans(blocks.edges[numbers], blocks.edges[numbers + 1])
-        data, url = _concatenated(store.get_ranges(file.path, spans)), f"{store.url}/{file.path}"
+        data, url = joined_ranges(store, file.path, spans), f"{store.url}/{file.path}"
         for _, rows in decoded_rows(
             file, url, numbers, data, blocks.edges, blocks.encoded_bytes, window_bytes=window_bytes
         ):
@@ -308,11 +314,6 @@ def block_spans(starts: NDArray[np.int64], ends: NDArray[np.int64]) -> list[Byte
     first = np.append(np.ones(1, np.bool_), starts[1:] != ends[:-1])
     last = np.append(first[1:], np.ones(1, np.bool_))
     return [ByteRange(*span) for span in zip(starts[first].tolist(), ends[last].tolist(), strict=True)]
-
-
-def _concatenated(parts: Sequence[bytes | bytearray | memoryview]) -> NDArray[np.uint8]:
-    arrays = [np.frombuffer(part, np.uint8) for part in parts]
-    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
 
 
 def _matching(rows: RowColumns, keys: tuple[NDArray[np.uint8], NDArray[np.int64]]) -> list[RowColumns]:

@@ -17,7 +17,6 @@ from slatespark.errors import CorruptDataError
 from slatespark.kernels import key_span, lower_bound, lower_bound_in_each, take_rows
 from slatespark.kernels.columns import RowColumns
 from slatespark.ranges import KeyRange
-from slatespark.storage import Buffer
 from slatespark.table.read.block_rows import decoded_rows
 from slatespark.table.read.merge.freed_memory import keep_freed_memory
 from slatespark.table.read.merge.layer_reads import FileReads, Group, LayerReads
@@ -186,7 +185,11 @@ def _check_order(last: Window, window: Window, file: SstFile) -> None:
 
 
 def _file_windows(
-    stores: TableStores, found: FileReads, goes_on_at: bytes | None, buffers: Iterator[Buffer], window_bytes: int
+    stores: TableStores,
+    found: FileReads,
+    goes_on_at: bytes | None,
+    buffers: Iterator[NDArray[np.uint8]],
+    window_bytes: int,
 ) -> Iterator[Window]:
     """Yield the windows of the slices of a file; `goes_on_at` is where the next file starts."""
     ranges = [part.keys for part in found.slices]
@@ -219,13 +222,13 @@ def _within(rows: RowColumns, ranges: Sequence[KeyRange]) -> RowSpan:
 
 
 def _decoded_chunks(
-    stores: TableStores, reads: FileReads, group: Group, buffers: Iterator[Buffer], window_bytes: int
+    stores: TableStores, reads: FileReads, group: Group, buffers: Iterator[NDArray[np.uint8]], window_bytes: int
 ) -> Iterator[tuple[int, RowColumns]]:
     """Yield (number of the block after them, rows) of the blocks of a group."""
     file, edges = reads.file, reads.edges
     store = stores.at(file.root)
     numbers = np.concatenate([np.arange(*span, dtype=np.int64) for span in group])
     with object_context(store, file.path, int(edges[group[0][0]])):
-        data = np.frombuffer(next(buffers), np.uint8)
+        data = next(buffers)
         url = f"{store.url}/{file.path}"
         yield from decoded_rows(file, url, numbers, data, edges, reads.index.encoded_bytes, window_bytes=window_bytes)

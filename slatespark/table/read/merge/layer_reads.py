@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from slatespark.errors import SlateError
 from slatespark.format.index import SstIndex
 from slatespark.ranges import ByteRange
-from slatespark.storage import Begun, Buffer, ObjectStore, begin_in_order, may_read_ahead, run_ahead, run_in_order
+from slatespark.storage import Begun, begin_in_order, may_read_ahead, run_ahead, run_in_order
+from slatespark.table.read.block_rows import joined_ranges
 from slatespark.table.read.fetch import fetch_index
 from slatespark.table.read.planning.plan import FileSlice, Layer, SstFile
 from slatespark.table.stores import TableStores
@@ -50,7 +51,7 @@ class FileReads:
     index: SstIndex
     edges: NDArray[np.int64]
     groups: Sequence[Group]
-    begun: deque[Begun[Buffer]] = field(default_factory=deque)
+    begun: deque[Begun[NDArray[np.uint8]]] = field(default_factory=deque)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,7 @@ class LayerReads:
     """
 
     files: Iterator[Callable[[], FileReads]]
-    buffers: Iterator[Buffer]
+    buffers: Iterator[NDArray[np.uint8]]
 
     @classmethod
     def begin(cls, stores: TableStores, layer: Layer, window_bytes: int, ahead_bytes: int | None) -> LayerReads:
@@ -103,13 +104,12 @@ class _LayerPlan:
             reads.begun.extend(begin_in_order(self._tasks(reads), depth=MAX_READS_AHEAD, max_bytes=self._max_bytes))
         return reads
 
-    def _tasks(self, reads: FileReads) -> Iterator[tuple[Callable[[], Buffer], int]]:
+    def _tasks(self, reads: FileReads) -> Iterator[tuple[Callable[[], NDArray[np.uint8]], int]]:
         """Yield a task for each read, and the bytes that it returns."""
         store, path = self._stores.at(reads.file.root), reads.file.path
         for group in reads.groups:
             spans = byte_ranges(reads.edges, group)
-            get = partial(store.get_range, path, *spans) if len(spans) == 1 else partial(_joined, store, path, spans)
-            yield get, spans[-1].end - spans[0].start
+            yield partial(joined_ranges, store, path, spans), spans[-1].end - spans[0].start
 
     def in_order(self) -> Iterator[Callable[[], FileReads]]:
         """Yield the reads of each file; the indexes of the next ones are fetched meanwhile."""
@@ -127,7 +127,7 @@ class _LayerPlan:
                 ahead_bytes -= self._files[number][0].info.index_len
             yield self._ahead.popleft()
 
-    def fetched(self, files: Iterator[Callable[[], FileReads]]) -> Iterator[Buffer]:
+    def fetched(self, files: Iterator[Callable[[], FileReads]]) -> Iterator[NDArray[np.uint8]]:
         """Yield the bytes of the reads of some files, which are all of the layer."""
         first = next(files, None)
         if first is None:
@@ -138,7 +138,9 @@ class _LayerPlan:
             rest, depth=MAX_READS_AHEAD, max_bytes=self._max_bytes, is_remote=self._is_remote, begun=begun
         )
 
-    def _tasks_of(self, files: Iterator[Callable[[], FileReads]]) -> Iterator[tuple[Callable[[], Buffer], int]]:
+    def _tasks_of(
+        self, files: Iterator[Callable[[], FileReads]]
+    ) -> Iterator[tuple[Callable[[], NDArray[np.uint8]], int]]:
         for find in files:
             try:
                 reads = find()
@@ -167,11 +169,6 @@ def _one_of_two(items: Iterator[Item], own: deque[Item], other: deque[Item]) -> 
             other.append(item)
             del item
         yield own.popleft()
-
-
-def _joined(store: ObjectStore, path: str, spans: Sequence[ByteRange]) -> Buffer:
-    """Return some ranges of an object, one behind the other."""
-    return b"".join(store.get_ranges(path, spans))
 
 
 def byte_ranges(edges: NDArray[np.int64], group: Group) -> list[ByteRange]:
@@ -208,8 +205,7 @@ def group_slices(
 def _needed_blocks(index: SstIndex, slices: Sequence[FileSlice]) -> list[BlockSpan]:
     """Return the blocks that slices need, ascending, apart from each other."""
     found: list[BlockSpan] = []
-    for part in slices:
-        first, end = index.blocks_for(part.keys)
+    for first, end in index.blocks_for_each([part.keys for part in slices]):
         if first == end:
             continue
         if found and first <= found[-1][1]:

@@ -19,6 +19,7 @@ from slatespark.kernels import take_rows
 from slatespark.kernels.columns import RowColumns, Visibility
 from slatespark.options import ReadOptions
 from slatespark.ranges import ByteRange, KeyRange, key_after, point_range
+from slatespark.storage.counted_store import range_requests
 from slatespark.storage.memory_store import MemoryStore
 from slatespark.storage.object_store import Buffer
 from slatespark.table.clock import SystemClock
@@ -132,17 +133,23 @@ class RemoteStore(FailingStore):
 
 
 class RangeCounter(RemoteStore):
-    """It counts the ranges of SSTs one by one."""
+    """It counts the ranges of SSTs one by one, and what a remote store would read at once."""
 
     ranges = 0
+    most_bytes = 0
 
     def get_range(self, path: str, span: ByteRange) -> Buffer:
-        self.ranges += path.startswith("compacted/")
+        self._note(path, [span])
         return super().get_range(path, span)
 
     def get_ranges(self, path: str, spans: Sequence[ByteRange]) -> list[Buffer]:
-        self.ranges += len(spans) if path.startswith("compacted/") else 0
+        self._note(path, spans)
         return super().get_ranges(path, spans)
+
+    def _note(self, path: str, spans: Sequence[ByteRange]) -> None:
+        if path.startswith("compacted/"):
+            self.ranges += len(spans)
+            self.most_bytes = max(self.most_bytes, range_requests(spans).read_bytes)
 
 
 def compacted_table(name: str, rows: int) -> TableStores:
@@ -253,6 +260,21 @@ def test_a_block_counts_once_for_all_keys_that_it_holds() -> None:
     [split] = plan_points(layers, wanted, target_bytes=64 << 20)
     assert [row.key for row in looked_up(stores, split, buffer_bytes=stored)] == wanted
     assert counter.count("get_ranges", "compacted/*") == len(layers)
+
+
+@pytest.mark.parametrize("step", [1, 5, 50, 1000])
+def test_what_a_distant_store_reads_between_blocks_counts(step: int) -> None:
+    """Blocks less than 1 MiB apart are read with what lies between them: a whole file for keys far apart."""
+    counter = RangeCounter(MemoryStore(f"points-gaps-{step}"))
+    stores = TableStores(main=counter, wal=counter)
+    rows = [Row(b"%05d" % number, 1, value=bytes(2000)) for number in range(4000)]
+    layer = Layer("run 0", (put_file(stores, rows),))
+    file, buffer_bytes = layer.slices[0].file, 1 << 20
+    wanted = [row.key for row in rows[::step]]
+    [split] = plan_points([layer], wanted, target_bytes=64 << 20)
+    assert [row.key for row in looked_up(stores, split, buffer_bytes=buffer_bytes)] == wanted
+    assert counter.most_bytes <= buffer_bytes
+    assert counter.count("get_ranges", "compacted/*") <= 2 * file.data_bytes // buffer_bytes
 
 
 def test_ranges_of_one_file_are_read_ahead() -> None:

@@ -57,19 +57,17 @@ class FarStore(MemoryStore):
     def is_remote(self) -> bool:
         return True
 
-    def get_range(self, path: str, span: ByteRange) -> Buffer:
-        if len(span) >= MB:
+    def get_ranges(self, path: str, spans: Sequence[ByteRange]) -> list[Buffer]:
+        size = sum(map(len, spans))
+        if size >= MB:
             with self.lock:
-                self.in_flight.append(len(span))
+                self.in_flight.append(size)
                 self.most_together = max(self.most_together, len(self.in_flight))
             assert self.open.wait(60)
             time.sleep(0.001)
             with self.lock:
-                self.in_flight.remove(len(span))
-        return super().get_range(path, span)
-
-    def get_ranges(self, path: str, spans: Sequence[ByteRange]) -> list[Buffer]:
-        return [MemoryStore.get_range(self, path, span) for span in spans]
+                self.in_flight.remove(size)
+        return super().get_ranges(path, spans)
 
 
 def far_table(name: str, megabytes: int) -> tuple[FarStore, SlateStore]:
