@@ -16,6 +16,7 @@ from slatespark.storage import ObjectMeta, ObjectStore, run_concurrently
 from slatespark.table.log.numbered_log import by_number
 from slatespark.table.records.commit_record import BATCHES_DIR, COMMITS_DIR, CommitRecord, commit_of, commit_path
 from slatespark.table.records.json_objects import CHECKSUM, JSON_SUFFIX, encode_json, find_json, list_numbered
+from slatespark.table.records.named_keys import names_keys
 
 BATCH_RECORDS: Final = 100
 SMALL_BATCH_RECORDS: Final = 10
@@ -54,9 +55,19 @@ def _full_batch(
 
 
 def _create_batch(store: ObjectStore, chunk: Sequence[tuple[int, ObjectMeta]], suffix: str) -> None:
-    contents = run_concurrently([partial(_get_sound, store, meta.path) for _, meta in chunk], is_remote=store.is_remote)
-    data = encode_json({"commits": [content for content in contents if content is not None]})
-    store.create(f"{BATCHES_DIR}{chunk[-1][0]:020d}{suffix}", data)
+    contents = _get_all(store, [meta.path for _, meta in chunk])
+    batch_path = f"{BATCHES_DIR}{chunk[-1][0]:020d}{suffix}"
+    store.create(batch_path, encode_json({"commits": list(contents.values())}))
+    # An erasure rewrites records, then the batches that it finds: it may have passed before this one was there.
+    naming = {path: content for path, content in contents.items() if names_keys(content)}
+    if naming and _get_all(store, [*naming]) != naming:
+        store.delete(batch_path)
+
+
+def _get_all(store: ObjectStore, paths: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Return the contents of those records that are there and sound."""
+    contents = run_concurrently([partial(_get_sound, store, path) for path in paths], is_remote=store.is_remote)
+    return {path: content for path, content in zip(paths, contents, strict=True) if content is not None}
 
 
 def _get_sound(store: ObjectStore, path: str) -> dict[str, Any] | None:

@@ -69,17 +69,26 @@ def _forget_in(
 
 
 def _fetch_records(store: ObjectStore) -> Iterator[tuple[str, bytes, dict[str, Any] | None]]:
-    """Yield path, bytes and content of all commit records, batches of them, and claims; None for a damaged one."""
-    paths = [meta.path for folder in _FOLDERS for meta in store.list(folder) if meta.size]
-    for path, data in run_in_groups(partial(find_object, store), paths, is_remote=store.is_remote):
-        if data is not None:
-            yield path, data, _decoded(path, data)
+    """Yield path, bytes and content of all commit records, then batches of them, then claims; None for a damaged one.
+
+    Each folder is listed when it is reached: who makes a batch of records looks afterwards whether one has changed.
+    """
+    for folder in _FOLDERS:
+        paths = [meta.path for meta in store.list(folder) if meta.size]
+        for path, data in run_in_groups(partial(find_object, store), paths, is_remote=store.is_remote):
+            if data is not None:
+                yield path, data, _decoded(path, data)
 
 
 def _decoded(path: str, data: bytes) -> dict[str, Any] | None:
     with contextlib.suppress(CorruptDataError):
         return decode_json(path, data)
     return None
+
+
+def names_keys(content: dict[str, Any]) -> bool:
+    """Tell whether a record, or a batch, names any key."""
+    return any(True for _ in _names(content))
 
 
 def _names(content: dict[str, Any]) -> Iterator[NamedKey]:

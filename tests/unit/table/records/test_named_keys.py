@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import asdict
 
 import pyarrow as pa
+import pytest
 
 from slatespark import SlateStore
 from slatespark.ranges import ALL_KEYS, KeyRange, point_range
@@ -12,11 +14,11 @@ from slatespark.storage.memory_store import MemoryStore
 from slatespark.table.log.manifests import manifest_digest
 from slatespark.table.records.claims import CLAIMS_DIR, fetch_claimed_removals, publish_claim
 from slatespark.table.records.commit_batches import batch_commit_records, list_commit_objects
-from slatespark.table.records.commit_record import CommitRecord, commit_path
+from slatespark.table.records.commit_record import BATCHES_DIR, CommitRecord, commit_path
 from slatespark.table.records.commits import newest_commit_records, publish_commit_record
-from slatespark.table.records.json_objects import hex_bounds
+from slatespark.table.records.json_objects import encode_json, hex_bounds, with_checksum
 from slatespark.table.records.named_keys import find_named, forget_keys
-from tests.support.failing_store import FailingStore
+from tests.support.failing_store import FailingStore, Moment
 
 _names = itertools.count()
 AN, BOB, CYD = KeyRange(b"an", b"ao"), point_range(b"bob"), KeyRange(b"c", b"cyd")
@@ -62,6 +64,31 @@ def test_two_erasures_at_a_time_bring_no_key_back() -> None:
     slower = FailingStore(store).run(lambda: forget_keys(store, [BOB]), "get", "slatespark/commits/*", moment="after")
     assert forget_keys(slower, [point_range(b"cyd")]) == 1
     assert list(find_named(store, [BOB, point_range(b"cyd")])) == []
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_batch_beside_an_erasure_brings_no_key_back(moment: Moment) -> None:
+    """It holds what its author read of the records before the erasure rewrote them."""
+    store = new_store()
+    for number in range(1, 10):
+        publish_commit_record(store, record(number, BOB) if number == 7 else record(number, AN))
+    store.create(commit_path(10), encode_json(with_checksum(asdict(record(10, AN)))))
+    slower = FailingStore(store).run(lambda: forget_keys(store, [BOB]), "create", "*/batches/*", moment=moment)
+    batch_commit_records(slower)
+    assert list(find_named(store, [BOB])) == []
+    batch_commit_records(store)
+    assert len(store.list(BATCHES_DIR)) == 1
+    assert list(find_named(store, [BOB])) == []
+
+
+def test_a_batch_that_an_erasure_has_not_listed_is_forgotten_too() -> None:
+    store = new_store()
+    for number in range(1, 10):
+        publish_commit_record(store, record(number, BOB) if number == 7 else record(number, AN))
+    store.create(commit_path(10), encode_json(with_checksum(asdict(record(10, AN)))))
+    slower = FailingStore(store).run(lambda: batch_commit_records(store), "list", "slatespark/commits/", moment="after")
+    forget_keys(slower, [BOB])
+    assert list(find_named(store, [BOB])) == []
 
 
 def test_a_record_that_goes_meanwhile_names_nothing() -> None:
