@@ -27,7 +27,7 @@ class SlateError(Exception):
 
     def __str__(self) -> str:
         """Join the fact, the cause and the remedy."""
-        return " ".join(_sentences(str(self.args[0]), self.why, self.todo))
+        return _printable(" ".join(_sentences(str(self.args[0]), self.why, self.todo)))
 
 
 class InvalidRequestError(SlateError):
@@ -103,7 +103,7 @@ class CorruptDataError(SlateError):
         """Prefix the message with the object and the offset."""
         where = self.path + (f" at byte {self.offset}" if self.offset is not None else "")
         message = super().__str__()
-        return f"{where}: {message}" if where else message
+        return f"{_printable(where)}: {message}" if where else message
 
 
 class UnsupportedFormatError(SlateError):
@@ -123,6 +123,11 @@ def _sentences(*parts: str) -> list[str]:
     said = [part.strip() for part in parts if part.strip()]
     closed = [part if part.endswith((".", "!", "?", ":")) else f"{part}." for part in said[:-1]]
     return closed + said[-1:]
+
+
+def _printable(text: str) -> str:
+    """Escape the halves of surrogate pairs, which no stream takes: a filter or the name of a file may have one."""
+    return text.encode(errors="backslashreplace").decode()
 
 
 def is_disk_full(exc: Exception) -> bool:

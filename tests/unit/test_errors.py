@@ -37,3 +37,8 @@ def test_any_error_becomes_one_of_ours(where: str) -> None:
 def test_an_error_survives_the_way_from_an_executor() -> None:
     sent = pickle.loads(pickle.dumps(CorruptDataError("Bad", why="So", todo="Do.", path="x", offset=3)))
     assert str(sent) == "x at byte 3: Bad. So. Do."
+
+
+@pytest.mark.parametrize("error", [SlateError("s = \ud800"), CorruptDataError("s = \ud800", path="/t/\udcff")])
+def test_half_of_a_surrogate_pair_can_be_printed(error: SlateError) -> None:
+    assert str(error).encode().endswith(b"s = \\ud800")

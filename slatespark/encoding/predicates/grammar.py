@@ -141,15 +141,19 @@ class _Group:
     """What was parsed of the inside of parentheses, or of the whole text: conjunctions joined by OR."""
 
     finished: list[Conjunction] = field(default_factory=list)
-    last: list[Conjunction] = field(default_factory=lambda: [()])
+    last: list[list[Comparison | RowComparison]] = field(default_factory=lambda: [[]])
 
     def join(self, operands: Sequence[Conjunction]) -> None:
         """Add operands, alternatives of each other, by AND."""
-        self.last = [(*one, *other) for one in self.last for other in operands]
+        if len(operands) > 1:
+            self.last = [[*one, *other] for one in self.last for other in operands]
+        else:
+            for one in self.last:
+                one.extend(operands[0])
 
     def alternatives(self) -> list[Conjunction]:
         """Return all conjunctions."""
-        return [*self.finished, *self.last]
+        return [*self.finished, *map(tuple, self.last)]
 
 
 class _Parser:
