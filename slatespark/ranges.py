@@ -115,11 +115,11 @@ def merge_ranges(ranges: Iterable[KeyRange]) -> tuple[KeyRange, ...]:
 def overlapping_ranges(ranges: Sequence[KeyRange], keys: KeyRange) -> Iterator[KeyRange]:
     """Yield those of some ranges that overlap `keys`. Requires: ranges ascending and not overlapping."""
     first = max(0, bisect_right(ranges, keys.start, key=lambda item: item.start) - 1)
-    for item in ranges[first:]:
-        if keys.end is not None and item.start >= keys.end:
+    for at in range(first, len(ranges)):
+        if keys.end is not None and ranges[at].start >= keys.end:
             return
-        if item.overlaps(keys):
-            yield item
+        if ranges[at].overlaps(keys):
+            yield ranges[at]
 
 
 def parts_within(ranges: Sequence[KeyRange], keys: KeyRange) -> list[KeyRange]:

@@ -6,6 +6,7 @@ works.md.
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -13,7 +14,7 @@ from slatespark.encoding.row_codec import RAW_CODEC, RowCodec
 from slatespark.format.manifest import Manifest
 from slatespark.format.references import SstView
 from slatespark.format.segments import WHOLE, KeySegments
-from slatespark.ranges import KeyRange
+from slatespark.ranges import KeyRange, overlapping_ranges
 from slatespark.table.commit.job import LAST_SEQ
 from slatespark.table.commit.kept_history import KeptHistory
 from slatespark.table.commit.tree_edit import (
@@ -111,9 +112,11 @@ def last_seq_of(outputs: Sequence[tuple[NewFile, ...]], segments: KeySegments) -
 
 def _stacked(outputs: Sequence[tuple[NewFile, ...]], segments: KeySegments) -> dict[bytes, list[list[NewFile]]]:
     """Return for each segment the files of the runs that outputs become, oldest first."""
-    tasks = [files_by_segment(files, segments) for files in outputs]
-    prefixes = dict.fromkeys(prefix for task in tasks for prefix in task)
-    return {prefix: stack_outputs([task.get(prefix, ()) for task in tasks]) for prefix in prefixes}
+    tasks: dict[bytes, list[tuple[NewFile, ...]]] = {}
+    for files in outputs:
+        for prefix, own in files_by_segment(files, segments).items():
+            tasks.setdefault(prefix, []).append(own)
+    return {prefix: stack_outputs(own) for prefix, own in tasks.items()}
 
 
 def _new_runs(change: CommitChange) -> dict[bytes, list[list[SstView]]]:
@@ -157,16 +160,17 @@ def stack_outputs(outputs: Sequence[tuple[NewFile, ...]]) -> list[list[NewFile]]
     and the files of one run do not overlap.
     """
     levels: list[list[NewFile]] = []
-    extents: list[list[KeyRange]] = []
+    extents: list[list[KeyRange]] = []  # of the tasks of each level, ascending
     for files in outputs:
         if not files:
             continue
         extent = KeyRange(files[0].keys.start, files[-1].keys.end)
-        below = [level for level, taken in enumerate(extents) if any(extent.overlaps(other) for other in taken)]
-        level = max(below, default=-1) + 1
+        level = len(levels)
+        while level and not any(True for _ in overlapping_ranges(extents[level - 1], extent)):
+            level -= 1
         if level == len(levels):
             levels.append([])
             extents.append([])
         levels[level].extend(files)
-        extents[level].append(extent)
+        insort(extents[level], extent, key=lambda taken: taken.start)
     return levels

@@ -362,11 +362,10 @@ def _cut_id(view: SstView, number: int, seed: int) -> Ulid:
 
 def files_by_segment(files: Sequence[NewFile], segments: KeySegments) -> dict[bytes, tuple[NewFile, ...]]:
     """Return files by the prefix of their segment, in the given order."""
-    found: dict[bytes, tuple[NewFile, ...]] = {}
+    found: dict[bytes, list[NewFile]] = {}
     for file in files:
-        prefix = segments.prefix_of(file.keys.start)
-        found[prefix] = (*found.get(prefix, ()), file)
-    return found
+        found.setdefault(segments.prefix_of(file.keys.start), []).append(file)
+    return {prefix: tuple(own) for prefix, own in found.items()}
 
 
 def new_runs(files: Sequence[NewFile], segments: KeySegments) -> dict[bytes, list[list[SstView]]]:

@@ -127,6 +127,24 @@ def shown_file(file: NewFile) -> str:
     return f"{file.keys.start.decode()}-{end} of task {file.properties.min_seq // 100}"
 
 
+@pytest.mark.parametrize("width", [1, 100])
+def test_a_task_is_not_compared_with_all_others(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    """It was: a load of 10,000 tasks, or a transaction of a few hundred small writes, took minutes."""
+    count, looks = 1_000, 0
+    overlaps = KeyRange.overlaps
+
+    def counted(one: KeyRange, other: KeyRange) -> bool:
+        nonlocal looks
+        looks += 1
+        return overlaps(one, other)
+
+    monkeypatch.setattr(KeyRange, "overlaps", counted)
+    starts = [number * 7 % count for number in range(count)]
+    tasks = [(new_file(at, f"{start:04}", f"{start + width - 1:04}"),) for at, start in enumerate(starts)]
+    assert sum(map(len, stack_outputs(tasks))) == count
+    assert looks < 20 * count
+
+
 @pytest.mark.parametrize(
     ("tasks", "last"),
     [
