@@ -28,6 +28,8 @@ from slatespark.table.stores import TableStores
 from slatespark.units import MIN_MS
 
 MAX_LAYERS: Final = 16  # of own writes, which each read has to merge
+MAX_SMALL_TASKS: Final = 32  # behind each other, before their files are joined
+SMALL_BYTES: Final = 1 << 20  # of the files of a task
 
 _EVERYTHING: Final = Visibility(max_seq=2**64 - 1, now_ms=MIN_MS, all_versions=True)
 
@@ -44,6 +46,11 @@ class OwnTask:
 
     files: tuple[NewFile, ...]
     has_instants: bool = False
+
+    @property
+    def size(self) -> int:
+        """Bytes of the files."""
+        return sum(file.size for file in self.files)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +91,7 @@ class OwnWrites:
     @property
     def size(self) -> int:
         """Bytes of all files."""
-        return sum(file.size for file in self.files)
+        return sum(task.size for task in self.tasks)
 
     def layers(self) -> tuple[Layer, ...]:
         """Return the layers that a read puts on top of its snapshot, newest first."""
@@ -110,9 +117,37 @@ def drop_hidden(
         return own
     if len({task.has_instants for task, _ in chosen}) != 1:
         return own
-    layers = [new_layer(*files) for _, files in reversed(chosen)]
+    joined = _joined(stores, clock, [replace(task, files=files) for task, files in chosen], options, segments)
+    ids = {file.handle.id for _, files in chosen for file in files}
+    left = [tuple(file for file in task.files if file.handle.id not in ids) for task in own.tasks]
+    rest = (replace(task, files=files) for task, files in zip(own.tasks, left, strict=True) if files)
+    return OwnWrites((*rest, joined))
+
+
+def join_small(
+    stores: TableStores, clock: Clock, own: OwnWrites, options: WriteOptions, segments: KeySegments
+) -> OwnWrites:
+    """Return the writes with the newest ones joined, if they are many small ones: each would be a file of the table.
+
+    They stay apart if this would rewrite more than `commitRewriteLimit`.
+    """
+    small: list[OwnTask] = []
+    for task in reversed(own.tasks):
+        if task.size > SMALL_BYTES or (small and task.has_instants != small[0].has_instants):
+            break
+        small.append(task)
+    if len(small) <= MAX_SMALL_TASKS or sum(task.size for task in small) > options.rewrite_limit_bytes:
+        return own
+    return OwnWrites((*own.tasks[: -len(small)], _joined(stores, clock, small[::-1], options, segments)))
+
+
+def _joined(
+    stores: TableStores, clock: Clock, tasks: Sequence[OwnTask], options: WriteOptions, segments: KeySegments
+) -> OwnTask:
+    """Return some tasks, of which all have instants or none, as one without the versions that later ones hide."""
+    layers = [new_layer(*task.files) for task in reversed(tasks)]
     cursors = open_cursors(stores, layers, [], window_size(options.write_buffer_bytes, len(layers)))
-    merged = upload_sorted(
+    files = upload_sorted(
         stores.main,
         (_shown(sources, found.rows) for sources, found in visible_windows(cursors, _EVERYTHING, None)),
         options,
@@ -120,10 +155,7 @@ def drop_hidden(
         clock.now_ms(),
         segments=segments,
     )
-    ids = {file.handle.id for _, files in chosen for file in files}
-    left = [tuple(file for file in task.files if file.handle.id not in ids) for task in own.tasks]
-    rest = (replace(task, files=files) for task, files in zip(own.tasks, left, strict=True) if files)
-    return OwnWrites((*rest, OwnTask(merged, chosen[0][0].has_instants)))
+    return OwnTask(files, tasks[0].has_instants)
 
 
 def _shown(sources: list[RowColumns], rows: NDArray[np.int64]) -> SortedRows:

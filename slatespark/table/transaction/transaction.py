@@ -53,7 +53,7 @@ from slatespark.table.transaction.options import (
     parse_write,
 )
 from slatespark.table.transaction.own_load import plan_own_load
-from slatespark.table.transaction.own_writes import MAX_LAYERS, OwnWrites
+from slatespark.table.transaction.own_writes import OwnWrites
 from slatespark.table.transaction.state import LIVE, UNENDED, TransactionState
 from slatespark.table.transaction.times import CommitTimes
 from slatespark.table.transaction.unpublished_files import UnpublishedFiles
@@ -335,9 +335,7 @@ class Transaction:
         """
         self._state.require(TransactionState.OPEN, call="write")
         instants = has_instants(load.options, self._job.definition)
-        self._files.replace_writes(self._own.adding(outputs, has_instants=instants))
-        if len(self._own.layers()) > MAX_LAYERS:
-            self._files.drop_hidden_versions()
+        self._files.add_write(outputs, has_instants=instants)
         with self._failing_on_conflict():
             self._depends.check_written([file for files in outputs for file in files])
         return sum(file.properties.num_rows for files in outputs for file in files)

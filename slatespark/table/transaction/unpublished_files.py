@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -14,8 +15,9 @@ from slatespark.table.commit.held_lease import HeldLease
 from slatespark.table.commit.job import WriteJob
 from slatespark.table.commit.row_times import RowTimes
 from slatespark.table.records.commit_record import CommitRecord
+from slatespark.table.rows.sst_upload import NewFile
 from slatespark.table.stores import TableStores
-from slatespark.table.transaction.own_writes import OwnWrites, drop_hidden, move_writes
+from slatespark.table.transaction.own_writes import MAX_LAYERS, OwnWrites, drop_hidden, join_small, move_writes
 
 
 class UnpublishedFiles:
@@ -42,6 +44,13 @@ class UnpublishedFiles:
         """Make `writes` the current ones. Files of the previous ones stay until the end of the transaction."""
         self._writes = writes
         self._uploaded |= {file.handle.id for file in writes.files}
+
+    def add_write(self, outputs: Sequence[tuple[NewFile, ...]], *, has_instants: bool) -> None:
+        """Add the files of one more write, per task; those of many small writes are joined."""
+        self.replace_writes(self._writes.adding(outputs, has_instants=has_instants))
+        self.replace_writes(join_small(self._stores, self._clock, self._writes, self._options, self._segments))
+        if len(self._writes.layers()) > MAX_LAYERS:
+            self.drop_hidden_versions()
 
     def drop_hidden_versions(self) -> None:
         """Drop row versions that later writes of the transaction hide."""

@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -19,9 +20,9 @@ from slatespark import (
 from slatespark.format.paths import COMPACTED_DIR, manifest_path
 from slatespark.storage import open_store
 from slatespark.table.records.leases import LEASE_LIFETIME_MS, LEASES_DIR, fetch_lease
-from slatespark.table.transaction.own_writes import MAX_LAYERS
+from slatespark.table.transaction.own_writes import MAX_LAYERS, MAX_SMALL_TASKS
 from tests.support.fake_clock import FakeClock
-from tests.unit.table.transaction.tables import NOW_MS, SCHEMA, amounts, new_store, pairs, shown, typed_store
+from tests.unit.table.transaction.tables import NOW_MS, SCHEMA, amounts, new_store, pairs, shown, stored, typed_store
 
 
 def files_of(store: SlateStore) -> set[str]:
@@ -101,6 +102,48 @@ def test_many_small_writes_are_merged_before_the_commit() -> None:
         assert sum(layer.is_above_wal for layer in layers) <= MAX_LAYERS
         seen = shown(txn)
     assert seen == shown(store) == [(b"a", b"qrstuv"), (b"b", b"v"), (b"c", b"v")]
+
+
+def test_the_files_of_many_small_writes_are_joined() -> None:
+    """Keys apart from each other: no write hides another, and each of them became a file of the table."""
+    store, rng = new_store(mergeOperator="concat"), np.random.default_rng(5)
+    store.write(pairs(*((b"%03d" % number, b"-") for number in range(0, 900, 3))))
+    expected = dict(shown(store))
+    with store.begin() as txn:
+        for turn in range(150):
+            key, value = b"%03d" % rng.integers(0, 900), bytes([97 + turn % 26])
+            match turn % 5:
+                case 0:
+                    txn.write(pairs((key, value)), operation="merge")
+                    expected[key] = expected.get(key, b"") + value
+                case 1:
+                    txn.delete(keys=[key])
+                    expected.pop(key, None)
+                case _:
+                    txn.write(pairs((key, value)))
+                    expected[key] = value
+            if turn % 10 == 9:
+                assert shown(txn) == sorted(expected.items())
+    assert shown(store) == sorted(expected.items())
+    assert len(store.files()) <= 2 + MAX_SMALL_TASKS
+
+
+def test_writes_that_expire_at_instants_are_joined_apart() -> None:
+    """Instants stay, and other expiries move with the time of the commit."""
+    clock, until_ms, expected = FakeClock(NOW_MS), NOW_MS + 7_200_000, []
+    store, turns = new_store(clock=clock), 4 * MAX_SMALL_TASKS
+    with store.begin() as txn:
+        for turn in range(turns):
+            key, is_instant = b"%03d" % turn, turn % 64 >= 48
+            if is_instant:
+                until = pa.array([until_ms], pa.timestamp("ms", "UTC"))
+                txn.write(pairs((key, b"v"), until=until), expireAtColumn="until")
+            else:
+                txn.write(pairs((key, b"v")), ttl="1h")
+            expected.append((key, "put", 1000, until_ms - NOW_MS if is_instant else 3_601_000))
+        clock.advance(1000)
+    assert stored(store, "key") == expected
+    assert len(store.files()) <= turns / 2
 
 
 def test_a_commit_leaves_only_the_files_it_published() -> None:
