@@ -236,7 +236,6 @@ class _Commit:
         if (earlier := self._find_earlier(latest.value)) is not None:
             return earlier
         definition = self._check(latest, prefetch, claims_first=claims_first)
-        retention_ms = definition.version_retention_ms
         check_still_there(self.stores, self.clock, latest, seen_ms)
         claim, held, jobs = claim_epochs(
             self.stores,
@@ -244,11 +243,11 @@ class _Commit:
             latest,
             write_id=self.job.write_id,
             attempt=number,
-            prepare=self._keep_replaced(latest, retention_ms),
+            prepare=self._keep_replaced(latest, definition.version_retention_ms),
             removes=self.edit.removed,
             patience_ms=claim_patience_ms(self.clock.now_ms() - began_ms, number) + 2 * self.rows.moved_ms,
         )
-        record = self._publish_claimed(claim, held, jobs, retention_ms, holds=definition.holds_history)
+        record = self._publish_claimed(claim, held, jobs, definition)
         backoff.record_commit(record.manifest_id, on=latest.number, began_ms=began_ms)
         return record
 
@@ -329,7 +328,8 @@ class _Commit:
 
     def _publish_growth(self, latest: Manifest, found: Version[TableDefinition]) -> TableDefinition:
         given = self.stores, self.clock, latest, self.job.definition
-        return publish_growth(*given, created=self.job.creates, merge=self.options.merge_schema, found=found)
+        merge, fixed = self.options.merge_schema, self.edit.is_bounded
+        return publish_growth(*given, created=self.job.creates, merge=merge, fixed_keys=fixed, found=found)
 
     def _refresh_ids(self, *, has_table: bool = True) -> None:
         """Give new ids to files that a collector may delete before the commit.
@@ -339,10 +339,6 @@ class _Commit:
         refreshed = self.guard.check(renews_lease=has_table)
         self.rows.outputs = refresh_groups(refreshed, self.rows.outputs)
         self.edit = self.edit.with_files(refreshed(self.edit.files))
-
-    @property
-    def _has_own_time(self) -> bool:
-        return self.job.definition.has_own_time
 
     @property
     def _has_history(self) -> bool:
@@ -358,7 +354,7 @@ class _Commit:
         publish_creation(self.stores, self.clock, self.job.definition, merge=self.options.merge_schema)
         extractor = self.job.segments.extractor
         empty = Manifest(segment_extractor_name=None if extractor is None else extractor.name)
-        change = self._change(empty, Drained(None, 0, None), (), fence_id=0)
+        change = self._change(empty, Drained(None, 0, None), (), self.codec, fence_id=0)
         now_ms = self.clock.now_ms()  # before publishing, see `_publish_claimed`
         manifest = next_manifest(empty, change, now_ms=now_ms, nonce=draw_nonce(self.clock))
         if not any(self.rows.outputs):
@@ -371,15 +367,17 @@ class _Commit:
         return replace(self._record(made, change, empty, reached_seq=0, now_ms=now_ms), manifest_sha256=digest)
 
     def _publish_claimed(
-        self, claim: Claim, held: Version[Manifest], jobs: FetchJobs, retention_ms: int | None, *, holds: bool
+        self, claim: Claim, held: Version[Manifest], jobs: FetchJobs, definition: TableDefinition
     ) -> CommitRecord:
         """Drain the WAL under the fence, then publish; a checkpoint that a reader adds in between is kept.
 
         Parameters
         ----------
         held, jobs : the newest version and list of compactions, right after the claim
+        definition : the newest one, which all keys of the table fit, unlike perhaps that of the job
         """
         base_id, base = held
+        retention_ms, holds = definition.version_retention_ms, definition.holds_history
         if (earlier := self._find_earlier(base)) is not None:
             return earlier
         try:
@@ -397,7 +395,7 @@ class _Commit:
         self.rows.move_above(drained.last_seq, tick_ms)
         self._refresh_ids()  # the steps since the attempt began may have taken long
         self.rows.check_clock(self.edit.files)
-        change = self._change(base, drained, files, fence_id=claim.fence_id)
+        change = self._change(base, drained, files, definition.codec(), fence_id=claim.fence_id)
         listed = jobs() if drained.rows is None else None  # draining takes long, so the list may be outdated
         self._clear_jobs(claim, base, change, listed, holds=holds)
         while True:
@@ -424,7 +422,7 @@ class _Commit:
 
     def _publish(self, made: Version[Manifest], base: Manifest | None) -> str:
         """Publish a version on top of `base`, and return its digest."""
-        digest = publish_manifest(self.stores, *made, base, self.clock, own_time=self._has_own_time)
+        digest = publish_manifest(self.stores, *made, base, self.clock, own_time=self.job.definition.has_own_time)
         note_own_commit(self.stores, *made)
         return digest
 
@@ -453,7 +451,7 @@ class _Commit:
         return replace(manifest, checkpoints=points)
 
     def _change(
-        self, base: Manifest, drained: Drained, drained_files: tuple[NewFile, ...], *, fence_id: int
+        self, base: Manifest, drained: Drained, drained_files: tuple[NewFile, ...], codec: RowCodec, *, fence_id: int
     ) -> CommitChange:
         """Return the change of the commit on top of `base`; without a WAL, `fence_id` is 0."""
         segments = self.job.segments.joined(KeySegments.of(base))
@@ -468,7 +466,7 @@ class _Commit:
             fence_id=fence_id,
             edit=self.edit,
             segments=segments,
-            codec=self.codec,
+            codec=codec,
             kept=find_kept_history(self.stores, base) if self._has_history else None,
         )
 

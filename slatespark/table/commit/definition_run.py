@@ -5,7 +5,7 @@ from __future__ import annotations
 from slatespark.errors import ConflictError
 from slatespark.format.manifest import Manifest
 from slatespark.table.clock import Clock
-from slatespark.table.definition.plan import join_created, join_creation, join_growth
+from slatespark.table.definition.plan import join_created, join_creation, join_growth, require_key_types
 from slatespark.table.definition.table_definition import TableDefinition
 from slatespark.table.definition.versions import evolve_definition, fetch_definition, publish_definition
 from slatespark.table.log.manifests import manifest_log
@@ -22,6 +22,7 @@ def publish_growth(
     *,
     created: bool,
     merge: bool,
+    fixed_keys: bool = False,
     found: Version[TableDefinition] | None = None,
 ) -> TableDefinition:
     """Make sure that the definition of an existing table accepts rows encoded by `planned`, and return it.
@@ -31,6 +32,7 @@ def publish_growth(
     manifest : the newest one
     created : whether the write planned to create the table, and another process was faster
     merge : `mergeSchema`
+    fixed_keys : whether the types of the key columns must be those of `planned`, as key ranges were planned by them
     found : the newest definition, if that was looked for just now
 
     Raises
@@ -40,7 +42,10 @@ def publish_growth(
     """
 
     def change(current: TableDefinition) -> TableDefinition:
-        return join_created(current, planned, merge_schema=merge) if created else join_growth(current, planned)
+        joined = join_created(current, planned, merge_schema=merge) if created else join_growth(current, planned)
+        if fixed_keys:
+            require_key_types(joined, planned)
+        return joined
 
     return evolve_definition(stores, clock, manifest, change, found)
 

@@ -60,6 +60,11 @@ class TreeEdit:
         return self.replaced or (() if self.keeps_wal else (ALL_KEYS,))
 
     @property
+    def is_bounded(self) -> bool:
+        """Whether it is for some key ranges only, whose bounds depend on the types of the key columns."""
+        return self.keeps_wal and bool(self.left_out_of_wal)
+
+    @property
     def forbids_new_operands(self) -> bool:
         """Whether a merge operand added meanwhile could keep rows alive that it removes."""
         return False

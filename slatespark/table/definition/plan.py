@@ -225,6 +225,21 @@ def join_growth(current: TableDefinition, planned: TableDefinition) -> TableDefi
     return replace(grown, writer_schemas={**planned.writer_schemas, **grown.writer_schemas})
 
 
+def require_key_types(current: TableDefinition, planned: TableDefinition) -> None:
+    """Refuse if key columns became wider since a plan, since its key ranges may end where the earlier types do.
+
+    `n <= 32767` has no end while `n` is a SMALLINT. Raises `ConflictError`.
+    """
+    now, before = (definition.codec().key_fields for definition in (current, planned))
+    for field, old in zip(now, before, strict=True):
+        if field.type != old.type:
+            raise ConflictError(
+                f"Another job has changed key column {field.name}, so the key ranges must be planned again.",
+                why=f"It is {sql_type(field)} now, and was {sql_type(old)}.",
+                todo="Write again.",
+            )
+
+
 def _same_times(one: TableDefinition, other: TableDefinition) -> bool:
     """Tell whether two definitions agree on the meaning of row times, which never changes."""
     return (one.has_own_time, one.has_history) == (other.has_own_time, other.has_history)
