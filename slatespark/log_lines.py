@@ -9,8 +9,6 @@ from __future__ import annotations
 import logging
 from typing import Final, TypeAlias
 
-from slatespark.errors import OptionError
-
 Fact: TypeAlias = int | str | bool | None
 
 LEVEL_VARIABLE: Final = "SLATESPARK_LOG"
@@ -41,19 +39,15 @@ def log_event(logger: logging.Logger, event: str, place: str, *, level: int = lo
 def log_to_stderr(level: str) -> None:
     """Write what slatespark logs from a level on to standard error: for processes in which nobody else sets it up.
 
-    Spark's Python processes are such: `SLATESPARK_LOG=INFO` in their environment calls this.
-
-    Raises
-    ------
-    OptionError
-        When there is no such level.
+    Spark's Python processes are such: `SLATESPARK_LOG=INFO` in their environment calls this. If there is no such level,
+    warnings are written, of which this is the first: no process fails for its log.
     """
     number = logging.getLevelNamesMapping().get(level.strip().upper())
-    if number is None:
-        raise OptionError(f"{LEVEL_VARIABLE}: {level!r} is not a level.", todo="Choose DEBUG, INFO, WARNING or ERROR.")
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter(_FORMAT))
     logger = logging.getLogger(ROOT)
     logger.addHandler(handler)
-    logger.setLevel(number)
+    logger.setLevel(logging.WARNING if number is None else number)
     logger.propagate = False  # a root logger with a handler would print each line twice
+    if number is None:
+        logger.warning("%s: %r is not a level. Choose DEBUG, INFO, WARNING or ERROR.", LEVEL_VARIABLE, level)

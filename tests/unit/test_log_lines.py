@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import slatespark
-from slatespark import InvalidRequestError, OptionError, SlateStore
+from slatespark import SlateStore
 from slatespark.log_lines import log_event
 from slatespark.storage.credentials import BackendOptions
 from slatespark.storage.retry import RetryPolicy, call_with_retries
@@ -138,9 +138,11 @@ def test_an_environment_turns_lines_on(tmp_path: Path, level: str, shown: bool) 
     assert not done.stdout
 
 
-def test_an_unknown_level_is_refused() -> None:
-    from slatespark.log_lines import log_to_stderr
-
-    with pytest.raises(OptionError) as caught:
-        log_to_stderr("LOUD")
-    assert isinstance(caught.value, InvalidRequestError)
+def test_an_unknown_level_is_told_and_no_process_fails_for_it() -> None:
+    environment = {"SLATESPARK_LOG": "LOUD", "PYTHONPATH": str(Path(slatespark.__file__).parents[1])}
+    done = subprocess.run(
+        [sys.executable, "-m", "slatespark", "--version"], env=environment, capture_output=True, text=True, check=True
+    )
+    [line] = done.stderr.splitlines()
+    assert "SLATESPARK_LOG" in line
+    assert "'LOUD'" in line
