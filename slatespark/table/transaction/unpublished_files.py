@@ -42,15 +42,19 @@ class UnpublishedFiles:
 
     def replace_writes(self, writes: OwnWrites) -> None:
         """Make `writes` the current ones. Files of the previous ones stay until the end of the transaction."""
-        self._writes = writes
+        self._writes = self._noted(writes)
+
+    def _noted(self, writes: OwnWrites) -> OwnWrites:
         self._uploaded |= {file.handle.id for file in writes.files}
+        return writes
 
     def add_write(self, outputs: Sequence[tuple[NewFile, ...]], *, has_instants: bool) -> None:
-        """Add the files of one more write, per task; those of many small writes are joined."""
-        self.replace_writes(self._writes.adding(outputs, has_instants=has_instants))
-        self.replace_writes(join_small(self._stores, self._clock, self._writes, self._options, self._segments))
-        if len(self._writes.layers()) > MAX_LAYERS:
-            self.drop_hidden_versions()
+        """Add the files of one more write, per task; those of many small writes are joined. After an error none is."""
+        grown = self._noted(self._writes.adding(outputs, has_instants=has_instants))
+        grown = self._noted(join_small(self._stores, self._clock, grown, self._options, self._segments))
+        if len(grown.layers()) > MAX_LAYERS:
+            grown = drop_hidden(self._stores, self._clock, grown, self._options, self._segments)
+        self.replace_writes(grown)
 
     def drop_hidden_versions(self) -> None:
         """Drop row versions that later writes of the transaction hide."""

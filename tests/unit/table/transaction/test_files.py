@@ -16,11 +16,14 @@ from slatespark import (
     SlateStore,
     SnapshotExpiredError,
     TransactionConflictError,
+    UnavailableError,
 )
 from slatespark.format.paths import COMPACTED_DIR, manifest_path
 from slatespark.storage import open_store
 from slatespark.table.records.leases import LEASE_LIFETIME_MS, LEASES_DIR, fetch_lease
+from slatespark.table.stores import TableStores
 from slatespark.table.transaction.own_writes import MAX_LAYERS, MAX_SMALL_TASKS
+from tests.support.failing_store import FailingStore
 from tests.support.fake_clock import FakeClock
 from tests.unit.table.transaction.tables import NOW_MS, SCHEMA, amounts, new_store, pairs, shown, stored, typed_store
 
@@ -126,6 +129,22 @@ def test_the_files_of_many_small_writes_are_joined() -> None:
                 assert shown(txn) == sorted(expected.items())
     assert shown(store) == sorted(expected.items())
     assert len(store.files()) <= 2 + MAX_SMALL_TASKS
+
+
+def test_a_write_whose_join_fails_is_not_part_of_the_transaction() -> None:
+    """Who repeats the call applies an operand once."""
+    near = new_store(mergeOperator="concat")
+    store = FailingStore(open_store(near.url, {}))
+    with SlateStore(TableStores(store, store), FakeClock(NOW_MS), {"path": near.url}).begin() as txn:
+        for _ in range(MAX_SMALL_TASKS):
+            txn.write(pairs((b"a", b"x")), operation="merge")
+        before = store.count("put", f"{COMPACTED_DIR}*")
+        store.fail("put", f"{COMPACTED_DIR}*", nth=2)  # after the upload of the write
+        with pytest.raises(UnavailableError):
+            txn.write(pairs((b"a", b"y")), operation="merge")
+        assert store.count("put", f"{COMPACTED_DIR}*") == before + 2
+        txn.write(pairs((b"a", b"y")), operation="merge")
+    assert shown(near) == [(b"a", b"x" * MAX_SMALL_TASKS + b"y")]
 
 
 def test_writes_that_expire_at_instants_are_joined_apart() -> None:
