@@ -18,10 +18,10 @@ from slatespark.table.stores import TableStores
 
 def delete_files(stores: TableStores, ids: Iterable[Ulid]) -> None:
     """Delete files that were never part of a commit, and their copies; vacuum removes those that this misses."""
-    for sst_id in list(ids):
-        with contextlib.suppress(SlateError):
-            stores.main.delete(copy_path(sst_id))
-            stores.main.delete(sst_path(sst_id))
+    unused = list(ids)
+    with contextlib.suppress(SlateError):
+        stores.main.delete_many([copy_path(sst_id) for sst_id in unused])
+        stores.main.delete_many([sst_path(sst_id) for sst_id in unused])
 
 
 def delete_unshown(stores: TableStores, ids: Iterable[Ulid], version: int) -> None:
