@@ -211,4 +211,5 @@ def _checked_windows(stores: TableStores, file: SstFile, any_flags: int) -> Iter
 
 
 def _has_far_times(rows: RowColumns, low: int, high: int) -> bool:
-    return any(bool((np.abs(times[low:high]) > MAX_TIMESTAMP_MS).any()) for times in (rows.create_ts, rows.expire_ts))
+    times = np.concatenate([rows.create_ts[low:high], rows.expire_ts[low:high]])
+    return bool(((times < -MAX_TIMESTAMP_MS) | (times > MAX_TIMESTAMP_MS)).any())
