@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 
 from slatespark.errors import InvalidRequestError
 from slatespark.format.segments import WHOLE, KeySegments
+from slatespark.format.ulid import Ulid
 from slatespark.kernels.columns import RowColumns
 from slatespark.options import WriteOptions
-from slatespark.ranges import pair_overlapping
+from slatespark.ranges import KeyRange
 from slatespark.storage import scratch_folder
 from slatespark.table.clock import Clock
 from slatespark.table.read.merge.cursor import open_cursors, window_size
@@ -39,6 +40,7 @@ from slatespark.table.rows.sst_upload import NewFile, new_layer, upload_sorted
 from slatespark.table.stores import TableStores
 
 Outputs = tuple[tuple[NewFile, ...], ...]
+_Span = tuple[KeyRange, int, Ulid]  # of a file, with the number of its task and its id
 
 
 def merge_overlaps(
@@ -109,11 +111,33 @@ def _use_slate_table(stores: TableStores, fact: str, encoder: RowEncoder) -> Inv
 
 def find_overlapping(outputs: Sequence[tuple[NewFile, ...]]) -> Outputs:
     """Return, per task, the files whose key range meets that of a file of another task."""
-    spans = ((file.keys, (task, place)) for task, files in enumerate(outputs) for place, file in enumerate(files))
-    chosen = {one for pair in pair_overlapping(spans) if pair[0][0] != pair[1][0] for one in pair}
-    return tuple(
-        tuple(file for place, file in enumerate(files) if (task, place) in chosen) for task, files in enumerate(outputs)
+    spans = sorted(
+        ((file.keys, task, file.handle.id) for task, files in enumerate(outputs) for file in files),
+        key=lambda span: span[0].start,
     )
+    chosen = {one for pair in _neighbours(spans) if pair[0][0].overlaps(pair[1][0]) for _, _, one in pair}
+    return tuple(tuple(file for file in files if file.handle.id in chosen) for files in outputs)
+
+
+def _neighbours(spans: Sequence[_Span]) -> Iterator[tuple[_Span, _Span]]:
+    """Yield pairs of ascending spans of two tasks: each span that meets one of another task is in a pair that meets.
+
+    These are, for each span, the one of another task that begins next, and the one that ends last of those before it.
+    """
+    following: _Span | None = None
+    for after, span in pairwise(reversed(spans)):
+        following = after if after[1] != span[1] else following
+        if following is not None:
+            yield span, following
+    furthest: list[_Span] = []  # of two tasks at most, the one that ends last first
+    for span in spans:
+        yield from ((before, span) for before in furthest if before[1] != span[1])
+        last = {each[1]: each for each in sorted((*furthest, span), key=lambda each: _end(each[0]))}
+        furthest = sorted(last.values(), key=lambda each: _end(each[0]), reverse=True)[:2]
+
+
+def _end(keys: KeyRange) -> tuple[bool, bytes]:
+    return keys.end is None, keys.end or b""
 
 
 def _with_whole_keys(outputs: Sequence[tuple[NewFile, ...]], shared: Outputs) -> Outputs:

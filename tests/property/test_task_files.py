@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slatespark.ranges import KeyRange
+from slatespark.ranges import KeyRange, pair_overlapping
 from slatespark.table.commit.publication import stack_outputs
+from slatespark.table.rows.overlaps import find_overlapping
 from slatespark.table.rows.sst_upload import NewFile
 from tests.unit.table.commit.test_publication import new_file
 
@@ -16,7 +19,7 @@ def tasks_of_files(draw: st.DrawFn) -> list[tuple[NewFile, ...]]:
     tasks = []
     for number in range(draw(st.integers(0, 12))):
         ends = sorted(draw(st.sets(letters, max_size=6)))
-        pairs = zip(ends[::2], ends[1::2], strict=False)
+        pairs = pairwise(ends) if draw(st.booleans()) else zip(ends[::2], ends[1::2], strict=False)
         tasks.append(tuple(new_file(100 * number + place, *pair) for place, pair in enumerate(pairs)))
     return tasks
 
@@ -32,3 +35,11 @@ def test_a_task_goes_just_above_every_earlier_one_that_it_overlaps(tasks: list[t
         expected[level] = [*expected[level], *files]
         placed.append((extent, level))
     assert stack_outputs(tasks) == expected
+
+
+@given(tasks_of_files())
+def test_all_files_that_meet_one_of_another_task_are_found(tasks: list[tuple[NewFile, ...]]) -> None:
+    spans = ((file.keys, (task, file)) for task, files in enumerate(tasks) for file in files)
+    shared = {one for pair in pair_overlapping(spans) if pair[0][0] != pair[1][0] for one in pair}
+    expected = tuple(tuple(file for file in files if (task, file) in shared) for task, files in enumerate(tasks))
+    assert find_overlapping(tasks) == expected
