@@ -360,9 +360,10 @@ class ChangeStream:
             behind = self._behind(position, newest, exc)
             self._gone[position] = behind
             return behind
-        if (state.seq, state.wal) != (position.seq, position.wal):
-            raise _restored(self._stores.url, position)
         self._check_mark(position)
+        if (state.seq, state.wal) != (position.seq, position.wal):
+            refusal = _restored if position.mark is None else _of_log
+            raise refusal(self._stores.url, position)
         return position
 
     def _behind(self, position: Position, newest: int, cause: HistoryTrimmedError) -> Position:
@@ -436,4 +437,15 @@ def _restored(url: str, position: Position) -> InvalidRequestError:
         "which the table does not have.",
         why="An older copy of the table was put in its place.",
         todo="Start the query with a new checkpoint location, which begins with all rows of the table.",
+    )
+
+
+def _of_log(url: str, position: Position) -> InvalidRequestError:
+    """Return the error for a position behind a version that the table still has: only the log reads the WAL there."""
+    return InvalidRequestError(
+        f"{url}: the stream has read version {max(position.versions)} and, with changes=log, writes behind it, up to "
+        f"sequence number {position.seq}.",
+        why="changes=net goes from version to version, and so cannot go on there.",
+        todo="Give changes=log again; or start the query with a new checkpoint location, which begins with all rows of "
+        "the table.",
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,6 +27,7 @@ from slatespark.table.stores import open_stores
 from slatespark.table.streams.position import decode_position
 from slatespark.table.write.load_run import load_batches
 from tests.support.change_streams import Consumer
+from tests.support.client import Client, Location
 from tests.support.fake_clock import FakeClock
 from tests.unit.table.streams.stream_place import NAMES, SCHEMA, Place, numbers, rows
 
@@ -186,3 +188,21 @@ def test_a_batch_of_a_net_stream_is_none_of_a_log() -> None:
     consumer.restart(changes="log", maxRowsPerTrigger=None)
     with pytest.raises(InvalidRequestError):
         consumer.replay()
+
+
+def test_a_net_stream_cannot_go_on_where_a_log_is_within_the_wal(tmp_path: Path) -> None:
+    """No older copy is to blame: the version is still there."""
+    with Client.open(Location.local(tmp_path)) as client:
+        client.put(b"k", b"1")
+        client.flush_wal()
+        store, clock = SlateStore.open(str(tmp_path)), FakeClock()
+        consumer = Consumer(store, clock, ["key"], changes="log")
+        consumer.catch_up()
+        client.put(b"k", b"2")
+        client.flush_wal()
+        consumer.catch_up()
+    consumer.restart(changes="net")
+    with pytest.raises(InvalidRequestError, match="changes=log"):
+        consumer.step()
+    consumer.restart(changes="log")
+    assert not consumer.step()
