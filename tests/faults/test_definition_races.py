@@ -373,6 +373,25 @@ def test_key_ranges_of_narrower_keys_are_planned_again(store: FailingStore) -> N
     assert [row["n"] for row in rows_in(store)] == [1, 2, 40_000]
 
 
+@pytest.mark.parametrize(
+    "act",
+    [lambda table: table.delete("n >= 2"), lambda table: table.update("n >= 2", {"v": 0})],
+    ids=["delete", "update"],
+)
+def test_a_condition_that_wider_keys_fulfil_too_is_a_conflict(
+    store: FailingStore, act: Callable[[SlateStore], object]
+) -> None:
+    """It was planned for keys up to 32767."""
+    TypedJob(store, small(1, 2), FakeClock(), keyColumns="n").commit()
+    table = SlateStore(stores_of(store), FakeClock(seed=2), {"path": store.url})
+    store.run(lambda: widen_key(store, 40_000), "put", "**.sst")
+    with pytest.raises(ConflictError):
+        act(table)
+    act(table)
+    left = {row["n"]: row["v"] for row in rows_in(store)}
+    assert left in ({1: 1}, {1: 1, 2: 0, 40_000: 0})
+
+
 def test_a_column_dropped_meanwhile_stays_dropped(table: FailingStore) -> None:
     job = TypedJob(table, people(k=[2], v=pa.array([2], pa.int32())), FakeClock(seed=2))
     SlateStore(stores_of(table), FakeClock(seed=3), {"path": table.url}).dropColumns("v")

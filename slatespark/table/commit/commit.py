@@ -131,6 +131,7 @@ def commit_write(
         rows=OwnRows.of(stores, clock, job, options, outputs),
         edit=edit,
         guard=FileGuard(stores, clock, job, options.gc_min_age_ms, count_lapses),
+        fixed_keys=edit.is_bounded or (depends_on is not None and depends_on.is_bounded),
     )
     commit.requirements = (*commit.own_requirements(depends_on), *requirements)
     commit.rows.check_newest_time()
@@ -169,6 +170,7 @@ class _Commit:
     Attributes
     ----------
     guard : keeps its files from collectors
+    fixed_keys : whether it was planned for some keys only, by the types that key columns had
     requirements : requirements in the order in which they are checked
     """
 
@@ -179,6 +181,7 @@ class _Commit:
     rows: OwnRows
     edit: TreeEdit
     guard: FileGuard
+    fixed_keys: bool
     requirements: tuple[Requirement, ...] = ()
 
     def own_requirements(self, depends_on: ReadSet | None) -> Iterator[Requirement]:
@@ -327,9 +330,8 @@ class _Commit:
         return prepare
 
     def _publish_growth(self, latest: Manifest, found: Version[TableDefinition]) -> TableDefinition:
-        given = self.stores, self.clock, latest, self.job.definition
-        merge, fixed = self.options.merge_schema, self.edit.is_bounded
-        return publish_growth(*given, created=self.job.creates, merge=merge, fixed_keys=fixed, found=found)
+        given, merge = (self.stores, self.clock, latest, self.job.definition), self.options.merge_schema
+        return publish_growth(*given, created=self.job.creates, merge=merge, fixed_keys=self.fixed_keys, found=found)
 
     def _refresh_ids(self, *, has_table: bool = True) -> None:
         """Give new ids to files that a collector may delete before the commit.

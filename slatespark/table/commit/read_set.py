@@ -107,6 +107,11 @@ class ReadSet:
         """Return the read set of only the keys that the commit writes, since the same read."""
         return replace(self, keys=(), ranges=(), written=(ALL_KEYS,))
 
+    @property
+    def is_bounded(self) -> bool:
+        """Whether it is of some keys only, as conditions gave them by the types of the key columns."""
+        return bool(self.keys or self.ranges) and self.ranges != (ALL_KEYS,) and not self.operands_only
+
     def covers(self, key: bytes) -> bool:
         """Tell whether a key lies in one of the ranges."""
         return _lies_in(key, self.ranges)
