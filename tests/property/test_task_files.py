@@ -1,3 +1,5 @@
+"""Files of tasks: the runs they go into, and which of them share keys with another task."""
+
 from __future__ import annotations
 
 from itertools import pairwise

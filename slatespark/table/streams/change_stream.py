@@ -441,11 +441,11 @@ def _restored(url: str, position: Position) -> InvalidRequestError:
 
 
 def _of_log(url: str, position: Position) -> InvalidRequestError:
-    """Return the error for a position behind a version that the table still has: only the log reads the WAL there."""
+    """Return the error for a position between two versions, which only a stream of the log can reach."""
     return InvalidRequestError(
-        f"{url}: the stream has read version {max(position.versions)} and, with changes=log, writes behind it, up to "
-        f"sequence number {position.seq}.",
-        why="changes=net goes from version to version, and so cannot go on there.",
-        todo="Give changes=log again; or start the query with a new checkpoint location, which begins with all rows of "
+        f"{url}: with changes=log, the stream has read past version {max(position.versions)}, up to sequence number "
+        f"{position.seq}.",
+        why="changes=net goes from version to version, so it cannot continue in between.",
+        todo="Give changes=log again, or start the query with a new checkpoint location, which begins with all rows of "
         "the table.",
     )

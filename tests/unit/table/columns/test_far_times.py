@@ -1,3 +1,5 @@
+"""Times that a timestamp of a columnar copy cannot show."""
+
 from __future__ import annotations
 
 import itertools
