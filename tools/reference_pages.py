@@ -42,7 +42,7 @@ same table below that the call does not take; in `setProperties` it is `none`.
 | duration | ms as a number, or `500ms`, `90m`, `7d`, `2w`, `P7D`, `PT1H30M` |
 | instant | ms since 1970 as a number, or ISO-8601 with hyphens; without an offset it is UTC |
 | key | hexadecimal text; in Python also `bytes` |
-| list | names separated by commas; in Python also a list |
+| list | names separated by commas, in backticks where one holds a comma; in Python also a list |
 
 ## Reading
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from inspect import Parameter, signature
 from typing import Any, Final, TypeAlias
 
@@ -32,6 +32,7 @@ _NEAR: Final = 0.6  # similarity of names
 _MISSPELT: Final = 0.75  # storage options differ more from the names of properties
 _HEX_LITERAL: Final = re.compile(r"[xX]'((?:[0-9a-fA-F]{2})*)'")
 _STREAM_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,100}")
+_LISTED_NAME: Final = re.compile(r"\s*(?:`(?P<quoted>(?:[^`]|``)+)`\s*|(?P<plain>[^,]*))(?P<comma>,|\Z)")
 _DECIMAL: Final = re.compile(r"\d+(\.\d+)?", re.ASCII)
 
 # Names of other libraries, and of other calls of this one, for what a call may take under another name; the first wins.
@@ -177,14 +178,22 @@ def parse_rounding(value: object) -> bool:
 
 
 def parse_names(value: object, name: str) -> tuple[str, ...]:
-    """Return distinct names from comma-separated text or a sequence."""
-    parts = value.split(",") if isinstance(value, str) else value
+    """Return distinct names from comma-separated text, in which a name may be in backticks, or from a sequence."""
+    parts = tuple(_listed_names(value)) if isinstance(value, str) else value
     if not isinstance(parts, Sequence) or not all(isinstance(part, str) and part.strip() for part in parts):
         raise OptionError(f"{name}: {value!r} is not a list of names.", todo="Separate names with commas.")
-    names = tuple(part.strip() for part in parts) if isinstance(value, str) else tuple(parts)
+    names = tuple(parts)
     if not names or len(set(names)) != len(names):
         raise OptionError(f"{name}: {value!r} is empty or repeats a name.", todo="Give each name once.")
     return names
+
+
+def _listed_names(text: str) -> Iterator[str]:
+    at, has_more = 0, True
+    while has_more and (found := _LISTED_NAME.match(text, at)) is not None:
+        quoted = found["quoted"]
+        yield found["plain"].strip() if quoted is None else quoted.replace("``", "`")
+        at, has_more = found.end(), found["comma"] == ","
 
 
 def parse_metadata_columns(value: object, name: str) -> tuple[str, ...]:

@@ -91,6 +91,11 @@ def split_names(names: object, argument: str = "columns") -> list[str]:
     return list(parse_names(names, argument))
 
 
+def names_text(names: Iterable[str]) -> str:
+    """Return names as a comma list; the inverse of `split_names`."""
+    return ",".join(quoted(name) if "," in name or "`" in name or name != name.strip() else name for name in names)
+
+
 def quoted(name: str) -> str:
     """Return a column's name in backticks, so that Spark reads it as one name."""
     return f"`{name.replace('`', '``')}`"

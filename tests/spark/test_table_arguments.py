@@ -83,6 +83,8 @@ def test_names_may_hold_commas(spark: SparkSession, path: Path, asked: DataFrame
     spelled: Any = {"Columns": (name,), "filter": "id = 1"}
     for frame in (
         table.toDF([name]),
+        table.toDF(f"`{name}`"),
+        spark.read.format("slate").options(columns=f"`{name}`", clock=NOON).load(str(path)),
         table.lookup(asked, [name]),
         table.versions(columns=[name]),
         table.versions(**spelled),

@@ -20,6 +20,7 @@ from slatespark.spark.expressions.conditions import narrowing
 from slatespark.spark.expressions.sql_text import without_qualifier
 from slatespark.spark.failures import own_errors
 from slatespark.spark.frame_columns import (
+    names_text,
     quoted,
     require_frame,
     resolve_columns,
@@ -104,12 +105,10 @@ class TableFrames:
         if isinstance(where, str):
             refuse_filter(options)
             options["filter"] = without_qualifier(where, self.name)
-        listed = columns is None or by_spark is not None or any("," in name or name != name.strip() for name in columns)
-        rows = self._read_divided(options if listed else {**options, "columns": columns})
+        rows = self._read_divided(options if by_spark is not None else {**options, "columns": columns})
         if by_spark is not None:
-            rows = self._aliased(rows).where(expression(by_spark))  # it may name the alias
-        if listed and columns is not None:  # names that a comma list cannot hold, or columns that `where` needs too
-            rows = select_columns(rows, columns)
+            rows = self._aliased(rows).where(expression(by_spark))  # it may name the alias, and columns not returned
+            rows = rows if columns is None else select_columns(rows, columns)
         return self._aliased(rows)
 
     def versions(self, options: Mapping[str, Any]) -> DataFrame:
@@ -364,7 +363,7 @@ def _option_text(name: str, value: object) -> str:
     if isinstance(value, timedelta):
         return f"{value // timedelta(milliseconds=1)}ms"
     if isinstance(value, Sequence) and not isinstance(value, str) and all(isinstance(part, str) for part in value):
-        return ",".join(value)
+        return names_text(value)
     if isinstance(value, str | float):
         return str(value)
     if (number := whole_number(value)) is not None:

@@ -58,6 +58,13 @@ def test_scan_prints_columns(table: Path) -> None:
     assert rows(table, "--columns", "tags", "--limit", "1") == [{"tags": ["x"]}]
 
 
+def test_names_of_columns_may_hold_commas(tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text('"a,b",c d\n1,x\n')
+    done("import", tmp_path / "t", tmp_path / "in.csv", "--key-columns", "`a,b`,c d")
+    assert rows(tmp_path / "t", "--columns", "`c d`, `a,b`") == [{"c d": "x", "a,b": 1}]
+    refused("SchemaError", "scan", tmp_path / "t", "--columns", "a,b")
+
+
 def test_scan_filters(table: Path) -> None:
     assert ids(table, "--where", "tenant = 'a' AND id > 0") == [1]
     assert ids(table, "--where", "amount < 0", "--desc") == [2]
