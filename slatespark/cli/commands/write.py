@@ -22,7 +22,7 @@ from slatespark.cli.arguments import (
     WriteOption,
 )
 from slatespark.cli.files.file_formats import FileFormat
-from slatespark.cli.files.json_rows import batch_of_objects, parse_object, schema_of_objects
+from slatespark.cli.files.json_rows import as_table_spells, batch_of_objects, parse_object, schema_of_objects
 from slatespark.cli.files.read_files import CountedRows, read_files
 from slatespark.cli.files.target_columns import TargetColumns, target_columns
 from slatespark.cli.key_arguments import key_row
@@ -75,7 +75,8 @@ def put(
 
 
 def _rows(objects: list[str], target: TargetColumns) -> pa.RecordBatchReader:
-    rows = [(number, parse_object(text, f"OBJECT {number}")) for number, text in enumerate(objects, 1)]
+    given = [(number, parse_object(text, f"OBJECT {number}")) for number, text in enumerate(objects, 1)]
+    rows = as_table_spells(given, target, "OBJECT ")
     batch = batch_of_objects(rows, schema_of_objects([row for _, row in rows], target), target, "OBJECT ")
     return pa.RecordBatchReader.from_batches(batch.schema, [batch])
 

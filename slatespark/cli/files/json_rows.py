@@ -71,6 +71,36 @@ def parse_object(text: str | bytes, where: str, parse_float: Callable[[str], Any
     return item
 
 
+def as_table_spells(rows: Sequence[NumberedObject], target: TargetColumns, where: str) -> list[NumberedObject]:
+    """Return numbered objects with the names of their members as the table spells them; case does not matter.
+
+    Parameters
+    ----------
+    where : prefix of the number in messages
+
+    Raises
+    ------
+    SchemaError
+        When two members of an object are one column.
+    """
+    known = () if target.schema is None else target.schema.names
+    exact, by_lower = frozenset(known), {name.lower(): name for name in known}
+    return [
+        (number, item if item.keys() <= exact else _spelled(item, by_lower, f"{where}{number}"))
+        for number, item in rows
+    ]
+
+
+def _spelled(item: Mapping[str, Any], by_lower: Mapping[str, str], where: str) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for given, value in item.items():
+        name = by_lower.get(given.lower(), given)
+        if name in found:
+            raise SchemaError(f"{where} has column {name} twice.", todo="Give it once, in any case.")
+        found[name] = value
+    return found
+
+
 def has_decimals(schema: pa.Schema, types: Mapping[str, pa.DataType]) -> bool:
     """Tell whether numbers with fractions must keep all their digits."""
     return any("decimal" in str(kind) for kind in (*schema.types, *types.values()))

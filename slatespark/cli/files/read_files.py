@@ -20,6 +20,7 @@ from slatespark.cli.files.file_formats import STANDARD_STREAM, FileFormat, compr
 from slatespark.cli.files.input_values import array_of_text
 from slatespark.cli.files.json_rows import (
     NumberedObject,
+    as_table_spells,
     batch_of_objects,
     has_decimals,
     read_chunks,
@@ -270,14 +271,16 @@ def _read_json(file: str, target: TargetColumns, meter: _Meter, stack: ExitStack
             raise _unreadable(file, pa.ArrowInvalid("Truncated compressed stream"))
         stream = stack.enter_context(io.BufferedReader(pa.CompressedInputStream(raw, codec)))
     is_exact = target.schema is None or has_decimals(target.schema, target.types)
-    chunks = read_chunks(stream, file, Decimal if is_exact else float)
+    where = f"{file}: line "
+    parsed = read_chunks(stream, file, Decimal if is_exact else float)
+    chunks = (as_table_spells(chunk, target, where) for chunk in parsed)
     first = list(_first_chunks(chunks))
     schema = schema_of_objects([item for chunk in first for _, item in chunk], target)
 
     def batches() -> Iterator[pa.RecordBatch]:
         for chunk in chain(first, chunks):
             meter.show(_position(raw))
-            yield batch_of_objects(chunk, schema, target, f"{file}: line ")
+            yield batch_of_objects(chunk, schema, target, where)
         meter.finish(file)
 
     return schema, batches()

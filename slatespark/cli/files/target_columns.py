@@ -23,8 +23,9 @@ class TargetColumns:
 
     Attributes
     ----------
-    schema : the columns of the table; None for a table to be created, whose types are inferred
-    types : those of columns, instead of inferred ones; names are matched without regard to case
+    schema : the columns of the table; None for a table to be created, whose types are inferred. Here and in `types`
+        names are matched without regard to case
+    types : those of columns, instead of inferred ones
     keys : the key columns in lower case, which no row may lack
     adds_columns : whether columns that the table lacks are accepted, and columns that rows lack become null
     deletes : whether all rows are deletions, of which the key suffices
@@ -59,9 +60,9 @@ class TargetColumns:
             return by_lower[name.lower()]
         if self.schema is None:
             return None
-        at = self.schema.get_field_index(name)
-        if at >= 0:
-            return self.schema.field(at).type
+        found = find_name(self.schema, name)
+        if found is not None:
+            return self.schema.field(found).type
         if self.adds_columns:
             return None
         if self.is_new:

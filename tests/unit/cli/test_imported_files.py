@@ -11,6 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import csv
 
 from slatespark import SlateStore
 from slatespark.cli.files import csv_source, json_rows, read_files
@@ -100,6 +101,31 @@ def test_lines_too_large_for_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         file.write(json.dumps({"id": 2, "text": "x" * 50_000}) + "\n")
     assert "Parquet" in refused("InvalidRequestError", "import", tmp_path / "t", tmp_path / "in.jsonl")
     assert SlateStore.open(str(tmp_path / "t")).scan().read_all()["id"].to_pylist() == [1]
+
+
+@pytest.mark.parametrize("more", [[], ["--merge-schema"], ["--option", "opColumn=OP"]])
+@pytest.mark.parametrize("name", ["in.csv", "in.jsonl", "in.parquet"])
+def test_the_case_of_columns(tmp_path: Path, name: str, more: list[str]) -> None:
+    store = SlateStore.create(tmp_path / "t", "Id BIGINT, amount DECIMAL(5,2)", "Id")
+    given = {"ID": [1, 2], "Amount": ["1.50", None], **({"op": ["put", "put"]} if "opColumn=OP" in more else {})}
+    table = pa.table(given)
+    if name == "in.csv":
+        csv.write_csv(table, tmp_path / name)
+    elif name == "in.jsonl":
+        (tmp_path / name).write_text("".join(f"{json.dumps(row)}\n" for row in table.to_pylist()))
+    else:
+        amounts = table["Amount"].cast(pa.decimal128(5, 2))
+        pq.write_table(table.set_column(1, "Amount", amounts), tmp_path / name)
+    done("import", store.url, tmp_path / name, *more)
+    assert rows(store.url) == [{"Id": 1, "amount": "1.50"}, {"Id": 2, "amount": None}]
+
+
+def test_the_case_of_members(tmp_path: Path) -> None:
+    table = SlateStore.create(tmp_path / "t", "Id BIGINT, name STRING", "Id").url
+    done("put", table, '{"id": 1, "Name": "a"}', '{"NAME": "b", "ID": 2}', '{"Id": 3, "name": "c"}')
+    assert [row["name"] for row in rows(table)] == ["a", "b", "c"]
+    for more in ([], ["--merge-schema"]):
+        refused("SchemaError", "put", table, '{"id": 1, "ID": 2, "name": "x"}', *more)
 
 
 @pytest.mark.parametrize("name", ["in.csv", "in.jsonl"])
