@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, Protocol, TypeAlias
 
@@ -14,6 +15,8 @@ from slatespark.errors import SchemaError
 ROW_OVERHEAD_BYTES: Final = 80  # of a row besides key and value: offsets, seq, times, flags, its place in the order
 
 _NOT_NULL: Final = " not null"  # as Arrow shows it
+_OF_PANDAS: Final = b"pandas"  # in the metadata of its rows
+_UNNAMED_INDEX: Final = re.compile(r"__index_level_\d+__")  # what pandas calls it in Arrow
 
 
 class ArrowStream(Protocol):
@@ -83,14 +86,22 @@ def _has_columns(batch: object, schema: pa.Schema) -> bool:
 
 
 def _opened(stream: Any) -> pa.RecordBatchReader:
-    """Return the rows of an object with a stream of the Arrow C interface."""
+    """Return the rows of an object with a stream of the Arrow C interface, without an index of pandas that has no name.
+
+    A filter leaves such an index, which is no column of the rows.
+    """
     try:
-        return pa.RecordBatchReader.from_stream(stream)
+        reader = pa.RecordBatchReader.from_stream(stream)
     except (pa.ArrowException, ValueError, TypeError) as exc:  # a column alone has one, too
         raise SchemaError(
             f"The rows are of type {type(stream).__name__}, which pyarrow does not take: {exc}.",
             todo="Give a DataFrame or a pyarrow Table.",
         ) from exc
+    names = [name for name in reader.schema.names if not _UNNAMED_INDEX.fullmatch(name)]
+    if len(names) == len(reader.schema) or _OF_PANDAS not in (reader.schema.metadata or {}):
+        return reader
+    schema = pa.schema([reader.schema.field(name) for name in names])
+    return pa.RecordBatchReader.from_batches(schema, (batch.select(names) for batch in reader))
 
 
 def require_schema(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:

@@ -40,6 +40,19 @@ def test_anything_with_columns(given: Callable[[], Any]) -> None:
     assert [number for part in rows for number in part.column("n").to_pylist()] == [1, 2]
 
 
+def test_an_index_of_pandas_is_a_column_if_it_has_a_name() -> None:
+    frame = pytest.importorskip("pandas").DataFrame({"id": [1, 2, 3], "n": [4, 5, 6]})
+    named = frame.set_index("id")
+    for given, names in ((frame[frame.n > 4], ["id", "n"]), (named[named.n > 4], ["n", "id"])):
+        schema, parts = as_batches(given)
+        assert schema.names == names
+        assert pa.Table.from_batches(parts, schema).select(["id", "n"]).to_pylist() == [
+            {"id": 2, "n": 5},
+            {"id": 3, "n": 6},
+        ]
+    assert as_batches(pl.DataFrame({"__index_level_0__": [1]}))[0].names == ["__index_level_0__"]
+
+
 @pytest.mark.parametrize("given", [lambda rows: rows, pa.table, lambda rows: pa.table(rows).to_batches()])
 def test_text_of_polars_can_be_filtered(given: Callable[[pl.DataFrame], Any]) -> None:
     frame = pl.DataFrame({"t": ["a", "b"], "raw": [b"a", b"b"], "list": [["a"], []], "part": [{"x": "a"}, {"x": "b"}]})
