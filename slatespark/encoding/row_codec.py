@@ -17,6 +17,7 @@ from slatespark.encoding.tuple_key import decode_tuple_keys, encode_tuple, encod
 from slatespark.errors import CorruptDataError, InternalError, InvalidRequestError, UnsupportedFormatError
 from slatespark.kernels import TOMBSTONE, RowColumns, gather_fields, gather_keys, gather_values, value_lengths
 from slatespark.shown import Escaped
+from slatespark.texts import plural
 
 KEY_FORMATS: Final = ("tuple", "utf8", "raw")
 VALUE_FORMATS: Final = ("avro", "json", "utf8", "raw")
@@ -109,7 +110,7 @@ class RowCodec(Escaped):
         """
         if len(values) != len(self.key_columns):
             raise InvalidRequestError(
-                f"The key has {len(self.key_columns)} columns, got {len(values)} values.",
+                f"The key has {plural(len(self.key_columns), 'column')}, got {plural(len(values), 'value')}.",
                 todo=f"Give a value for each of {', '.join(self.key_columns)}.",
             )
         key = self.encode_prefix(values)

@@ -31,6 +31,7 @@ from slatespark.kernels import RowColumns, decode_tuples, encode_tuples
 from slatespark.kernels.flat import BOOL, FlatColumn
 from slatespark.kernels.reference.tuple_encode import encode_tuples as encode_few_tuples
 from slatespark.kernels.tuple_program import END, STRUCT, TEXT, KeyStatus, program_entry
+from slatespark.texts import plural
 
 _ALTERNATIVES: Final = (
     (kinds.is_duration, "Use a BIGINT of microseconds."),
@@ -112,7 +113,7 @@ def encode_tuple(values: Sequence[Any], types: Sequence[pa.DataType], names: Seq
         When a value does not fit its type, or there are too many values.
     """
     if len(values) > len(types):
-        raise InvalidRequestError(f"The key has {len(types)} columns, got {len(values)} values.")
+        raise InvalidRequestError(f"The key has {plural(len(types), 'column')}, got {plural(len(values), 'value')}.")
     if not values:
         return b""
     arrays = []

@@ -123,10 +123,13 @@ def _check_present(stored: Sequence[pa.Field], codec: RowCodec, options: WriteOp
         )
     if missing:
         _refuse_taken(missing, options)
-        key = missing[0] in codec.key_columns
-        takes_nulls = not key and all(codec.schema.field(name).nullable for name in missing)
+        if keys := [name for name in missing if name in codec.key_columns]:
+            raise SchemaError(
+                f"The rows lack the table's key column {', '.join(keys)}.", todo="Add it: each row needs its whole key."
+            )
+        takes_nulls = all(codec.schema.field(name).nullable for name in missing)
         raise SchemaError(
-            f"The rows lack the table's {'key ' if key else ''}column {', '.join(missing)}.",
+            f"The rows lack the table's column {', '.join(missing)}.",
             todo="Add it, or set mergeSchema=true to store nulls." if takes_nulls else "Add it: it takes no nulls.",
         )
 
