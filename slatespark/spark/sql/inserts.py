@@ -84,7 +84,7 @@ def _fitted(rows: DataFrame, named: Sequence[str], schema: StructType) -> DataFr
     if len(rows.columns) != len(named):
         raise SchemaError(
             f"{_CALLED}: the query has {len(rows.columns)} columns, expected {len(named)}.",
-            todo=f"Select {', '.join(named)}, in this order, or name columns behind the table.",
+            todo=f"Select {', '.join(named)}, in this order, or name columns after the table.",
         )
     indices = [f"c{index}" for index in range(len(named))]
     numbered = rows.toDF(*indices)

@@ -283,7 +283,7 @@ def _reason_to_keep_wal(number: int, meta: ObjectMeta, readers: Sequence[KeptVer
     if number > needs.replay_after:
         return Reason("its rows may be in no SST yet")
     if number == needs.replay_after:
-        return Reason("replay starts behind it")
+        return Reason("replay starts after it")
     reading = (version for version in readers if version.wal_after < number <= version.wal_last)
     if (version := max(reading, key=lambda version: version.why.lasts, default=None)) is not None:
         return _needed_by(version)

@@ -127,7 +127,7 @@ class RowCheck:
         if (key, -seq) <= (self.last_key, -self.last_seq):
             self._block_fault(
                 block,
-                f"It starts with key {key_text(key)} at seq {seq}, not behind key {key_text(self.last_key)} at seq "
+                f"It starts with key {key_text(key)} at seq {seq}, not after key {key_text(self.last_key)} at seq "
                 f"{self.last_seq} of the block before.",
             )
 

@@ -164,4 +164,4 @@ def test_blocks_in_the_wrong_order() -> None:
         opened = unpack(np.frombuffer(data, np.uint8), parts, first, 1)
         rows.add(decode_blocks(opened.data, opened.starts, opened.ends, version=2), opened.starts, first)
     rows.finish()
-    assert any(section == "block 0" and "not behind" in what for section, what in faults)
+    assert any(section == "block 0" and "not after" in what for section, what in faults)
