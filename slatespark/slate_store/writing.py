@@ -42,8 +42,9 @@ class Writes(OpenTable):
 
         Parameters
         ----------
-        batches : rows with the columns of the table; of a raw one `key` and `value`, both binary. Also a DataFrame of
-            pandas or Polars, a relation of DuckDB, or anything else with a stream of Arrow's C interface
+        batches : rows with the columns of the table; of a raw one `key` and `value`, both binary. Also a dataset of
+            pyarrow, a DataFrame of pandas or Polars, a relation of DuckDB, or anything else with a stream of Arrow's C
+            interface
         mode : `append` upserts; `overwrite` replaces the table, or the key range that `replaceWhere` names
         parallelism : threads that sort, merge and upload; by default one per processor, up to two. Each takes
             `writeBuffer` and builds a file, which is some 300 MiB with the default sizes

@@ -39,6 +39,8 @@ def as_batches(batches: Any) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
         batches = [batches]
     elif hasattr(batches, "__arrow_c_stream__"):  # DataFrames of pandas and Polars, relations of DuckDB
         return as_batches(_opened(batches))
+    elif hasattr(batches, "scanner"):  # a dataset of pyarrow
+        return as_batches(batches.scanner().to_reader())
     rows = iter(batches) if isinstance(batches, Iterable) else iter([batches])
     try:
         first = next(rows)

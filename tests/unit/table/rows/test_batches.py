@@ -9,6 +9,7 @@ import duckdb
 import polars as pl
 import pyarrow as pa
 import pytest
+from pyarrow.dataset import dataset
 
 from slatespark.errors import SchemaError
 from slatespark.table.rows.batches import ROW_OVERHEAD_BYTES, as_batches, group_batches, require_schema
@@ -28,11 +29,12 @@ def batch(*numbers: int) -> pa.RecordBatch:
         lambda: iter([batch(1), batch(2)]),
         lambda: pa.Table.from_batches([batch(1), batch(2)]),
         lambda: pa.RecordBatchReader.from_batches(batch(1).schema, [batch(1), batch(2)]),
+        lambda: dataset([batch(1), batch(2)]),
         lambda: pl.DataFrame({"n": [1, 2]}),
         lambda: pytest.importorskip("pandas").DataFrame({"n": [1, 2]}),
         lambda: duckdb.sql("SELECT n::BIGINT AS n FROM (VALUES (1), (2)) AS t(n)"),
     ],
-    ids=["batch", "list", "iterator", "table", "reader", "polars", "pandas", "duckdb"],
+    ids=["batch", "list", "iterator", "table", "reader", "dataset", "polars", "pandas", "duckdb"],
 )
 def test_anything_with_columns(given: Callable[[], Any]) -> None:
     schema, rows = as_batches(given())
