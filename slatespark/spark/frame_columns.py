@@ -17,7 +17,7 @@ def require_frame(rows: object, name: str) -> None:
     """Raise `InvalidRequestError` if an argument is not a DataFrame of Spark, classic or Connect."""
     if not isinstance(rows, DataFrame):
         raise InvalidRequestError(
-            f"{name}: {type(rows).__name__} is not a DataFrame of Spark.",
+            f"{name}: {type(rows).__module__}.{type(rows).__qualname__} is not a DataFrame of Spark.",
             todo="Make one with spark.createDataFrame(...), or toDF() of a table. SlateStore takes pandas and Arrow.",
         )
 

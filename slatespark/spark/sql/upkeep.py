@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from slatespark.options.values import parse_min_age
 from slatespark.spark.frames.local_rows import local_frame
 from slatespark.spark.slate_table import SlateTable
 from slatespark.spark.slate_table.base import frames_of
@@ -76,6 +77,8 @@ def vacuum(statement: Statement, table: SlateTable, spark: SparkSession) -> Data
         age = {"minAge": f"{hours}h"}
     dry_run = statement.take("DRY", "RUN")
     statement.end()
+    if age:  # what the statement cannot say is said of the method
+        parse_min_age(age["minAge"], is_forced=dry_run, force="Call SlateTable.vacuum with force=True")
     report = table.vacuum(**age, dryRun=dry_run)
     rows = [(file.kind, file.path, file.size, file.action, file.reason) for file in report.files]
     return local_frame(spark, VACUUMED, rows)
