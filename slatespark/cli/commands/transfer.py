@@ -68,6 +68,10 @@ def import_rows(
     null: Annotated[
         str | None, typer.Option(metavar="TEXT", help="CSV: text that means null, besides an empty field.")
     ] = None,
+    delimiter: Annotated[
+        str | None,
+        typer.Option(metavar="CHARACTER", help="CSV: what separates fields instead of a comma; \\t is a tab."),
+    ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace all rows of the table.")] = False,
     merge_schema: MergeSchema = False,
     parallelism: Annotated[
@@ -87,9 +91,11 @@ def import_rows(
     arguments = write_arguments(table, named, option=option, storage=storage)
     file_format = format_of(files[0], file_format)
     typed = column_types(types)
-    _refuse_ignored(file_format, typed, null)
+    _refuse_ignored(file_format, typed, {"--null": null, "--delimiter": delimiter})
     target = _import_columns(arguments, typed)
     target = replace(target, adds_columns=merge_schema, as_text=as_text, null_text=null)
+    if delimiter is not None:
+        target = replace(target, delimiter=_delimiter(delimiter))
     # While Arrow waits for more of a CSV stream, no Python code could run at a signal, which then ends the process.
     may_stall = file_format is FileFormat.CSV and not all(Path(file).is_file() for file in files)
     with (
@@ -106,12 +112,23 @@ def import_rows(
     show_commit(version, rows.count, as_json=as_json)
 
 
-def _refuse_ignored(file_format: FileFormat, types: Mapping[str, pa.DataType], null: str | None) -> None:
+def _refuse_ignored(file_format: FileFormat, types: Mapping[str, pa.DataType], of_csv: Mapping[str, object]) -> None:
     """Refuse options that a format would ignore."""
-    if null is not None and file_format is not FileFormat.CSV:
-        raise OptionError(f"--null is for CSV, and this is {file_format.upper()}.", todo="Leave it out.")
+    for name, value in of_csv.items():
+        if value is not None and file_format is not FileFormat.CSV:
+            raise OptionError(f"{name} is for CSV, and this is {file_format.upper()}.", todo="Leave it out.")
     if types and file_format is FileFormat.PARQUET:
         raise OptionError("--type is for CSV and JSON: a Parquet file has types.", todo="Leave it out.")
+
+
+def _delimiter(given: str) -> str:
+    """Return the character between fields; raises `OptionError` for text that cannot be one."""
+    found = "\t" if given == "\\t" else given
+    if len(found) != 1 or not found.isascii() or found.isalnum() or found in '"\r\n\0':
+        raise OptionError(
+            f"--delimiter: {given!r} is not valid.", todo=r"Give one character, such as ; or \t for a tab."
+        )
+    return found
 
 
 def _import_columns(arguments: TableArguments, types: dict[str, pa.DataType]) -> TargetColumns:

@@ -28,6 +28,7 @@ class CsvSource:
     file : name of the file, for messages
     open_again : opens the file at its start; called once only unless it `is_repeatable`
     null_texts : texts that mean null
+    delimiter : the character between fields
     is_typed : tells whether the type of a column, by its name, is not inferred
 
     Attributes
@@ -49,9 +50,11 @@ class CsvSource:
         *,
         is_repeatable: bool,
         null_texts: list[str],
+        delimiter: str,
         is_typed: Callable[[str], bool],
     ) -> None:
         self._file, self._open, self._is_repeatable, self._null_texts = file, open_again, is_repeatable, null_texts
+        self._delimiter = delimiter
         self._block_bytes, self.schema = BLOCK_BYTES, pa.schema([])
         head, rest, inferred = self._begun()
         for item in inferred:
@@ -104,7 +107,7 @@ class CsvSource:
 
     def _opened(self, head: bytes, rest: Any) -> tuple[pa_csv.CSVStreamingReader, _LastLine]:
         while True:
-            last = _LastLine(len(self.schema))
+            last = _LastLine(len(self.schema), self._delimiter)
             blocks = _blocks(head, rest, self._block_bytes - _LAST_LINE_BYTES, last.line)
             try:
                 return self._parsed(blocks, self._types, last.judge), last
@@ -122,7 +125,9 @@ class CsvSource:
             _Stream(blocks),
             # On several threads Arrow does not know the number of a row that it cannot read, and is no faster.
             read_options=pa_csv.ReadOptions(block_size=self._block_bytes, use_threads=False),
-            parse_options=pa_csv.ParseOptions(newlines_in_values=True, invalid_row_handler=judge),
+            parse_options=pa_csv.ParseOptions(
+                delimiter=self._delimiter, newlines_in_values=True, invalid_row_handler=judge
+            ),
             convert_options=pa_csv.ConvertOptions(
                 column_types=types,
                 null_values=self._null_texts,
@@ -160,8 +165,8 @@ class _LastLine:
     not tell, since one in a cell that does not start with it is a character like others.
     """
 
-    def __init__(self, columns: int) -> None:
-        self._text = secrets.token_hex(_LAST_LINE_BYTES // 2 - 1) + ("," if columns == 1 else "")
+    def __init__(self, columns: int, delimiter: str) -> None:
+        self._text = secrets.token_hex(_LAST_LINE_BYTES // 2 - 1) + (delimiter if columns == 1 else "")
         self.line, self.was_found = f"\n{self._text}".encode(), False
 
     def judge(self, row: pa_csv.InvalidRow) -> str:

@@ -210,6 +210,7 @@ def _read_csv(file: str, target: TargetColumns, meter: _Meter, stack: ExitStack)
         open_again,
         is_repeatable=file != STANDARD_STREAM and Path(file).is_file(),
         null_texts=["", *([target.null_text] if target.null_text is not None else [])],
+        delimiter=target.delimiter,
         is_typed=lambda name: target.type_of(name) is not None,
     )
     schema = pa.schema([pa.field(item.name, target.type_of(item.name) or item.type) for item in source.schema])

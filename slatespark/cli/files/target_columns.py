@@ -31,6 +31,7 @@ class TargetColumns:
     deletes : whether all rows are deletions, of which the key suffices
     as_text : whether bytes are UTF-8 text, not hexadecimal
     null_text : text that means null in CSV, besides an empty field
+    delimiter : the character between the fields of CSV
     is_new : whether there is no table yet
     """
 
@@ -41,6 +42,7 @@ class TargetColumns:
     deletes: bool = False
     as_text: bool = False
     null_text: str | None = None
+    delimiter: str = ","
     is_new: bool = False
 
     def type_of(self, name: str) -> pa.DataType | None:

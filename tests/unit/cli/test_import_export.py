@@ -289,6 +289,7 @@ def test_options_that_the_format_would_ignore(table: Path, tmp_path: Path) -> No
     for name in ("rows.parquet", "rows.jsonl"):
         done("export", table, tmp_path / name)
         refused("OptionError", "import", table, tmp_path / name, "--null", "NA")
+        refused("OptionError", "import", table, tmp_path / name, "--delimiter", ";")
     refused("OptionError", "import", table, tmp_path / "rows.parquet", "--type", "name=DATE")
 
 

@@ -120,6 +120,25 @@ def test_the_case_of_columns(tmp_path: Path, name: str, more: list[str]) -> None
     assert rows(store.url) == [{"Id": 1, "amount": "1.50"}, {"Id": 2, "amount": None}]
 
 
+@pytest.mark.parametrize("delimiter", [";", "\t", "\\t", "|", " "])
+@pytest.mark.parametrize("columns", [1, 2])
+def test_other_delimiters(tmp_path: Path, delimiter: str, columns: int) -> None:
+    given = [{"id": 1, "na,me": 'a;"|\t b\n'}, {"id": 2, "na,me": None}]
+    table = pa.Table.from_pylist(given).select(["id", "na,me"][:columns])
+    with (tmp_path / "in.csv").open("wb") as file:
+        csv.write_csv(table, file, csv.WriteOptions(delimiter=delimiter.replace("\\t", "\t")))
+    done("import", tmp_path / "t", tmp_path / "in.csv", "--key-columns", "id", "--delimiter", delimiter)
+    assert rows(tmp_path / "t") == table.to_pylist()
+
+
+@pytest.mark.parametrize("delimiter", ["", ";;", '"', "a", "7", "ä", "\n"])
+def test_characters_that_separate_nothing(tmp_path: Path, delimiter: str) -> None:
+    (tmp_path / "in.csv").write_text("id\n1\n")
+    refused(
+        "OptionError", "import", tmp_path / "t", tmp_path / "in.csv", "--key-columns", "id", "--delimiter", delimiter
+    )
+
+
 def test_the_case_of_members(tmp_path: Path) -> None:
     table = SlateStore.create(tmp_path / "t", "Id BIGINT, name STRING", "Id").url
     done("put", table, '{"id": 1, "Name": "a"}', '{"NAME": "b", "ID": 2}', '{"Id": 3, "name": "c"}')
