@@ -9,6 +9,7 @@ from itertools import chain, groupby, islice
 GAP = "  "
 NOTHING = "-"
 MAX_NAMED = 5  # names in a message
+MAX_LISTED = 30  # columns in a message, which list what can be chosen from
 
 
 def align_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, right: Collection[str] = ()) -> str:
@@ -112,6 +113,13 @@ def cut_middle(text: str, limit: int) -> str:
 def plural(count: int, noun: str) -> str:
     """Return a count with its noun: `1 file`, `2 files`."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return the names of columns as a list in a message, of which a wide table has too many to read."""
+    others = len(names) - MAX_LISTED
+    shown = ", ".join(names[:MAX_LISTED])
+    return f"{shown} and {plural(others, 'other')}" if others > 0 else shown
 
 
 def name_some(names: Iterable[str], separator: str = "; ") -> str:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from slatespark.cli.table_arguments import parse_pairs
 from slatespark.encoding.type_names import TYPE_NAMES, flat_type
 from slatespark.errors import OptionError
-from slatespark.texts import is_encodable
+from slatespark.texts import is_encodable, listed
 
 
 def column_types(given: list[str] | None) -> dict[str, pa.DataType]:
@@ -36,5 +36,5 @@ def refuse_unknown_types(types: Iterable[str], columns: Sequence[str]) -> None:
     for name in types:
         if name.lower() not in by_lower:
             near = difflib.get_close_matches(name.lower(), by_lower, n=1)
-            todo = f"Did you mean {by_lower[near[0]]}?" if near else f"Columns: {', '.join(columns)}."
+            todo = f"Did you mean {by_lower[near[0]]}?" if near else f"Columns: {listed(columns)}."
             raise OptionError(f"--type {name}: the files have no column of this name.", todo=todo)

@@ -32,6 +32,7 @@ from slatespark.kernels.avro_program import (
     DecodeProgram,
 )
 from slatespark.kernels.flat import BYTES
+from slatespark.texts import listed
 from slatespark.units import DAY_US
 
 _WIRES: Final = {
@@ -169,7 +170,7 @@ def _resolve_fields(wanted: Sequence[str], fields: Sequence[pa.Field]) -> list[p
     known = {item.name: item for item in fields}
     for name in wanted:
         if name not in known:
-            raise SchemaError(f"There is no value column {name!r}.", todo=f"Use {', '.join(known)}.")
+            raise SchemaError(f"There is no value column {name!r}.", todo=f"Use {listed(list(known))}.")
     return [known[name] for name in wanted]
 
 

@@ -15,6 +15,7 @@ from slatespark.encoding.row_codec import RowCodec
 from slatespark.encoding.schema import find_name
 from slatespark.encoding.without_pandas import array_of_numpy, numpy_of
 from slatespark.errors import SchemaError
+from slatespark.texts import listed
 
 
 def keys_of_rows(rows: pa.Table, codec: RowCodec) -> tuple[pa.Array, NDArray[np.bool_]]:
@@ -82,6 +83,6 @@ def only_column(rows: pa.Schema, wanted: str, names: Sequence[str], *, called: s
     if len(found) != 1:
         what = f"occurs {len(found)} times" if found else "is missing"
         raise SchemaError(
-            f"{called} {wanted} {what} among {', '.join(names)}.", todo="Select and rename the columns first."
+            f"{called} {wanted} {what} among {listed(names)}.", todo="Select and rename the columns first."
         )
     return found[0]

@@ -9,6 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 
 from slatespark.errors import InvalidRequestError, SchemaError
 from slatespark.options.values import parse_names
+from slatespark.texts import listed
 
 _POSITION = "__slate_position"
 
@@ -64,7 +65,7 @@ def resolve_columns(wanted: Sequence[str], present: Sequence[str], *, called: st
         if len(hits) != 1:
             what = "is missing" if not hits else f"occurs {len(hits)} times"
             raise SchemaError(
-                f"{called} {name} {what} among {', '.join(present)}.", todo="Select and rename the columns first."
+                f"{called} {name} {what} among {listed(present)}.", todo="Select and rename the columns first."
             )
         found.append(hits[0])
     return found
@@ -80,7 +81,7 @@ def select_columns(rows: DataFrame, names: Sequence[str]) -> DataFrame:
     """
     found = resolve_columns(names, rows.columns, called="Column")
     if len(set(found)) != len(found):
-        raise SchemaError(f"A column is requested twice: {', '.join(names)}.", todo="Request each column once.")
+        raise SchemaError(f"A column is requested twice: {listed(names)}.", todo="Request each column once.")
     return rows.select(*map(quoted, found))
 
 

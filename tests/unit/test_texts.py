@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from slatespark.texts import align_facts, align_table, bytes_text, name_some, numbers_text, printable_lines
+from slatespark.texts import align_facts, align_table, bytes_text, listed, name_some, numbers_text, printable_lines
 
 
 def test_a_table_aligns_numbers_on_the_right() -> None:
@@ -40,6 +40,13 @@ def test_numbers_join_what_follows_each_other() -> None:
 def test_a_message_names_the_first_few() -> None:
     assert name_some("abcde") == "a; b; c; d; e"
     assert name_some("abcdef", ", ") == "a, b, c, d, e and others"
+
+
+def test_a_message_lists_the_columns_of_a_wide_table_in_part() -> None:
+    names = [f"c{number}" for number in range(2000)]
+    assert listed(names[:30]) == ", ".join(names[:30])
+    assert listed(names) == f"{', '.join(names[:30])} and 1,970 others"
+    assert listed([]) == ""
 
 
 EVIL = "a\x1b[2J\x9b31m\u202e"

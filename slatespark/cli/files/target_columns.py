@@ -11,7 +11,7 @@ import pyarrow as pa
 from slatespark.encoding.row_codec import RowCodec
 from slatespark.encoding.schema import find_name
 from slatespark.errors import SchemaError
-from slatespark.texts import is_encodable
+from slatespark.texts import is_encodable, listed
 
 _INSTANT: Final = pa.timestamp("us", "UTC")
 _NOT_STORED: Final = {"opColumn": pa.string(), "ttlColumn": pa.int64(), "expireAtColumn": _INSTANT}
@@ -70,11 +70,11 @@ class TargetColumns:
         if self.is_new:
             raise SchemaError(
                 f"There is no table yet, and one without --key-columns has no column {name!r}.",
-                todo=f"Name the key with --key-columns. Without it, the columns are {', '.join(self.schema.names)}.",
+                todo=f"Name the key with --key-columns. Without it, the columns are {listed(self.schema.names)}.",
             )
         raise SchemaError(
             f"The table has no column {name!r}.",
-            todo=f"It has {', '.join(self.schema.names)}; --merge-schema adds columns.",
+            todo=f"It has {listed(self.schema.names)}; --merge-schema adds columns.",
         )
 
 

@@ -19,6 +19,7 @@ from slatespark.encoding.predicates.row_filter import Condition, Filter, RowSet
 from slatespark.encoding.predicates.source_span import filter_error
 from slatespark.encoding.type_names import sql_type
 from slatespark.ranges import prefix_range
+from slatespark.texts import listed
 
 _Passing = tuple[Intervals, bool]  # the values that pass, and whether null passes
 
@@ -80,7 +81,7 @@ def _resolve_column(comparison: Comparison, schema: pa.Schema) -> pa.Field:
     if name is not None:
         return schema.field(name)
     near = difflib.get_close_matches(comparison.column.lower(), by_name, n=1, cutoff=0.5)
-    todo = f"Did you mean {by_name[near[0]]}?" if near else f"Columns: {', '.join(schema.names)}."
+    todo = f"Did you mean {by_name[near[0]]}?" if near else f"Columns: {listed(schema.names)}."
     raise filter_error(f"there is no column {comparison.column!r}", comparison.span, todo=todo)
 
 

@@ -13,6 +13,7 @@ from slatespark.errors import InvalidRequestError, SchemaError
 from slatespark.spark.expressions.nested_fields import FieldPath, resolve_path, split_path, with_fields
 from slatespark.spark.expressions.stored_values import GivenValue, fit_values, sql_string
 from slatespark.spark.frame_columns import dotted, quoted
+from slatespark.texts import listed
 
 Expression: TypeAlias = Column | str
 
@@ -175,5 +176,5 @@ def _target(
     if found := [by_name[name.lower()] for name in plain if name.lower() in by_name]:  # dots, but no backticks
         return found[0], ()
     raise error or SchemaError(
-        f"{called} sets column {given}, which the table does not have.", todo=f"Its columns are {', '.join(columns)}."
+        f"{called} sets column {given}, which the table does not have.", todo=f"Its columns are {listed(columns)}."
     )

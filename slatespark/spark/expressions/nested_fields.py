@@ -11,6 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 from pyspark.sql.types import DataType, StructField, StructType
 
 from slatespark.errors import SchemaError
+from slatespark.texts import listed
 
 FieldPath: TypeAlias = tuple[str, ...]  # names of fields, from the outermost on
 
@@ -45,7 +46,7 @@ def resolve_path(kind: DataType, parts: Sequence[str], *, where: str) -> FieldPa
         found = next((name for name in names if name == part), None)
         found = found or next((name for name in names if name.lower() == part.lower()), None)
         if found is None or not isinstance(kind, StructType):
-            reason = f"Its fields are {', '.join(names)}." if names else "Only a struct has fields."
+            reason = f"Its fields are {listed(names)}." if names else "Only a struct has fields."
             raise SchemaError(f"{where}, but there is no field {part}.", why=reason, todo="Set one of the fields.")
         path.append(found)
         kind = kind[found].dataType

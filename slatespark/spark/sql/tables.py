@@ -16,6 +16,7 @@ from slatespark.spark.slate_table.arguments import CLOCK
 from slatespark.spark.slate_table.base import frames_of
 from slatespark.spark.sql.statement import FORMAT, names_path
 from slatespark.table.stores import absolute_location
+from slatespark.texts import listed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -102,7 +103,7 @@ def _require_columns(view: str, shown: Sequence[str], columns: Sequence[str]) ->
 def _other_columns(view: str, shown: Sequence[str], columns: Sequence[str]) -> OptionError:
     return OptionError(
         f"sql: the view {view} does not show the whole table: its columns are {', '.join(shown)}, but those of the "
-        f"table are {', '.join(columns)}.",
+        f"table are {listed(columns)}.",
         why="Either it was created with a list of columns, or the table's have changed since.",
         todo=f"Create it again without a list, or name the table itself: {FORMAT}.`path`.",
     )

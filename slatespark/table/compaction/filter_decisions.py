@@ -21,6 +21,7 @@ from slatespark.table.compaction.filter import ACTIONS, CompactionFilter, Filter
 from slatespark.table.read.planning.key_prefixes import name_key
 from slatespark.table.rows.row_expiry import Expiries, expire_at, same_expiry
 from slatespark.table.rows.sorted_rows import SortedRows
+from slatespark.texts import listed
 
 
 class Action(IntEnum):
@@ -150,7 +151,7 @@ class _FilterCall:
             if own is None:
                 raise self._refused(
                     f"returned values of {name}, which is not a value column.",
-                    f"Choose from {', '.join(known.names) or 'none'}.",
+                    f"Choose from {listed(known.names) or 'none'}.",
                 )
             columns[own] = given.column(name)
         mask = pa.array(replaced)

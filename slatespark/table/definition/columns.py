@@ -10,13 +10,14 @@ import pyarrow as pa
 from slatespark.encoding.column_types import canonical_type, find_name
 from slatespark.errors import SchemaError
 from slatespark.options import WriteOptions
+from slatespark.texts import listed
 
 
 def check_distinct(schema: pa.Schema) -> None:
     """Refuse columns whose names differ only in case; raises `SchemaError`."""
     if len({name.lower() for name in schema.names}) < len(schema.names):
         raise SchemaError(
-            f"The columns are {', '.join(schema.names)}: one occurs twice.",
+            f"The columns are {listed(schema.names)}: one occurs twice.",
             why="Names are compared case-insensitively.",
             todo="Select and rename the columns before writing.",
         )

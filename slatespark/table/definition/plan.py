@@ -27,6 +27,7 @@ from slatespark.options.properties import (
 )
 from slatespark.table.definition.columns import check_distinct, resolve_op_column
 from slatespark.table.definition.table_definition import NO_DEFINITION, TableDefinition
+from slatespark.texts import listed
 
 # --- creation -------------------------------------------------------------------------------------------------------
 
@@ -77,7 +78,7 @@ def _resolve_key_column(schema: pa.Schema, name: str) -> str:
     found = find_name(schema, name)
     if found is None:
         raise SchemaError(
-            f"Key column {name} is missing among {', '.join(schema.names)}.", todo="Add it, or change keyColumns."
+            f"Key column {name} is missing among {listed(schema.names)}.", todo="Add it, or change keyColumns."
         )
     return found
 

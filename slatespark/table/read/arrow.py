@@ -19,6 +19,7 @@ from slatespark.kernels import gather_fields, gather_keys
 from slatespark.kernels.columns import HAS_CREATE, HAS_EXPIRE, MERGE, TOMBSTONE, RowColumns
 from slatespark.kernels.results import Fields
 from slatespark.options import ReadOptions
+from slatespark.texts import listed
 from slatespark.units import MAX_TIMESTAMP_MS, us_to_ms
 
 MAX_BATCH_ROWS: Final = 1 << 16
@@ -179,7 +180,7 @@ def _resolve_name(name: str, offered: Sequence[str]) -> str:
     hint = f"Did you mean {spellings[near[0]]}? " if near else ""
     if name.lower() in METADATA_TYPES:
         hint = f"Ask for it with metadataColumns={name.lower()[1:]}. "
-    raise SchemaError(f"There is no column {name!r}.", todo=f"{hint}Columns of this read: {', '.join(offered)}.")
+    raise SchemaError(f"There is no column {name!r}.", todo=f"{hint}Columns of this read: {listed(offered)}.")
 
 
 # --- batches --------------------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from slatespark.table.rows.encoder import RowEncoder, check_takes_operands
 from slatespark.table.rows.row_expiry import check_expire_at_type, check_ttl_type
 from slatespark.table.rows.row_times import check_timestamp_type
 from slatespark.table.rows.sequence import check_sequence_type
+from slatespark.texts import listed
 
 
 def plan_encoder(schema: pa.Schema, codec: RowCodec, options: WriteOptions, *, own_time: bool = False) -> RowEncoder:
@@ -112,13 +113,13 @@ def _check_present(stored: Sequence[pa.Field], codec: RowCodec, options: WriteOp
     if codec == RAW_CODEC:
         if extra or missing:
             raise SchemaError(
-                f"The columns are {', '.join(names) or 'none'}; a raw table takes key and value, both BINARY.",
+                f"The columns are {listed(names) or 'none'}; a raw table takes key and value, both BINARY.",
                 todo="Say which columns are the key with keyColumns when the table is created, or select those two.",
             )
         return
     if extra:
         raise SchemaError(
-            f"The table has no column {', '.join(extra)}{nearest_name(extra[0], codec.schema.names)}.",
+            f"The table has no column {listed(extra)}{nearest_name(extra[0], codec.schema.names)}.",
             todo="Leave it out: a deletion adds none." if deletes else "Leave it out, or set mergeSchema=true.",
         )
     if missing:
@@ -129,7 +130,7 @@ def _check_present(stored: Sequence[pa.Field], codec: RowCodec, options: WriteOp
             )
         takes_nulls = all(codec.schema.field(name).nullable for name in missing)
         raise SchemaError(
-            f"The rows lack the table's column {', '.join(missing)}.",
+            f"The rows lack the table's column {listed(missing)}.",
             todo="Add it, or set mergeSchema=true to store nulls." if takes_nulls else "Add it: it takes no nulls.",
         )
 

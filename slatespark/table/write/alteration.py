@@ -31,6 +31,7 @@ from slatespark.table.definition.versions import (
 from slatespark.table.log.manifests import fetch_latest_manifest
 from slatespark.table.read.reader import resolve_table
 from slatespark.table.stores import TableStores
+from slatespark.texts import listed
 from slatespark.units import time_text
 
 
@@ -146,7 +147,7 @@ def _without(current: TableDefinition, names: tuple[str, ...]) -> TableDefinitio
     for name in names:
         known = find_name(current.schema, name)
         if known is None:
-            raise SchemaError(f"Column {name} does not exist; the columns are {', '.join(current.schema.names)}.")
+            raise SchemaError(f"Column {name} does not exist; the columns are {listed(current.schema.names)}.")
         if known in current.key_columns:
             raise SchemaError(f"Column {known} is part of the key.", todo="Write the rows to a new table.")
         found.append(known)

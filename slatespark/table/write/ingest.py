@@ -48,6 +48,7 @@ from slatespark.table.rows.throughput import clear_marks, marked_pace, resolve_t
 from slatespark.table.stores import TableStores, object_context, real_url
 from slatespark.table.tasks import THREADS, TaskRunner
 from slatespark.table.write.load_plan import check_times
+from slatespark.texts import listed
 
 _SOME_COLUMN: Final = "_create_ts"  # in place of the column of times, which no table has as its own
 
@@ -175,8 +176,8 @@ def _admit(current: TableDefinition, file: ExternalSstFile, *, merge: bool) -> T
     same = current.schema.names == theirs.schema.names and grown == current
     if not merge and not same:
         raise SchemaError(
-            f"{file.path} has the columns {', '.join(theirs.schema.names)}, the table "
-            f"{', '.join(current.schema.names)}, or their types differ.",
+            f"{file.path} has the columns {listed(theirs.schema.names)}, the table "
+            f"{listed(current.schema.names)}, or their types differ.",
             todo="Write the file with the schema of the table, or set mergeSchema=true.",
         )
     _check_stored(file, grown)

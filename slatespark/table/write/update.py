@@ -28,6 +28,7 @@ from slatespark.table.records.commit_record import CommitRecord
 from slatespark.table.stores import TableStores
 from slatespark.table.write.change_options import parse_change
 from slatespark.table.write.load_run import load_batches
+from slatespark.texts import listed
 
 
 def update_where(
@@ -105,7 +106,7 @@ class NewValues:
             if name is None:
                 raise SchemaError(
                     f"update sets column {given}, which the table does not have.",
-                    todo=f"Its columns are {', '.join(codec.schema.names)}.",
+                    todo=f"Its columns are {listed(codec.schema.names)}.",
                 )
             if name in codec.key_columns:
                 raise InvalidRequestError(
