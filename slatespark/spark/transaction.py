@@ -11,8 +11,7 @@ from slatespark.encoding.row_codec import RowCodec
 from slatespark.errors import OptionError
 from slatespark.options import refuse_filter
 from slatespark.spark.expressions.assignments import Expression, expression
-from slatespark.spark.expressions.conditions import narrowing
-from slatespark.spark.expressions.sql_text import without_qualifier
+from slatespark.spark.expressions.conditions import filter_text, narrowing
 from slatespark.spark.frame_columns import (
     quoted,
     require_frame,
@@ -127,7 +126,7 @@ class SlateTransaction:
             refuse_filter(readOptions)
         named = None if columns is None else split_names(columns)
         if where is None or isinstance(where, str):
-            limits = {"columns": named, "filter": None if where is None else without_qualifier(where, self._name)}
+            limits = {"columns": named, "filter": None if where is None else filter_text(where, self._name)}
             given = {name: value for name, value in limits.items() if value is not None}
             return self._frame(self._core.planScan(**{**readOptions, **given}))
         condition = expression(where)

@@ -53,6 +53,23 @@ def is_filter(condition: object, schema: pa.Schema, spark: SparkSession) -> bool
     return is_in_utc(spark) or not any(pa.types.is_temporal(schema.field(name).type) for name in columns)
 
 
+def filter_text(condition: str, alias: str | None) -> str:
+    """Return the text of a condition as the option `filter`, without the alias of the table before names.
+
+    Raises
+    ------
+    OptionError
+        When the filter does not take it.
+    """
+    plain = without_qualifier(condition, alias)
+    try:
+        parse_filter(plain)
+    except OptionError as exc:
+        todo = f"{exc.todo} Give any other condition as a Column: expr('...')."
+        raise OptionError(exc.args[0], why=exc.why, todo=todo.strip()) from exc
+    return plain
+
+
 def is_in_utc(spark: SparkSession) -> bool:
     """Tell whether Spark reads times without an offset as UTC."""
     return str(spark.conf.get("spark.sql.session.timeZone")).upper() in _UTC

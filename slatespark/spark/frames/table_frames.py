@@ -16,8 +16,7 @@ from slatespark.options import Call, ReadOptions, refuse_filter
 from slatespark.options.values import bytes_text, normalize_name, parse_text, refuse_place, with_own_spelling
 from slatespark.options.writing import require_mode
 from slatespark.spark.expressions.assignments import Expression, expression, resolve_names, updated_rows
-from slatespark.spark.expressions.conditions import narrowing
-from slatespark.spark.expressions.sql_text import without_qualifier
+from slatespark.spark.expressions.conditions import filter_text, narrowing
 from slatespark.spark.failures import own_errors
 from slatespark.spark.frame_columns import (
     names_text,
@@ -104,7 +103,7 @@ class TableFrames:
         by_spark, options = None if isinstance(where, str) else where, dict(options)
         if isinstance(where, str):
             refuse_filter(options)
-            options["filter"] = without_qualifier(where, self.name)
+            options["filter"] = filter_text(where, self.name)
         rows = self._read_divided(options if by_spark is not None else {**options, "columns": columns})
         if by_spark is not None:
             rows = self._aliased(rows).where(expression(by_spark))  # it may name the alias, and columns not returned
