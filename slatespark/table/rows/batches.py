@@ -14,6 +14,7 @@ from slatespark.errors import SchemaError
 
 ROW_OVERHEAD_BYTES: Final = 80  # of a row besides key and value: offsets, seq, times, flags, its place in the order
 
+_READ_AHEAD: Final = 2  # batches of a dataset; pyarrow would hold up to 64 of 131,072 rows
 _NOT_NULL: Final = " not null"  # as Arrow shows it
 _OF_PANDAS: Final = b"pandas"  # in the metadata of its rows
 _UNNAMED_INDEX: Final = re.compile(r"__index_level_\d+__")  # what pandas calls it in Arrow
@@ -40,7 +41,7 @@ def as_batches(batches: Any) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
     elif hasattr(batches, "__arrow_c_stream__"):  # DataFrames of pandas and Polars, relations of DuckDB
         return as_batches(_opened(batches))
     elif hasattr(batches, "scanner"):  # a dataset of pyarrow
-        return as_batches(batches.scanner().to_reader())
+        return as_batches(batches.scanner(batch_readahead=_READ_AHEAD, fragment_readahead=1).to_reader())
     rows = iter(batches) if isinstance(batches, Iterable) else iter([batches])
     try:
         first = next(rows)
