@@ -320,8 +320,8 @@ class Transaction:
         options : as for `write`
         """
         self._state.require(TransactionState.OPEN, call="write")
-        parsed = parse_write(self._common, self._begun, options)
-        return plan_own_load(self._stores, self._clock, self._job, schema, parsed, last_seq=self._own.last_seq)
+        parsed, point = parse_write(self._common, self._begun, options), self._read_point()  # which keeps earlier files
+        return plan_own_load(self._stores, self._clock, self._job, schema, parsed, last_seq=point.own_seq)
 
     def addFiles(self, load: Load, outputs: Sequence[tuple[NewFile, ...]]) -> int:
         """Add the files of a write, per task, to the transaction, and return how many rows they have.

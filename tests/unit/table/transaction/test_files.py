@@ -179,7 +179,9 @@ def test_a_commit_leaves_only_the_files_it_published() -> None:
     assert open_store(store.url, {}).list(LEASES_DIR) == []
 
 
-def test_leases_and_files_of_a_long_transaction_are_kept_alive() -> None:
+@pytest.mark.parametrize("call", ["get", "write", "delete"])
+def test_leases_and_files_of_a_long_transaction_are_kept_alive(call: str) -> None:
+    """Calls that only write did not keep them: a collector took the files once the lease had ended."""
     clock = FakeClock(NOW_MS)
     store = typed_store(clock=clock)
     txn = store.begin()
@@ -188,7 +190,12 @@ def test_leases_and_files_of_a_long_transaction_are_kept_alive() -> None:
     place, lease = open_store(store.url, {}), f"{LEASES_DIR}{txn.id}.json"
     for _ in range(10):
         clock.advance(LEASE_LIFETIME_MS // 2)
-        assert txn.get("a", 1) is not None
+        if call == "get":
+            assert txn.get("a", 1) is not None
+        elif call == "write":
+            txn.write(amounts(("a", 1, 1)))
+        else:
+            txn.delete(keys=[("b", 1)])
         found = fetch_lease(place, lease)
         assert found is not None
         assert (found.created_ms, found.expires_ms) == (NOW_MS, clock.now_ms() + LEASE_LIFETIME_MS)
