@@ -320,8 +320,9 @@ class Transaction:
         options : as for `write`
         """
         self._state.require(TransactionState.OPEN, call="write")
-        parsed, point = parse_write(self._common, self._begun, options), self._read_point()  # which keeps earlier files
-        return plan_own_load(self._stores, self._clock, self._job, schema, parsed, last_seq=point.own_seq)
+        parsed = parse_write(self._common, self._begun, options)
+        self._protect_files()  # of earlier writes
+        return plan_own_load(self._stores, self._clock, self._job, schema, parsed, last_seq=self._own.last_seq)
 
     def addFiles(self, load: Load, outputs: Sequence[tuple[NewFile, ...]]) -> int:
         """Add the files of a write, per task, to the transaction, and return how many rows they have.
