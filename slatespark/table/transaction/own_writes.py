@@ -133,7 +133,8 @@ def join_small(
     """
     small: list[OwnTask] = []
     for task in reversed(own.tasks):
-        if task.size > SMALL_BYTES or (small and task.has_instants != small[0].has_instants):
+        is_small = task.size <= SMALL_BYTES and len(task.files) <= MAX_SMALL_TASKS  # of many segments it has many files
+        if not is_small or (small and task.has_instants != small[0].has_instants):
             break
         small.append(task)
     if len(small) <= MAX_SMALL_TASKS or sum(task.size for task in small) > options.rewrite_limit_bytes:

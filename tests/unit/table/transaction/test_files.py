@@ -147,6 +147,16 @@ def test_a_write_whose_join_fails_is_not_part_of_the_transaction() -> None:
     assert shown(near) == [(b"a", b"x" * MAX_SMALL_TASKS + b"y")]
 
 
+def test_files_of_many_segments_are_not_joined_again_and_again() -> None:
+    near, turns = new_store(segmentExtractor="two", segmentPrefixLength=2), 10 * MAX_SMALL_TASKS
+    store = FailingStore(open_store(near.url, {}))
+    with SlateStore(TableStores(store, store), FakeClock(NOW_MS), {"path": near.url}).begin() as txn:
+        for turn in range(turns):
+            txn.write(pairs((turn.to_bytes(2, "big") + b"k", b"v")))
+        assert store.count("put", f"{COMPACTED_DIR}*") <= 2 * turns
+    assert len(shown(near)) == turns
+
+
 def test_writes_that_expire_at_instants_are_joined_apart() -> None:
     """Instants stay, and other expiries move with the time of the commit."""
     clock, until_ms, expected = FakeClock(NOW_MS), NOW_MS + 7_200_000, []
