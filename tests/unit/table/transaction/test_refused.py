@@ -158,7 +158,7 @@ def test_reads_and_locks_are_checked() -> None:
             call(keys="a")
     with pytest.raises(InvalidRequestError, match="list"):
         txn.getForUpdate(b"a")
-    with pytest.raises(InvalidRequestError, match="values"):
+    with pytest.raises(InvalidRequestError, match="2 columns"):
         txn.getForUpdate(["a"])
     with pytest.raises(InvalidRequestError, match="column id"):
         txn.delete(keys=[("a", "b")])
