@@ -15,7 +15,14 @@ from slatespark.errors import CorruptDataError
 from slatespark.storage import ObjectMeta, ObjectStore, run_concurrently
 from slatespark.table.log.numbered_log import by_number
 from slatespark.table.records.commit_record import BATCHES_DIR, COMMITS_DIR, CommitRecord, commit_of, commit_path
-from slatespark.table.records.json_objects import CHECKSUM, JSON_SUFFIX, encode_json, find_json, list_numbered
+from slatespark.table.records.json_objects import (
+    CHECKSUM,
+    JSON_SUFFIX,
+    encode_json,
+    find_json,
+    find_object,
+    list_numbered,
+)
 from slatespark.table.records.named_keys import names_keys
 
 BATCH_RECORDS: Final = 100
@@ -56,12 +63,36 @@ def _full_batch(
 
 def _create_batch(store: ObjectStore, chunk: Sequence[tuple[int, ObjectMeta]], suffix: str) -> None:
     contents = _get_all(store, [meta.path for _, meta in chunk])
-    batch_path = f"{BATCHES_DIR}{chunk[-1][0]:020d}{suffix}"
-    store.create(batch_path, encode_json({"commits": list(contents.values())}))
-    # An erasure rewrites records, then the batches that it finds: it may have passed before this one was there.
-    naming = {path: content for path, content in contents.items() if names_keys(content)}
-    if naming and _get_all(store, [*naming]) != naming:
-        store.delete(batch_path)
+    path, data = f"{BATCHES_DIR}{chunk[-1][0]:020d}{suffix}", _batch_of(contents)
+    store.create(path, data)
+    _forget_meanwhile(store, path, data, contents)
+
+
+def _forget_meanwhile(store: ObjectStore, path: str, data: bytes, contents: dict[str, dict[str, Any]]) -> None:
+    """Rewrite a new batch if its records were rewritten since they were read, until they were not.
+
+    An erasure rewrites records, then the batches that it finds: it may have passed before this one was there. It is not
+    deleted for that: of records below the newest batch, most readers see only those that are in one.
+    """
+    while naming := {each: content for each, content in contents.items() if names_keys(content)}:
+        fresh = _get_all(store, [*naming])
+        if fresh == naming:
+            return
+        newer = {each: content for each, content in contents.items() if each not in naming} | fresh
+        changed = _batch_of(newer)
+        try:
+            store.replace(path, changed, data)
+        except FileNotFoundError:
+            return
+        except FileExistsError:  # another erasure has found it
+            data = find_object(store, path) or b""
+        else:
+            data, contents = changed, newer
+
+
+def _batch_of(contents: Mapping[str, dict[str, Any]]) -> bytes:
+    """Return a batch of records, which are given by their paths, in the order of their versions."""
+    return encode_json({"commits": [contents[path] for path in sorted(contents)]})
 
 
 def _get_all(store: ObjectStore, paths: Sequence[str]) -> dict[str, dict[str, Any]]:

@@ -28,7 +28,7 @@ from slatespark.table.stores import TableStores
 from slatespark.units import MIN_MS
 
 MAX_LAYERS: Final = 16  # of own writes, which each read has to merge
-MAX_SMALL_TASKS: Final = 32  # behind each other, before their files are joined
+MAX_SMALL_TASKS: Final = 32  # in a row, before their files are joined
 SMALL_BYTES: Final = 1 << 20  # of the files of a task
 
 _EVERYTHING: Final = Visibility(max_seq=2**64 - 1, now_ms=MIN_MS, all_versions=True)

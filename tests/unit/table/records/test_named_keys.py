@@ -81,6 +81,20 @@ def test_a_batch_beside_an_erasure_brings_no_key_back(moment: Moment) -> None:
     assert list(find_named(store, [BOB])) == []
 
 
+def test_a_batch_beside_an_erasure_stays_where_others_follow_it() -> None:
+    """Of records below the newest batch, most readers see only those that are in one."""
+    store = new_store()
+    for number in range(1, 201):
+        named = record(number, *([BOB, CYD] if number == 7 else [AN]))
+        store.create(commit_path(number), encode_json(with_checksum(asdict(named))))
+    slower = FailingStore(store)
+    slower.run(lambda: forget_keys(store, [BOB]), "create", "*/batches/*")
+    slower.run(lambda: forget_keys(store, [point_range(b"cyd")]), "replace", "*/batches/*")  # which has found the batch
+    batch_commit_records(slower)
+    assert list(find_named(store, [BOB, point_range(b"cyd")])) == []
+    assert [each.manifest_id for each in newest_commit_records(store, 200)] == [*range(200, 0, -1)]
+
+
 def test_a_batch_that_an_erasure_has_not_listed_is_forgotten_too() -> None:
     store = new_store()
     for number in range(1, 10):
