@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 
@@ -15,9 +16,10 @@ from slatespark.texts import listed
 
 def check_distinct(schema: pa.Schema) -> None:
     """Refuse columns whose names differ only in case; raises `SchemaError`."""
-    if len({name.lower() for name in schema.names}) < len(schema.names):
+    counts = Counter(name.lower() for name in schema.names)
+    if repeated := [name for name in schema.names if counts[name.lower()] > 1]:
         raise SchemaError(
-            f"The columns are {listed(schema.names)}: one occurs twice.",
+            f"The columns are {listed(schema.names)}: {repeated[-1]} occurs twice.",
             why="Names are compared case-insensitively.",
             todo="Select and rename the columns before writing.",
         )
